@@ -1,0 +1,59 @@
+"""The five errors a user may meet, and the shape check that raises the first of them.
+
+Every message has one form: *owner: `argument` has …; expected …. Hint.*
+"""
+
+import torch
+from torch import Tensor
+
+
+class RegardError(Exception):
+    """What every error of this package is; commands turn it into one sentence and exit status 2."""
+
+
+class ShapeError(RegardError, ValueError):
+    """A tensor has the wrong shape."""
+
+
+class MaskError(RegardError, ValueError):
+    """A mask has the wrong type, shape or meaning."""
+
+
+class ConfigError(RegardError, ValueError):
+    """A configuration, recipe or constructor argument cannot be used."""
+
+
+class DataError(RegardError, ValueError):
+    """A file, a run folder or a text cannot be read as what it should be."""
+
+
+class KernelRefused(RegardError, RuntimeError):
+    """A fused kernel was asked for by name and cannot run the call."""
+
+
+def check_shapes(owner: str, *specs: tuple[str, Tensor, str], **known: int) -> dict[str, int]:
+    """Bind the letters of each spec to sizes; raise ShapeError on the first disagreement.
+
+    A spec is a string of axis letters, with `...` in front for any number of leading axes:
+    `check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))`.
+    Nothing is checked while compiling.
+    """
+    if torch.compiler.is_compiling():
+        return {}
+    sizes = dict(known)
+    for name, tensor, spec in specs:
+        letters = spec.split()
+        open_front = letters[0] == "..."
+        tail = letters[1:] if open_front else letters
+        shape = tuple(tensor.shape)
+        if len(shape) < len(tail) or (not open_front and len(shape) != len(tail)):
+            raise ShapeError(_message(owner, name, shape, letters, sizes))
+        for letter, size in zip(tail, shape[len(shape) - len(tail) :], strict=True):
+            if sizes.setdefault(letter, size) != size:
+                raise ShapeError(_message(owner, name, shape, letters, sizes))
+    return sizes
+
+
+def _message(owner: str, name: str, shape: tuple[int, ...], letters: list[str], sizes: dict[str, int]) -> str:
+    expected = ", ".join(f"{x}={sizes[x]}" if x in sizes else x for x in letters)
+    return f"{owner}: `{name}` has shape {shape}; expected ({expected})."
