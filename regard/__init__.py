@@ -1,0 +1,71 @@
+"""regard: every attention mechanism from Bahdanau 2014 to SAGAN 2018.
+
+from regard import Attention, AdditiveScore, Mask
+
+attention = Attention(AdditiveScore(query=256, keys=512, hidden=128))
+source = attention.prepare(annotations, mask=Mask(lengths=lengths))     # projects the keys once
+result = attention(state, source)                                       # result.context, result.weights
+"""
+
+from regard.attention.compose import Attention, attend
+from regard.attention.history import History
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.normalizers.gumbel import GumbelSoftmax
+from regard.attention.normalizers.hard import Hard, StraightThrough
+from regard.attention.normalizers.mean import Mean
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.record import Trace, record
+from regard.attention.result import Alignment, AttentionResult
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.cosine import CosineScore
+from regard.attention.scores.coverage import CoverageScore
+from regard.attention.scores.dot import DotScore
+from regard.attention.scores.feedforward import FeedForwardScore
+from regard.attention.scores.general import GeneralScore
+from regard.attention.scores.location import LocationScore
+from regard.attention.scores.location_aware import LocationAwareScore
+from regard.attention.source import Source
+from regard.attention.windows.everywhere import Everywhere
+from regard.attention.windows.local_monotonic import LocalMonotonic
+from regard.attention.windows.local_predictive import LocalPredictive
+from regard.errors import ConfigError, DataError, KernelRefused, MaskError, RegardError, ShapeError
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdditiveScore",
+    "Alignment",
+    "Attention",
+    "AttentionResult",
+    "ConfigError",
+    "CosineScore",
+    "CoverageScore",
+    "DataError",
+    "DotScore",
+    "Everywhere",
+    "FeedForwardScore",
+    "GeneralScore",
+    "GumbelSoftmax",
+    "Hard",
+    "History",
+    "KernelRefused",
+    "LocalMonotonic",
+    "LocalPredictive",
+    "LocationAwareScore",
+    "LocationScore",
+    "Mask",
+    "MaskError",
+    "Mean",
+    "MultiHead",
+    "RegardError",
+    "ShapeError",
+    "Softmax",
+    "Source",
+    "Sparsemax",
+    "StraightThrough",
+    "Trace",
+    "attend",
+    "record",
+]

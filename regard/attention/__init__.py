@@ -1,0 +1,22 @@
+"""The algebra: attention is normalize(score(query, keys), mask) @ values."""
+
+from regard.attention.compose import Attention, attend
+from regard.attention.history import History
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.record import Trace, record
+from regard.attention.result import Alignment, AttentionResult
+from regard.attention.source import Source
+
+__all__ = [
+    "Alignment",
+    "Attention",
+    "AttentionResult",
+    "History",
+    "Mask",
+    "MultiHead",
+    "Source",
+    "Trace",
+    "attend",
+    "record",
+]

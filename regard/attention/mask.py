@@ -1,0 +1,144 @@
+"""What may be attended, as a closed record of four facts. True means: may attend.
+
+A mask prints, compares, and can be asked "causal?" without building a T × S tensor. Anything exotic goes into
+`dense`. Masks combine with `&`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.errors import MaskError
+
+X = TypeVar("X")
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """What may be attended. True means: may attend."""
+
+    causal: bool = False  # s <= t
+    lengths: Tensor | None = None  # (B,) visible source positions per row
+    window: tuple[int, int] | None = None  # t - left <= s <= t + right
+    dense: Tensor | None = None  # bool, broadcastable to (..., T, S)
+    offset: int = 0  # absolute position of query 0 (incremental decoding)
+
+    def __post_init__(self) -> None:
+        if self.dense is not None and self.dense.dtype != torch.bool:
+            raise MaskError(_expected_bool("dense", self.dense))
+        if self.dense is not None and self.dense.ndim == 0:
+            raise MaskError("Mask: `dense` has shape (); expected (..., T, S) or one that broadcasts to it.")
+        if self.lengths is not None and (self.lengths.ndim != 1 or _not_integer(self.lengths)):
+            raise MaskError(
+                f"Mask: `lengths` has shape {tuple(self.lengths.shape)} and dtype {self.lengths.dtype}; "
+                "expected (B,) whole numbers."
+            )
+        if self.window is not None and min(self.window) < 0:
+            raise MaskError(f"Mask: `window` has {self.window}; expected (left, right), both 0 or more.")
+
+    @staticmethod
+    def of(value: "Mask | Tensor | None") -> "Mask":
+        """A mask from what a caller may give: a Mask, a boolean tensor, or nothing."""
+        if value is None:
+            return Mask()
+        if isinstance(value, Mask):
+            return value
+        if value.dtype != torch.bool:
+            raise MaskError(_expected_bool("mask", value))
+        return Mask(dense=value)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Everything is visible."""
+        return not self.is_positional and self.lengths is None and self.dense is None
+
+    @property
+    def is_positional(self) -> bool:
+        """What is visible depends on the position of the query."""
+        return self.causal or self.window is not None
+
+    def at(self, offset: int) -> Self:
+        """The same mask for queries that begin at another position."""
+        return replace(self, offset=offset)
+
+    def __and__(self, other: "Mask | Tensor | None") -> "Mask":
+        other = Mask.of(other)
+        return Mask(
+            causal=self.causal or other.causal,
+            lengths=_both(self.lengths, other.lengths, torch.minimum),
+            window=_both(self.window, other.window, lambda a, b: (min(a[0], b[0]), min(a[1], b[1]))),
+            dense=_both(self.dense, other.dense, torch.logical_and),
+            offset=_same_offset(self, other),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Mask)
+            and (self.causal, self.window, self.offset) == (other.causal, other.window, other.offset)
+            and _same_tensor(self.lengths, other.lengths)
+            and _same_tensor(self.dense, other.dense)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # tensors compare by value and have no stable hash
+
+    def positions(self, T: int, device: torch.device) -> Tensor:
+        """(T,) absolute positions of T queries in a row."""
+        return torch.arange(self.offset, self.offset + T, device=device)
+
+    def to_dense(
+        self, T: int, S: int, *, ndim: int, device: torch.device, positions: Tensor | None = None
+    ) -> Tensor | None:
+        """A boolean tensor that broadcasts to (..., T, S) with `ndim` axes; None when everything is visible.
+
+        No axis is larger than the facts need: lengths alone give (B, 1, ..., 1, S). `positions` (T,) are the
+        absolute positions of the queries where they do not follow one another.
+        """
+        if self.is_trivial:
+            return None
+        s = torch.arange(S, device=device)
+        mask: Tensor | None = None
+        if self.is_positional:
+            t = (self.positions(T, device) if positions is None else positions)[:, None]
+            mask = self._visible_by_position(t, s)
+        if self.lengths is not None:
+            rows = self.lengths.to(device).view(-1, *[1] * (ndim - 1))
+            mask = _both(mask, s < rows, torch.logical_and)
+        dense = self.dense
+        if positions is not None and dense is not None and dense.ndim > 1 and dense.shape[-2] > 1:
+            dense = dense[..., positions - self.offset, :]
+        return _both(mask, dense, torch.logical_and)
+
+    def _visible_by_position(self, t: Tensor, s: Tensor) -> Tensor:
+        if self.window is None:
+            return s <= t
+        left, right = self.window
+        right = min(right, 0) if self.causal else right
+        return (s >= t - left) & (s <= t + right)
+
+
+def _both(a: X | None, b: X | None, join: Callable[[X, X], X]) -> X | None:
+    return b if a is None else a if b is None else join(a, b)
+
+
+def _expected_bool(name: str, value: Tensor) -> str:
+    return f"Mask: `{name}` has dtype {value.dtype}; expected torch.bool, True = may attend."
+
+
+def _not_integer(x: Tensor) -> bool:
+    return x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool
+
+
+def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
+    return a is b if a is None or b is None else torch.equal(a, b)
+
+
+def _same_offset(a: Mask, b: Mask) -> int:
+    if a.offset == b.offset:
+        return a.offset
+    for free, bound in ((a, b), (b, a)):
+        if free.offset == 0 and not free.is_positional:
+            return bound.offset
+    raise MaskError(f"Mask: `offset` has {a.offset} and {b.offset}; expected one position of the queries.")

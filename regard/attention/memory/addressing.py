@@ -1,0 +1,60 @@
+"""How a Neural Turing Machine finds a memory row: by content, then from where it stood, shifted, sharpened.
+
+    w_c(i) = exp(β K[k, M(i)]) / Σ_j exp(β K[k, M(j)]),  K = cosine    (equations 5 and 6)
+    w_g    = g w_c + (1 - g) w_{t-1}                                   (equation 7)
+    w̃(i)   = Σ_j w_g(j) s(i - j)   modulo N                            (equation 8)
+    w(i)   = w̃(i)^γ / Σ_j w̃(j)^γ                                       (equation 9)
+
+    paper    here        shape
+    M_t      cells       (..., N, M)
+    k_t      key         (..., M)
+    β_t      strength    (..., 1)   > 0
+    g_t      gate        (..., 1)   in (0, 1)
+    s_t      shifts      (..., 2r + 1), a distribution over the offsets -r … r
+    γ_t      gamma       (..., 1)   ≥ 1
+    w        weights     (..., N)
+
+Heads are a leading axis: cells (B, 1, N, M) with key (B, R, M). Pure functions, because the paper gives
+equations and not objects.
+
+Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
+"""
+
+import torch
+from torch import Tensor
+
+from regard.attention.numerics import exact, full
+from regard.attention.scores.cosine import unit
+from regard.errors import ShapeError, check_shapes
+
+
+def content_weights(cells: Tensor, key: Tensor, strength: Tensor) -> Tensor:
+    """(..., N, M), (..., M), (..., 1) -> (..., N): how much each row resembles the key."""
+    check_shapes("content_weights", ("cells", cells, "... N M"), ("key", key, "... M"))
+    with exact(cells):
+        cosine = torch.einsum("...nm,...m->...n", unit(cells), unit(key))
+        return (full(strength) * cosine).softmax(-1)
+
+
+def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
+    """(..., N), (..., N), (..., 1) -> (..., N): the gate chooses between content and where the head stood."""
+    return gate * content + (1 - gate) * previous
+
+
+def shift(weights: Tensor, shifts: Tensor) -> Tensor:
+    """(..., N), (..., 2r + 1) -> (..., N): move the weights by -r … r rows, round the end."""
+    N, width = weights.shape[-1], shifts.shape[-1]
+    if width % 2 == 0:
+        raise ShapeError(f"shift: `shifts` has shape {tuple(shifts.shape)}; expected (..., 2r + 1).")
+    r = width // 2
+    rows = torch.arange(N, device=weights.device)
+    offsets = torch.arange(-r, r + 1, device=weights.device)
+    origin = (rows[:, None] - offsets) % N  # row i receives offset d from row i - d
+    with exact(weights):  # weights go round from step to step; rounded, they would no longer sum to one
+        return torch.einsum("...nd,...d->...n", full(weights)[..., origin], full(shifts))
+
+
+def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
+    """(..., N), (..., 1) -> (..., N): undo the blur of the shift."""
+    # the logarithm form keeps large γ from underflowing; a floor keeps the gradient finite at weight 0
+    return (gamma * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()).softmax(-1)

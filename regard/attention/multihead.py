@@ -1,0 +1,82 @@
+"""Multi-head attention: project, split, attend in each head, join, project.
+
+    MultiHead(Q, K, V) = [head_1; …; head_h] W_O                       (section 3.2.2)
+    head_i = Attention(Q W_Q_i, K W_K_i, V W_V_i)
+
+    paper             here
+    W_Q W_K W_V W_O   W_Q, W_K, W_V, W_O     all heads side by side in one matrix
+    h                 heads
+    d_k = d_v         dim / heads
+
+Heads are one more leading axis, (B, H, T, D), because every part of the algebra accepts `...`. Any score can
+therefore be multi-headed, and no score knows that heads exist.
+
+Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser, Polosukhin. Attention is all you need. 2017.
+https://arxiv.org/abs/1706.03762
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.history import History
+from regard.attention.mask import Mask
+from regard.attention.result import AttentionResult
+from regard.attention.scores.dot import DotScore
+from regard.attention.source import Source
+from regard.errors import ConfigError, check_shapes
+
+
+class MultiHead(nn.Module):
+    """Same two verbs as Attention, so the two are interchangeable. Weights are per head, (B, H, T, S)."""
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        attention: Attention | None = None,
+        dim_keys: int | None = None,
+        dim_values: int | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        if dim % heads:
+            raise ConfigError(f"MultiHead: `heads` has {heads}; expected a divisor of dim={dim}.")
+        self.dim, self.heads = dim, heads
+        self.attention = Attention(DotScore()) if attention is None else attention
+        self.W_Q = nn.Linear(dim, dim, bias=bias)
+        self.W_K = nn.Linear(dim if dim_keys is None else dim_keys, dim, bias=bias)
+        self.W_V = nn.Linear(dim if dim_values is None else dim_values, dim, bias=bias)
+        self.W_O = nn.Linear(dim, dim, bias=bias)
+
+    def prepare(
+        self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
+    ) -> Source:
+        """(B, S, Dk), (B, S, Dv) -> the source with heads, (B, H, S, D/H)."""
+        values = keys if values is None else values
+        check_shapes("MultiHead", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
+        mask = Mask.of(mask)
+        if mask.dense is not None and mask.dense.ndim == keys.ndim:
+            mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
+        return self.attention.prepare(self._split(self.W_K(keys)), self._split(self.W_V(values)), mask)
+
+    def forward(
+        self,
+        query: Tensor,
+        source: Source,
+        *,
+        history: History | None = None,
+        generator: torch.Generator | None = None,
+    ) -> AttentionResult:
+        """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S)."""
+        check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
+        heads = self.attention(self._split(self.W_Q(query)), source, history=history, generator=generator)
+        joined = heads.context.transpose(-2, -3).flatten(-2)  # (B, T, dim)
+        return heads.with_context(self.W_O(joined))
+
+    def _split(self, x: Tensor) -> Tensor:
+        heads = torch.unflatten(x, -1, (self.heads, -1))  # (B, T, H, D/H)
+        return heads.transpose(-2, -3)

@@ -1,0 +1,70 @@
+"""The contract of a normalizer: rows of scores become weights; hidden positions get exactly zero.
+
+The law of rows with nothing visible lives here, because each author forgets it once: their weights are zero,
+and so is their gradient.
+"""
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.history import History
+
+
+class Normalizer(nn.Module):
+    """From scores to weights."""
+
+    stochastic: ClassVar[bool] = False  # True: never recomputed, never fused
+    differentiable: ClassVar[bool] = True  # False: gradients reach the values only
+
+    def normalize(self, scores: Tensor) -> Tensor:
+        """The paper's equation. Hidden positions arrive as -inf; each row has a finite score."""
+        raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores).")
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Final. Rows that may attend to nothing become zeros, with zero gradient."""
+        scores, empty = open_rows(scores, mask)
+        return self.normalize(scores).masked_fill(empty, 0.0)
+
+
+class StochasticNormalizer(Normalizer):
+    """A normalizer that draws; its randomness comes from a generator."""
+
+    stochastic = True
+
+    def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The paper's equation, drawing from the generator."""
+        raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores, generator).")
+
+    def forward(
+        self, scores: Tensor, mask: Tensor | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Final, as in Normalizer."""
+        scores, empty = open_rows(scores, mask)
+        return self.normalize(scores, generator).masked_fill(empty, 0.0)
+
+
+class HistoryNormalizer(nn.Module):
+    """A normalizer that also sees where earlier steps attended."""
+
+    stochastic: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = True
+
+    def normalize(self, scores: Tensor, history: History) -> Tensor:
+        """The paper's equation. Hidden positions arrive as -inf; each row has a finite score."""
+        raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores, history).")
+
+    def forward(self, scores: Tensor, mask: Tensor | None, history: History) -> Tensor:
+        """Final, as in Normalizer."""
+        scores, empty = open_rows(scores, mask)
+        return self.normalize(scores, history).masked_fill(empty, 0.0)
+
+
+def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Hide what the mask hides; give rows with nothing visible a harmless score, and say which they are."""
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    empty = torch.isneginf(scores).all(-1, keepdim=True)
+    return scores.masked_fill(empty, 0.0), empty

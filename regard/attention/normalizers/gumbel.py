@@ -1,0 +1,42 @@
+"""Gumbel-softmax: a sample of the softmax, relaxed so that it has a gradient.
+
+    y = softmax((log π + g) / τ),  g_i = -log(-log u_i)                (equation 2)
+
+    paper    here
+    log π    scores (an additive constant does not matter)
+    τ        temperature; towards 0 the weights become one-hot
+    y        weights
+
+At evaluation there is no noise: the softmax at the same temperature. With `hard` the weights are one-hot, the
+likeliest position at evaluation, and the gradient is that of the relaxed ones.
+
+Jang, Gu, Poole. Categorical reparameterization with Gumbel-softmax. 2016. https://arxiv.org/abs/1611.01144
+"""
+
+import torch
+from torch import Tensor
+
+from regard.attention.normalizers.base import StochasticNormalizer
+from regard.attention.normalizers.hard import gumbel_noise
+from regard.errors import ConfigError
+
+
+class GumbelSoftmax(StochasticNormalizer):
+    """softmax((e + Gumbel noise) / τ)."""
+
+    def __init__(self, *, temperature: float = 1.0, hard: bool = False) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise ConfigError(f"GumbelSoftmax: `temperature` has {temperature}; expected a number above 0.")
+        self.temperature, self.hard = temperature, hard
+
+    def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        noisy = scores + gumbel_noise(scores, generator) if self.training else scores
+        soft = (noisy / self.temperature).softmax(-1)
+        if not self.hard:
+            return soft
+        chosen = torch.zeros_like(soft).scatter(-1, soft.argmax(-1, keepdim=True), 1.0)
+        return chosen + (soft - soft.detach())
+
+    def extra_repr(self) -> str:
+        return f"temperature={self.temperature:g}, hard={self.hard}"

@@ -1,0 +1,24 @@
+"""The mean: every visible position weighs the same. What attention replaces.
+
+    α[t, s] = 1 / N                                        N positions visible from t
+
+The scores are ignored: global average pooling, and the normalisation factor C(x) = N of the dot-product form
+of non-local networks.
+
+Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
+"""
+
+import torch
+from torch import Tensor
+
+from regard.attention.normalizers.base import Normalizer
+
+
+class Mean(Normalizer):
+    """1 / N for each of the N visible positions."""
+
+    differentiable = False
+
+    def normalize(self, scores: Tensor) -> Tensor:
+        visible = (~torch.isneginf(scores)).to(scores.dtype)
+        return visible / visible.sum(-1, keepdim=True)

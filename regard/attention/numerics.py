@@ -1,0 +1,21 @@
+"""Scores and weights are computed in float32 when the inputs are half precision."""
+
+import torch
+from torch import Tensor
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def full_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The precision in which numbers of this dtype are scored: half becomes float32, others stay."""
+    return torch.float32 if dtype in HALF else dtype
+
+
+def full(x: Tensor) -> Tensor:
+    """The tensor in the precision of its scores."""
+    return x.float() if x.dtype in HALF else x
+
+
+def exact(x: Tensor) -> torch.autocast:
+    """A context in which autocast lowers no precision: a score rounded to bfloat16 has two digits."""
+    return torch.autocast(x.device.type, enabled=False)

@@ -1,0 +1,59 @@
+"""Additive attention: a one-hidden-layer network compares query and key.
+
+    e[t, s] = vᵀ tanh(W q_t + U k_s)                       (appendix A.1.2)
+
+    paper        here      shape
+    s_{i-1}      query     (..., T, Dq)    decoder state before step i
+    h_j          keys      (..., S, Dk)    annotation of source word j
+    W_a U_a v_a  W, U, v
+
+Luong's "concat", vᵀ tanh(W [q_t; k_s]), is the same function: the columns of his W that meet q are W here,
+the columns that meet k are U. `AdditiveScore.concat` builds it from his matrix.
+
+Bahdanau, Cho, Bengio. Neural machine translation by jointly learning to align and translate. 2014.
+https://arxiv.org/abs/1409.0473
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.numerics import full
+from regard.attention.scores.base import Score
+from regard.errors import check_shapes
+
+
+class AdditiveScore(Score):
+    """vᵀ tanh(W q + U k), with U k prepared once per source."""
+
+    def __init__(self, *, query: int, keys: int, hidden: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(query, hidden, bias=False)
+        self.U = nn.Linear(keys, hidden)  # the paper leaves biases out of its notation; one is enough
+        self.v = nn.Linear(hidden, 1, bias=False)
+
+    @classmethod
+    def concat(cls, W: Tensor, v: Tensor, *, query: int) -> "AdditiveScore":
+        """The score vᵀ tanh(W [q; k]) from Luong's matrices: W (hidden, Dq + Dk), v (hidden,)."""
+        check_shapes("AdditiveScore.concat", ("W", W, "D Dqk"), ("v", v, "D"))
+        score = cls(query=query, keys=W.shape[1] - query, hidden=W.shape[0]).to(W)
+        with torch.no_grad():
+            score.W.weight.copy_(W[:, :query])
+            score.U.weight.copy_(W[:, query:])
+            score.U.bias.zero_()
+            score.v.weight.copy_(v[None])
+        return score
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        check_shapes("AdditiveScore", ("keys", keys, "... S Dk"), Dk=self.U.in_features)
+        return self.U(keys)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        check_shapes("AdditiveScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        sums = full(self.W(query))[..., :, None, :] + full(keys)[..., None, :, :]  # (..., T, S, D)
+        return weigh(torch.tanh(sums), self.v.weight)
+
+
+def weigh(hidden: Tensor, v: Tensor) -> Tensor:
+    """(..., T, S, D), (1, D) -> (..., T, S): the output layer, in the precision of its input."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        return nn.functional.linear(hidden, v.to(hidden.dtype)).squeeze(-1)

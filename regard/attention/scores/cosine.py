@@ -1,0 +1,57 @@
+"""Content-based attention: cosine similarity, sharpened by a key strength.
+
+    e[t, s] = β_t · (q_t · k_s) / (‖q_t‖ ‖k_s‖)            (equations 5 and 6)
+
+    paper    here      shape
+    k_t      query     (..., T, D)     the key vector a head emits
+    M_t(i)   keys      (..., S, D)     memory row i
+    β_t      strength  number, or emitted from the query
+
+Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.numerics import exact, full
+from regard.attention.scores.base import Score
+from regard.errors import check_shapes
+
+
+class CosineScore(Score):
+    """β cos(q, k). β is the number `strength`, or softplus(w · q + b) when `query` gives the size of q."""
+
+    def __init__(self, *, strength: float = 1.0, query: int | None = None) -> None:
+        super().__init__()
+        self.strength = strength
+        self.beta = None if query is None else nn.Linear(query, 1)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        return unit(keys)
+
+    def directions(self, query: Tensor) -> Tensor:
+        """β q / ‖q‖: what the unit keys are multiplied with."""
+        if self.beta is None:
+            return unit(query) * self.strength
+        with exact(query):  # by hand: under autocast the query may be half precision and β's weights not
+            beta = F.softplus(F.linear(full(query), full(self.beta.weight), full(self.beta.bias)))
+            return unit(query) * beta
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
+        with exact(query):
+            return self.directions(query) @ full(keys).mT
+
+    def extra_repr(self) -> str:
+        return "strength from the query" if self.beta is not None else f"strength={self.strength:g}"
+
+
+def unit(x: Tensor) -> Tensor:
+    """Vectors of length one, in full precision; the zero vector stays zero, and so its cosine is 0."""
+    x = full(x)
+    # dividing by the largest part first keeps the square from overflowing or vanishing
+    largest = x.abs().amax(-1, keepdim=True)
+    scaled = x / torch.where(largest > 0, largest, 1.0)
+    norm = scaled.square().sum(-1, keepdim=True).clamp_min(1.0).sqrt()  # at least 1, but for zero
+    return scaled / norm

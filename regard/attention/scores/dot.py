@@ -1,0 +1,45 @@
+"""Dot product, plain (Luong 2015) and scaled (Vaswani 2017): one equation, one optional scale.
+
+    e[t, s] = q_t · k_s                                    Luong: section 3.1, "dot"
+    e[t, s] = q_t · k_s / √D                               Vaswani: equation 1
+
+    Luong    Vaswani   here      shape
+    h_t      Q         query     (..., T, D)
+    h̄_s      K         keys      (..., S, D)
+             1/√d_k    scale     None: computed from D
+
+If the parts of q and k have variance 1, their product has variance D; without the scale the softmax of wide
+vectors is nearly one-hot and its gradient vanishes.
+
+Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
+https://arxiv.org/abs/1508.04025
+Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
+"""
+
+import math
+
+from torch import Tensor
+
+from regard.attention.numerics import exact, full
+from regard.attention.scores.base import Score
+from regard.errors import check_shapes
+
+
+class DotScore(Score):
+    """q · k times a scale: None is 1/√D (scaled dot product), 1.0 is the plain dot product."""
+
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def factor(self, D: int) -> float:
+        """The number that multiplies q · k for vectors of D features."""
+        return 1 / math.sqrt(D) if self.scale is None else self.scale
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        check_shapes("DotScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
+        with exact(query):
+            return (full(query) * self.factor(query.shape[-1])) @ full(keys).mT
+
+    def extra_repr(self) -> str:
+        return "scale=1/√D" if self.scale is None else f"scale={self.scale:g}"

@@ -1,0 +1,42 @@
+"""Decomposable score: both sides pass through the same network, then a dot product.
+
+    e[t, s] = F(a_t) · F(b_s)                              (equation 1)
+
+    paper    here      shape
+    ā_i      query     (..., T, D)
+    b̄_j      keys      (..., S, D)
+    F        F         two layers with ReLU, shared by both sides
+
+F is applied T + S times and not T · S times: that is what makes the attention decomposable.
+
+Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016.
+https://arxiv.org/abs/1606.01933
+"""
+
+from torch import Tensor, nn
+
+from regard.attention.numerics import exact, full
+from regard.attention.scores.base import Score
+from regard.errors import check_shapes
+
+
+class FeedForwardScore(Score):
+    """F(a) · F(b), with F(b) prepared once per source."""
+
+    def __init__(self, *, dim: int, hidden: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dim = dim
+        self.F = nn.Sequential(
+            nn.Dropout(dropout), nn.Linear(dim, hidden), nn.ReLU(),
+            nn.Dropout(dropout), nn.Linear(hidden, hidden), nn.ReLU(),
+        )  # fmt: skip
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        check_shapes("FeedForwardScore", ("keys", keys, "... S D"), D=self.dim)
+        return self.F(keys)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        check_shapes("FeedForwardScore", ("query", query, "... T D"), D=self.dim)
+        hidden = self.F(query)
+        with exact(query):
+            return full(hidden) @ full(keys).mT

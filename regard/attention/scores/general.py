@@ -1,0 +1,35 @@
+"""General (bilinear) score: a learned matrix between query and key.
+
+    e[t, s] = q_tᵀ W k_s                                   (section 3.1, "general")
+
+    paper    here      shape
+    h_t      query     (..., T, Dq)
+    h̄_s      keys      (..., S, Dk)
+    W_a      W         Dq × Dk, applied to the keys once per source
+
+Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
+https://arxiv.org/abs/1508.04025
+"""
+
+from torch import Tensor, nn
+
+from regard.attention.numerics import exact, full
+from regard.attention.scores.base import Score
+from regard.errors import check_shapes
+
+
+class GeneralScore(Score):
+    """qᵀ W k, with W k prepared once per source; query and keys may differ in size."""
+
+    def __init__(self, *, query: int, keys: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(keys, query, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        check_shapes("GeneralScore", ("keys", keys, "... S Dk"), Dk=self.W.in_features)
+        return self.W(keys)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        check_shapes("GeneralScore", ("query", query, "... T Dq"), Dq=self.W.out_features)
+        with exact(query):
+            return full(query) @ full(keys).mT

@@ -1,0 +1,50 @@
+"""Location-aware attention: the additive score also sees the previous alignment, convolved.
+
+    f_i = F * α_{i-1}                                      (equation 8)
+    e[i, j] = wᵀ tanh(W s_{i-1} + V h_j + U f_{i,j} + b)   (equation 9)
+
+    paper     here                   shape
+    s_{i-1}   query                  (..., T, Dq)
+    h_j       keys                   (..., S, Dk)
+    α_{i-1}   history.previous       (..., 1, S)
+    F         F                      `filters` kernels of width `width`
+    W V U w   W, V, U, w             b is the bias of V
+
+Chorowski, Bahdanau, Serdyuk, Cho, Bengio. Attention-based models for speech recognition. 2015.
+https://arxiv.org/abs/1506.07503
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.history import History
+from regard.attention.numerics import full
+from regard.attention.scores.additive import weigh
+from regard.attention.scores.base import HistoryScore
+from regard.errors import ConfigError, check_shapes
+
+
+class LocationAwareScore(HistoryScore):
+    """wᵀ tanh(W q + V k + U (F * α)); where attention stood last tells where it may go next."""
+
+    def __init__(self, *, query: int, keys: int, hidden: int, filters: int, width: int) -> None:
+        super().__init__()
+        if width % 2 == 0:
+            raise ConfigError(f"LocationAwareScore: `width` has {width}; expected an odd number.")
+        self.W = nn.Linear(query, hidden, bias=False)
+        self.V = nn.Linear(keys, hidden)
+        self.F = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)
+        self.U = nn.Linear(filters, hidden, bias=False)
+        self.w = nn.Linear(hidden, 1, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        check_shapes("LocationAwareScore", ("keys", keys, "... S Dk"), Dk=self.V.in_features)
+        return self.V(keys)
+
+    def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
+        check_shapes("LocationAwareScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        previous = history.previous.to(self.F.weight.dtype)
+        filtered = self.F(previous.reshape(-1, 1, previous.shape[-1])).mT  # (N, S, filters)
+        located = self.U(filtered.reshape(*previous.shape[:-2], *filtered.shape[1:]))  # (..., S, D)
+        keys = full(keys) + full(located)
+        return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight)

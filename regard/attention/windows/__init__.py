@@ -1,0 +1,1 @@
+"""Windows: where a query may look, and how strongly."""

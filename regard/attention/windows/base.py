@@ -1,0 +1,36 @@
+"""The contract of a window: where may q_t look, and how strongly.
+
+A mask is known before the query; a window depends on it and may have parameters. That is the difference.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class View(NamedTuple):
+    """What a window leaves visible, and what it multiplies the weights with."""
+
+    mask: Tensor  # (..., T, S) bool
+    factor: Tensor | None  # (..., T, S), multiplies the weights after normalisation; not renormalised
+
+
+class Window(nn.Module):
+    """Narrows what may be attended, from the query."""
+
+    def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
+        """(..., T, Dq), mask broadcastable to (..., T, S), (T,) absolute query positions -> View.
+
+        The mask has its full last axis; `source_length(mask)` is the true source length.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no forward(query, mask, positions).")
+
+
+def source_length(mask: Tensor) -> Tensor:
+    """(..., S) -> (..., 1): one past the last visible position, 0 where nothing is visible.
+
+    Not the number of visible positions: a mask may hide the beginning, and positions count from the true one.
+    """
+    ends = torch.arange(1, mask.shape[-1] + 1, device=mask.device)
+    return torch.where(mask, ends, 0).amax(-1, keepdim=True)

@@ -1,0 +1,18 @@
+"""Global attention: every source position may be attended.
+
+    a_t(s) = align(h_t, h̄_s) over all s                    (section 3.1)
+
+Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
+https://arxiv.org/abs/1508.04025
+"""
+
+from torch import Tensor
+
+from regard.attention.windows.base import View, Window
+
+
+class Everywhere(Window):
+    """No window: the mask as it is."""
+
+    def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
+        return View(mask, None)

@@ -1,0 +1,48 @@
+"""Local attention, predictive: the centre of the window is predicted, and weights fall off around it.
+
+    p_t = S · σ(v_pᵀ tanh(W_p h_t))                        (equation 9)
+    a_t(s) = align(h_t, h̄_s) exp(-(s - p_t)² / 2σ²),  σ = D / 2        (equation 10)
+
+    paper     here
+    h_t       query       (..., T, Dq)
+    p_t       p           (..., T, 1), a real number; positions are counted from 0
+    W_p v_p   W, v
+    S         length      one past the last visible source position
+    D         half_width  the paper takes 10
+
+The Gaussian multiplies the weights after the softmax and they are not renormalised; the gradient reaches W
+and v through it.
+
+Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
+https://arxiv.org/abs/1508.04025
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.numerics import full
+from regard.attention.windows.base import View, Window, source_length
+
+
+class LocalPredictive(Window):
+    """A Gaussian of deviation D/2 around a predicted position, cut off at D."""
+
+    def __init__(self, *, query: int, hidden: int, half_width: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(query, hidden, bias=False)
+        self.v = nn.Linear(hidden, 1, bias=False)
+        self.half_width = half_width
+
+    def centre(self, query: Tensor, length: Tensor) -> Tensor:
+        """(..., T, Dq), (..., T or 1, 1) -> p (..., T, 1)."""
+        return length * torch.sigmoid(full(self.v(torch.tanh(self.W(query)))))
+
+    def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
+        p = self.centre(query, source_length(mask))
+        s = torch.arange(mask.shape[-1], device=mask.device)
+        distance = s - p
+        factor = torch.exp(-distance.square() / (2 * (self.half_width / 2) ** 2))
+        return View(mask & (distance.abs() <= self.half_width), factor)
+
+    def extra_repr(self) -> str:
+        return f"half_width={self.half_width}"

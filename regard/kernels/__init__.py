@@ -1,0 +1,1 @@
+"""Fused implementations; each names the reference it must equal."""

@@ -1,0 +1,158 @@
+"""The whole catalogue, built at prime sizes: what the laws are stated over."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from regard import Attention, AttentionResult, History, Mask, catalog
+from regard.attention.build import Sizes, build_attention
+
+B, T, S, DQ, DK, DV, HIDDEN = 2, 3, 7, 5, 11, 17, 13  # prime sizes: a swapped axis cannot hide
+
+SCORES = catalog.names("score")
+NORMALIZERS = catalog.names("normalizer")
+WINDOWS = catalog.names("window")
+
+SAME_SIZE = ("dot", "scaled-dot", "cosine", "feedforward")  # scores that multiply q and k of one size
+HISTORY = ("location-aware", "coverage")
+KERNELS = {"sdpa": ("dot", "scaled-dot", "general", "cosine")}  # the scores that each fused kernel computes
+FUSED = {score: kernel for kernel, scores in KERNELS.items() for score in scores}
+POSITIONAL = ("location", "location-aware", "local-monotonic", "local-predictive")
+STOCHASTIC = ("hard", "straight-through", "gumbel-softmax")
+CHOOSING = ("hard", "straight-through")
+
+
+@dataclass(frozen=True)
+class Case:
+    score: str
+    normalizer: str = "softmax"
+    window: str = "global"
+    kernel: str = "auto"
+
+    def __str__(self) -> str:
+        return "+".join((self.score, self.normalizer, self.window, self.kernel))
+
+    @property
+    def positional(self) -> bool:
+        return self.score in POSITIONAL or self.window in POSITIONAL
+
+    @property
+    def runs_on(self) -> str:
+        """The kernel that runs the case on a CPU."""
+        plain = self.normalizer == "softmax" and self.window == "global"
+        return FUSED.get(self.score, "reference") if self.kernel == "auto" and plain else "reference"
+
+    @property
+    def fused(self) -> bool:
+        return self.runs_on != "reference"
+
+    @property
+    def soft(self) -> bool:
+        """Small changes of the scores make small changes of the weights."""
+        return self.normalizer not in CHOOSING
+
+
+def unique(cases: list[Case]) -> list[Case]:
+    return list(dict.fromkeys(cases))
+
+
+# every score with every normalizer and window; the fused ones once more by the reference. Left out is what is
+# the same again: concat is built as the additive score is, and the mean ignores the scores it is given
+EVERY = [Case(*parts) for parts in product(SCORES, NORMALIZERS, WINDOWS)]
+PRODUCT = [
+    case
+    for case in EVERY
+    if (case.score != "concat" or case == Case("concat"))
+    and (case.normalizer != "mean" or case.score in ("dot", "location", "coverage"))
+]
+PRODUCT += [replace(case, kernel="reference") for case in PRODUCT if case.fused]
+
+# each mechanism at least once, for laws that take time
+EACH = unique(
+    [Case(score) for score in SCORES]
+    + [Case("dot", kernel="reference")]
+    + [Case("scaled-dot", normalizer) for normalizer in NORMALIZERS]
+    + [Case(score, window=window) for score in ("general", "location-aware") for window in WINDOWS]
+    + [Case("additive", "sparsemax", "local-predictive")]
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    query: Tensor
+    keys: Tensor
+    values: Tensor
+    history: History | None
+
+    def map(self, function) -> "Inputs":
+        history = None if self.history is None else History(*map(function, self.history))
+        return Inputs(function(self.query), function(self.keys), function(self.values), history)
+
+    def leaves(self) -> list[Tensor]:
+        return [self.query, self.keys, self.values]
+
+    def requires_grad(self) -> "Inputs":
+        query, keys, values = (x.detach().clone().requires_grad_() for x in self.leaves())
+        return replace(self, query=query, keys=keys, values=values)
+
+    def source(self, function) -> "Inputs":
+        """Change the source axis: of keys and values (-2) and of the history (-1)."""
+        history = None
+        if self.history is not None:
+            history = History(*(function(x.mT).mT for x in self.history))
+        return replace(self, keys=function(self.keys), values=function(self.values), history=history)
+
+
+def sizes(case: Case, **changes: int) -> Sizes:
+    keys = DQ if case.score in SAME_SIZE else DK
+    fields = {"query": DQ, "keys": keys, "hidden": HIDDEN, "positions": 19}
+    return Sizes(**(fields | {"half_width": 2, "filters": 3, "width": 3} | changes))
+
+
+def build(case: Case, dtype: torch.dtype = torch.float64, *, dropout: float = 0.0) -> Attention:
+    attention = build_attention(
+        case.score,
+        sizes(case),
+        normalizer=case.normalizer,
+        window=case.window,
+        dropout=dropout,
+        kernel=case.kernel,
+    )
+    return attention.to(dtype).eval()
+
+
+def inputs(
+    case: Case, *, lead: tuple[int, ...] = (B,), t: int = T, s: int = S, dtype: torch.dtype = torch.float64
+) -> Inputs:
+    keys = DQ if case.score in SAME_SIZE else DK
+    history = None
+    if case.score in HISTORY:
+        previous = torch.randn(*lead, 1, s, dtype=dtype).softmax(-1)
+        history = History(previous, previous + torch.rand(*lead, 1, s, dtype=dtype))
+    return Inputs(
+        torch.randn(*lead, t, DQ, dtype=dtype),
+        torch.randn(*lead, s, keys, dtype=dtype),
+        torch.randn(*lead, s, DV, dtype=dtype),
+        history,
+    )
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def call(
+    attention: Attention, x: Inputs, mask: Mask | Tensor | None = None, *, at: int = 0
+) -> AttentionResult:
+    """One call; what is drawn is drawn from the same seed each time."""
+    source = attention.prepare(x.keys, x.values, mask)
+    source = source.at(at) if at else source
+    return attention(x.query, source, history=x.history, generator=seeded())
+
+
+def parametrize(cases: list[Case]):
+    import pytest
+
+    return pytest.mark.parametrize("case", cases, ids=str)
