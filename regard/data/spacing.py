@@ -1,0 +1,87 @@
+"""Where words are joined without a space, by language."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+_NO_BREAK = "\u00a0"
+_CLOSING = frozenset({*".,)]}…’”%›", "'s"})  # no space before
+_OPENING = frozenset("([{“‘‹$#¿¡")  # none after
+_GLUE = frozenset({*"/_@"})  # none on either side
+_HIGH = frozenset("?!;:")
+_ORDINALS = {"en": {"st", "nd", "rd", "th", "s"}, "fr": {"er", "re", "e", "ère", "ème"}}
+_CONTRACTED = frozenset({"ll", "ve", "d", "re"})  # what follows a plural's apostrophe without a space
+# in Chinese, quotes, dashes and dots have no spaces either
+_CJK = re.compile("[“”‘’…—\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+class Spacing:
+    """Where pieces are joined without a space, by language."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language.lower().replace("_", "-").split("-")[0]
+        french = self.language == "fr"
+        self._spaced_closing = _HIGH | {"»", "%"} if french else frozenset()
+        self._spaced_opening = frozenset("«") if french else frozenset()
+        self._closing = _CLOSING | _HIGH | {"»"}
+        self._opening = _OPENING | {"«"}
+
+    def join(self, pieces: Sequence[str]) -> str:
+        shapes = _directed_quotes(pieces)
+        gaps = [self._gap(shapes, i) if i else "" for i in range(len(shapes))]
+        return "".join(gap + piece for gap, piece in zip(gaps, pieces, strict=True))
+
+    def _gap(self, shapes: Sequence[str], i: int) -> str:
+        left, right = shapes[i - 1], shapes[i]
+        if self.language == "zh" and (_CJK.match(left[-1]) or _CJK.match(right[0])):
+            return ""
+        if {left, right} & _GLUE or self._elided(left, right):
+            return ""
+        if self._within_number(shapes, i) or _within_initials(shapes, i):
+            return ""
+        if left in self._spaced_opening:
+            return _NO_BREAK
+        if right in self._spaced_closing:
+            return "" if {left, right} <= _HIGH else _NO_BREAK
+        return "" if left in self._opening or right in self._closing else " "
+
+    def _elided(self, left: str, right: str) -> bool:
+        if not left.endswith("'"):
+            return False
+        plural = self.language == "en" and left.lower().endswith("s'")
+        return not plural or right in _CONTRACTED
+
+    def _within_number(self, shapes: Sequence[str], i: int) -> bool:
+        """3.14, 1,000, 10:30, 2nd, covid-19: the pattern cuts numbers from what surrounds them."""
+        left, right = shapes[i - 1], shapes[i]
+        if left.isdigit() and right in _ORDINALS.get(self.language, ()):
+            return True
+        middle = i if right in (".", ",", ":", "-") else i - 1
+        if not 0 < middle < len(shapes) - 1:
+            return False
+        before, mark, after = shapes[middle - 1 : middle + 2]
+        if mark == "-":
+            return before.isdigit() or after.isdigit()
+        if not (before.isdigit() and after.isdigit()):
+            return False
+        # "in 2014, 20 people" is a list in English, "1,5 million" a number in French
+        return mark in (".", ":") or (mark == "," and (self.language == "fr" or len(after) == 3))
+
+
+def _within_initials(shapes: Sequence[str], i: int) -> bool:
+    """U.S., p.m.: a dot between two letters of which the second has a dot too."""
+    around = shapes[max(i - 2, 0) : i + 2]
+    if len(around) < 4:
+        return False
+    return around[1] == around[3] == "." and all(len(x) == 1 and x.isalpha() for x in (around[0], around[2]))
+
+
+def _directed_quotes(pieces: Sequence[str]) -> list[str]:
+    """Straight quotes open and close in turn; seen as “ ” ‘ ’ they follow the rules of those."""
+    directed = {'"': "“”", "'": "‘’"}
+    seen: Counter[str] = Counter()
+    shapes = []
+    for piece in pieces:
+        shapes.append(directed[piece][seen[piece] % 2] if piece in directed else piece)
+        seen[piece] += 1
+    return shapes

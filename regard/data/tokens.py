@@ -1,0 +1,409 @@
+"""Raw text in, numbers out, raw text back: words, characters or byte-pairs.
+
+A tokenizer is one JSON file and travels with the model: a model that is given raw text can always read it.
+
+    tokenizer = Tokenizer.train(texts, kind="words", language="fr")
+    tokenizer.decode(tokenizer.encode("L'homme dort."))               # "L'homme dort."
+
+Words and characters are cut here; byte-pairs are learnt and cut by the `tokenizers` library, which is
+imported when it is first needed.
+"""
+
+import json
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, get_args
+
+from regard.data.spacing import Spacing
+from regard.errors import ConfigError, DataError
+
+Kind = Literal["words", "characters", "bpe"]
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+PAD_PIECE, BOS_PIECE, EOS_PIECE, UNK_PIECE = SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+FORMAT = 1  # of the JSON file
+BYTES = 256
+
+
+class _Cutter(Protocol):
+    """How one kind cuts text into vocabulary pieces and joins them again."""
+
+    def cut(self, text: str) -> list[str]: ...
+
+    def join(self, pieces: Sequence[str]) -> str: ...
+
+    def show(self, piece: str) -> str:
+        """A vocabulary piece as a reader wants to see it."""
+        ...
+
+    def hide(self, shown: str) -> str:
+        """The inverse of `show`."""
+        ...
+
+    def settings(self) -> dict[str, Any]:
+        """What the JSON file keeps beside the vocabulary."""
+        ...
+
+
+class Tokenizer:
+    """Text to numbers and back. Numbers 0..3 are pad, bos, eos, unk."""
+
+    def __init__(
+        self, cutter: _Cutter, vocabulary: Sequence[str], *, kind: Kind, language: str, lowercase: bool
+    ) -> None:
+        self.kind = kind
+        self.language = language
+        self.lowercase = lowercase
+        self.vocabulary = tuple(vocabulary)
+        self._cutter = cutter
+        self._numbers = {piece: number for number, piece in enumerate(self.vocabulary)}
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        *,
+        kind: Kind,
+        language: str = "en",
+        size: int | None = None,
+        minimum: int = 1,
+        lowercase: bool = False,
+    ) -> Self:
+        """Learn a vocabulary of at most `size` pieces, specials counted, each seen `minimum` times or more.
+
+        Words and characters are numbered by falling frequency, then by text. Byte-pairs need `size`; every
+        byte is in their vocabulary, so that no text is unknown.
+        """
+        _check_settings(kind, size, minimum)
+        prepared = (_prepare(text, lowercase) for text in texts)
+        if kind == "bpe":
+            assert size is not None
+            vocabulary, merges = _learn_bytepairs(prepared, size, minimum)
+            extra: dict[str, Any] = {"merges": merges}
+        elif kind == "characters":
+            vocabulary, extra = _ranked(Counter(c for text in prepared for c in text), size, minimum), {}
+        else:
+            counts, casing = _count_words(prepared, truecase=not lowercase)
+            vocabulary, extra = _ranked(counts, size, minimum), {"casing": casing}
+        return cls._build(
+            {"kind": kind, "language": language, "lowercase": lowercase, "pieces": vocabulary} | extra
+        )
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read what `save` wrote."""
+        path = Path(path)
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DataError(
+                f"Tokenizer: `path` has no file {path}; expected what Tokenizer.save wrote."
+            ) from None
+        except ValueError as error:
+            raise DataError(
+                f"Tokenizer: {path} has no valid JSON; expected what Tokenizer.save wrote."
+            ) from error
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise DataError(f"Tokenizer: {path} has another format; expected `format` {FORMAT}.")
+        try:
+            return cls._build(record)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"Tokenizer: {path} has missing or wrong fields; expected {FIELDS}.") from error
+
+    @classmethod
+    def _build(cls, record: Mapping[str, Any]) -> Self:
+        kind, language, pieces = record["kind"], record["language"], tuple(record["pieces"])
+        if kind not in get_args(Kind) or pieces[: len(SPECIAL)] != SPECIAL:
+            raise KeyError("kind or pieces")
+        cutter: _Cutter
+        if kind == "bpe":
+            cutter = _BytePairs(pieces, record["merges"])
+        elif kind == "characters":
+            cutter = _Characters()
+        else:
+            cutter = _Words(language, record["casing"], pieces, truecase=not record["lowercase"])
+        return cls(cutter, pieces, kind=kind, language=language, lowercase=bool(record["lowercase"]))
+
+    def save(self, path: Path | str) -> None:
+        """Write one JSON file, whole or not at all."""
+        record = {
+            "format": FORMAT,
+            "kind": self.kind,
+            "language": self.language,
+            "lowercase": self.lowercase,
+            "pieces": self.vocabulary,
+        }
+        _write(Path(path), json.dumps(record | self._cutter.settings(), ensure_ascii=False, indent=0) + "\n")
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        """The numbers of the text's pieces, without bos and eos; unknown pieces become unk."""
+        return [self._numbers.get(piece, UNK) for piece in self._cut(text)]
+
+    def pieces(self, text: str) -> list[str]:
+        """The text's pieces as a reader sees them, one for each number of `encode`, unknown words by name."""
+        return [self._cutter.show(piece) for piece in self._cut(text)]
+
+    def pieces_of(self, ids: Iterable[int]) -> list[str]:
+        """The pieces of these numbers as a reader sees them, specials too."""
+        return [self._cutter.show(self.vocabulary[number]) for number in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Raw text; pad, bos and eos are left out, unk is written `<unk>`."""
+        return self._cutter.join([self.vocabulary[i] for i in ids if i not in (PAD, BOS, EOS)])
+
+    def decode_pieces(self, pieces: Iterable[str]) -> str:
+        """Raw text of pieces as `pieces` and `pieces_of` give them."""
+        skipped = (PAD_PIECE, BOS_PIECE, EOS_PIECE)
+        return self._cutter.join([self._cutter.hide(piece) for piece in pieces if piece not in skipped])
+
+    def unknown(self, text: str) -> list[str]:
+        """The pieces that the vocabulary lacks, each once, in the order of the text."""
+        return list(dict.fromkeys(piece for piece in self._cut(text) if piece not in self._numbers))
+
+    def _cut(self, text: str) -> list[str]:
+        return self._cutter.cut(_prepare(text, self.lowercase))
+
+
+FIELDS = "kind, language, lowercase, pieces, and casing (words) or merges (bpe)"
+
+
+def _prepare(text: str, lowercase: bool) -> str:
+    return text.lower() if lowercase else text
+
+
+def _check_settings(kind: str, size: int | None, minimum: int) -> None:
+    if kind not in get_args(Kind):
+        raise ConfigError(f"Tokenizer: `kind` has {kind!r}; expected one of {', '.join(get_args(Kind))}.")
+    if minimum < 1:
+        raise ConfigError(f"Tokenizer: `minimum` has {minimum}; expected 1 or more.")
+    least = len(SPECIAL) + (BYTES if kind == "bpe" else 0)
+    if (size is None and kind == "bpe") or (size is not None and size < least):
+        raise ConfigError(f"Tokenizer: `size` has {size}; expected {least} or more for kind {kind!r}.")
+
+
+def _ranked(counts: Counter[str], size: int | None, minimum: int) -> list[str]:
+    kept = [piece for piece, count in counts.items() if count >= minimum]
+    kept.sort(key=lambda piece: (-counts[piece], piece))
+    return [*SPECIAL, *kept][:size]
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+# Characters ----------------------------------------------------------------------------------------
+
+
+class _Characters:
+    """One piece a character, spaces too."""
+
+    def cut(self, text: str) -> list[str]:
+        return list(text)
+
+    def join(self, pieces: Sequence[str]) -> str:
+        return "".join(pieces)
+
+    def show(self, piece: str) -> str:
+        return piece
+
+    def hide(self, shown: str) -> str:
+        return shown
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+
+# Byte-pairs ----------------------------------------------------------------------------------------
+
+
+class _BytePairs:
+    """Byte-level byte-pairs: lossless for any text.
+
+    The vocabulary holds the library's alphabet, one printable letter a byte; a reader sees the text itself,
+    and `<0xC3>` for a byte that is only part of a character.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]]) -> None:
+        self._merges = [(str(left), str(right)) for left, right in merges]
+        self._library = _bytepair_library(list(vocabulary), self._merges)
+
+    def cut(self, text: str) -> list[str]:
+        return list(self._library.encode(text, add_special_tokens=False).tokens)
+
+    def join(self, pieces: Sequence[str]) -> str:
+        # a model may produce half a character; U+FFFD says so instead of failing
+        return _to_bytes("".join(pieces)).decode("utf-8", errors="replace")
+
+    def show(self, piece: str) -> str:
+        raw = _to_bytes(piece)
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return "".join(f"<0x{byte:02X}>" for byte in raw)
+
+    def hide(self, shown: str) -> str:
+        partial = re.fullmatch(r"(?:<0x[0-9A-F]{2}>)+", shown)
+        raw = bytes.fromhex(re.sub("<0x|>", "", shown)) if partial else shown.encode("utf-8")
+        return "".join(_byte_letters()[byte] for byte in raw)
+
+    def settings(self) -> dict[str, Any]:
+        return {"merges": self._merges}
+
+
+def _bytepair_library(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
+    """The library's tokenizer without its notion of special tokens: "<eos>" in a text is just text."""
+    from tokenizers import Tokenizer as Library
+    from tokenizers import models, pre_tokenizers
+
+    library = Library(models.BPE(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return library
+
+
+def _learn_bytepairs(texts: Iterable[str], size: int, minimum: int) -> tuple[list[str], list[list[str]]]:
+    from tokenizers import Tokenizer as Library
+    from tokenizers import models, pre_tokenizers, trainers
+
+    library = Library(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=minimum,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=sorted(_byte_letters()),
+        show_progress=False,
+    )
+    library.train_from_iterator(texts, trainer)
+    learnt = json.loads(library.to_str())["model"]
+    return sorted(learnt["vocab"], key=learnt["vocab"].__getitem__), learnt["merges"]
+
+
+@cache
+def _byte_letters() -> tuple[str, ...]:
+    """The printable letter of each byte in byte-level vocabularies (the convention of GPT-2)."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(BYTES) if byte not in printable]
+    return tuple(chr(b if b in printable else BYTES + others.index(b)) for b in range(BYTES))
+
+
+@cache
+def _letter_bytes() -> dict[str, int]:
+    return {letter: byte for byte, letter in enumerate(_byte_letters())}
+
+
+def _to_bytes(letters: str) -> bytes:
+    return bytes(_letter_bytes()[letter] for letter in letters)
+
+
+# Words ---------------------------------------------------------------------------------------------
+
+_WORD = re.compile(
+    r"""'s\b                                    # the English genitive
+    | [^\W\d_]+(?:-[^\W\d_]+)*'(?!s\b)          # an elided word: l', qu', don'
+    | [^\W\d_]+(?:-[^\W\d_]+)*
+    | \d+
+    | [^\w\s]
+    | _+                                        # all that is left: nothing vanishes""",
+    re.VERBOSE,
+)
+
+
+class _Words:
+    """Words by pattern, the sentence's first word in the case it has elsewhere."""
+
+    def __init__(
+        self, language: str, casing: Mapping[str, str], vocabulary: Iterable[str], *, truecase: bool
+    ) -> None:
+        self._spacing = Spacing(language)
+        self._casing = dict(casing)
+        self._vocabulary = frozenset(vocabulary)
+        self._truecase = truecase
+
+    def cut(self, text: str) -> list[str]:
+        pieces = _split_words(text)
+        first = _first_word(pieces)
+        if self._truecase and first is not None:
+            pieces[first] = self._usual_case(pieces[first])
+        return pieces
+
+    def join(self, pieces: Sequence[str]) -> str:
+        pieces = list(pieces)
+        first = _first_word(pieces)
+        if self._truecase and first is not None:
+            pieces[first] = pieces[first][0].upper() + pieces[first][1:]
+        return self._spacing.join(pieces)
+
+    def show(self, piece: str) -> str:
+        return piece
+
+    def hide(self, shown: str) -> str:
+        return shown
+
+    def settings(self) -> dict[str, Any]:
+        return {"casing": self._casing}
+
+    def _usual_case(self, word: str) -> str:
+        lower = word.lower()
+        if not _is_capitalized(word):
+            return word
+        if lower in self._casing:
+            return self._casing[lower]
+        # a word never met is more often a name than not, and will be carried through as it is
+        return lower if lower in self._vocabulary else word
+
+
+def _split_words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFC", text).replace("\u2019", "'"))
+
+
+def _first_word(pieces: Sequence[str]) -> int | None:
+    """Where the sentence's first word is, behind opening quotes and brackets; None if a number leads."""
+    for position, piece in enumerate(pieces):
+        if any(character.isalnum() for character in piece):
+            return position if piece[0].isalpha() else None
+    return None
+
+
+def _is_capitalized(word: str) -> bool:
+    """One capital and then none: what the start of a sentence may have done to a word."""
+    return word[0].isupper() and word[1:] == word[1:].lower()
+
+
+def _count_words(texts: Iterable[str], *, truecase: bool) -> tuple[Counter[str], dict[str, str]]:
+    """Frequencies in the words' usual case, and that case where it is not lower case."""
+    first_words: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    evidence: Counter[str] = Counter()
+    for text in texts:
+        pieces = _split_words(text)
+        first = _first_word(pieces) if truecase else None
+        for position, piece in enumerate(pieces):
+            (first_words if position == first else others)[piece] += 1
+            # a word after a full stop may start a second sentence, so its case tells nothing
+            if position != first and position > 0 and pieces[position - 1] not in (".", "!", "?"):
+                evidence[piece] += 1
+    casing = _usual_casing(evidence) if truecase else {}
+    for word, count in first_words.items():
+        others[casing.get(word.lower(), word.lower()) if _is_capitalized(word) else word] += count
+    return others, {lower: usual for lower, usual in sorted(casing.items()) if usual != lower}
+
+
+def _usual_casing(evidence: Counter[str]) -> dict[str, str]:
+    usual: dict[str, str] = {}
+    for word in sorted(evidence, key=lambda word: (-evidence[word], word)):
+        usual.setdefault(word.lower(), word)
+    return usual
