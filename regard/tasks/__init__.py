@@ -1,0 +1,1 @@
+"""What to learn: data, batches, loss, metric."""

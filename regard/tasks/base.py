@@ -1,0 +1,67 @@
+"""What a task promises: examples in three splits, batches of them, a loss that can be summed.
+
+A training run walks through *plans*. A plan is one epoch as a list of batches, each batch a list of example
+numbers; it depends on the seed and the epoch alone, so that a run can go on at any step without replaying
+what came before. Tasks with generated data use the example numbers as seeds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+from torch import Tensor, nn
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """A loss that adds up over batches, accumulation steps and processes: `total / count` is the mean."""
+
+    total: Tensor  # () differentiable
+    count: Tensor  # () number of predicted units (tokens), not differentiable
+
+
+class Task(Protocol):
+    """What to learn: data, batches, loss and metric. A task never imports a model.
+
+    `Settings` is a frozen dataclass: its fields are the keys of a recipe's `[task]` table.
+    """
+
+    Settings: ClassVar[type[Any]]
+
+    @classmethod
+    def create(cls, settings: Any) -> Self:
+        """The task with its data, from nothing but its Settings."""
+        ...
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        """The task as it was when `save` wrote this folder."""
+        ...
+
+    def sizes(self) -> Mapping[str, int]:
+        """What a model's Config takes from the data: `source_vocab`, `target_vocab`, …"""
+        ...
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Sequence[Sequence[int]]:
+        """The training batches of one epoch, each of about `batch` units, as example numbers."""
+        ...
+
+    def batch(self, split: Split, rows: Sequence[int]) -> Any:
+        """The examples of these numbers as tensors (something with `.to(device)`)."""
+        ...
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> Sequence[Sequence[int]]:
+        """Every example of a split once, in batches."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        """Call the model once and sum the loss."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what a user of the model needs beside the weights (tokenizers, settings)."""
+        ...

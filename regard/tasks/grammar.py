@@ -1,0 +1,148 @@
+"""The embedded corpus as a task: English to French or Chinese, with gold links, without a download."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate, islice
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, Self
+
+from regard.data.grammar import Pair, generate
+from regard.data.tokens import UNK, Tokenizer
+from regard.errors import ConfigError
+from regard.tasks.base import Split
+from regard.tasks.translation import Example, Links, TranslationTask
+
+# English words, and the share of training sentences of that length: most are short, as in life
+TRAINING_MIX = (((3, 10), 0.55), ((11, 20), 0.25), ((21, 35), 0.12), ((36, 60), 0.08))
+# evaluation asks each length equally often, so that a curve over length is as sure at its end as at its start
+EVALUATION_MIX = tuple(((low, low + 9 if low > 3 else 10), 1 / 6) for low in (3, 11, 21, 31, 41, 51))
+
+HIDDEN_EVERY = 20  # one training sentence in so many has a word hidden
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrammarSettings:
+    """Which language, how much, how long."""
+
+    target: Literal["fr", "zh"] = "fr"
+    train: int = 60_000
+    valid: int = 480
+    test: int = 1_200
+    longest: int = 60  # English words, punctuation counted
+    seed: int = 1
+
+
+class GrammarTask(TranslationTask):
+    """Sentence pairs from the synchronous grammar of `regard.data.grammar`."""
+
+    Settings = GrammarSettings
+
+    def __init__(self, settings: GrammarSettings, source: Tokenizer, target: Tokenizer) -> None:
+        super().__init__(source, target)
+        self.settings = settings
+        self.languages = ("en", settings.target)
+
+    @classmethod
+    def create(cls, settings: GrammarSettings) -> Self:
+        if settings.longest < 10:
+            raise ConfigError(f"grammar: `longest` has {settings.longest}; expected 10 or more words.")
+        examples = make_examples(settings, "train")
+        task = cls(
+            settings,
+            Tokenizer.train((example.source for example in examples), kind="words", language="en"),
+            Tokenizer.train(
+                (example.target for example in examples),
+                kind="characters" if settings.target == "zh" else "words",
+                language=settings.target,
+            ),
+        )
+        task._examples["train"] = examples
+        return task
+
+    @classmethod
+    def restore(cls, settings: GrammarSettings, folder: Path) -> Self:
+        return cls(settings, *cls.load_tokenizers(folder))
+
+    def read(self, split: Split) -> Sequence[Example]:
+        return make_examples(self.settings, split)
+
+    def encoded(self, split: Split) -> list[tuple[list[int], list[int]]]:
+        """The examples as numbers; in training now and then a word is hidden on both sides.
+
+        The grammar knows every word it writes. Hidden words teach a model what to do with one it has never
+        seen: write `<unk>` where the word belongs, so that it can be carried through.
+        """
+        if split in self._encoded or split != "train":
+            return super().encoded(split)
+        pairs = super().encoded(split)
+        for number in range(0, len(pairs), HIDDEN_EVERY):
+            links = self.examples(split)[number].links or ()
+            pairs[number] = hide_word(*pairs[number], links, Random(f"{self.settings.seed} {number}"))
+        return pairs
+
+
+def hide_word(
+    source: list[int], target: list[int], links: Links, chance: Random
+) -> tuple[list[int], list[int]]:
+    """Make one word unknown: a source piece, and the target pieces that come from it alone."""
+    sources: dict[int, set[int]] = defaultdict(set)
+    targets: dict[int, set[int]] = defaultdict(set)
+    for s, t in links:
+        sources[t].add(s)
+        targets[s].add(t)
+    alone = [s for s, ts in targets.items() if all(sources[t] == {s} for t in ts) and _is_run(ts)]
+    if not alone:
+        return source, target
+    s = chance.choice(alone)
+    first, last = min(targets[s]), max(targets[s])
+    return [*source[:s], UNK, *source[s + 1 :]], [*target[:first], UNK, *target[last + 1 :]]
+
+
+def _is_run(positions: set[int]) -> bool:
+    return max(positions) - min(positions) == len(positions) - 1
+
+
+def make_examples(settings: GrammarSettings, split: Split) -> list[Example]:
+    """The examples of a split; French is cut into words, Chinese into characters."""
+    links = character_links if settings.target == "zh" else word_links
+    return [Example(pair.source_text, pair.target_text, links(pair)) for pair in pairs(settings, split)]
+
+
+def word_links(pair: Pair) -> Links:
+    """The grammar's own links: its words are the pieces."""
+    return pair.links
+
+
+def character_links(pair: Pair) -> Links:
+    """Links to each character of a linked word."""
+    starts = [0, *accumulate(map(len, pair.target))]
+    return tuple((s, piece) for s, t in pair.links for piece in range(starts[t], starts[t + 1]))
+
+
+def pairs(settings: GrammarSettings, split: Split) -> Iterator[Pair]:
+    """The pairs of a split, lengths mixed in a fixed order; every split has its own sentences."""
+    count: int = asdict(settings)[split]
+    mix = [
+        (
+            generate(
+                settings.target, split, seed=settings.seed + number, words=(low, min(high, settings.longest))
+            ),
+            share,
+        )
+        for number, ((low, high), share) in enumerate(TRAINING_MIX if split == "train" else EVALUATION_MIX)
+        if low <= settings.longest
+    ]
+    return islice(interleave(mix), count)
+
+
+def interleave(mix: Sequence[tuple[Iterator[Any], float]]) -> Iterator[Any]:
+    """Draw from several streams in proportion to their shares, in a fixed order."""
+    debts = [0.0] * len(mix)
+    while True:
+        for number, (_, share) in enumerate(mix):
+            debts[number] += share
+        chosen = max(range(len(mix)), key=debts.__getitem__)
+        debts[chosen] -= sum(share for _, share in mix)
+        yield next(mix[chosen][0])

@@ -1,0 +1,77 @@
+"""Reverse and relabel: random symbols, to be written backwards under another alphabet.
+
+The right alignment is the anti-diagonal, so attention can be checked word by word; and the sentence cannot be
+guessed from its beginning, so a model without attention must carry all of it in one vector.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Self
+
+from regard.data.tokens import Tokenizer
+from regard.errors import ConfigError
+from regard.tasks.base import Split
+from regard.tasks.translation import Example, TranslationTask
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseSettings:
+    """How many symbols, how long, how many examples."""
+
+    symbols: int = 16
+    shortest: int = 4
+    longest: int = 12
+    backwards: bool = True  # False: in the order of the source, so that the alignment is the diagonal
+    train: int = 20_000
+    valid: int = 256
+    test: int = 256
+    seed: int = 1
+
+
+class ReverseTask(TranslationTask):
+    """`c a b` becomes `y x z`: backwards, each symbol under a fixed other name."""
+
+    Settings = ReverseSettings
+    languages = ("symbols", "symbols")
+
+    def __init__(self, settings: ReverseSettings, source: Tokenizer, target: Tokenizer) -> None:
+        super().__init__(source, target)
+        self.settings = settings
+
+    @classmethod
+    def create(cls, settings: ReverseSettings) -> Self:
+        if not 2 <= settings.symbols <= len(ALPHABET):
+            raise ConfigError(f"reverse: `symbols` has {settings.symbols}; expected 2 to {len(ALPHABET)}.")
+        if not 1 <= settings.shortest <= settings.longest:
+            raise ConfigError(
+                f"reverse: `shortest` has {settings.shortest} and `longest` {settings.longest}; "
+                "expected 1 <= shortest <= longest."
+            )
+        every = [" ".join(ALPHABET[: settings.symbols])]
+        tokenizer = Tokenizer.train(every, kind="words", language="symbols", lowercase=True)
+        return cls(settings, tokenizer, tokenizer)
+
+    @classmethod
+    def restore(cls, settings: ReverseSettings, folder: Path) -> Self:
+        return cls(settings, *cls.load_tokenizers(folder))
+
+    def read(self, split: Split) -> Sequence[Example]:
+        settings = self.settings
+        symbols = ALPHABET[: settings.symbols]
+        renamed = dict(zip(symbols, Random(settings.seed).sample(symbols, len(symbols)), strict=True))
+        chance = Random(f"{settings.seed} {split}")
+        return [
+            self._example(
+                chance.choices(symbols, k=chance.randint(settings.shortest, settings.longest)), renamed
+            )
+            for _ in range(asdict(settings)[split])
+        ]
+
+    def _example(self, word: list[str], renamed: dict[str, str]) -> Example:
+        order = range(len(word))[:: -1 if self.settings.backwards else 1]
+        target = [renamed[word[s]] for s in order]
+        return Example(" ".join(word), " ".join(target), tuple(sorted((s, t) for t, s in enumerate(order))))
