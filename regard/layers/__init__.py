@@ -1,0 +1,1 @@
+"""Parts shared by at least two models."""

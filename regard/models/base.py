@@ -1,0 +1,73 @@
+"""What a model promises: a forward pass for training, and one step at a time for decoding."""
+
+from dataclasses import fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.batches import PairBatch
+from regard.data.tokens import BOS
+from regard.errors import ConfigError
+
+State = TypeVar("State")
+
+
+class Model(nn.Module):
+    """A complete system, built from one frozen dataclass.
+
+    `Config` is the dataclass; `aligner` is the path of the attention that aligns source and target, as
+    `record(model)` names it, or None for a model without attention.
+    """
+
+    Config: ClassVar[type[Any]]
+    aligner: str | None = None
+    config: Any
+
+
+class Translating(Model):
+    """A model that turns one sequence into another, one step at a time: a Model that is a StepDecoder."""
+
+    def start(self, batch: PairBatch) -> Any:
+        """Encode the source; the state before the first target token."""
+        raise NotImplementedError(f"{type(self).__name__} defines no start(batch).")
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """(B,) last tokens, state -> (B, V) log-probabilities of the next token, next state."""
+        raise NotImplementedError(f"{type(self).__name__} defines no step(tokens, state).")
+
+    def select(self, state: Any, rows: Tensor) -> Any:
+        """Keep (R,) rows of the state, in this order; rows may repeat."""
+        raise NotImplementedError(f"{type(self).__name__} defines no select(state, rows).")
+
+
+class StepDecoder(Protocol[State]):
+    """What greedy, beam and sampled decoding need of a model, and all they know of it."""
+
+    def start(self, batch: PairBatch) -> State:
+        """Encode the source; the state before the first target token."""
+        ...
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B,) last tokens, state -> (B, V) log-probabilities of the next token, next state."""
+        ...
+
+    def select(self, state: State, rows: Tensor) -> State:
+        """Keep (R,) rows of the state, in this order; rows may repeat."""
+        ...
+
+
+def build_config(model: type[Model], settings: dict[str, Any]) -> Any:
+    """The model's Config from a recipe's settings; the names were checked when the recipe was read."""
+    known = {f.name for f in fields(model.Config)}
+    unknown = sorted(set(settings) - known)
+    if unknown:
+        raise ConfigError(
+            f"{model.__name__}: unknown setting {unknown[0]!r}; known: {', '.join(sorted(known))}."
+        )
+    return model.Config(**settings)
+
+
+def teacher_inputs(batch: PairBatch) -> Tensor:
+    """(B, T) what the decoder reads in training: the target one step late, behind bos."""
+    return F.pad(batch.target[:, :-1], (1, 0), value=BOS)
