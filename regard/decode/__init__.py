@@ -1,0 +1,1 @@
+"""Greedy, beam and sampled decoding against the StepDecoder protocol."""

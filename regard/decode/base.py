@@ -1,0 +1,138 @@
+"""What all decoding shares: the hypothesis, how long it may be, how its length is paid for."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.record import record
+from regard.data.batches import PairBatch
+from regard.data.tokens import BOS, EOS, PAD
+from regard.errors import ConfigError
+from regard.models.base import State, StepDecoder
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output. Of several, finished ones come first, then the higher score.
+
+    A hypothesis that was cut never paid for its eos, and a loop of words can go on for nothing; so it stands
+    behind every finished one, whatever its score.
+    """
+
+    tokens: tuple[int, ...]  # without bos and eos
+    log_probability: float  # of tokens and eos, under the model itself
+    score: float  # after the length penalty
+    finished: bool  # ended by eos; False: cut at the maximum length
+    attention: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    """Module path -> (..., T, S), heads leading. T counts the eos step. S is this sentence's own source
+    length; for attention over what was already produced it is T, column 0 being bos."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """A maximum for each sentence by its own source: factor × source length + extra steps."""
+
+    factor: float
+    extra: int = 0
+
+    def limits(self, source_lengths: Tensor) -> Tensor:
+        """(B,) -> (B,), 1 or more."""
+        return (source_lengths * self.factor + self.extra).floor().long().clamp(min=1)
+
+
+class LengthPenalty(ABC):
+    """score = log-probability / divisor(length), eos counted. The divisor never falls with the length."""
+
+    @abstractmethod
+    def divisor(self, lengths: Tensor) -> Tensor:
+        """Lengths -> divisors of the same shape."""
+
+
+@dataclass(frozen=True)
+class PowerPenalty(LengthPenalty):
+    """length^alpha. alpha = 0: the log-probability itself; alpha = 1: its mean over the steps."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_alpha(self, self.alpha)
+
+    def divisor(self, lengths: Tensor) -> Tensor:
+        return lengths.float() ** self.alpha
+
+
+@dataclass(frozen=True)
+class WuPenalty(LengthPenalty):
+    """((5 + length) / 6)^alpha: Wu et al. 2016, equation 14, https://arxiv.org/abs/1609.08144."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check_alpha(self, self.alpha)
+
+    def divisor(self, lengths: Tensor) -> Tensor:
+        return ((5.0 + lengths.float()) / 6.0) ** self.alpha
+
+
+def _check_alpha(owner: object, alpha: float) -> None:
+    if not alpha >= 0:
+        raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
+
+
+def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
+    """(B,) the most steps of each sentence, eos counted."""
+    if minimum < 0:
+        raise ConfigError(f"decode: `minimum` has {minimum}; expected 0 or more.")
+    if isinstance(maximum, Lengths):
+        return maximum.limits(batch.source_lengths)
+    if maximum < max(1, minimum):
+        raise ConfigError(f"decode: `maximum` has {maximum}; expected {max(1, minimum)} or more steps.")
+    return torch.full_like(batch.source_lengths, maximum)
+
+
+def forbid(log_probabilities: Tensor, *, step: int, minimum: int) -> Tensor:
+    """(R, V) with -inf for pad and bos, and for eos while fewer than `minimum` tokens are there."""
+    forbidden = [PAD, BOS, EOS] if step < minimum else [PAD, BOS]
+    index = torch.tensor(forbidden, device=log_probabilities.device)
+    return log_probabilities.index_fill(-1, index, -torch.inf)
+
+
+def advance(
+    model: StepDecoder[State], tokens: Tensor, state: State, *, attention: bool
+) -> tuple[Tensor, State, dict[str, Tensor]]:
+    """One step: (R, V) log-probabilities in float32 or better, next state, path -> (R, ..., S) weights."""
+    if not attention:
+        log_probabilities, state = model.step(tokens, state)
+        return _at_least_float(log_probabilities), state, {}
+    if not isinstance(model, nn.Module):
+        raise ConfigError(
+            f"decode: `model` has type {type(model).__name__}; expected nn.Module to record attention."
+        )
+    with record(model) as trace:
+        log_probabilities, state = model.step(tokens, state)
+    weights = {path: results[-1].weights[..., -1, :] for path, results in trace.items()}
+    return _at_least_float(log_probabilities), state, weights
+
+
+def _at_least_float(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Without gradients, in evaluation mode; afterwards every module has the mode that it had."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        # not inference_mode: a model may keep a table that it builds now, and train with it later
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode

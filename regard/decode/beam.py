@@ -1,0 +1,193 @@
+"""Beam search: the best of `width` hypotheses kept alive for each sentence.
+
+At every step the `width` best continuations of a sentence are taken, eos among them. One that ends leaves the
+beam and is kept; the others go on, and are `width` again after the next step. A sentence is over when nothing
+alive can still beat the worst hypothesis it would return. Log-probabilities only fall, and the divisor of the
+length penalty is largest at the maximum length, so no continuation scores above
+
+    log-probability / divisor(maximum)
+
+which makes stopping exact: it never changes the result. With width 1 this is greedy decoding.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from regard.data.batches import PairBatch
+from regard.data.tokens import BOS, EOS
+from regard.decode.base import (
+    Hypothesis,
+    LengthPenalty,
+    Lengths,
+    WuPenalty,
+    advance,
+    evaluating,
+    forbid,
+    limits_of,
+)
+from regard.decode.trellis import Ends, Trellis
+from regard.errors import ConfigError, DataError
+from regard.models.base import State, StepDecoder
+
+
+def beam_search(
+    model: StepDecoder[State],
+    batch: PairBatch,
+    *,
+    width: int,
+    nbest: int = 1,
+    maximum: int | Lengths,
+    minimum: int = 0,
+    penalty: LengthPenalty = WuPenalty(0.6),  # noqa: B008 - a frozen value; Vaswani et al. 2017, section 6.1
+    attention: bool = False,
+) -> list[list[Hypothesis]]:
+    """The `nbest` best hypotheses found for each sentence, distinct, the best first.
+
+    `maximum` counts steps, eos too; `minimum` counts tokens that must come before eos. A sentence's result
+    does not depend on the others in its batch. Fewer than `nbest` come back where the model allows no more.
+    """
+    if not 1 <= nbest <= width:
+        raise ConfigError(f"beam_search: `nbest` has {nbest}; expected 1 to `width` = {width}.")
+    limits = limits_of(batch, maximum, minimum)
+    if batch.size == 0:
+        return []
+    with evaluating(model):
+        trellis, ends = _search(model, batch, _Options(width, nbest, minimum, penalty, attention), limits)
+        tracks = trellis.tracks(ends, batch)
+    found: list[list[Hypothesis]] = [[] for _ in range(batch.size)]
+    for sentence, track in zip(ends.sentences.tolist(), tracks, strict=True):
+        found[sentence].append(track.hypothesis(penalty))
+    if not all(found):
+        raise DataError(
+            f"beam_search: sentence {found.index([])} has no possible output; every token has -inf."
+        )
+    return [sorted(each, key=_rank)[:nbest] for each in found]
+
+
+def _rank(hypothesis: Hypothesis) -> tuple[bool, float]:
+    return not hypothesis.finished, -hypothesis.score
+
+
+@dataclass(frozen=True)
+class _Options:
+    width: int
+    nbest: int
+    minimum: int
+    penalty: LengthPenalty
+    attention: bool
+
+
+class _Finished(NamedTuple):
+    """The best ended hypotheses of each running sentence, by falling score; -inf: none yet."""
+
+    scores: Tensor  # (B, N)
+    lengths: Tensor  # (B, N)
+    nodes: Tensor  # (B, N)
+
+    @classmethod
+    def none(cls, total: Tensor, nbest: int) -> Self:
+        nothing = torch.zeros(len(total), nbest, dtype=torch.long, device=total.device)
+        return cls(total.new_full((len(total), nbest), -torch.inf), nothing, nothing)
+
+    def offer(self, scores: Tensor, length: int, nodes: Tensor) -> Self:
+        """The best of these and (B, K) new ones; of equals the earlier stays."""
+        N = self.scores.shape[1]
+        every, order = torch.cat([self.scores, scores], dim=1).sort(dim=1, descending=True, stable=True)
+        lengths = torch.cat([self.lengths, torch.full_like(nodes, length)], dim=1).gather(1, order)
+        nodes = torch.cat([self.nodes, nodes], dim=1).gather(1, order)
+        return type(self)(every[:, :N], lengths[:, :N], nodes[:, :N])
+
+    def select(self, rows: Tensor) -> Self:
+        return type(self)(*(tensor[rows] for tensor in self))
+
+
+class _Continuations(NamedTuple):
+    total: Tensor  # (B, K) log-probabilities; -inf: no such continuation
+    rows: Tensor  # (B, K) the rows of the model's state that they continue
+    tokens: Tensor  # (B, K)
+    nodes: Tensor  # (B, K) their own numbers
+
+
+def _search(
+    model: StepDecoder[State], batch: PairBatch, options: _Options, limits: Tensor
+) -> tuple[Trellis, Ends]:
+    trellis = Trellis()
+    ends: list[Ends] = []
+    sentences = torch.arange(batch.size, device=limits.device)  # the running ones, as are limits
+    origin, tokens = sentences, torch.full_like(sentences, BOS)
+    total = torch.zeros(batch.size, 1, device=limits.device)  # (B, K) log-probabilities of what is alive
+    finished = _Finished.none(total, options.nbest)
+    state = model.start(batch)
+    for length in range(1, int(limits.max()) + 1):
+        each, state, weights = advance(model, tokens, state, attention=options.attention)
+        each = forbid(each, step=length - 1, minimum=options.minimum)
+        best = _continuations(total, each, options.width)
+        trellis.add(
+            origin=origin,
+            rows=best.rows.flatten(),
+            tokens=best.tokens.flatten(),
+            log_probabilities=each[best.rows, best.tokens].flatten(),
+            weights=weights,
+        )
+        ended = best.tokens == EOS
+        scores = best.total / options.penalty.divisor(torch.full_like(limits[:1], length))
+        finished = finished.offer(scores.masked_fill(~ended, -torch.inf), length, best.nodes)
+        total = best.total.masked_fill(ended, -torch.inf)
+
+        bound = total.amax(1) / options.penalty.divisor(limits)
+        over = (limits <= length) | (bound <= finished.scores[:, -1])
+        leaving, staying = _split(over)
+        if len(leaving):
+            ends.append(_ended(finished.select(leaving), sentences[leaving]))
+            ends.append(
+                _cut(
+                    finished.select(leaving), total[leaving], best.nodes[leaving], sentences[leaving], length
+                )
+            )
+        if len(staying) == 0:
+            break
+        sentences, limits, total = sentences[staying], limits[staying], total[staying]
+        finished = finished.select(staying)
+        origin, tokens = best.nodes[staying].flatten(), best.tokens[staying].flatten()
+        state = model.select(state, best.rows[staying].flatten())
+    return trellis, Ends.join(ends)
+
+
+def _continuations(total: Tensor, each: Tensor, width: int) -> _Continuations:
+    """(B, k) hypotheses, (B k, V) next tokens -> the best `width` of their k · V continuations.
+
+    No hypothesis has more than `width` of them, so the best of each are found first: what the model said
+    is then compared before a long sum can round it away.
+    """
+    B, k = total.shape
+    values, tokens = each.topk(min(width, each.shape[-1]))
+    m = values.shape[-1]
+    sums = total[:, :, None] + values.reshape(B, k, m)
+    best, index = sums.flatten(1).topk(min(width, k * m))  # (B, K)
+    rows = torch.arange(B, device=total.device)[:, None] * k + index // m
+    nodes = torch.arange(best.numel(), device=total.device).reshape(best.shape)
+    return _Continuations(best, rows, tokens.reshape(B, k * m).gather(1, index), nodes)
+
+
+def _split(over: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,) -> the rows that are over and those that are not, with one wait for the device."""
+    order = over.long().argsort(descending=True, stable=True)
+    count = int(over.sum())
+    return order[:count], order[count:]
+
+
+def _ended(finished: _Finished, sentences: Tensor) -> Ends:
+    there = finished.scores != -torch.inf  # not `>`: what is not a number must come to light
+    return Ends(sentences[:, None].expand_as(there)[there], finished.lengths[there], finished.nodes[there])
+
+
+def _cut(finished: _Finished, total: Tensor, nodes: Tensor, sentences: Tensor, length: int) -> Ends:
+    """What is alive at the maximum, for sentences of which too few hypotheses have ended."""
+    enough = finished.scores[:, -1:] != -torch.inf
+    best, index = total.masked_fill(enough, -torch.inf).topk(min(finished.scores.shape[1], total.shape[1]))
+    there = best != -torch.inf
+    cut = nodes.gather(1, index)[there]
+    return Ends(sentences[:, None].expand_as(there)[there], torch.full_like(cut, length), cut)

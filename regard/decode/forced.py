@@ -1,0 +1,20 @@
+"""Forced decoding: what the model thinks of given targets, step by step, and where it looks meanwhile."""
+
+from torch import Tensor
+
+from regard.data.batches import PairBatch
+from regard.decode.trellis import Track
+from regard.decode.walk import walk
+from regard.models.base import State, StepDecoder
+
+
+def forced(model: StepDecoder[State], batch: PairBatch, *, attention: bool = True) -> list[Track]:
+    """Log-probabilities and attention of `batch.target`; T counts its eos.
+
+    Alignment error rate is measured so: the reference is forced, the attention read off.
+    """
+
+    def pick(step: int, rows: Tensor, log_probabilities: Tensor) -> Tensor:
+        return batch.target[rows, step]
+
+    return walk(model, batch, pick=pick, limits=batch.target_lengths, attention=attention)

@@ -1,0 +1,31 @@
+"""Greedy decoding: the most probable token at each step."""
+
+from torch import Tensor
+
+from regard.data.batches import PairBatch
+from regard.decode.base import Hypothesis, Lengths, PowerPenalty, forbid, limits_of
+from regard.decode.walk import walk
+from regard.models.base import State, StepDecoder
+
+
+def greedy(
+    model: StepDecoder[State],
+    batch: PairBatch,
+    *,
+    maximum: int | Lengths,
+    minimum: int = 0,
+    attention: bool = False,
+) -> list[Hypothesis]:
+    """One hypothesis for each sentence.
+
+    `maximum` counts steps, eos too; `minimum` counts tokens that must come before eos. With `attention`, the
+    weights of every attention that the model's step runs come along.
+    """
+
+    def pick(step: int, rows: Tensor, log_probabilities: Tensor) -> Tensor:
+        # topk and not argmax: on equal probabilities it chooses as beam search does
+        return forbid(log_probabilities, step=step, minimum=minimum).topk(1).indices.squeeze(-1)
+
+    limits = limits_of(batch, maximum, minimum)
+    tracks = walk(model, batch, pick=pick, limits=limits, attention=attention)
+    return [track.hypothesis(PowerPenalty(0.0)) for track in tracks]

@@ -1,0 +1,147 @@
+"""From raw text to raw text, with the alignment: what `regard translate` does, for Python code.
+
+    run = open_run("runs/rnnsearch-en-fr")
+    translator = Translator(run.model, run.task.source, run.task.target)
+    [[translation]] = translator.translate(["She is eating an apple."])
+
+`translation.text` is the raw text, `translation.weights` what was attended to.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.data.batches import pair_batch, plan_in_order
+from regard.data.tokens import UNK, Tokenizer
+from regard.decode.base import Hypothesis, LengthPenalty, Lengths, PowerPenalty
+from regard.decode.beam import beam_search
+from regard.decode.greedy import greedy
+from regard.decode.unknown import carry_unknown
+from regard.models.base import Translating
+
+LIMIT = Lengths(factor=2.0, extra=10)  # no translation between these languages is longer
+MEAN = PowerPenalty(1.0)  # compares hypotheses by the mean over their words
+BUDGET = 4096  # source tokens of a batch times hypotheses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How to search for a translation."""
+
+    beam: int = 1  # hypotheses kept; 1 is greedy
+    nbest: int = 1  # translations returned
+    maximum: int | Lengths = LIMIT
+    minimum: int = 0
+    penalty: LengthPenalty = MEAN
+
+    @property
+    def width(self) -> int:
+        """A beam cannot return more than it keeps."""
+        return max(self.beam, self.nbest)
+
+
+DEFAULT = Decoding()
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """One translation of one sentence."""
+
+    source: str
+    text: str
+    source_pieces: tuple[str, ...]
+    pieces: tuple[str, ...]
+    score: float
+    log_probability: float
+    finished: bool  # False: cut at the longest length allowed
+    weights: Tensor | None  # (T, S) between pieces, eos left out; None for a model without attention
+    unknown: tuple[str, ...]  # source pieces the model has never seen
+
+
+class Translator:
+    """A model with its two tokenizers."""
+
+    def __init__(self, model: Translating, source: Tokenizer, target: Tokenizer) -> None:
+        self.model, self.source, self.target = model, source, target
+        self.device = next(model.parameters()).device
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        decoding: Decoding = DEFAULT,
+        *,
+        attention: bool = True,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Translation]]:
+        """For each text its `nbest` translations, best first; an empty text has one empty translation.
+
+        Without `attention` no weights come back, which is faster. `progress` is told how many sentences each
+        batch has finished.
+        """
+        encoded = [self.source.encode(text) for text in texts]
+        results: list[list[Translation]] = [[_nothing(text)] for text in texts]
+        filled = [number for number, ids in enumerate(encoded) if ids]
+        filled.sort(key=lambda number: len(encoded[number]))
+        lengths = [(len(encoded[number]) + 1, 0) for number in filled]
+        for rows in plan_in_order(lengths, budget=max(1, BUDGET // decoding.width)):
+            chosen = [filled[row] for row in rows]
+            found = self._decode([encoded[number] for number in chosen], decoding, attention)
+            for number, hypotheses in zip(chosen, found, strict=True):
+                results[number] = [self._translation(texts[number], hypothesis) for hypothesis in hypotheses]
+            if progress is not None:
+                progress(len(chosen))
+        return results
+
+    def _decode(
+        self, encoded: list[list[int]], decoding: Decoding, attention: bool
+    ) -> list[list[Hypothesis]]:
+        # unknown words can only be carried through where attention says whence
+        attention = self.model.aligner is not None and (attention or any(UNK in ids for ids in encoded))
+        batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
+        if decoding.width == 1:
+            found = greedy(
+                self.model, batch, maximum=decoding.maximum, minimum=decoding.minimum, attention=attention
+            )
+            return [[hypothesis] for hypothesis in found]
+        return beam_search(
+            self.model,
+            batch,
+            width=decoding.width,
+            nbest=decoding.nbest,
+            maximum=decoding.maximum,
+            minimum=decoding.minimum,
+            penalty=decoding.penalty,
+            attention=attention,
+        )
+
+    def _translation(self, text: str, hypothesis: Hypothesis) -> Translation:
+        source = self.source.pieces(text)
+        pieces = self.target.pieces_of(hypothesis.tokens)
+        weights = self._weights(hypothesis, len(pieces), len(source))
+        if weights is not None:
+            pieces = carry_unknown(pieces, source, weights)
+        return Translation(
+            source=text,
+            text=self.target.decode_pieces(pieces),
+            source_pieces=tuple(source),
+            pieces=tuple(pieces),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            weights=weights,
+            unknown=tuple(self.source.unknown(text)),
+        )
+
+    def _weights(self, hypothesis: Hypothesis, T: int, S: int) -> Tensor | None:
+        aligner = self.model.aligner
+        if aligner is None or aligner not in hypothesis.attention:
+            return None
+        weights = hypothesis.attention[aligner]
+        heads = weights.reshape(-1, *weights.shape[-2:])
+        return heads.mean(0)[:T, :S].cpu()
+
+
+def _nothing(text: str) -> Translation:
+    return Translation(text, "", (), (), 0.0, 0.0, True, torch.zeros(0, 0), ())

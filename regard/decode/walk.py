@@ -1,0 +1,62 @@
+"""One path a row: what greedy, sampled and forced decoding have in common."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard.data.batches import PairBatch
+from regard.data.tokens import BOS, EOS
+from regard.decode.base import advance, evaluating
+from regard.decode.trellis import Ends, Track, Trellis
+from regard.models.base import State, StepDecoder
+
+Pick = Callable[[int, Tensor, Tensor], Tensor]
+"""(step, (R,) numbers of the rows still running, (R, V) log-probabilities) -> (R,) tokens."""
+
+
+def walk(
+    model: StepDecoder[State],
+    batch: PairBatch,
+    *,
+    pick: Pick,
+    limits: Tensor,
+    copies: int = 1,
+    attention: bool,
+) -> list[Track]:
+    """Follow `pick` until eos or the limit of each sentence, `copies` times for each; sentence by sentence.
+
+    Rows that are over leave the batch, so that the rest runs faster.
+    """
+    if batch.size == 0:
+        return []
+    sentences = torch.arange(batch.size, device=limits.device).repeat_interleave(copies)
+    limits = limits[sentences]
+    rows = torch.arange(len(sentences), device=limits.device)  # numbers of the running rows
+    lengths, nodes = torch.zeros_like(rows), torch.zeros_like(rows)
+    tokens = torch.full_like(rows, BOS)
+    origin = rows
+    trellis = Trellis()
+    with evaluating(model):
+        state = model.start(batch)
+        if copies > 1:
+            state = model.select(state, sentences)
+        for step in range(int(limits.max())):
+            log_probabilities, state, weights = advance(model, tokens, state, attention=attention)
+            tokens = pick(step, rows, log_probabilities)
+            trellis.add(
+                origin=origin,
+                rows=torch.arange(len(rows), device=rows.device),
+                tokens=tokens,
+                log_probabilities=log_probabilities.gather(-1, tokens[:, None]).squeeze(-1),
+                weights=weights,
+            )
+            # what a running row writes here is overwritten by its later steps
+            lengths[rows], nodes[rows] = step + 1, torch.arange(len(rows), device=rows.device)
+            running = (tokens != EOS) & (limits[rows] > step + 1)
+            origin = running.nonzero().squeeze(-1)
+            if len(origin) == 0:
+                break
+            if len(origin) < len(rows):
+                rows, tokens, state = rows[origin], tokens[origin], model.select(state, origin)
+        return trellis.tracks(Ends(sentences, lengths, nodes), batch)
