@@ -1,0 +1,1 @@
+"""Measuring: BLEU, chrF, alignment error rate."""

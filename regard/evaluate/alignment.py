@@ -1,0 +1,168 @@
+"""Alignment error rate against gold links, and the links' Pharaoh format.
+
+    AER(A; S, P) = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+    A    links found
+    S    sure gold links
+    P    possible gold links, S ⊆ P
+
+Och, Ney. Improved statistical alignment models. 2000. https://aclanthology.org/P00-1056
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.errors import DataError, check_shapes
+
+
+class Link(NamedTuple):
+    """One source position and one target position, counted from 0."""
+
+    source: int
+    target: int
+
+
+Links = frozenset[Link]
+
+
+@dataclass(frozen=True)
+class Gold:
+    """A sentence's reference links; `possible` includes the sure ones."""
+
+    sure: Links
+    possible: Links
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "possible", self.possible | self.sure)
+
+
+@dataclass(frozen=True)
+class AlignmentCounts:
+    """What adds up over sentences; the rates are those of the whole."""
+
+    found: int = 0  # |A|
+    sure: int = 0  # |S|
+    found_sure: int = 0  # |A ∩ S|
+    found_possible: int = 0  # |A ∩ P|
+
+    def __add__(self, other: "AlignmentCounts") -> "AlignmentCounts":
+        return AlignmentCounts(
+            self.found + other.found,
+            self.sure + other.sure,
+            self.found_sure + other.found_sure,
+            self.found_possible + other.found_possible,
+        )
+
+    @property
+    def error_rate(self) -> float:
+        return 1.0 - _ratio(self.found_sure + self.found_possible, self.found + self.sure)
+
+    @property
+    def precision(self) -> float:
+        return _ratio(self.found_possible, self.found)
+
+    @property
+    def recall(self) -> float:
+        return _ratio(self.found_sure, self.sure)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0  # where nothing was to be found, nothing is wrong
+
+
+def count_links(found: Links, gold: Gold) -> AlignmentCounts:
+    """The counts of one sentence."""
+    return AlignmentCounts(len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
+
+
+def score_alignment(found: Sequence[Links], gold: Sequence[Gold]) -> AlignmentCounts:
+    """The counts of a corpus: sums over its sentences, never a mean of their rates."""
+    if len(found) != len(gold):
+        raise DataError(
+            f"score_alignment: `gold` has {len(gold)} sentences; expected {len(found)}, as `found`."
+        )
+    return sum((count_links(one, its) for one, its in zip(found, gold, strict=True)), AlignmentCounts())
+
+
+# From weights to links: (T, S) without the rows and columns of eos -------------------------------------
+
+
+def argmax_links(weights: Tensor) -> Links:
+    """Each target position to the source position it attends to most."""
+    check_shapes("argmax_links", ("weights", weights, "T S"))
+    if weights.numel() == 0:
+        return frozenset()
+    return frozenset(Link(s, t) for t, s in enumerate(weights.argmax(1).tolist()))
+
+
+def mutual_links(weights: Tensor) -> Links:
+    """Pairs that are each other's largest weight, by row and by column."""
+    check_shapes("mutual_links", ("weights", weights, "T S"))
+    if weights.numel() == 0:
+        return frozenset()
+    return argmax_links(weights) & frozenset(Link(s, t) for s, t in enumerate(weights.argmax(0).tolist()))
+
+
+def one_to_one_links(weights: Tensor) -> Links:
+    """Take the largest weight, strike out its row and column, and again: min(T, S) links."""
+    check_shapes("one_to_one_links", ("weights", weights, "T S"))
+    S = weights.shape[1]
+    links: set[Link] = set()
+    sources, targets = set[int](), set[int]()
+    for flat in weights.flatten().sort(descending=True, stable=True).indices.tolist():
+        t, s = divmod(flat, S)
+        if t in targets or s in sources:
+            continue
+        links.add(Link(s, t))
+        sources.add(s)
+        targets.add(t)
+    return frozenset(links)
+
+
+def threshold_links(weights: Tensor, minimum: float) -> Links:
+    """Every pair whose weight is `minimum` or more."""
+    check_shapes("threshold_links", ("weights", weights, "T S"))
+    return frozenset(Link(s, t) for t, s in torch.nonzero(weights >= minimum).tolist())
+
+
+# Pharaoh format: one sentence a line, `0-0 1-2` sure links, `1p2` possible ones ----------------------------
+
+_LINK = re.compile(r"(\d+)([-pP])(\d+)", re.ASCII)
+
+
+def read_pharaoh(lines: Iterable[str], *, first: int = 0) -> list[Gold]:
+    """Source-target pairs, one sentence a line; `first` is the number of the first word (1 in NAACL 2003)."""
+    return [_read_line(line, number, first) for number, line in enumerate(lines, start=1)]
+
+
+def write_pharaoh(sentences: Iterable[Gold | Links], *, first: int = 0) -> str:
+    """The inverse of `read_pharaoh`: links sorted by source, then target; one line a sentence."""
+    return "".join(_written(links, first) + "\n" for links in sentences)
+
+
+def _read_line(line: str, number: int, first: int) -> Gold:
+    sure, possible = set[Link](), set[Link]()
+    for word in line.split():
+        match = _LINK.fullmatch(word)
+        if match is None:
+            raise DataError(
+                f"Pharaoh: line {number} has {word!r}; expected links such as 0-1 (sure) or 0p1 (possible)."
+            )
+        source, mark, target = int(match[1]), match[2], int(match[3])
+        if min(source, target) < first:
+            raise DataError(f"Pharaoh: line {number} has {word!r}; expected positions from {first}.")
+        (sure if mark == "-" else possible).add(Link(source - first, target - first))
+    return Gold(frozenset(sure), frozenset(possible))
+
+
+def _written(links: Gold | Links, first: int) -> str:
+    gold = links if isinstance(links, Gold) else Gold(links, links)
+    return " ".join(
+        f"{link.source + first}{'-' if link in gold.sure else 'p'}{link.target + first}"
+        for link in sorted(gold.possible)
+    )

@@ -1,0 +1,114 @@
+"""Measured results as JSON beside the code, one file a recipe: every printed number has its source."""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import DataError
+
+
+@dataclass(frozen=True)
+class Result:
+    """One number, where it comes from, and what the paper says."""
+
+    recipe: str
+    metric: str
+    value: float
+    paper_value: float | None  # None: the paper gives none
+    paper_note: str
+    seconds: float
+    machine: str
+    date: str  # ISO 8601
+    commit: str | None
+    seeds: tuple[int, ...]
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def write_result(folder: Path | str, result: Result) -> Path:
+    """Add a record to `folder/<recipe>.json`, whole or not at all.
+
+    A record of the same metric, date, machine, commit and seeds is replaced.
+    """
+    if not result.recipe or Path(result.recipe).name != result.recipe or result.recipe.startswith("."):
+        raise DataError(f"write_result: `recipe` has {result.recipe!r}; expected a name without a folder.")
+    path = Path(folder) / f"{result.recipe}.json"
+    records = {_same(record): record for record in _read(path)} if path.exists() else {}
+    records[_same(result)] = result
+    _write(path, records.values())
+    return path
+
+
+def read_results(folder: Path | str) -> list[Result]:
+    """Every record of every recipe, sorted by recipe, metric and date."""
+    return [result for path in sorted(Path(folder).glob("*.json")) for result in _read(path)]
+
+
+def machine() -> str:
+    """Processor, cores, accelerator and torch, in one line."""
+    parts = [_processor(), f"{os.cpu_count()} cores"]
+    if torch.cuda.is_available():
+        parts.append(torch.cuda.get_device_name())
+    return ", ".join([*parts, f"torch {torch.__version__}"])
+
+
+def commit(file: Path | str = __file__) -> str | None:
+    """The commit of the repository that tracks `file`, `-dirty` if it has changes; None if none does."""
+    file = Path(file).resolve()
+    # an installed copy may lie inside somebody else's repository
+    if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
+        return None
+    return _git(file.parent, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+
+
+def _same(result: Result) -> tuple[str, str, str, str, tuple[int, ...]]:
+    return result.metric, result.date, result.machine, result.commit or "", result.seeds
+
+
+def _read(path: Path) -> list[Result]:
+    try:
+        return [_record(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"results: {path} has no list of records; expected {_FIELDS}. {error}") from error
+
+
+def _record(record: dict[str, Any]) -> Result:
+    return Result(**(record | {"seeds": tuple(record.get("seeds", ()))}))
+
+
+_FIELDS = ", ".join(f.name for f in fields(Result))
+
+
+def _write(path: Path, results: Iterable[Result]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = [asdict(result) for result in sorted(results, key=_same)]
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(
+        json.dumps(records, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    aside.replace(path)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
