@@ -1,0 +1,1 @@
+"""The training loop, its configuration and the run folder."""

@@ -1,0 +1,267 @@
+"""What a run is: a model, a task, how to train and how to decode. Read from TOML, strictly.
+
+    [model]                     name, and the fields of the model's Config
+    name = "rnnsearch"
+    hidden = 128
+    [task]                      name, and the fields of the task's Settings
+    name = "grammar"
+    [train]                     the fields of TrainConfig
+    steps = 1500
+    [decode]                    the fields of DecodeConfig
+    beam = 5
+
+An unknown table, key or type is an error that names the nearest right one. No file includes another.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from regard import catalog
+from regard.errors import ConfigError
+from regard.train import fields, toml
+from regard.train.schedule import ScheduleName
+
+OptimizerName = Literal["adam", "adamw", "sgd", "adadelta", "rmsprop"]
+Precision = Literal["no", "bf16", "fp16"]
+TABLES = ("model", "task", "train", "decode")
+OVERRIDES = "--set"  # the owner of an override in error messages: the option that a user typed
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How to train. Defaults suit the small recipes."""
+
+    steps: int = 1000  # optimizer updates
+    batch: int = 2048  # units per process and micro-batch, as the task counts them (tokens for text)
+    accumulate: int = 1  # micro-batches per update
+    optimizer: OptimizerName = "adam"
+    lr: float = 1e-3  # the peak; the schedule multiplies it
+    betas: tuple[float, float] = (0.9, 0.999)  # adam, adamw
+    momentum: float = 0.0  # sgd, rmsprop
+    rho: float = 0.95  # adadelta
+    epsilon: float = 0.0  # 0 = the optimizer's usual value
+    weight_decay: float = 0.0
+    clip: float = 1.0  # largest gradient norm; 0 = off
+    schedule: ScheduleName = "constant"
+    warmup: int = 0  # steps of linear warm-up, under every schedule
+    halve_after: int = 0  # schedule "halve": steps before the first halving
+    halve_every: int = 1000  # schedule "halve": steps from one halving to the next
+    seed: int = 1
+    precision: Precision = "no"  # autocast to bf16, or fp16 with loss scaling (GPU only)
+    evaluate_every: int = 200  # steps; the last step is always evaluated, 0 = only that one
+    checkpoint_every: int = 200  # steps; the last step and every improvement are always kept, 0 = only those
+    patience: int = 0  # evaluations without improvement before stopping early; 0 = never
+    log_every: int = 20  # steps per line of metrics
+    threads: int = 0  # CPU threads; 0 = torch's choice
+    on_nonfinite: Literal["skip", "stop"] = "skip"  # what to do with an update that is not finite
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "accumulate", "log_every", "halve_every"):
+            _at_least("train", name, getattr(self, name), 1)
+        for name in (
+            "seed",
+            "warmup",
+            "halve_after",
+            "evaluate_every",
+            "checkpoint_every",
+            "patience",
+            "threads",
+        ):
+            _at_least("train", name, getattr(self, name), 0)
+        for name in ("lr", "clip", "weight_decay", "epsilon", "momentum"):
+            _at_least("train", name, getattr(self, name), 0)
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How to decode a trained model."""
+
+    beam: int = 5  # hypotheses kept; 1 = greedy
+    penalty: Literal["power", "wu"] = "power"  # score / length ** alpha, or / ((5 + length) / 6) ** alpha
+    length_penalty: float = 1.0  # alpha; 0 = off
+    max_length: int = 0  # longest output; 0 = from the length of the source
+
+    def __post_init__(self) -> None:
+        _at_least("decode", "beam", self.beam, 1)
+        _at_least("decode", "length_penalty", self.length_penalty, 0)
+        _at_least("decode", "max_length", self.max_length, 0)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that decides a run."""
+
+    model: str
+    model_settings: Mapping[str, Any]
+    task: str
+    task_settings: Mapping[str, Any]
+    train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """The four tables of the file."""
+        return {
+            "model": {"name": self.model, **self.model_settings},
+            "task": {"name": self.task, **self.task_settings},
+            "train": asdict(self.train),
+            "decode": asdict(self.decode),
+        }
+
+    def to_toml(self) -> str:
+        """The file that `load_recipe` reads back as this config."""
+        return toml.dumps(self.tables())
+
+    def write(self, path: Path) -> None:
+        path.write_text(self.to_toml(), encoding="utf-8")
+
+
+def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """A recipe by its name, or a file ending in .toml; then the overrides, each `table.key=value`."""
+    owner, text = _read(name)
+    tables = parse(owner, text)
+    changes = [_parse_override(override) for override in overrides]
+    return _resolve(owner, tables, changes)
+
+
+def recipe_names() -> tuple[str, ...]:
+    """The recipes that come with the package."""
+    files = resources.files("regard.recipes").iterdir()
+    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+
+
+def recipe_sentence(name: str) -> str:
+    """The first line of a packaged recipe: what it does."""
+    return _read(name)[1].partition("\n")[0].removeprefix("#").strip()
+
+
+def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
+    """The tables of a TOML text; unknown tables are errors, their keys are not looked at."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{owner}: not valid TOML: {error}.") from error
+    for name, table in document.items():
+        if name not in TABLES:
+            raise ConfigError(f"{owner}: unknown table {name!r}; {catalog.suggest(name, TABLES)}")
+        if not isinstance(table, dict):
+            raise ConfigError(f"{owner}: '{name}' is {table!r}; expected a table, [{name}].")
+    return document
+
+
+def fill_defaults(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The tables with every default written out, so that later defaults do not change an earlier run.
+
+    A model or task that is not in the catalogue keeps its settings as they are.
+    """
+    kinds: dict[str, type[Any]] = {"train": TrainConfig, "decode": DecodeConfig}
+    model, task = (tables.get(kind, {}).get("name") for kind in ("model", "task"))
+    if model in catalog.names("model"):
+        kinds["model"] = catalog.find(str(model), "model").load().Config
+    if task in catalog.names("task"):
+        kinds["task"] = catalog.find(str(task), "task").load().Settings
+    filled = {table: dict(tables.get(table, {})) for table in TABLES}
+    return {
+        table: own | fields.with_defaults(kinds[table], own) if table in kinds else own
+        for table, own in filled.items()
+    }
+
+
+def _read(name: str | Path) -> tuple[str, str]:
+    """The recipe's file name, as errors show it, and its text."""
+    if str(name).endswith(".toml"):
+        path = Path(name)
+        try:
+            return path.name, path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise ConfigError(f"{name}: cannot be read: {reason}.") from error
+    if str(name) not in recipe_names():
+        raise ConfigError(
+            f"recipes: unknown recipe {str(name)!r}; {catalog.suggest(str(name), recipe_names())}"
+        )
+    file = resources.files("regard.recipes") / f"{name}.toml"
+    return f"{name}.toml", file.read_text(encoding="utf-8")
+
+
+def _parse_override(override: str) -> tuple[str, str, Any]:
+    key, equals, text = override.partition("=")
+    table, dot, name = key.strip().partition(".")
+    if not (equals and dot and table and name):
+        raise ConfigError(f"{OVERRIDES}: {override!r} is no table.key=value; expected e.g. train.steps=2000.")
+    if table not in TABLES:
+        raise ConfigError(f"{OVERRIDES}: unknown table {table!r}; {catalog.suggest(table, TABLES)}")
+    return table, name, _parse_value(text.strip())
+
+
+def _parse_value(text: str) -> Any:
+    """A TOML value; what is none is a plain string, so that words need no quotes on the command line."""
+    try:
+        document = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return document["value"] if len(document) == 1 else text
+
+
+def _resolve(
+    owner: str, tables: Mapping[str, Mapping[str, Any]], changes: Sequence[tuple[str, str, Any]]
+) -> RunConfig:
+    """Check the file and the overrides one after the other, so that a message blames the right one."""
+    changed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
+    for table, name, value in changes:
+        changed[table][name] = value
+    model, model_class = _choose(owner, "model", tables.get("model", {}), changed["model"])
+    task, task_class = _choose(owner, "task", tables.get("task", {}), changed["task"])
+    kinds = {
+        "model": model_class.Config,
+        "task": task_class.Settings,
+        "train": TrainConfig,
+        "decode": DecodeConfig,
+    }
+    joined: dict[str, dict[str, Any]] = {}
+    for table, kind in kinds.items():
+        given = fields.check(owner, table, kind, _without_name(table, tables.get(table, {})))
+        _check_ranges(owner, table, given)
+        given |= fields.check(OVERRIDES, table, kind, _without_name(table, changed[table]))
+        _check_ranges(OVERRIDES, table, given)
+        joined[table] = fields.with_defaults(kind, given)
+    train, decode = TrainConfig(**joined["train"]), DecodeConfig(**joined["decode"])
+    return RunConfig(model, joined["model"], task, joined["task"], train, decode)
+
+
+def _check_ranges(owner: str, table: str, given: Mapping[str, Any]) -> None:
+    """A model takes its sizes from the data, so its own ranges are checked when it is built."""
+    try:
+        if table == "train":
+            TrainConfig(**given)
+        if table == "decode":
+            DecodeConfig(**given)
+    except ConfigError as error:
+        raise ConfigError(f"{owner}: {error}") from error
+
+
+def _choose(
+    owner: str, kind: Literal["model", "task"], own: Mapping[str, Any], new: Mapping[str, Any]
+) -> tuple[str, Any]:
+    """The key and the class that `[model] name = …` or `[task] name = …` chooses."""
+    owner = OVERRIDES if "name" in new else owner
+    known = catalog.names(kind)
+    name = new.get("name", own.get("name"))
+    if name is None:
+        raise ConfigError(f"{owner}: '{kind}.name' is missing; expected one of {', '.join(known)}.")
+    if name not in known:
+        raise ConfigError(f"{owner}: unknown {kind} {name!r}; {catalog.suggest(str(name), known)}")
+    return name, catalog.find(name, kind).load()
+
+
+def _without_name(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    named = table in ("model", "task")
+    return {key: value for key, value in values.items() if not (named and key == "name")}
+
+
+def _at_least(table: str, name: str, value: float, least: int) -> None:
+    if not value >= least:
+        raise ConfigError(f"'{table}.{name}' is {value!r}; expected at least {least}.")

@@ -1,0 +1,62 @@
+"""Writing so that a process killed at any moment leaves the old file or the new one, never half of one."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from regard.errors import DataError
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a new file and wait until the disk has it."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace(path: Path, text: str) -> None:
+    """Exchange a file's content in one step."""
+    aside = path.with_name(f".{path.name}.writing")
+    try:
+        write(aside, text.encode("utf-8"))
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names in a folder, not only the bytes of its files."""
+    if os.name == "nt":  # folders cannot be opened there, and renames are journalled
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Wait until the disk has every file below a folder."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+        elif path.is_dir():
+            sync_folder(path)
+    sync_folder(folder)
+
+
+@contextmanager
+def disk_errors(run: Path, last: Callable[[], str]) -> Iterator[None]:
+    """Turn a full or unwritable disk into one sentence; `last()` says what is still there."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "no space left on the device" if full else f"cannot be written: {error.strerror or error}"
+        raise DataError(f"{run}: {reason}; {last()}.") from error

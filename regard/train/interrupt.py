@@ -1,0 +1,45 @@
+"""Ctrl-C and SIGTERM while training: a wish that the loop reads between steps, no exception inside one."""
+
+import signal
+import threading
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was stopped from outside; `step` is the step of the checkpoint it can go on from."""
+
+    def __init__(self, step: int, run: Path) -> None:
+        super().__init__(f"stopped at step {step}; go on with: regard train --resume --run {run}")
+        self.step = step
+        self.run = run
+
+
+class Interrupts:
+    """Inside the block, the first signal sets `requested`; a second one acts as it would have without us."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # Python allows handlers nowhere else
+            self._previous = {number: signal.signal(number, self._request) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._restore()
+
+    def _request(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}

@@ -1,0 +1,432 @@
+"""The only training loop. Accelerate gives device, precision and processes; the launcher decides them.
+
+One update uses `accumulate` batches on each of P processes and follows the gradient of
+
+    Σ total / Σ count            over all batches and processes of the update
+
+and not a mean of means: every batch adds the gradient of its total, and their sum is divided by the summed
+count before clipping. So two processes do what one does with twice the batch.
+
+Between two updates a run is a value: weights, optimizer, random states, a place in the data, a few counters.
+That value is what a checkpoint holds, so going on from one equals never having stopped.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.state import AcceleratorState
+from accelerate.utils import DistributedType, GradScalerKwargs, set_seed
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Task
+from regard.train import durable, states
+from regard.train.checkpoint import Checkpoint, RunFolder, State
+from regard.train.config import RunConfig, TrainConfig
+from regard.train.interrupt import Interrupted, Interrupts
+from regard.train.metrics import Metrics
+from regard.train.optimizers import build_optimizer
+from regard.train.progress import Progress, Quiet, View, choose_progress
+from regard.train.schedule import learning_rate
+from regard.train.stream import Stream
+
+# every process holds the whole model; a model in parts (FSDP, DeepSpeed) would need other checkpoints
+_WHOLE_MODELS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+NONFINITE_IN_ROW = 10  # so many skipped updates one after the other mean that nothing will change by itself
+
+StepFunction = Callable[[nn.Module, Any], Loss]  # (model, batch) -> what to minimise
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a training run ended."""
+
+    steps: int
+    seconds: float
+    train_loss: float | None  # mean since the line of metrics before the last
+    best_loss: float | None  # validation; None where nothing was evaluated
+    best_step: int | None
+    tokens_per_second: float
+    stopped_early: bool
+    skipped: int  # updates that were not finite
+
+
+def fit(
+    model: nn.Module,
+    task: Task,
+    config: RunConfig,
+    *,
+    run: Path,
+    resume: bool = False,
+    progress: Progress | None = None,
+    step_function: StepFunction | None = None,
+) -> Summary:
+    """Train a model on a task, into the folder `run`.
+
+    `resume` goes on from the folder's last checkpoint. `step_function` replaces `task.loss` in training; the
+    validation loss is the task's. Raises Interrupted on Ctrl-C and SIGTERM, after saving.
+    """
+    folder, threads = RunFolder(run), torch.get_num_threads()
+    with Interrupts() as interrupts, ExitStack() as cleanup:
+        cleanup.callback(torch.set_num_threads, threads)
+        torch.set_num_threads(config.train.threads or threads)
+        training = _Training(task, config, folder, interrupts, step_function or task.loss)
+        try:
+            training.open(model, cleanup, resume=resume, progress=progress)
+            return training.run()
+        except Interrupted:
+            raise
+        except KeyboardInterrupt as error:  # inside a step, which is then lost: the second Ctrl-C
+            raise Interrupted(folder.last_step() or 0, folder.path) from error
+
+
+class _Training:
+    """A run in memory: what `fit` opens, advances and saves."""
+
+    model: nn.Module  # as Accelerate wrapped it
+    plain: nn.Module  # the same, without the wrapper of several processes
+    optimizer: Any
+    parameters: list[nn.Parameter]
+    stream: Stream
+    progress: Progress
+    metrics: Metrics | None = None  # the main process's
+
+    def __init__(
+        self, task: Task, config: RunConfig, folder: RunFolder, interrupts: Interrupts, loss: StepFunction
+    ) -> None:
+        self.task, self.config, self.train = task, config, config.train
+        self.folder, self.interrupts, self.loss = folder, interrupts, loss
+        self.accelerator = _build_accelerator(config.train)
+        self.processes: int = self.accelerator.num_processes
+        self.device: torch.device = self.accelerator.device
+        self.state = State(processes=self.processes)
+        self._stop = False  # all processes agree on this one; the signal may have reached only some
+        self._saved: tuple[int, int] | None = None
+
+    # opening
+
+    def open(self, model: nn.Module, cleanup: ExitStack, *, resume: bool, progress: Progress | None) -> None:
+        """Prepare everything, from the start or from the last checkpoint."""
+        checkpoint = self._open_folder(resume=resume)
+        if checkpoint is not None:
+            self.folder.fill(model, checkpoint.model)
+            self.state = checkpoint.state
+            self._saved = (self.state.step, self.state.evaluated)
+        self._prepare(model, cleanup)
+        self._open_stream()
+        self._open_views(cleanup, progress)
+        if checkpoint is None:
+            set_seed(self.train.seed + self.accelerator.process_index)
+        else:
+            self._restore(checkpoint)
+        self._began = time.perf_counter() - self.state.seconds
+
+    def _open_folder(self, *, resume: bool) -> Checkpoint | None:
+        """Check on all processes before the main one writes, so that all stop with the same sentence."""
+        if resume:
+            self.folder.require_run()
+            self.folder.require_same(self.config)
+        else:
+            self.folder.require_new()
+        checkpoint = self.folder.load() if resume else None
+        if checkpoint is not None and checkpoint.state.processes != self.processes:
+            were = f"the run was started with {checkpoint.state.processes}"
+            raise ConfigError(f"{self.folder.path}: {self.processes} processes; {were}. Launch as many.")
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process and resume:
+            self.folder.update_config(self.config)
+        elif self.accelerator.is_main_process:
+            self.folder.create(self.config, self.task)
+        self.accelerator.wait_for_everyone()
+        return checkpoint
+
+    def _prepare(self, model: nn.Module, cleanup: ExitStack) -> None:
+        optimizer = build_optimizer(model.parameters(), self.train)
+        if "forward" not in vars(model):
+            cleanup.callback(_remove_autocast, model)
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.plain = self.accelerator.unwrap_model(self.model)
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+
+    def _open_stream(self) -> None:
+        self.stream = Stream(
+            self.task,
+            seed=self.train.seed,
+            batch=self.train.batch,
+            processes=self.processes,
+            process=self.accelerator.process_index,
+            epoch=self.state.epoch,
+            position=self.state.position,
+        )
+
+    def _open_views(self, cleanup: ExitStack, progress: Progress | None) -> None:
+        if not self.accelerator.is_main_process:
+            self.progress = Quiet()
+            return
+        self.progress = progress or choose_progress(self.train.log_every)
+        with durable.disk_errors(self.folder.path, self.folder.describe_last):
+            self.metrics = Metrics(self.folder.path, size=self.state.metrics_size, step=self.state.step)
+        cleanup.callback(self.metrics.close)
+        cleanup.callback(self.progress.stop)
+        self.progress.start(self.state.step, self.train.steps)
+        if not self.metrics.has_tensorboard:
+            self.progress.note("tensorboard is not installed; the metrics go to metrics.jsonl alone.")
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        states.load_optimizer(self.optimizer, checkpoint.optimizer, checkpoint.numbers["optimizer"])
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(checkpoint.numbers["scaler"])
+        process = self.accelerator.process_index
+        states.load_random_state(
+            {name: rows[process] for name, rows in checkpoint.random.items()}, self.device
+        )
+
+    # the loop
+
+    def run(self) -> Summary:
+        self.model.train()
+        while not self._settle():
+            self._update()
+        return Summary(
+            steps=self.state.step,
+            seconds=self.state.seconds,
+            train_loss=self._window_loss(),
+            best_loss=self.state.best_loss,
+            best_step=self.state.best_step,
+            tokens_per_second=self.state.units / max(self.state.training_seconds, 1e-9),
+            stopped_early=self.state.step < self.train.steps,
+            skipped=self.state.skipped,
+        )
+
+    def _settle(self) -> bool:
+        """What is due between two updates: evaluate, save, stop. True when the run is over."""
+        improved = self._evaluation_due() and self._evaluate()
+        out_of_patience = 0 < self.train.patience <= self.state.stale
+        finished = self.state.step >= self.train.steps or out_of_patience
+        if improved or finished or _divides(self.train.checkpoint_every, self.state.step):
+            self._save(best=improved)
+        if not finished and (self._stop or (self.processes == 1 and self.interrupts.requested)):
+            self._interrupt()
+        return finished
+
+    def _interrupt(self) -> None:
+        self._save(best=False)
+        raise Interrupted(self.state.step, self.folder.path)
+
+    # an update
+
+    def _update(self) -> None:
+        began = time.perf_counter()
+        lr = learning_rate(self.state.step + 1, self.train)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        total, count = self._accumulate()
+        norm = self._scale_gradients(count)
+        self.state.step += 1
+        self.state.epoch, self.state.position = self.stream.epoch, self.stream.position
+        if math.isfinite(total) and math.isfinite(norm):
+            self.optimizer.step()
+            self.state.skipped_in_row = 0
+            self._count(total, count, time.perf_counter() - began)
+            self._report(norm, lr)
+        else:
+            self._skip(total, norm)
+
+    def _accumulate(self) -> tuple[float, float]:
+        """Forward and backward of one update's batches; the loss and the units of all processes."""
+        self.optimizer.zero_grad()
+        sums = self._zeros(3)
+        for left in reversed(range(self.train.accumulate)):
+            batch = self.task.batch("train", self.stream.next()).to(self.device)
+            with self.accelerator.no_sync(self.model) if left else nullcontext():
+                loss = self.loss(self.model, batch)
+                self.accelerator.backward(loss.total)
+            sums[0] += loss.total.detach()
+            sums[1] += loss.count
+        sums[2] += self.interrupts.requested
+        total, count, stop = self.accelerator.reduce(sums).tolist()
+        self._stop = stop > 0
+        return total, count
+
+    def _scale_gradients(self, count: float) -> float:
+        """Make the gradients those of Σ total / Σ count, clipped; their norm before clipping."""
+        self.accelerator.unscale_gradients(self.optimizer)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        scale = self.processes / count if count else math.nan  # processes average; the sum is wanted
+        norm = float(torch.nn.utils.get_total_norm(gradients)) * scale
+        if not math.isfinite(norm):
+            return norm
+        if self.train.clip:
+            scale *= min(1.0, self.train.clip / (norm + 1e-6))
+        torch._foreach_mul_(gradients, scale)
+        return norm
+
+    def _count(self, total: float, count: float, seconds: float) -> None:
+        self.state.units += count
+        self.state.training_seconds += seconds
+        self.state.window_total += total
+        self.state.window_count += count
+        self.state.window_seconds += seconds
+        self.state.seconds = time.perf_counter() - self._began
+
+    def _report(self, norm: float, lr: float) -> None:
+        state, loss = self.state, self._window_loss()
+        speed = state.window_count / max(state.window_seconds, 1e-9)
+        left = (self.train.steps - state.step) * state.seconds / state.step
+        self.progress.update(View(state.step, loss, speed, left, state.best_loss))
+        if state.step % self.train.log_every and state.step != self.train.steps:
+            return
+        state.train_loss = loss
+        self._record(loss=loss, lr=lr, tokens_per_second=speed, gradient_norm=norm, seconds=state.seconds)
+        state.window_total = state.window_count = state.window_seconds = 0.0
+
+    def _window_loss(self) -> float | None:
+        window = self.state.window_count
+        return self.state.window_total / window if window else self.state.train_loss
+
+    def _skip(self, total: float, norm: float) -> None:
+        """Leave the parameters as they are; say so; give up when it happens again and again."""
+        scaler = self.accelerator.scaler
+        if scaler is not None:
+            scaler.update()  # halves the scale: float16 overflows now and then, so the scale is found
+            if math.isfinite(total) and scaler.get_scale() >= 1.0:
+                self._record(event="overflow", scale=scaler.get_scale())
+                return
+        self.state.skipped += 1
+        self.state.skipped_in_row += 1
+        what = "gradient" if math.isfinite(total) else "loss"
+        self._record(event="non-finite", loss=total, gradient_norm=norm, skipped=self.state.skipped)
+        so_far = f"the update was skipped ({self.state.skipped} so far)"
+        self.progress.note(f"step {self.state.step}: the {what} is not finite; {so_far}.")
+        if self.train.on_nonfinite == "stop" or self.state.skipped_in_row >= NONFINITE_IN_ROW:
+            self._give_up(what)
+
+    def _give_up(self, what: str) -> None:
+        row = self.state.skipped_in_row
+        times = f", in {row} updates in a row" if row > 1 else ""
+        where = f"the {what} is not finite at step {self.state.step}{times}"
+        hint = f"Lower train.lr or train.clip; {self.folder.describe_last()}"
+        raise ConfigError(f"{self.folder.path}: {where}; training stopped. {hint}.")
+
+    # evaluation
+
+    def _evaluation_due(self) -> bool:
+        step = self.state.step
+        if step == 0 or self.state.evaluated == step:
+            return False
+        return step >= self.train.steps or _divides(self.train.evaluate_every, step)
+
+    def _evaluate(self) -> bool:
+        """The validation loss; True where it is the best so far."""
+        state = self.state
+        random = states.random_state(self.device)
+        loss = self._validation_loss()
+        if self.processes == 1 and self.interrupts.requested:
+            states.load_random_state(random, self.device)  # the evaluation is done again when the run goes on
+            self._interrupt()
+        state.evaluated = state.step
+        if loss is None:
+            return False
+        improved = math.isfinite(loss) and (state.best_loss is None or loss < state.best_loss)
+        if improved:
+            state.best_loss, state.best_step, state.stale = loss, state.step, 0
+        else:
+            state.stale += 1
+        state.seconds = time.perf_counter() - self._began
+        self._record(valid_loss=loss, best_loss=state.best_loss, seconds=state.seconds)
+        return improved
+
+    def _validation_loss(self) -> float | None:
+        """The mean over the split of all processes; None for an empty split, or where a signal came first."""
+        sums = self._zeros(2)
+        self.model.eval()
+        with torch.no_grad():
+            for rows in self.task.evaluation_plan("valid", batch=self.train.batch * self.processes):
+                own = rows[self.accelerator.process_index :: self.processes]
+                if self.processes == 1 and self.interrupts.requested:
+                    break
+                if own:
+                    loss = self.task.loss(self.plain, self.task.batch("valid", own).to(self.device))
+                    sums[0] += loss.total
+                    sums[1] += loss.count
+        self.model.train()
+        total, count = self.accelerator.reduce(sums).tolist()
+        return total / count if count else None
+
+    # saving
+
+    def _save(self, *, best: bool) -> None:
+        now = (self.state.step, self.state.evaluated)
+        if self._saved == now:
+            return
+        self.state.seconds = time.perf_counter() - self._began
+        random = self._gather_random()
+        if self.metrics is not None:
+            with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                self.state.metrics_size = self.metrics.sync()
+            self.folder.save(self._checkpoint(random), best=best)
+        self.accelerator.wait_for_everyone()
+        self._saved = now
+
+    def _checkpoint(self, random: states.Tensors) -> Checkpoint:
+        tensors, numbers = states.optimizer_state(self.optimizer)
+        scaler = self.accelerator.scaler
+        return Checkpoint(
+            state=self.state,
+            model=states.weights(self.plain),
+            optimizer=tensors,
+            random=random,
+            numbers={"optimizer": numbers, "scaler": scaler.state_dict() if scaler is not None else None},
+        )
+
+    def _gather_random(self) -> states.Tensors:
+        """The random states of all processes, one row each."""
+        own = states.random_state(self.device)
+        return {name: self.accelerator.gather(t[None].to(self.device)).cpu() for name, t in own.items()}
+
+    def _record(self, **numbers: Any) -> None:
+        if self.metrics is not None:
+            with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                self.metrics.write({"step": self.state.step, **numbers})
+
+    def _zeros(self, size: int) -> Tensor:
+        exact = torch.float32 if self.device.type == "mps" else torch.float64  # sums of many losses
+        return torch.zeros(size, dtype=exact, device=self.device)
+
+
+def _build_accelerator(train: TrainConfig) -> Accelerator:
+    """Accelerate for this process, with the config's precision."""
+    AcceleratorState._reset_state()  # a process may train twice, each time with another precision
+    # totals are summed over a batch and not averaged, so the loss scale starts lower by the batch
+    scale = 2.0 ** max(0, 16 - train.batch.bit_length())
+    handlers = [
+        # a parameter that a step leaves unused would otherwise stop several processes at their second update
+        DistributedDataParallelKwargs(find_unused_parameters=True),
+        GradScalerKwargs(init_scale=scale),
+    ]
+    try:
+        accelerator = Accelerator(mixed_precision=train.precision, kwargs_handlers=handlers)
+    except ValueError as error:
+        raise ConfigError(f"train: 'train.precision' is {train.precision!r}; {error}") from error
+    if train.precision == "fp16" and accelerator.device.type == "cpu":
+        raise ConfigError("train: 'train.precision' is 'fp16'; expected 'no' or 'bf16' on a CPU.")
+    if accelerator.distributed_type not in _WHOLE_MODELS:
+        raise ConfigError(f"train: launched for {accelerator.distributed_type.value}; expected whole models.")
+    return accelerator
+
+
+def _remove_autocast(model: nn.Module) -> None:
+    """Give the caller's model back as it was: Accelerate shadows the class's `forward` on the instance."""
+    for name in ("forward", "_original_forward"):
+        vars(model).pop(name, None)
+
+
+def _divides(every: int, step: int) -> bool:
+    return every > 0 and step > 0 and step % every == 0

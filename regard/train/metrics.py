@@ -1,0 +1,82 @@
+"""The numbers of a run: one JSON object a line in metrics.jsonl, and the same as TensorBoard events.
+
+    {"step": 40, "loss": 3.1, "lr": 0.001, "tokens_per_second": 9120.0, "gradient_norm": 0.8, "seconds": 4.2}
+    {"step": 200, "valid_loss": 2.7, "best_loss": 2.7, "seconds": 21.0}
+    {"step": 207, "event": "non-finite", "loss": null, "gradient_norm": null, "skipped": 1}
+
+`loss` is the mean since the line before. A number that is not finite is null: JSON has no word for it.
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+_TAGS = {
+    "loss": "train/loss",
+    "lr": "train/lr",
+    "tokens_per_second": "train/tokens_per_second",
+    "gradient_norm": "train/gradient_norm",
+    "valid_loss": "valid/loss",
+}
+
+
+class Metrics:
+    """Where the main process of a run writes its numbers."""
+
+    def __init__(self, run: Path, *, size: int = 0, step: int = 0) -> None:
+        """Go on after the first `size` bytes: what was written after the checkpoint of `step` is cut off."""
+        self._file = (run / "metrics.jsonl").open("ab")
+        self._file.truncate(min(size, self._file.seek(0, os.SEEK_END)))
+        self._file.seek(0, os.SEEK_END)
+        self._events = _event_writer(run / "tensorboard", step)
+
+    @property
+    def has_tensorboard(self) -> bool:
+        return self._events is not None
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Add one line; it is on its way to the disk when this returns."""
+        plain = {name: _plain(value) for name, value in record.items()}
+        self._file.write(json.dumps(plain, allow_nan=False).encode("utf-8") + b"\n")
+        self._file.flush()
+        if self._events is not None and "event" not in record:
+            self._write_events(plain)
+
+    def sync(self) -> int:
+        """Wait until the disk has every line; the size of the file."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        if self._events is not None:
+            self._events.close()
+
+    def _write_events(self, record: dict[str, Any]) -> None:
+        for name, tag in _TAGS.items():
+            if record.get(name) is not None:
+                self._events.add_scalar(tag, record[name], record["step"])
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics.jsonl; a last line that is still being written is left out."""
+    path = run / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def _event_writer(folder: Path, step: int) -> Any:
+    """A TensorBoard writer, or None where TensorBoard is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    # events after the checkpoint's step are from a life that was lost: TensorBoard hides what is purged
+    return SummaryWriter(str(folder), purge_step=step + 1 if step else None, flush_secs=10)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,96 @@
+"""From a config to a model and its task, and from a run folder back to both."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard import catalog
+from regard.errors import ConfigError
+from regard.models.base import Model
+from regard.tasks.base import Task
+from regard.train.checkpoint import Name, RunFolder
+from regard.train.config import RunConfig, load_recipe
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model, ready to be used."""
+
+    config: RunConfig
+    model: Model
+    task: Task
+    folder: Path
+    step: int
+
+
+def create(config: RunConfig) -> tuple[Model, Task]:
+    """The task with its data, and the model with the first weights that the seed gives."""
+    task = create_task(config)
+    return build_model(config, task), task
+
+
+def create_task(config: RunConfig) -> Task:
+    """The task with its data."""
+    task_class = catalog.find(config.task, "task").load()
+    task: Task = task_class.create(task_class.Settings(**config.task_settings))
+    return task
+
+
+def reopen(folder: Path, overrides: Sequence[str] = ()) -> tuple[RunConfig, Model, Task]:
+    """What `fit(…, resume=True)` needs to go on in a run folder; it loads the weights itself."""
+    run = RunFolder(folder)
+    run.require_run()
+    config = load_recipe(run.config, overrides)
+    task = _restore_task(config, run.path)
+    return config, build_model(config, task), task
+
+
+def open_run(folder: Path, *, checkpoint: Name = "best") -> Run:
+    """A trained model from its run folder. Where nothing was evaluated yet, the best is the last."""
+    run = RunFolder(folder)
+    run.require_run()
+    if checkpoint == "best" and run.find("best") is None:
+        checkpoint = "last"
+    run.require(checkpoint)
+    config, model, task = reopen(folder)
+    step = run.load_model(model, checkpoint)
+    return Run(config, model.eval(), task, run.path, step)
+
+
+def _restore_task(config: RunConfig, folder: Path) -> Task:
+    task_class = catalog.find(config.task, "task").load()
+    task: Task = task_class.restore(task_class.Settings(**config.task_settings), folder)
+    return task
+
+
+def build_model(config: RunConfig, task: Task) -> Model:
+    """A model for this task, with the first weights that the seed gives."""
+    model_class = catalog.find(config.model, "model").load()
+    settings = dict(config.model_settings) | _sizes(model_class.Config, config.model_settings, task)
+    _seed(config.train.seed)
+    model: Model = model_class(model_class.Config(**settings))
+    return model
+
+
+def _sizes(kind: type[Any], settings: Mapping[str, Any], task: Task) -> dict[str, int]:
+    """What the model's Config takes from the data. A recipe may not say otherwise."""
+    defaults = {field.name: field.default for field in fields(kind)}
+    sizes = {name: size for name, size in task.sizes().items() if name in defaults}
+    for name, size in sizes.items():
+        given = settings.get(name, MISSING)
+        if given is not MISSING and given not in (size, defaults[name]):
+            raise ConfigError(
+                f"'model.{name}' is {given!r}; the task's data gives {size}. Leave the key out."
+            )
+    return sizes
+
+
+def _seed(seed: int) -> None:
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)

@@ -1,0 +1,103 @@
+"""What a checkpoint holds, as named tensors and plain numbers: safetensors and JSON keep both without pickle.
+
+weights      a model's parameters and buffers by their names; tied ones once
+optimizer    "3.exp_avg": what the optimizer remembers of parameter 3; numbers apart from tensors
+random       the states of torch's, Python's and NumPy's generators, one row per process
+"""
+
+import random
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+Tensors = dict[str, Tensor]
+
+
+def weights(model: nn.Module) -> Tensors:
+    """The state of a model on the CPU. A tensor under several names is kept under the first."""
+    aliases = _aliases(model)
+    return {name: _kept(tensor) for name, tensor in model.state_dict().items() if name not in aliases}
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Fill a model; raises ValueError where names or shapes differ."""
+    aliases = _aliases(model)
+    full = dict(tensors) | {alias: tensors[name] for alias, name in aliases.items() if name in tensors}
+    try:
+        model.load_state_dict(full)
+    except RuntimeError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[Tensors, dict[str, Any]]:
+    """What the optimizer remembers, as tensors and as numbers. Its settings come from the config."""
+    tensors, numbers = {}, {}
+    for index, memory in optimizer.state_dict()["state"].items():
+        for name, value in memory.items():
+            if isinstance(value, Tensor):
+                tensors[f"{index}.{name}"] = _kept(value)
+            else:
+                numbers[f"{index}.{name}"] = value
+    return tensors, numbers
+
+
+def load_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]
+) -> None:
+    """Give the optimizer its memory back; its settings stay."""
+    memory: dict[int, dict[str, Any]] = {}
+    for key, value in (dict(tensors) | dict(numbers)).items():
+        index, _, name = key.partition(".")
+        memory.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": memory, "param_groups": groups})
+
+
+def random_state(device: torch.device) -> Tensors:
+    """The generators of this process: torch's on the CPU and on the device, Python's, NumPy's."""
+    mersenne = np.random.get_state(legacy=False)
+    keys, position = mersenne["state"]["key"], mersenne["state"]["pos"]
+    version, numbers, next_gauss = random.getstate()
+    states = {
+        "torch": torch.get_rng_state(),
+        "python": torch.tensor([version, *numbers, next_gauss is not None, _bits(next_gauss or 0.0)]),
+        "numpy": torch.tensor([*keys.tolist(), position, mersenne["has_gauss"], _bits(mersenne["gauss"])]),
+    }
+    if device.type != "cpu":
+        states["device"] = torch.get_device_module(device).get_rng_state().cpu()
+    return states
+
+
+def load_random_state(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Put the generators back to where `random_state` saw them."""
+    version, *numbers, has_next, bits = states["python"].tolist()
+    random.setstate((version, tuple(numbers), _float(bits) if has_next else None))
+    *keys, position, has_gauss, bits = states["numpy"].tolist()
+    np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), position, has_gauss, _float(bits)))
+    torch.set_rng_state(states["torch"].clone())  # torch reads a view from the start of its storage
+    if device.type != "cpu" and "device" in states:
+        torch.get_device_module(device).set_rng_state(states["device"].clone())
+
+
+def _aliases(model: nn.Module) -> dict[str, str]:
+    """Names of tied tensors -> the name under which each is kept."""
+    first: dict[int, str] = {}
+    entries = model.state_dict(keep_vars=True).items()
+    return {name: first[id(tensor)] for name, tensor in entries if first.setdefault(id(tensor), name) != name}
+
+
+def _kept(tensor: Tensor) -> Tensor:
+    """A copy of its own: safetensors refuses views that share memory."""
+    return tensor.detach().to("cpu", copy=True).contiguous()
+
+
+def _bits(value: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])
+
+
+def _float(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])

@@ -1,0 +1,85 @@
+"""RNNsearch learns to write backwards and the same decoder without attention does not.
+
+Expected: token accuracy at length 12 above 0.97 with attention and below 0.85 without.
+"""
+
+import pytest
+import torch
+
+from regard.decode.forced import forced
+from regard.decode.greedy import greedy
+from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.tasks.reverse import ReverseSettings, ReverseTask
+from regard.train.config import RunConfig, TrainConfig
+from regard.train.loop import fit
+from regard.train.progress import Quiet
+
+pytestmark = pytest.mark.slow
+LONGEST = 12
+
+
+def train(model, task, run, steps):
+    settings = TrainConfig(
+        steps=steps, batch=1500, lr=3e-3, schedule="linear", evaluate_every=0, checkpoint_every=0
+    )
+    config = RunConfig(model="rnnsearch", model_settings={}, task="reverse", task_settings={}, train=settings)
+    fit(model, task, config, run=run, progress=Quiet())
+    return model.eval()
+
+
+def longest_examples(task):
+    test = ReverseTask(ReverseSettings(shortest=LONGEST, longest=LONGEST, test=128), task.source, task.target)
+    return test.batch("test", range(128))
+
+
+def accuracy(model, batch):
+    """Share of right tokens, decoded greedily."""
+    right = 0
+    for hypothesis, target in zip(greedy(model, batch, maximum=20), batch.target.tolist(), strict=True):
+        right += sum(a == b for a, b in zip(hypothesis.tokens, target[:-1], strict=False))
+    return right / (batch.size * LONGEST)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return ReverseTask.create(ReverseSettings(train=20_000, valid=64))
+
+
+@pytest.fixture(scope="module")
+def search(task, tmp_path_factory):
+    torch.manual_seed(0)
+    sizes = {"embedding": 32, "hidden": 64, "alignment": 64, "readout": 64}
+    model = RNNsearch(RNNsearchConfig(**task.sizes(), **sizes))
+    return train(model, task, tmp_path_factory.mktemp("search") / "run", steps=500)
+
+
+def test_attention_writes_long_sequences_backwards(search, task):
+    assert accuracy(search, longest_examples(task)) > 0.97
+
+
+def test_the_alignment_is_the_anti_diagonal(search, task):
+    batch = longest_examples(task)
+    hits = 0
+    for track in forced(search, batch):
+        best = track.attention["attention"][:LONGEST].argmax(-1)
+        # an annotation holds its neighbours too, so one step aside is as good
+        hits += int(((best - torch.arange(LONGEST - 1, -1, -1)).abs() <= 1).sum())
+    assert hits / (batch.size * LONGEST) > 0.9
+
+
+def test_without_attention_the_same_budget_fails(task, tmp_path):
+    torch.manual_seed(0)
+    sizes = {"embedding": 32, "hidden": 80, "layers": 1, "cell": "gru", "reverse": False, "feed": True}
+    model = Seq2Seq(Seq2SeqConfig(**task.sizes(), **sizes))
+    assert accuracy(train(model, task, tmp_path / "run", steps=500), longest_examples(task)) < 0.85
+
+
+def test_cutting_the_attention_off_breaks_it(search, task):
+    from regard.attention.normalizers.mean import Mean
+
+    learnt, search.attention.normalizer = search.attention.normalizer, Mean()
+    try:
+        assert accuracy(search, longest_examples(task)) < 0.5
+    finally:
+        search.attention.normalizer = learnt

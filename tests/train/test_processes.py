@@ -1,0 +1,83 @@
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from train_support import TinySettings, TinyTask
+from train_worker import EXACT, TASK, train
+
+from regard.train.checkpoint import RunFolder
+from regard.train.metrics import read_metrics
+from regard.train.progress import Quiet
+
+WORKER = Path(__file__).parent / "train_worker.py"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What two processes trained, and what they showed."""
+    folder = tmp_path_factory.mktemp("pair")
+    # `accelerate launch --cpu` starts several processes by MPI alone; torchrun starts them anywhere
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-backend=c10d"]
+    launcher += ["--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+    environment = os.environ | {
+        "ACCELERATE_USE_CPU": "true",
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    command = [sys.executable, *launcher, str(WORKER), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stderr
+
+
+def last(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in RunFolder(run).require("last").glob("*.safetensors")}
+
+
+def test_two_processes_do_what_one_does_with_twice_the_batch(pair: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = pair
+    task = TinyTask(TinySettings(**TASK))
+    assert all(len(rows) > 1 for epoch in range(4) for rows in task.plan(epoch, seed=1, batch=16))
+    train(replace(EXACT, train=replace(EXACT.train, batch=16)), tmp_path / "one", progress=Quiet())
+    one, two = RunFolder(tmp_path / "one").load(), RunFolder(folder / "exact").load()
+    assert one is not None
+    assert two is not None
+    assert (two.state.step, two.state.processes) == (10, 2)
+    for name, tensor in one.model.items():
+        torch.testing.assert_close(two.model[name], tensor, rtol=1e-5, atol=1e-5)
+    ours = [line["loss"] for line in read_metrics(tmp_path / "one") if "loss" in line]
+    theirs = [line["loss"] for line in read_metrics(folder / "exact") if "loss" in line]
+    assert theirs == pytest.approx(ours, rel=1e-5)
+    assert two.state.best_loss == pytest.approx(one.state.best_loss, rel=1e-5)
+
+
+def test_two_processes_go_on_as_if_never_stopped(pair: tuple[Path, str]) -> None:
+    folder, _ = pair
+    assert last(folder / "parts") == last(folder / "whole")
+
+
+def test_a_signal_to_one_process_stops_all_at_the_same_step(pair: tuple[Path, str]) -> None:
+    folder, _ = pair
+    assert last(folder / "interrupted") == last(folder / "whole")
+
+
+def test_each_process_has_its_own_dropout(pair: tuple[Path, str]) -> None:
+    folder, _ = pair
+    checkpoint = RunFolder(folder / "whole").load()
+    assert checkpoint is not None
+    assert checkpoint.random["torch"].shape[0] == 2
+    assert not torch.equal(checkpoint.random["torch"][0], checkpoint.random["torch"][1])
+
+
+def test_only_the_main_process_speaks(pair: tuple[Path, str]) -> None:
+    _, shown = pair
+    assert shown.count("step 10/10") == 1
+    # torch says once, from C++ and past every filter, that it looked for unused parameters in vain
+    warned = [
+        line for line in shown.splitlines() if "Warning" in line and "find_unused_parameters" not in line
+    ]
+    assert warned == []

@@ -1,0 +1,54 @@
+import pytest
+from train_support import TinySettings, TinyTask
+
+from regard.errors import DataError
+from regard.train.stream import Stream, join_small
+
+
+def stream(processes: int = 1, process: int = 0, **place: int) -> Stream:
+    return Stream(TinyTask(TinySettings()), seed=3, batch=9, processes=processes, process=process, **place)
+
+
+def test_an_epoch_sees_every_example_once_and_the_next_in_another_order() -> None:
+    walk = stream()
+    epochs: list[list[int]] = []
+    while len(epochs) < 3:
+        rows = walk.next()
+        if walk.epoch == len(epochs):
+            epochs.append([])
+        epochs[-1] += rows
+    assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(40))
+    assert epochs[0] != epochs[1]
+
+
+def test_a_place_is_two_numbers() -> None:
+    walk = stream()
+    for _ in range(20):
+        walk.next()
+    again = stream(epoch=walk.epoch, position=walk.position)
+    assert [again.next() for _ in range(20)] == [walk.next() for _ in range(20)]
+
+
+def test_processes_share_each_batch() -> None:
+    # the plan is made for the batch of all processes together
+    first, second = stream(2, 0), stream(2, 1)
+    for epoch in range(3):
+        plan = TinyTask(TinySettings()).plan(epoch, seed=3, batch=18)
+        for rows in join_small(plan, 2):
+            assert (first.next(), second.next()) == (rows[::2], rows[1::2])
+    assert first.epoch == second.epoch == 2
+
+
+def test_a_batch_smaller_than_the_processes_joins_its_neighbour() -> None:
+    assert join_small([[1], [2, 3, 4], [5], [6, 7], [8]], 2) == [[1, 2, 3, 4, 5], [6, 7, 8]]
+    assert join_small([[1], [2], [3]], 2) == [[1, 2, 3]]
+    assert join_small([[], [1], []], 1) == [[1]]
+    assert join_small([[1]], 2) == []
+
+
+def test_a_plan_without_work_for_everyone_is_an_error() -> None:
+    task = TinyTask(TinySettings(examples=1))
+    with pytest.raises(
+        DataError, match="TinyTask: `plan` has fewer than 2 examples; expected one per process"
+    ):
+        Stream(task, seed=1, batch=9, processes=2, process=0)
