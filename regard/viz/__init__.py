@@ -1,0 +1,1 @@
+"""Drawing: alignments, curves, reports."""

@@ -1,0 +1,257 @@
+"""Curves: quality by sentence length, and loss by step; each line carries its name at its end.
+
+Figure 2 of Bahdanau et al. Neural machine translation by jointly learning to align and translate. 2014.
+https://arxiv.org/abs/1409.0473
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from regard.errors import ConfigError, DataError, ShapeError
+from regard.viz import style
+from regard.viz.files import check_ending, save
+from regard.viz.weights import Array, Weights, to_array
+
+Bin = tuple[float, float, float]  # shortest, longest, value
+
+PLOT = (4.6, 2.7)  # inches of the area between the axes
+LEFT, BELOW, ABOVE, EDGE = 0.55, 0.58, 0.46, 0.14
+TITLE, TEXT = 11.0, 9.0  # points
+ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks
+POINTS = 400  # more are averaged: a line of 400 points is as wide as the picture has pixels to show
+
+
+def draw_lengths(
+    models: Mapping[str, Sequence[Bin]],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    xlabel: str = "sentence length (words)",
+    ylabel: str = "BLEU",
+) -> Path:
+    """Draw one line per model through its (shortest, longest, value) bins; `math.inf` opens the last one."""
+    path = check_ending("draw_lengths", path)
+    _check_lengths(models)
+    with style.look([title or "", xlabel, ylabel, *models]):
+        axes = _chart(list(models), title or "", xlabel, ylabel)
+        shared = len({tuple(bin[:2] for bin in bins) for bins in models.values()}) == 1
+        lines = {name: _points(bins, by_index=shared) for name, bins in models.items()}
+        for i, (x, y) in enumerate(lines.values()):
+            _line(axes, x, y, i, marker=style.MARKERS[i % len(style.MARKERS)])
+        if shared:
+            _name_bins(axes, next(iter(models.values())))
+        else:
+            axes.margins(x=0.04)
+        top = max(max(y) for _, y in lines.values())
+        axes.set_ylim(0, MaxNLocator(6, steps=ROUND).tick_values(0, max(top, 1.0))[-1])
+        _name_lines(axes, {name: (x[-1], y[-1]) for name, (x, y) in lines.items()})
+        return save(_figure(axes), path)
+
+
+def draw_training(
+    runs: Mapping[str, tuple[Sequence[float] | Weights, Sequence[float] | Weights]],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    xlabel: str = "step",
+    ylabel: str = "loss",
+    log: bool = False,
+) -> Path:
+    """Draw (steps, losses) of each run; long ones as a running mean over the pale range of their values."""
+    path = check_ending("draw_training", path)
+    lines = {name: _check_run(name, *run) for name, run in runs.items()}
+    if not lines:
+        raise ConfigError("draw_training: `runs` has length 0; expected at least one run.")
+    if log and any(np.nanmin(losses) <= 0 for _, losses in lines.values()):
+        raise ConfigError(
+            "draw_training: `log` has the value True and a loss is not positive; expected log=False."
+        )
+    with style.look([title or "", xlabel, ylabel, *runs]):
+        axes = _chart(list(runs), title or "", xlabel, ylabel)
+        if log:
+            axes.set_yscale("log")
+        ends = {
+            name: _draw_run(axes, steps, losses, i) for i, (name, (steps, losses)) in enumerate(lines.items())
+        }
+        if log:
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_minor_locator(NullLocator())
+        elif all(np.nanmin(losses) >= 0 for _, losses in lines.values()):
+            axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+        first, last = (f(f(steps) for steps, _ in lines.values()) for f in (min, max))
+        if first < last:
+            axes.set_xlim(0 if 0 < first < last * 0.1 else first, last)
+        _name_lines(axes, ends)
+        return save(_figure(axes), path)
+
+
+def _check_lengths(models: Mapping[str, Sequence[Bin]]) -> None:
+    if not models or not all(models.values()):
+        raise ConfigError(
+            "draw_lengths: `models` has no bins to draw; expected at least one bin for each model."
+        )
+    for name, bins in models.items():
+        for low, high, value in bins:
+            if not (math.isfinite(value) and low <= high):
+                raise DataError(
+                    f"draw_lengths: `models` has the bin ({low:g}, {high:g}, {value:g}) for '{name}'; "
+                    "expected (shortest, longest, value) with a finite value."
+                )
+
+
+def _check_run(
+    name: str, steps: Sequence[float] | Weights, losses: Sequence[float] | Weights
+) -> tuple[Array, Array]:
+    x, y = to_array(steps), to_array(losses)
+    if x.ndim != 1 or x.shape != y.shape or not len(x):
+        raise ShapeError(
+            f"draw_training: '{name}' has steps of shape {x.shape} and losses of shape {y.shape}; "
+            "expected two lists of the same length, at least 1."
+        )
+    if not np.isfinite(y).any():
+        raise DataError(f"draw_training: '{name}' has no finite loss; expected at least one.")
+    return x, np.where(np.isfinite(y), y, np.nan)  # a run that diverged is drawn as far as it has numbers
+
+
+def _chart(names: Sequence[str], title: str, xlabel: str, ylabel: str) -> Axes:
+    """Axes with room for the names of the lines on the right; all measures in inches."""
+    right = style.width(names, TEXT) + 0.3 + EDGE
+    width = LEFT + PLOT[0] + right
+    lines = style.wrap(title, TITLE, width - 2 * EDGE)
+    above = ABOVE + (len(lines) * TITLE * 1.3 / 72 + 0.06 if lines else 0.0)
+    height = BELOW + PLOT[1] + above
+    figure = Figure(figsize=(width, height), dpi=style.DPI)
+    axes = figure.add_axes((LEFT / width, BELOW / height, PLOT[0] / width, PLOT[1] / height))
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="y", color=style.GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=TEXT, pad=5)
+    axes.tick_params(axis="x", length=3)
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=ROUND, integer=True))
+    axes.margins(x=0.0)
+    axes.set_xlabel(xlabel, fontsize=TEXT, labelpad=6)
+    start = EDGE / width
+    figure.text(start, 1 - (above - 0.24) / height, ylabel, size=TEXT, color=style.QUIET, va="baseline")
+    for i, line in enumerate(lines):
+        baseline = EDGE + (i + 0.8) * TITLE * 1.3 / 72
+        figure.text(start, 1 - baseline / height, line, size=TITLE, va="baseline")
+    return axes
+
+
+def _figure(axes: Axes) -> Figure:
+    figure = axes.figure
+    assert isinstance(figure, Figure)
+    return figure
+
+
+def _points(bins: Sequence[Bin], *, by_index: bool) -> tuple[list[float], list[float]]:
+    """Bins that all models share stand side by side; others stand at their middle."""
+    middles = [low if math.isinf(high) else (low + high) / 2 for low, high, _ in bins]
+    return [float(i) for i in range(len(bins))] if by_index else middles, [value for _, _, value in bins]
+
+
+def _name_bins(axes: Axes, bins: Sequence[Bin]) -> None:
+    every = math.ceil(len(bins) / 12)
+    axes.set_xticks(range(0, len(bins), every), [_bin_name(*bin) for bin in bins][::every])
+    axes.set_xlim(-0.35, len(bins) - 1 + 0.1)
+
+
+def _bin_name(low: float, high: float, _: float) -> str:
+    if math.isinf(high):
+        return f"≥ {low:g}"
+    return f"{low:g}" if low == high else f"{low:g}–{high:g}"
+
+
+def _line(axes: Axes, x: npt.ArrayLike, y: npt.ArrayLike, index: int, marker: str = "") -> None:
+    dash = "-" if index < len(style.LINES) else "--"
+    axes.plot(
+        x,
+        y,
+        color=_color(index),
+        linestyle=dash,
+        linewidth=1.8,
+        marker=marker,
+        markersize=5,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+        solid_capstyle="round",
+        clip_on=False,
+        zorder=3 + 1 / (index + 1),  # the first model lies on top
+    )
+
+
+def _color(index: int) -> str:
+    return style.LINES[index % len(style.LINES)]
+
+
+def _draw_run(axes: Axes, steps: Array, losses: Array, index: int) -> tuple[float, float]:
+    """Draw one run and return the end of its line."""
+    groups = np.array_split(np.arange(len(steps)), min(len(steps), POINTS))
+    kept = [group for group in groups if np.isfinite(losses[group]).any()]
+    x = np.array([steps[group].mean() for group in kept])
+    low, mean, high = (
+        np.array([f(losses[group]) for group in kept]) for f in (np.nanmin, np.nanmean, np.nanmax)
+    )
+    window = max(1, len(kept) // 40)
+    smooth = _running_mean(mean, window)
+    if window > 1:
+        axes.fill_between(x, low, high, color=_color(index), alpha=0.16, linewidth=0)
+    _line(axes, x, smooth, index)
+    return float(x[-1]), float(smooth[-1])
+
+
+def _running_mean(values: Array, window: int) -> Array:
+    """Mean over `window` values around each; fewer near the ends, always as many before as after."""
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    middle = np.arange(len(values))
+    reach = np.minimum(window // 2, np.minimum(middle, middle[::-1]))
+    means: Array = (sums[middle + reach + 1] - sums[middle - reach]) / (2 * reach + 1)
+    return means
+
+
+def _thousands(value: float, _: object) -> str:
+    return f"{value:,.0f}".replace(",", " ") if value == round(value) else f"{value:g}"
+
+
+def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
+    """Write each name beside the end of its line, moved up or down where two would touch."""
+    axes.autoscale_view()  # matplotlib would settle the limits only while drawing
+    inches = axes.figure.dpi_scale_trans
+    heights = [float((axes.transData + inches.inverted()).transform(end)[1]) for end in ends.values()]
+    for i, (name, y) in enumerate(zip(ends, spread(heights, gap=TEXT * 1.2 / 72), strict=True)):
+        x = LEFT + PLOT[0] + 0.1
+        axes.text(x, y, name, size=TEXT, color=_color(i), va="center_baseline", transform=inches, gid="name")
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """The places, moved as little as needed so that any two are at least `gap` apart; order is kept."""
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    clusters: list[list[int]] = []
+    centers: list[float] = []
+    for i in order:
+        clusters.append([i])
+        centers.append(places[i])
+        # neighbours that touch become one cluster around the mean of what they wanted
+        while (
+            len(clusters) > 1
+            and centers[-1] - centers[-2] < gap * (len(clusters[-1]) + len(clusters[-2])) / 2
+        ):
+            last = clusters.pop()
+            centers.pop()
+            clusters[-1] += last
+            centers[-1] = sum(places[j] for j in clusters[-1]) / len(clusters[-1])
+    result = [0.0] * len(places)
+    for cluster, center in zip(clusters, centers, strict=True):
+        for k, i in enumerate(cluster):
+            result[i] = center + gap * (k - (len(cluster) - 1) / 2)
+    return result

@@ -1,0 +1,43 @@
+"""Writing pictures and pages: by the ending of the name, completely or not at all."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from regard.errors import ConfigError
+from regard.viz.style import DPI
+
+PICTURES = (".png", ".svg")
+
+
+def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES) -> Path:
+    """The path, if its name ends in one of `endings` (in any case)."""
+    path = Path(path)
+    if path.suffix.lower() not in endings:
+        known = " or ".join(endings)
+        raise ConfigError(f"{owner}: `path` has the ending '{path.suffix}' ({path.name}); expected {known}.")
+    return path
+
+
+def write_aside(path: Path, write: Callable[[Path], None]) -> Path:
+    """Let `write` fill a file beside `path`, then rename it; a failure leaves what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+    return path
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write the figure as PNG or SVG; the same figure gives the same bytes. Call inside `look()`."""
+    kind = path.suffix.lower().removeprefix(".")
+    # dates and versions would make equal pictures differ
+    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+    return write_aside(
+        path, lambda aside: figure.savefig(aside, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
+    )

@@ -1,0 +1,365 @@
+"""Alignments as heat maps: source words above, target words to the left, white where nothing is read.
+
+Figure 3 of Bahdanau et al. Neural machine translation by jointly learning to align and translate. 2014.
+https://arxiv.org/abs/1409.0473
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path as Outline
+
+from regard.errors import ConfigError, ShapeError
+from regard.viz import style
+from regard.viz.files import check_ending, save
+from regard.viz.weights import Array, Weights, check_finite, check_links, check_weights, peak, to_array
+
+# all lengths are inches; a hundredth is two pixels, so that cells of a PNG have equal, sharp edges
+MARGIN, GAP, PAD = 0.14, 0.34, 0.07
+BAR = 0.09
+TITLE, NAME, SMALL = 11.0, 9.0, 8.0  # points
+LINE = 1.25 / 72  # inches from line to line, per point of size
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One alignment of a gallery: weights (T, S), its words, and gold links (source, target)."""
+
+    weights: Weights
+    source: Sequence[str]
+    target: Sequence[str]
+    title: str = ""
+    gold: Iterable[tuple[int, int]] = field(default=())
+
+
+def draw_alignment(
+    weights: Weights,
+    source: Sequence[str],
+    target: Sequence[str],
+    *,
+    title: str | None = None,
+    gold: Iterable[tuple[int, int]] | None = None,
+    path: str | Path,
+) -> Path:
+    """Draw weights (T, S) as PNG or SVG; `gold` links (source, target) are outlined."""
+    panel = Panel(weights, source, target, gold=gold or ())
+    return _draw("draw_alignment", [_check("draw_alignment", panel)], path, title=title or "", columns=1)
+
+
+def draw_gallery(
+    panels: Sequence[Panel], *, title: str | None = None, columns: int | None = None, path: str | Path
+) -> Path:
+    """Draw several alignments side by side on one colour scale, at most `columns` in a row (4)."""
+    if not panels:
+        raise ConfigError("draw_gallery: `panels` has length 0; expected at least one Panel.")
+    columns = _check_columns("draw_gallery", columns, min(len(panels), 4))
+    checked = [_check("draw_gallery", panel) for panel in panels]
+    return _draw("draw_gallery", checked, path, title=title or "", columns=columns)
+
+
+def draw_heads(
+    weights: Weights,
+    source: Sequence[str],
+    target: Sequence[str],
+    *,
+    title: str | None = None,
+    names: Sequence[str] | None = None,
+    columns: int | None = None,
+    path: str | Path,
+) -> Path:
+    """Draw weights (H, T, S) as a grid of small maps that share their words; `names` label the heads."""
+    owner = "draw_heads"
+    array = to_array(weights)
+    H, T, S = array.shape[0] if array.ndim else 0, len(target), len(source)
+    if array.shape != (H, T, S) or array.size == 0:
+        raise ShapeError(
+            f"{owner}: `weights` has shape {array.shape}; expected (H, T={T}, S={S}), one map per head."
+        )
+    check_finite(owner, array)
+    names = [f"head {h + 1}" for h in range(H)] if names is None else names
+    if len(names) != H:
+        raise ShapeError(f"{owner}: `names` has length {len(names)}; expected H={H}, one name per head.")
+    columns = _check_columns(owner, columns, _balanced(H))
+    panels = [_Map(array[h], source, target, names[h], []) for h in range(H)]
+    return _draw(owner, panels, path, title=title or "", columns=columns, shared=True)
+
+
+@dataclass(frozen=True)
+class _Map:
+    """A checked panel."""
+
+    weights: Array
+    source: Sequence[str]
+    target: Sequence[str]
+    name: str
+    gold: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Measures of the maps of one picture, in inches, so that all have the same cells and letters."""
+
+    cell: float
+    size: float  # of words, in points
+    turn: int  # degrees by which source words are turned
+    every: int  # 1: each word is written; more where cells are smaller than letters
+    shared: bool  # words only beside the first column and above the first row
+
+    def left(self, panel: _Map) -> float:
+        return style.width(_shown(panel.target, self.every), self.size) + PAD
+
+    def worded(self, index: int) -> bool:
+        """Whether the row or column of this number has words of its own."""
+        return index == 0 or not self.shared
+
+    def above(self, row: Sequence[_Map]) -> float:
+        height = self.size / 72
+        if not self.turn:
+            return height + 2 * PAD
+        widest = max(style.width(_shown(panel.source, self.every), self.size) for panel in row)
+        return widest * math.sin(math.radians(self.turn)) + height + PAD
+
+    def overhang(self, panel: _Map) -> float:
+        """How far turned words reach beyond the last column."""
+        angle = math.radians(self.turn)
+        ends = [
+            (s * self.every + 0.5) * self.cell + width * math.cos(angle)
+            for s, (width, _) in enumerate(style.measure(_shown(panel.source, self.every), self.size))
+        ]
+        return max(0.0, max(ends) - len(panel.source) * self.cell) if 0 < self.turn < 90 else 0.0
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """A map and its place: the top left corner of its cells, counted from below the title."""
+
+    panel: _Map
+    x: float
+    y: float
+    right: float
+    name: tuple[float, float]
+    above: bool  # whether the source words are written here
+    beside: bool  # whether the target words are
+
+
+def _check(owner: str, panel: Panel) -> _Map:
+    weights = check_weights(owner, panel.weights, panel.source, panel.target)
+    gold = check_links(owner, panel.gold, len(panel.source), len(panel.target))
+    return _Map(weights, panel.source, panel.target, panel.title, gold)
+
+
+def _check_columns(owner: str, columns: int | None, otherwise: int) -> int:
+    if columns is not None and columns < 1:
+        raise ConfigError(f"{owner}: `columns` has the value {columns}; expected 1 or more.")
+    return columns or otherwise
+
+
+def _balanced(count: int) -> int:
+    """Columns of a grid without a ragged last row where that is possible."""
+    if count <= 4:
+        return count
+    return next((c for c in (4, 5, 3) if count % c == 0), 4)
+
+
+def _shown(words: Sequence[str], every: int) -> list[str]:
+    return [style.label(word) for word in words[::every]]
+
+
+def _plan(panels: Sequence[_Map], shared: bool) -> _Plan:
+    longest = max(max(panel.weights.shape) for panel in panels)
+    sizes = [0.26, 0.17, 0.13, 0.115, 0.08] if shared else [0.44, 0.34, 0.25, 0.19, 0.16]
+    cell = float(np.interp(longest, [4, 12, 24, 40, 70], sizes))
+    cell = max(0.02, round(min(cell, 24 / longest), 2))  # beyond 24 inches no screen shows the whole
+    size = min(max(cell * 72 * 0.6, 6.0 if shared else 6.5), 8.5 if shared else 11.0)
+    every = math.ceil(size * LINE * 0.9 / cell - 1e-6)
+    widest = max(style.width(_shown(panel.source, every), size) for panel in panels)
+    return _Plan(cell, size, _turn(widest, cell * every, size), every, shared)
+
+
+def _turn(widest: float, step: float, size: float) -> int:
+    """0 where words fit above their columns, 45 where slanted lines keep apart, 90 otherwise."""
+    if widest <= step * 0.82:
+        return 0
+    return 45 if step * math.sin(math.radians(45)) >= size * LINE else 90
+
+
+def _draw(
+    owner: str, panels: Sequence[_Map], path: str | Path, *, title: str, columns: int, shared: bool = False
+) -> Path:
+    path = check_ending(owner, path)
+    words = [title, *(word for panel in panels for word in (panel.name, *panel.source, *panel.target))]
+    with style.look(words):
+        return save(_compose(panels, _plan(panels, shared), title, columns), path)
+
+
+def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int) -> Figure:
+    rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
+    top = peak(*(panel.weights for panel in panels))
+    spots, bottom = _place(rows, plan)
+    bar = max(spot.right for spot in spots) + 0.2
+    edge = max(bar + BAR + 0.42, *(spot.right + plan.overhang(spot.panel) + MARGIN for spot in spots))
+    lines = style.wrap(title, TITLE, max(edge - 2 * MARGIN, 3.2))
+    edge = max(edge, style.width(lines, TITLE) + 2 * MARGIN)
+    head = round(MARGIN + len(lines) * TITLE * LINE + (PAD if lines else 0), 2)
+    foot = SMALL * LINE + PAD if any(panel.gold for panel in panels) else 0.0
+    axes = _sheet(edge, head + bottom + foot + MARGIN)
+    for i, line in enumerate(lines):
+        axes.text(MARGIN, MARGIN + (i + 0.8) * TITLE * LINE, line, size=TITLE, va="baseline")
+    for spot in spots:
+        _draw_map(axes, spot.panel, plan, spot.x, head + spot.y, top)
+        _draw_words(axes, spot, plan, head)
+    _draw_bar(axes, bar, head + spots[0].y, min(2.0, _height(panels[0], plan)), top)
+    if foot:
+        _draw_key(axes, spots[0].x, head + bottom + foot - SMALL * LINE)
+    return axes.figure  # type: ignore[return-value]
+
+
+def _sheet(width: float, height: float) -> Axes:
+    """An empty page whose units are inches from the top left corner."""
+    width, height = math.ceil(width * 100) / 100, math.ceil(height * 100) / 100
+    axes = Figure(figsize=(width, height), dpi=style.DPI).add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.set_axis_off()
+    return axes
+
+
+def _width(panel: _Map, plan: _Plan) -> float:
+    return len(panel.source) * plan.cell
+
+
+def _height(panel: _Map, plan: _Plan) -> float:
+    return len(panel.target) * plan.cell
+
+
+def _place(rows: Sequence[Sequence[_Map]], plan: _Plan) -> tuple[list[_Spot], float]:
+    """Where each map goes below the title, and where the last row ends."""
+    spots: list[_Spot] = []
+    y = 0.0
+    for i, row in enumerate(rows):
+        name = NAME * LINE + PAD if any(panel.name for panel in row) else 0.0
+        above = plan.above(row) if plan.worded(i) else 0.0
+        y = round(y + above + (0.0 if plan.shared else name), 2)
+        name_y = y + _height(row[0], plan) + NAME * LINE if plan.shared else y - above - PAD
+        spots += _place_row(row, plan, y, name_y, above=plan.worded(i))
+        y += max(_height(panel, plan) for panel in row) + (name if plan.shared else 0.0)
+        if i < len(rows) - 1:
+            y += PAD if plan.shared else GAP * 0.8
+    return spots, y
+
+
+def _place_row(row: Sequence[_Map], plan: _Plan, y: float, name_y: float, *, above: bool) -> Iterator[_Spot]:
+    x = MARGIN
+    for j, panel in enumerate(row):
+        left = plan.left(panel) if plan.worded(j) else 0.0
+        name_x = x if not plan.shared else x + left
+        corner = round(x + left, 2)
+        right = max(corner + _width(panel, plan), name_x + style.width([panel.name], NAME))
+        yield _Spot(panel, corner, y, right, (name_x, name_y), above=above, beside=plan.worded(j))
+        x = right + (GAP * 0.6 if plan.shared else GAP)
+
+
+def _draw_map(axes: Axes, panel: _Map, plan: _Plan, x: float, y: float, top: float) -> None:
+    T, S = panel.weights.shape
+    width, height, cell = S * plan.cell, T * plan.cell, plan.cell
+    _paint(axes, panel.weights / top, x, y, (cell, cell))
+    if cell >= 0.06:
+        down = [[(x + s * cell, y), (x + s * cell, y + height)] for s in range(1, S)]
+        across = [[(x, y + t * cell), (x + width, y + t * cell)] for t in range(1, T)]
+        axes.add_collection(LineCollection(down + across, colors=style.GRID, linewidths=0.5), autolim=False)
+    axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=style.RULE, linewidth=0.8))
+    inset = 0.14 * cell
+    for s, t in panel.gold:
+        corner = (x + s * cell + inset, y + t * cell + inset)
+        axes.add_patch(_gold(corner, cell - 2 * inset, min(1.6, cell * 72 * 0.1)))
+
+
+def _gold(corner: tuple[float, float], side: float, line: float) -> Rectangle:
+    return Rectangle(corner, side, side, fill=False, edgecolor=style.GOLD, linewidth=line, joinstyle="miter")
+
+
+def _paint(axes: Axes, shades: Array, x: float, y: float, cell: tuple[float, float]) -> None:
+    """Fill cells by shade (0..1): one outline per grey level and none for white keeps an SVG small."""
+    levels = np.rint(shades * 255).clip(0, 255).astype(int)
+    outlines: dict[int, list[Outline]] = {}
+    for t, row in enumerate(levels.tolist()):
+        for level, start, stop in _runs(row):
+            corners = [(start, t), (stop, t), (stop, t + 1), (start, t + 1), (start, t)]
+            outlines.setdefault(level, []).append(
+                Outline([(x + s * cell[0], y + r * cell[1]) for s, r in corners], closed=True)
+            )
+    for level, parts in sorted(outlines.items()):
+        patch = PathPatch(
+            Outline.make_compound_path(*parts), facecolor=style.WEIGHTS(level), linewidth=0, antialiased=False
+        )
+        axes.add_patch(patch)
+
+
+def _runs(row: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """(level, start, stop) of each stretch of equal cells, white ones left out."""
+    start = 0
+    for level, cells in groupby(row):
+        stop = start + len(list(cells))
+        if level:
+            yield level, start, stop
+        start = stop
+
+
+def _draw_words(axes: Axes, spot: _Spot, plan: _Plan, head: float) -> None:
+    rise = (
+        plan.size * 0.36 / 72
+    )  # half the height of a capital: words sit on one line, centred on their cells
+    if spot.beside:
+        for t, word in enumerate(_shown(spot.panel.target, plan.every)):
+            middle = head + spot.y + (t * plan.every + 0.5) * plan.cell
+            axes.text(
+                spot.x - PAD, middle + rise, word, size=plan.size, ha="right", va="baseline", gid="target"
+            )
+    if spot.above:
+        _draw_source(axes, spot.panel, plan, spot.x, head + spot.y, rise)
+    x, y = spot.name
+    axes.text(x, head + y, spot.panel.name, size=NAME, color=style.QUIET, va="baseline", gid="name")
+
+
+def _draw_source(axes: Axes, panel: _Map, plan: _Plan, x: float, y: float, rise: float) -> None:
+    for s, word in enumerate(_shown(panel.source, plan.every)):
+        middle = x + (s * plan.every + 0.5) * plan.cell
+        axes.text(
+            middle + (rise if plan.turn == 90 else 0.0),
+            y - PAD,
+            word,
+            size=plan.size,
+            rotation=plan.turn,
+            rotation_mode="anchor",
+            ha="left" if plan.turn else "center",
+            va="baseline",
+            gid="source",
+        )
+
+
+def _draw_bar(axes: Axes, x: float, y: float, height: float, top: float) -> None:
+    for part in np.linspace(0, 1, 100, endpoint=False).tolist():
+        # each shade reaches down to the end and the next lies on it: no seams between them at any scale
+        color = style.WEIGHTS(1 - part)
+        axes.add_patch(
+            Rectangle((x, y + part * height), BAR, height * (1 - part), facecolor=color, linewidth=0)
+        )
+    axes.add_patch(Rectangle((x, y), BAR, height, fill=False, edgecolor=style.RULE, linewidth=0.6))
+    for part in (0.0, 0.5, 1.0) if height > 0.6 else (0.0, 1.0):
+        level = y + height * (1 - part)
+        axes.plot([x + BAR, x + BAR + 0.03], [level, level], color=style.RULE, linewidth=0.6)
+        place = level + 0.36 * SMALL / 72
+        axes.text(x + BAR + 0.06, place, f"{part * top:.3g}", size=SMALL, color=style.QUIET, va="baseline")
+
+
+def _draw_key(axes: Axes, x: float, y: float) -> None:
+    side = 0.09
+    axes.add_patch(_gold((x, y + 0.01), side, 1.2))
+    axes.text(x + side + 0.07, y + 0.01 + side, "gold link", size=SMALL, color=style.QUIET, va="baseline")

@@ -1,0 +1,346 @@
+"""A report: one HTML page that holds everything it shows and asks nothing of any host.
+
+Weights travel as bytes, not as text: a 60 × 60 alignment costs 5 kB. Every word is escaped; pictures are data
+URIs in `<img>`, where a script inside an SVG cannot run; a content policy in the page forbids every request.
+"""
+
+import base64
+import difflib
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from regard.errors import DataError, ShapeError
+from regard.viz import page
+from regard.viz.files import check_ending, write_aside
+from regard.viz.style import chinese_subset, has_chinese
+from regard.viz.weights import Array, Weights, check_links, check_weights, peak
+
+Cell = str | int | float | bool | None
+
+POLICY = (
+    "default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+_NUMBER = re.compile(r"[-+−±]?[\d.,\u2009 ]*\d\s?([kMG]?i?B?|%|×|ms|s|min|h)?(\s?±\s?[\d.]+)?")
+
+
+@dataclass(frozen=True)
+class TextSection:
+    """Paragraphs, separated by blank lines."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TableSection:
+    """A table; columns of numbers are aligned on the right, with as many decimals as the column needs."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class FigureSection:
+    """A picture: a PNG or SVG file, or its bytes; `alt` says in words what it shows."""
+
+    title: str
+    image: str | Path | bytes
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class AlignmentSection:
+    """Weights (T, S) of one sentence pair to point at; `gold` links are (source, target) positions."""
+
+    title: str
+    weights: Weights
+    source: Sequence[str]
+    target: Sequence[str]
+    caption: str = ""
+    gold: Iterable[tuple[int, int]] = field(default=())
+
+
+@dataclass(frozen=True)
+class TranslationSection:
+    """Triples (source, output, reference); words in which output and reference differ are marked."""
+
+    title: str
+    rows: Sequence[tuple[str, str, str]]
+    caption: str = ""
+
+
+Section = TextSection | TableSection | FigureSection | AlignmentSection | TranslationSection
+
+
+def write_report(path: str | Path, *, title: str, summary: str, sections: Sequence[Section]) -> Path:
+    """Write the page; the folder is made if needed, and a failure leaves what was there before."""
+    path = check_ending("write_report", path, (".html", ".htm"))
+    html = render_report(title=title, summary=summary, sections=sections)
+    return write_aside(path, lambda aside: _write(aside, html))
+
+
+def _write(path: Path, html: str) -> None:
+    path.write_text(html, encoding="utf-8", newline="\n")
+
+
+def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> str:
+    """The page as text."""
+    bodies = [_section(i, section) for i, section in enumerate(sections, start=1)]
+    font = _font("".join([title, summary, *bodies]))
+    views = any(isinstance(section, AlignmentSection) for section in sections)
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{font}{page.STYLE}</style>",
+            "</head>",
+            "<body>",
+            "<main>",
+            f"<header><h1>{escape(title)}</h1>{_paragraphs(summary, 'summary')}</header>",
+            _contents(sections),
+            *bodies,
+            "<footer>Made with regard.</footer>",
+            "</main>",
+            *([f"<script>{page.SCRIPT}</script>"] if views else []),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _font(text: str) -> str:
+    """The Chinese characters of the page, for readers whose system lacks them; empty if there are none."""
+    if not has_chinese(text):
+        return ""
+    data = base64.b64encode(chinese_subset(text)).decode("ascii")
+    # the range keeps this font, first in the list for Chinese, out of the measures of lines without any
+    return (
+        '@font-face { font-family: "regard chinese"; unicode-range: U+2E80-9FFF, U+F900-FAFF, U+FF00-FFEF, '
+        f"U+20000-3FFFF; src: url(data:font/woff;base64,{data}); }}"
+    )
+
+
+def _contents(sections: Sequence[Section]) -> str:
+    """Links to the sections, once there are enough of them to get lost in."""
+    named = [(i, section.title) for i, section in enumerate(sections, start=1) if section.title]
+    if len(named) < 3:
+        return ""
+    links = "".join(f'<li><a href="#section-{i}">{escape(title)}</a></li>' for i, title in named)
+    return f'<nav aria-label="Contents"><ol>{links}</ol></nav>'
+
+
+def _section(index: int, section: Section) -> str:
+    heading = f"<h2>{escape(section.title)}</h2>" if section.title else ""
+    return f'<section id="section-{index}">{heading}\n{_body(section)}\n</section>'
+
+
+def _body(section: Section) -> str:
+    match section:
+        case TextSection():
+            return _paragraphs(section.text)
+        case TableSection():
+            return _table(section)
+        case FigureSection():
+            return _figure(section)
+        case AlignmentSection():
+            return _alignment(section)
+        case TranslationSection():
+            return _translations(section)
+
+
+def _paragraphs(text: str, kind: str = "") -> str:
+    attribute = f' class="{kind}"' if kind else ""
+    parts = [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
+    return "\n".join(f"<p{attribute}>{escape(part)}</p>" for part in parts)
+
+
+def _caption(text: str) -> str:
+    return f"<figcaption>{escape(text)}</figcaption>" if text else ""
+
+
+def _table(section: TableSection) -> str:
+    width = len(section.header)
+    for i, row in enumerate(section.rows):
+        if len(row) != width:
+            raise ShapeError(
+                f"TableSection: row {i} of '{section.title}' has {len(row)} cells; "
+                f"expected {width}, as many as the header."
+            )
+    columns = [_column([row[j] for row in section.rows]) for j in range(width)]
+    numeric = [bool(cells) and all(_is_number(cell) for cell in cells) for cells in columns]
+    kinds = [' class="number"' if is_number else "" for is_number in numeric]
+    head = "".join(
+        f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(section.header, kinds, strict=True)
+    )
+    rows = []
+    for cells in zip(*columns, strict=True):
+        inner = "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(cells, kinds, strict=True))
+        rows.append(f"<tr>{inner}</tr>")
+    body = "\n".join(rows)
+    table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    return f'<figure><div class="scroll">{table}</div>{_caption(section.caption)}</figure>'
+
+
+def _column(cells: Sequence[Cell]) -> list[str]:
+    """The cells as text; floats get the same number of decimals, at most four."""
+    floats = [cell for cell in cells if isinstance(cell, float) and math.isfinite(cell)]
+    texts = [f"{number:.4f}".rstrip("0") for number in floats]
+    decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
+    return [_cell(cell, decimals) for cell in cells]
+
+
+def _cell(cell: Cell, decimals: int) -> str:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, float):
+        return f"{cell:.{decimals}f}".replace("-", "−")
+    return str(cell)
+
+
+def _is_number(text: str) -> bool:
+    return text == "–" or _NUMBER.fullmatch(text.strip()) is not None
+
+
+def _figure(section: FigureSection) -> str:
+    data = section.image if isinstance(section.image, bytes) else _read(section)
+    source = f"data:{_media_type(section, data)};base64,{base64.b64encode(data).decode('ascii')}"
+    image = f'<img src="{source}" alt="{escape(section.alt)}">'
+    return f'<figure><div class="picture">{image}</div>{_caption(section.caption)}</figure>'
+
+
+def _read(section: FigureSection) -> bytes:
+    assert not isinstance(section.image, bytes)
+    path = Path(section.image)
+    if not path.is_file():
+        raise DataError(
+            f"FigureSection: `image` has the path {path}, which is no file; expected a PNG or SVG."
+        )
+    return path.read_bytes()
+
+
+def _media_type(section: FigureSection, data: bytes) -> str:
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if b"<svg" in data[:2000]:
+        return "image/svg+xml"
+    raise DataError(
+        f"FigureSection: `image` of '{section.title}' is neither a PNG nor an SVG; "
+        "expected the bytes of one of them."
+    )
+
+
+def _alignment(section: AlignmentSection) -> str:
+    weights = check_weights("AlignmentSection", section.weights, section.source, section.target)
+    links = check_links("AlignmentSection", section.gold, len(section.source), len(section.target))
+    scale = peak(weights)
+    levels = np.rint(weights / scale * 255).clip(0, 255).astype(np.uint8)
+    attributes = " ".join(
+        [
+            f'data-weights="{base64.b64encode(levels.tobytes()).decode("ascii")}"',
+            f'data-scale="{scale:g}"',
+            f'data-gold="{" ".join(f"{s}-{t}" for s, t in links)}"',
+            f'data-first="{_first(section.target, weights)}"',
+        ]
+    )
+    key = ' <span class="key">gold link</span>' if links else ""
+    caption = f"<figcaption>{escape(section.caption)}{key}</figcaption>" if section.caption or key else ""
+    return "\n".join(
+        [
+            f'<figure><div class="alignment" {attributes}>',
+            '<div class="sides">',
+            _words("source", section.source),
+            _words("target", section.target),
+            '<output aria-live="polite"></output></div>',
+            f'<canvas role="img" aria-label="{_describe(section)}"></canvas>',
+            '<noscript><p class="note">This view needs scripts, which are part of this page.</p></noscript>',
+            f"</div>{caption}</figure>",
+        ]
+    )
+
+
+def _first(target: Sequence[str], weights: Array) -> int:
+    """The target word shown before anyone points: the surest one, but a word rather than a full stop."""
+    sure = weights.max(axis=1)
+    return max(range(len(target)), key=lambda t: (any(map(str.isalnum, target[t])), sure[t]))
+
+
+def _describe(section: AlignmentSection) -> str:
+    words = f"{len(section.target)} target words by {len(section.source)} source words"
+    return escape(f"Heat map of the weights, {words}")
+
+
+def _words(side: str, words: Sequence[str]) -> str:
+    buttons = "".join(
+        f'<button type="button" data-word="{escape(word)}"{_language(word)}>{escape(word) or "␣"}</button>'
+        for word in words
+    )
+    return (
+        f'<div class="side"><span>{side}</span>'
+        f'<div class="words {side}" role="group" aria-label="{side} words">{buttons}</div></div>'
+    )
+
+
+def _language(text: str) -> str:
+    """Browsers choose the shape of a Chinese character by its language."""
+    return ' lang="zh-Hans"' if has_chinese(text) else ""
+
+
+def _translations(section: TranslationSection) -> str:
+    pairs = "\n".join(_pair(*row) for row in section.rows)
+    return f"<figure>{pairs}<figcaption>{_legend(section.caption)}</figcaption></figure>"
+
+
+def _legend(caption: str) -> str:
+    marks = (
+        '<mark class="differs">only in the output</mark> <mark class="missed">only in the reference</mark>'
+    )
+    return f"{escape(caption)} {marks}".strip()
+
+
+def _pair(source: str, output: str, reference: str) -> str:
+    left, right = _differences(output, reference)
+    rows = [("source", source, escape(source)), ("output", output, left), ("reference", reference, right)]
+    cells = "".join(f"<dt>{name}</dt><dd{_language(text)}>{shown or '–'}</dd>" for name, text, shown in rows)
+    return f'<dl class="pair">{cells}</dl>'
+
+
+def _differences(output: str, reference: str) -> tuple[str, str]:
+    """Both texts as HTML, with the words that only one of them has in marks."""
+    a, b = _tokens(output), _tokens(reference)
+    matcher = difflib.SequenceMatcher(a=[word for _, word in a], b=[word for _, word in b], autojunk=False)
+    left, right = [], []
+    for kind, a0, a1, b0, b1 in matcher.get_opcodes():
+        left.append(_mark(a[a0:a1], "" if kind == "equal" else "differs"))
+        right.append(_mark(b[b0:b1], "" if kind == "equal" else "missed"))
+    return "".join(left).strip(), "".join(right).strip()
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """Words with the space before each; Chinese, which has none, by character."""
+    return re.findall(r"(\s*)([\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+)", text)
+
+
+def _mark(tokens: Sequence[tuple[str, str]], kind: str) -> str:
+    if not tokens:
+        return ""
+    text = "".join(space + word for space, word in tokens)
+    before = tokens[0][0]
+    inner = escape(text[len(before) :])
+    return f'{before}<mark class="{kind}">{inner}</mark>' if kind else before + inner

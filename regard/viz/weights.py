@@ -1,0 +1,65 @@
+"""Attention weights at the door of the drawing functions: checked once, then plain numpy."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from regard.errors import ConfigError, DataError, ShapeError
+
+Weights = torch.Tensor | npt.ArrayLike
+Array = npt.NDArray[np.float64]
+
+
+def to_array(weights: Weights) -> Array:
+    """Any tensor or array, on any device and in any precision, as float64."""
+    if isinstance(weights, torch.Tensor):
+        return weights.detach().to(device="cpu", dtype=torch.float64).numpy()
+    return np.asarray(weights, dtype=np.float64)
+
+
+def check_weights(owner: str, weights: Weights, source: Sequence[str], target: Sequence[str]) -> Array:
+    """(T, S): finite, not negative, one row per target word, one column per source word."""
+    array = to_array(weights)
+    T, S = len(target), len(source)
+    if array.shape != (T, S) or array.size == 0:
+        few = " At least one word is needed on each side." if T * S == 0 else ""
+        raise ShapeError(
+            f"{owner}: `weights` has shape {array.shape}; expected (T={T}, S={S}), "
+            f"one row per target word and one column per source word.{few}"
+        )
+    check_finite(owner, array)
+    return array
+
+
+def check_finite(owner: str, array: Array) -> None:
+    """Refuse NaN, infinities and negative numbers, and say where the first one is."""
+    bad = np.argwhere(~np.isfinite(array) | (array < 0))
+    if len(bad):
+        place = tuple(int(i) for i in bad[0])
+        value = float(array[place])
+        raise DataError(
+            f"{owner}: `weights` has {value:g} at {place}; expected finite numbers from 0. "
+            "Give the weights after normalisation, not the scores."
+        )
+
+
+def check_links(owner: str, gold: Iterable[tuple[int, int]] | None, S: int, T: int) -> list[tuple[int, int]]:
+    """Gold links as (source, target) positions within the sentence pair."""
+    links = sorted({(int(s), int(t)) for s, t in gold or ()})
+    for s, t in links:
+        if not (0 <= s < S and 0 <= t < T):
+            raise ConfigError(
+                f"{owner}: `gold` has the link ({s}, {t}); expected (source, target) below (S={S}, T={T})."
+            )
+    return links
+
+
+def peak(*arrays: Array) -> float:
+    """The weight drawn darkest: 1 for sharp attention, else a round number above the largest weight."""
+    largest = max(float(array.max()) for array in arrays)
+    if largest > 1 + 1e-6:
+        return largest
+    steps = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    return next((step for step in steps if 0 < largest <= step), 1.0)
