@@ -1,0 +1,135 @@
+"""What several commands share: where they print, how they open a run, how they read text."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from regard.decode.translator import Decoding
+    from regard.models.base import Translating
+    from regard.tasks.translation import TranslationTask
+    from regard.train.config import DecodeConfig, RunConfig
+
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder, as `regard train` writes it.")
+]
+
+output = Console(highlight=False)  # what was asked for
+messages = Console(stderr=True, highlight=False)  # what is said about it
+
+
+def is_main_process() -> bool:
+    """False in all but the first of the processes that `accelerate launch` starts."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def say(line: str) -> None:
+    """A line about the work, on standard error, once however many processes work."""
+    if is_main_process():
+        messages.print(line)
+
+
+def complain(sentence: str) -> None:
+    """One sentence on standard error, unadorned, so that it survives a pipe and a screen reader."""
+    print(f"regard: {sentence}", file=sys.stderr, flush=True)
+
+
+def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None) -> Table:
+    """A table in the one look of this command line."""
+    made = Table(
+        title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
+    )
+    for column in columns:
+        made.add_column(column, justify="right" if column in numeric else "left")
+    return made
+
+
+@dataclass(frozen=True)
+class OpenTranslator:
+    """A run whose model translates."""
+
+    config: "RunConfig"
+    model: "Translating"
+    task: "TranslationTask"
+    step: int
+
+
+def open_translator(folder: Path) -> OpenTranslator:
+    """The run in a folder; only translation models can be asked in words."""
+    from regard.models.base import Translating
+    from regard.tasks.translation import TranslationTask
+    from regard.train.run import open_run
+
+    run = open_run(folder)
+    if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):
+        raise DataError(f"{folder}: task is {run.config.task!r}; expected a translation task.")
+    return OpenTranslator(run.config, run.model, run.task, run.step)
+
+
+def decoding(config: "DecodeConfig", *, beam: int | None = None, nbest: int = 1) -> "Decoding":
+    """How the recipe wants its model decoded, with the beam of the command line if one was given."""
+    from regard.decode.base import PowerPenalty, WuPenalty
+    from regard.decode.translator import LIMIT, Decoding
+
+    penalty = PowerPenalty if config.penalty == "power" else WuPenalty
+    return Decoding(
+        beam=config.beam if beam is None else beam,
+        nbest=nbest,
+        maximum=config.max_length or LIMIT,
+        penalty=penalty(config.length_penalty),
+    )
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a file or of standard input (`-`), all checked to be UTF-8 before any is used."""
+    if path == "-":
+        data, name = sys.stdin.buffer.read(), "standard input"
+    else:
+        data, name = Path(path).read_bytes(), path
+    return decode_lines(data, name)
+
+
+def decode_lines(data: bytes, name: str) -> list[str]:
+    """Bytes as lines of text; a line that is not UTF-8 is named."""
+    lines = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            lines.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}: line {number} has a byte 0x{line[error.start]:02x} that is not UTF-8; "
+                "expected UTF-8 text."
+            ) from None
+    return lines
+
+
+@contextmanager
+def waiting(what: str, total: int) -> Iterator["Waiting"]:
+    """A bar for work that is counted, in a terminal only."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
+        yield Waiting(progress, progress.add_task(what, total=total))
+
+
+class Waiting:
+    """Advances its bar when called."""
+
+    def __init__(self, progress: "Progress", task: "TaskID") -> None:
+        self._progress, self._task = progress, task
+
+    def __call__(self, count: int) -> None:
+        self._progress.advance(self._task, count)

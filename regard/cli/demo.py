@@ -1,0 +1,144 @@
+"""regard demo: two translators, one with attention and one without, trained and compared in a few minutes."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.common import decoding, messages, output, say, table, waiting
+from regard.cli.train import report
+
+if TYPE_CHECKING:
+    from regard.decode.translator import Translation
+    from regard.evaluate.translation import Evaluation
+    from regard.tasks.translation import TranslationTask
+    from regard.train.config import RunConfig
+
+BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-en-fr"
+TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
+FOLDERS = {BASELINE: "seq2seq", SEARCH: "rnnsearch"}
+SHOWN = "The European Economic Area is very large."
+LENGTHS_SHOWN = (6, 9, 12, 16, 22)  # English words of the five translations that are printed
+
+Found = dict[str, "Evaluation"]
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where runs, pictures and the report go.")
+    ] = Path("demo"),
+    results: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also record the figures there, as JSON.")
+    ] = None,
+) -> None:
+    """Train two translators on the embedded English-French corpus and see what attention changes.
+
+    The first squeezes each sentence into one vector (Sutskever et al. 2014); the second searches the sentence
+    anew for each word it writes (Bahdanau et al. 2014). A few minutes on two cores, no download.
+    """
+    from regard.cli.demo_report import draw_demo, record_demo
+    from regard.tasks.translation import TranslationTask
+    from regard.train.config import load_recipe
+    from regard.train.run import create_task
+
+    started = time.perf_counter()
+    configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
+    messages.rule("[bold]regard demo[/]: English to French, with and without attention", align="left")
+    say("making sentences from the embedded grammar")
+    task = create_task(configs[SEARCH])
+    assert isinstance(task, TranslationTask)
+    found = {name: _train_and_measure(name, config, task, folder) for name, config in configs.items()}
+    seconds = time.perf_counter() - started
+    _print_scores(found)
+    _print_translations(found)
+    written = draw_demo(found, task, folder)
+    if results is not None:
+        written += record_demo(found, configs, folder, results)
+    say(f"{seconds:.0f} s. Written: {', '.join(str(path) for path in written)}")
+    _print_next(folder)
+
+
+def _train_and_measure(name: str, config: "RunConfig", task: "TranslationTask", folder: Path) -> "Evaluation":
+    from regard.evaluate.translation import evaluate_translation
+    from regard.models.base import Translating
+    from regard.train.loop import fit
+    from regard.train.run import build_model, open_run
+
+    run = folder / FOLDERS[name]
+    _forget(run)
+    model = build_model(config, task)
+    parameters = sum(p.numel() for p in model.parameters())
+    messages.rule(f"[bold]{TITLES[name]}[/]: {config.model}, {parameters:,} parameters", align="left")
+    report(fit(model, task, config, run=run))
+    best = open_run(run).model
+    assert isinstance(best, Translating)
+    with waiting("translating", len(task.examples("test"))) as progress:
+        return evaluate_translation(best, task, "test", decoding=decoding(config.decode), progress=progress)
+
+
+def _forget(run: Path) -> None:
+    """A demo begins anew; only a folder that is a run is removed."""
+    if (run / "config.toml").exists():
+        shutil.rmtree(run)
+
+
+def _print_scores(found: Found) -> None:
+    messages.rule("[bold]what attention changes[/]", align="left")
+    scores = table("", *TITLES.values(), numeric=tuple(TITLES.values()))
+    scores.add_row("BLEU", *(f"{found[name].text.bleu:.1f}" for name in TITLES))
+    scores.add_row("translations without any error", *(f"{100 * found[name].exact:.0f} %" for name in TITLES))
+    alignment = found[SEARCH].alignment
+    assert alignment is not None
+    scores.add_row("alignment error rate", "", f"{alignment.error_rate:.3f}")
+    output.print(scores, "")
+    lengths = table("English words", *TITLES.values(), numeric=tuple(TITLES.values()), title="BLEU by length")
+    for bucket, *bleu in lengths_table(found):
+        lengths.add_row(bucket, *(f"{value:.1f}" for value in bleu))
+    output.print(lengths, "")
+
+
+def lengths_table(found: Found) -> list[tuple[str, float, float]]:
+    """Rows of words, BLEU without, BLEU with attention."""
+    pairs = zip(found[BASELINE].by_length, found[SEARCH].by_length, strict=True)
+    return [
+        (
+            f"{base.low} and more" if base.high is None else f"{base.low} to {base.high}",
+            base.bleu,
+            search.bleu,
+        )
+        for base, search in pairs
+    ]
+
+
+def _print_translations(found: Found) -> None:
+    for number in chosen_sentences(found[SEARCH].translations):
+        lines = table("", "")
+        lines.show_header = False
+        lines.add_row("[bold]English[/]", found[SEARCH].translations[number].source)
+        for name, title in TITLES.items():
+            right = found[name].translations[number].text == found[name].references[number]
+            lines.add_row(title, f"[{'green' if right else 'red'}]{found[name].translations[number].text}[/]")
+        lines.add_row("reference", found[SEARCH].references[number])
+        output.print(lines, "")
+
+
+def chosen_sentences(translations: "list[Translation]") -> list[int]:
+    """Five sentences of rising length."""
+    chosen: list[int] = []
+    for length in LENGTHS_SHOWN:
+        nearest = min(
+            (number for number in range(len(translations)) if number not in chosen),
+            key=lambda number: abs(len(translations[number].source_pieces) - length),
+        )
+        chosen.append(nearest)
+    return chosen
+
+
+def _print_next(folder: Path) -> None:
+    run = folder / FOLDERS[SEARCH]
+    messages.rule("[bold]three things to try next[/]", align="left")
+    output.print(f'regard translate {run} "She is eating a green apple." --align', markup=False)
+    output.print(f'regard show {run} "{SHOWN}" --out alignment.svg', markup=False)
+    output.print("regard train rnnsearch-en-fr --set model.score=general --run runs/general", markup=False)

@@ -1,0 +1,153 @@
+"""What the demo leaves behind: two pictures, the loss curves, one page, and its figures as JSON."""
+
+import math
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
+from regard.decode.translator import Decoding, Translation, Translator
+from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.translation import Evaluation
+from regard.models.base import Translating
+from regard.tasks.translation import TranslationTask
+from regard.train.config import RunConfig
+from regard.train.metrics import read_metrics
+from regard.train.run import open_run
+from regard.viz.curves import draw_lengths, draw_training
+from regard.viz.heatmap import draw_alignment
+from regard.viz.report import (
+    AlignmentSection,
+    FigureSection,
+    Section,
+    TableSection,
+    TranslationSection,
+    write_report,
+)
+
+SUMMARY = (
+    "Two networks learnt to translate English into French from the same sentences. The first must carry a "
+    "whole sentence in one vector. The second looks back at the sentence for each word it writes. How far "
+    "the first gets is a matter of length; where the second looks can be seen below."
+)
+
+
+def draw_demo(found: Found, task: TranslationTask, folder: Path) -> list[Path]:
+    """Pictures and report; returns what was written."""
+    translations = _with_weights(found, task, folder)
+    shown = translations[0]
+    assert shown.weights is not None
+    alignment = draw_alignment(
+        shown.weights, shown.source_pieces, shown.pieces, path=folder / "alignment.png"
+    )
+    lengths = draw_lengths(
+        {TITLES[name]: [_bin(row) for row in found[name].by_length] for name in TITLES},
+        folder / "lengths.png",
+    )
+    training = draw_training(
+        {TITLES[name]: _losses(folder / FOLDERS[name]) for name in TITLES}, folder / "training.png"
+    )
+    sections: list[Section] = [
+        _scores(found),
+        TableSection("BLEU by length", ("English words", *TITLES.values()), lengths_table(found)),
+        FigureSection(
+            "The same as a curve", lengths, "BLEU against sentence length, one line for each network"
+        ),
+        *(_alignment(translation) for translation in translations),
+        *(_compared(name, found[name], translations[1:]) for name in TITLES),
+        FigureSection("Training", training, "training loss against step, one line for each network"),
+    ]
+    page = write_report(
+        folder / "report.html", title="What attention changes", summary=SUMMARY, sections=sections
+    )
+    return [alignment, lengths, training, page]
+
+
+def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, results: Path) -> list[Path]:
+    """The figures as result records."""
+    today, where, version = date.today().isoformat(), machine(), commit()
+    written = set()
+    for name, evaluation in found.items():
+        seconds = max(line.get("seconds", 0.0) for line in read_metrics(folder / FOLDERS[name]))
+        for metric, value, note in _figures(evaluation):
+            result = Result(
+                recipe=name,
+                metric=metric,
+                value=round(value, 4),
+                paper_value=None,
+                paper_note=note,
+                seconds=round(seconds, 1),
+                machine=where,
+                date=today,
+                commit=version,
+                seeds=(configs[name].train.seed,),
+                details=evaluation.summary() if metric == "BLEU" else {},
+            )
+            written.add(write_result(results, result))
+    return sorted(written)
+
+
+def _figures(found: Evaluation) -> list[tuple[str, float, str]]:
+    """Metric, value, and what the paper has to compare it with."""
+    first, last = found.by_length[0], found.by_length[-1]
+    note = "another corpus: figure 2 of the paper shows the same shape"
+    figures = [
+        ("BLEU", found.text.bleu, note),
+        (f"BLEU, {first.low} to {first.high} words", first.bleu, note),
+        (f"BLEU, {last.low} and more words", last.bleu, note),
+    ]
+    if found.alignment is not None:
+        figures.append(
+            ("alignment error rate", found.alignment.error_rate, "the paper shows pictures, no rate")
+        )
+    return figures
+
+
+def _with_weights(found: Found, task: TranslationTask, folder: Path) -> list[Translation]:
+    """The sentence of the picture, then the five that were printed, with their attention."""
+    model = open_run(folder / FOLDERS[SEARCH]).model
+    assert isinstance(model, Translating)
+    chosen = chosen_sentences(found[SEARCH].translations)
+    sentences = [SHOWN, *(found[SEARCH].translations[number].source for number in chosen)]
+    translator = Translator(model, task.source, task.target)
+    return [best for best, *_ in translator.translate(sentences, Decoding(beam=found[SEARCH].beam))]
+
+
+def _bin(row: Any) -> tuple[float, float, float]:
+    return row.low, math.inf if row.high is None else row.high, row.bleu
+
+
+def _losses(run: Path) -> tuple[list[float], list[float]]:
+    lines = [line for line in read_metrics(run) if "loss" in line]
+    return [line["step"] for line in lines], [line["loss"] for line in lines]
+
+
+def _scores(found: Found) -> TableSection:
+    alignment = found[SEARCH].alignment
+    assert alignment is not None
+    rows: list[tuple[str | float, ...]] = [
+        ("BLEU", *(round(found[name].text.bleu, 1) for name in TITLES)),
+        ("chrF", *(round(found[name].text.chrf, 1) for name in TITLES)),
+        ("translations without any error, %", *(round(100 * found[name].exact, 1) for name in TITLES)),
+        ("alignment error rate", "", round(alignment.error_rate, 3)),
+    ]
+    text = found[SEARCH].text
+    caption = f"{text.sentences} sentences that neither network has seen. {text.signature}"
+    return TableSection("On held-out sentences", ("", *TITLES.values()), rows, caption)
+
+
+def _alignment(translation: Translation) -> AlignmentSection:
+    assert translation.weights is not None
+    return AlignmentSection(
+        f"Alignment: {translation.source}", translation.weights, translation.source_pieces, translation.pieces
+    )
+
+
+def _compared(name: str, found: Evaluation, shown: list[Translation]) -> TranslationSection:
+    wanted = {translation.source for translation in shown}
+    rows = [
+        (translation.source, translation.text, reference)
+        for translation, reference in zip(found.translations, found.references, strict=True)
+        if translation.source in wanted
+    ]
+    return TranslationSection(f"Translations {TITLES[name]}", rows)

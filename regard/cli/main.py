@@ -1,0 +1,87 @@
+"""The command table, and the one place where an error becomes a sentence and an exit status.
+
+0 is success, 2 bad input (one sentence on standard error, no traceback), 130 an interruption.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from regard import __version__
+from regard.cli import demo, evaluate, list_, results, show, train, translate
+from regard.cli.common import complain
+from regard.errors import RegardError
+
+app = typer.Typer(
+    name="regard",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train them, measure them, look at them.
+
+Begin with [bold]regard demo[/bold]: it trains two translators in a few minutes and draws the alignments.""",
+)
+
+COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
+    ("demo", demo.command),
+    ("list", list_.command),
+    ("train", train.command),
+    ("evaluate", evaluate.command),
+    ("translate", translate.command),
+    ("show", show.command),
+    ("results", results.command),
+)
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """The command, with its errors as sentences where Typer would show a traceback or "Aborted!"."""
+
+    @wraps(function)
+    def command(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except RegardError as error:
+            _stop(str(error), 2)
+        except KeyboardInterrupt as error:
+            _stop(str(error) or "interrupted.", 130)
+        except BrokenPipeError:
+            # whoever read the output has seen enough; Python must not fail again when it flushes
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            _stop(f"{where}{(error.strerror or str(error)).lower()}.", 2)
+
+    return command
+
+
+def _stop(sentence: str, status: int) -> NoReturn:
+    complain(sentence)
+    raise typer.Exit(status)
+
+
+for name, function in COMMANDS:
+    app.command(name)(guarded(function))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,107 @@
+"""regard translate: line for line, with alignments when asked."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.common import RunArgument, complain, decoding, messages, open_translator, read_lines, waiting
+
+if TYPE_CHECKING:
+    from regard.decode.translator import Decoding, Translation, Translator
+
+
+def command(
+    run: RunArgument,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="[TEXT|-]", help="A sentence; `-` or nothing reads standard input."),
+    ] = None,
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
+    ] = None,
+    nbest: Annotated[int, typer.Option(min=1, help="Translations for each sentence.")] = 1,
+    align: Annotated[
+        bool, typer.Option("--align", help="Add word links in Pharaoh format, 0-0 1-2.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, weights included.")
+    ] = False,
+) -> None:
+    """Translate: one line in, one line out, also for empty lines.
+
+    regard translate runs/rnnsearch-en-fr "She is eating a green apple."
+    regard translate runs/rnnsearch-en-fr - < input.txt > output.txt
+    echo "The cat sleeps." | regard translate runs/rnnsearch-en-fr --align
+
+    With --nbest N there are N lines for each line. Words the model has never seen are named on standard error
+    and carried through to the translation.
+    """
+    from regard.decode.translator import Translator
+
+    interactive = text in (None, "-") and sys.stdin.isatty()
+    lines = [] if interactive else read_lines("-") if text in (None, "-") else [str(text)]
+    opened = open_translator(run)
+    translator = Translator(opened.model, opened.task.source, opened.task.target)
+    how = decoding(opened.config.decode, beam=beam, nbest=nbest)
+    if interactive:
+        _converse(translator, how, align, as_json)
+        return
+    with waiting("translating", len(lines)) as progress:
+        found = translator.translate(lines, how, attention=align or as_json, progress=progress)
+    for number, translations in enumerate(found, 1):
+        _print(translations, align, as_json)
+        _name_unknown(translations[0], f"line {number}: " if len(lines) > 1 else "")
+
+
+def _converse(translator: "Translator", how: "Decoding", align: bool, as_json: bool) -> None:
+    messages.print("One sentence a line; Ctrl-D ends.", style="dim")
+    for line in sys.stdin:
+        [translations] = translator.translate([line.rstrip("\n")], how)
+        _print(translations, align, as_json)
+        _name_unknown(translations[0], "")
+
+
+def _print(translations: "list[Translation]", align: bool, as_json: bool) -> None:
+    for translation in translations:
+        if as_json:
+            typer.echo(json.dumps(_record(translation), ensure_ascii=False))
+        elif align:
+            typer.echo(f"{translation.text}\t{_pharaoh(translation)}")
+        else:
+            typer.echo(translation.text)
+
+
+def _record(translation: "Translation") -> dict[str, object]:
+    weights = translation.weights
+    return {
+        "source": translation.source,
+        "text": translation.text,
+        "score": round(translation.score, 4),
+        "log_probability": round(translation.log_probability, 4),
+        "finished": translation.finished,
+        "unknown": list(translation.unknown),
+        "source_pieces": list(translation.source_pieces),
+        "pieces": list(translation.pieces),
+        "links": _pharaoh(translation),
+        "weights": None if weights is None else [[round(w, 4) for w in row] for row in weights.tolist()],
+    }
+
+
+def _pharaoh(translation: "Translation") -> str:
+    from regard.evaluate.alignment import argmax_links, write_pharaoh
+
+    if translation.weights is None:
+        return ""
+    return write_pharaoh([argmax_links(translation.weights)]).strip()
+
+
+def _name_unknown(translation: "Translation", where: str) -> None:
+    if not translation.unknown:
+        return
+    words = ", ".join(repr(word) for word in translation.unknown)
+    carried = (
+        "carried through" if translation.weights is not None else "this model has no attention to carry them"
+    )
+    complain(f"{where}never seen in training: {words} ({carried}).")

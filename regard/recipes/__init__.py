@@ -1,0 +1,1 @@
+"""Recipes: each file reproduces one number."""

@@ -1,0 +1,224 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from regard import __version__, catalog
+from regard.train.config import recipe_names
+
+
+def test_version_and_help_teach(command):
+    assert command("--version").out.strip() == f"regard {__version__}"
+    words = command("--help").out
+    assert all(
+        name in words for name in ("demo", "list", "train", "evaluate", "translate", "show", "results")
+    )
+    for name in ("evaluate", "translate", "show"):
+        assert f"regard {name} runs/rnnsearch-en-fr" in command(name, "--help").out
+    assert "regard train --resume --run" in command("train", "--help").out
+
+
+def test_list_has_a_line_for_each_row_in_a_pipe(command):
+    lines = command("list").out.splitlines()
+    assert len(lines) == len(catalog.rows()) + len(recipe_names())
+    assert any(line.startswith("score\tadditive\t2014\t") for line in lines)
+
+
+def test_list_of_one_kind_as_json(command):
+    found = json.loads(command("list", "window", "--json").out)
+    assert [row["key"] for row in found] == list(catalog.names("window"))
+
+
+def test_list_suggests_the_nearest_kind(command):
+    outcome = command("list", "scores")
+    assert (outcome.status, outcome.err) == (
+        2,
+        "regard: list: unknown kind 'scores'; did you mean 'score'?\n",
+    )
+
+
+def test_train_evaluate_translate_show(command, tmp_path):
+    run = tmp_path / "run"
+    small = [f"--set={s}" for s in ("task.train=200", "task.valid=8", "task.test=8", "model.hidden=16")]
+    trained = command("train", "rnnsearch-reverse", "--run", run, "--set", "train.steps=4", *small)
+    assert trained.status == 0
+    assert "4 steps in" in trained.err
+    assert f"regard evaluate {run}" in trained.err.replace("\n", "")
+    evaluated = json.loads(command("evaluate", run, "--json", "--beam", "2").out)
+    assert evaluated["sentences"] == 8
+    assert evaluated["beam"] == 2
+    assert evaluated["signature"].startswith("nrefs:1|")
+    assert 0 <= evaluated["alignment"]["error_rate"] <= 1
+    out = tmp_path / "pictures" / "a.svg"
+    assert command("show", run, "a b c", "--out", out).status == 0
+    assert out.read_text().startswith("<?xml")
+
+
+def test_evaluate_prints_a_table_and_writes_translations(command, run, tmp_path):
+    outcome = command("evaluate", run, "--split", "valid", "--out", tmp_path / "out.txt")
+    assert "alignment error rate" in outcome.out
+    assert "signature: nrefs:1" in outcome.out
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 16
+
+
+def test_translate_answers_line_for_line_also_for_empty_lines(command, run):
+    outcome = command("translate", run, "-", stdin=b"a b c\n\nd e f g\n")
+    lines = outcome.out.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    assert lines[0]
+    assert lines[2]
+
+
+def test_translate_takes_a_sentence_and_gives_n_best(command, run):
+    lines = command("translate", run, "a b c d", "--beam", "4", "--nbest", "3").out.splitlines()
+    assert len(lines) == len(set(lines)) == 3
+
+
+def test_translate_adds_links_in_pharaoh_format(command, run):
+    text, links = command("translate", run, "a b c d", "--align").out.rstrip("\n").split("\t")
+    pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
+    assert sorted(t for _, t in pairs) == list(range(len(text.split())))
+    assert all(0 <= s < 4 for s, _ in pairs)
+
+
+def test_translate_gives_weights_as_json(command, run):
+    found = json.loads(command("translate", run, "a b c d", "--json").out)
+    assert found["source_pieces"] == ["a", "b", "c", "d"]
+    assert [len(row) for row in found["weights"]] == [4] * len(found["pieces"])
+
+
+def test_unknown_words_are_named(command, run):
+    outcome = command("translate", run, "a zebra b")
+    assert outcome.status == 0
+    assert "never seen in training: 'zebra' (carried through)" in outcome.err
+
+
+def test_a_model_without_attention_translates_but_cannot_be_shown(command, plain_run, tmp_path):
+    assert command("translate", plain_run, "a b c").status == 0
+    outcome = command("show", plain_run, "a b c", "--out", tmp_path / "a.png")
+    assert outcome.status == 2
+    assert "model is 'seq2seq', which has no attention; nothing can be shown" in outcome.err
+
+
+def test_show_writes_a_page(command, run, tmp_path):
+    out = tmp_path / "a.html"
+    assert command("show", run, "a b c d", "--out", out).status == 0
+    assert "<!doctype html>" in out.read_text()
+
+
+def test_results_in_a_pipe_are_tab_separated(command, tmp_path):
+    from regard.evaluate.results import Result, write_result
+
+    write_result(tmp_path, Result("x", "BLEU", 26.75, 28.45, "", 12.0, "a machine", "2026-01-01", None, (1,)))
+    assert command("results", tmp_path).out == "x\tBLEU\t26.75\t28.45\t12\t2026-01-01\ta machine\n"
+    assert json.loads(command("results", tmp_path, "--json").out)[0]["value"] == 26.75
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["train", "rnnsearch-revers"],
+            "unknown recipe 'rnnsearch-revers'; did you mean 'rnnsearch-reverse'?",
+        ),
+        (["train"], "train: no recipe was named; expected RECIPE, or --resume with --run DIR."),
+        (["train", "nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory."),
+        (
+            ["train", "rnnsearch-reverse", "--set", "model.hiden=3"],
+            "--set: unknown key 'model.hiden'; did you mean 'model.hidden'?",
+        ),
+        (["evaluate", "nowhere"], "nowhere: no such run folder."),
+        (["translate", "nowhere", "text"], "nowhere: no such run folder."),
+        (["results", "nowhere"], "nowhere: no such folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(command, words, message):
+    outcome = command(*words)
+    assert outcome.status == 2
+    assert message in outcome.err
+    assert outcome.err.startswith("regard: ")
+    assert outcome.err.count("\n") == 1
+    assert outcome.out == ""
+
+
+def test_a_picture_of_an_unknown_kind_is_refused_before_work_is_done(command, run):
+    outcome = command("show", run, "a b", "--out", "a.gif")
+    assert (outcome.status, outcome.err) == (
+        2,
+        "regard: show: `--out` has the ending '.gif'; expected .png, .svg, .html.\n",
+    )
+
+
+def test_a_run_folder_is_not_overwritten(command, run):
+    outcome = command("train", "rnnsearch-reverse", "--run", run)
+    assert outcome.status == 2
+    assert "--resume" in outcome.err
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(command, run):
+    outcome = command("translate", run, "-", stdin=b"a b\nc \xff d\n")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == (
+        "regard: standard input: line 2 has a byte 0xff that is not UTF-8; expected UTF-8 text.\n"
+    )
+
+
+def test_a_run_of_a_newer_format_says_what_to_do(command, run, tmp_path):
+    import shutil
+
+    newer = shutil.copytree(run, tmp_path / "newer")
+    (newer / "format.json").write_text('{"format": 99, "regard": "9.0"}')
+    outcome = command("evaluate", newer)
+    assert outcome.status == 2
+    assert "format 99 is newer than this regard understands" in outcome.err
+
+
+def test_a_resumed_run_goes_on(command, run):
+    outcome = command("train", "--resume", "--run", run, "--set", "train.steps=14")
+    assert outcome.status == 0
+    assert "14 steps in" in outcome.err
+
+
+def test_ctrl_c_saves_the_state_and_says_how_to_go_on(tmp_path):
+    run = tmp_path / "run"
+    words = [
+        "train",
+        "rnnsearch-reverse",
+        "--run",
+        str(run),
+        "--set",
+        "train.steps=100000",
+        "--set",
+        "task.train=200",
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "regard", *words], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    deadline = time.monotonic() + 90
+    while not (run / "metrics.jsonl").exists() or not (run / "metrics.jsonl").read_text():
+        assert time.monotonic() < deadline, "training did not begin"
+        assert process.poll() is None
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("regard: stopped at step ")
+    assert last.endswith(f"go on with: regard train --resume --run {run}")
+    assert (run / "checkpoints.json").exists()
+
+
+def test_a_reader_that_stops_early_is_no_error(run):
+    script = f"{sys.executable} -m regard list | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert len(done.stdout.splitlines()) == 1
