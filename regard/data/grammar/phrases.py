@@ -1,0 +1,384 @@
+"""Noun phrases in three languages: determiners, agreement, order of adjectives, classifiers."""
+
+from functools import cache
+from typing import Literal, NamedTuple
+
+from regard.data.grammar.lexicon import (
+    ADJECTIVES,
+    CHINESE_COMPOUNDS,
+    KIN,
+    NAMES,
+    NOUNS,
+    PEOPLE,
+    ROLES,
+    UNIQUE,
+    Adjective,
+)
+from regard.data.grammar.pieces import Links, Words, piece
+from regard.data.grammar.spelling import begins_with_vowel, elide, indefinite_article
+
+# The seven kinds of subject a verb can agree with.
+I, YOU, WE, HE, SHE, THEY, THEY_FEMININE = range(7)
+
+# How the French sentence takes the phrase: as it is, under negation, after "à", after "de", or as a kind
+# of thing in general ("aimer les pommes").
+Mode = Literal["plain", "negative", "à", "de", "generic"]
+
+# Determiner, adjectives, noun, whether plural.
+Choice = tuple[str, tuple[str, ...], str, bool]
+
+
+class Phrase(NamedTuple):
+    """A noun phrase; Chinese keeps the determiner apart, since relative clauses go after it.
+
+    There are three Chinese determiners, which differ for "the": before a relative clause there is none, a
+    subject known by its role has none (老师), everything else is pointed at (那个男人, 那本书).
+    """
+
+    english: Words
+    agreement: int
+    french: Words
+    french_links: Links
+    bare_determiner: Words
+    bare_determiner_links: Links
+    determiner: Words
+    determiner_links: Links
+    full_determiner: Words
+    full_determiner_links: Links
+    chinese: Words
+    chinese_links: Links
+
+
+_NO_DETERMINERS: tuple[Words, Links, Words, Links, Words, Links] = ((), (), (), (), (), ())
+
+PRONOUNS = {
+    "I": (I, "je", "我"),
+    "you": (YOU, "vous", "你"),
+    "we": (WE, "nous", "我们"),
+    "he": (HE, "il", "他"),
+    "she": (SHE, "elle", "她"),
+    "they": (THEY, "ils", "他们"),
+}
+OBJECT_PRONOUNS = {
+    "me": (I, "me", "我"),
+    "you": (YOU, "vous", "你"),
+    "us": (WE, "nous", "我们"),
+    "him": (HE, "le", "他"),
+    "her": (SHE, "la", "她"),
+    "them": (THEY, "les", "他们"),
+}
+SUBJECT_PRONOUN = ("I", "you", "we", "he", "she", "they", "they")
+
+# Agreement of the owner -> determiner. Chinese tells women from men where English has "their".
+POSSESSIVE = ("my", "your", "our", "his", "her", "their", "their (women)")
+_POSSESSIVES = {
+    "my": ("mon", "ma", "mes", "我"),
+    "your": ("votre", "votre", "vos", "你"),
+    "our": ("notre", "notre", "nos", "我们"),
+    "his": ("son", "sa", "ses", "他"),
+    "her": ("son", "sa", "ses", "她"),
+    "their": ("leur", "leur", "leurs", "他们"),
+    "their (women)": ("leur", "leur", "leurs", "她们"),
+}
+_QUANTITIES = {
+    "two": ("deux", "两"),
+    "three": ("trois", "三"),
+}
+# "a cup of", "two cups of": French measure word, Chinese measure word.
+_MEASURES = {
+    "cup": ("tasse", True, "杯"),
+    "glass": ("verre", False, "杯"),
+    "piece": ("morceau", False, "块"),
+    "bowl": ("bol", False, "碗"),
+}
+_MEASURE_PLURALS = {"cups": ("cup", "tasses"), "glasses": ("glass", "verres"), "bowls": ("bowl", "bols")}
+
+
+def _measure(determiner: str) -> tuple[Words, list[str], str, str] | None:
+    words = tuple(determiner.split())
+    if words[-1] != "of":
+        return None
+    if words[1] in _MEASURE_PLURALS:
+        key, plural = _MEASURE_PLURALS[words[1]]
+        french, chinese = _QUANTITIES[words[0]]
+        return words, [french, plural, "de"], chinese, _MEASURES[key][2]
+    noun, feminine, classifier = _MEASURES[words[1]]
+    return words, ["une" if feminine else "un", noun, "de"], "一", classifier
+
+
+def _french_adjective(adjective: Adjective, feminine: bool, plural: bool, following: str) -> str:
+    if not feminine and not plural and following and begins_with_vowel(following):
+        return adjective.french_before_vowel
+    return adjective.french[2 * plural + feminine]
+
+
+def _definite(feminine: bool, plural: bool, following: str, mode: Mode) -> list[str]:
+    article = "les" if plural else "la" if feminine else "le"
+    if mode not in ("à", "de"):
+        return [article]
+    if article == "les":
+        return ["aux" if mode == "à" else "des"]
+    if article == "le" and not begins_with_vowel(following):
+        return ["au" if mode == "à" else "du"]
+    return [mode, article]
+
+
+def _french_determiner(
+    determiner: str,
+    feminine: bool,
+    plural: bool,
+    mass: bool,
+    following: str,
+    adjective_first: bool,
+    mode: Mode,
+) -> list[str]:
+    """The French words for an English determiner, without those for measures."""
+    if determiner == "the" or determiner in NAMES or (mode == "generic" and determiner == "bare"):
+        return _definite(feminine, plural, following, mode)
+    before = [mode] if mode in ("à", "de") else []
+    if determiner in _POSSESSIVES:
+        masculine, feminine_form, plural_form, _ = _POSSESSIVES[determiner]
+        if plural:
+            return [*before, plural_form]
+        return [*before, feminine_form if feminine and not begins_with_vowel(following) else masculine]
+    if determiner in ("this", "that"):
+        return [*before, "cette" if feminine else "cet" if begins_with_vowel(following) else "ce"]
+    if determiner in ("these", "those"):
+        return [*before, "ces"]
+    if determiner in _QUANTITIES:
+        return [*before, _QUANTITIES[determiner][0]]
+    if determiner == "many":
+        return [*before, "beaucoup", "de"]
+    if mode == "negative":
+        return ["de"]
+    if determiner == "a":
+        return [*before, "une" if feminine else "un"]
+    if mode == "de":
+        # "de" and a partitive or plural indefinite article merge into "de".
+        return ["de"]
+    if mass or not plural:
+        return [*before, *_definite(feminine, False, following, "de")]
+    return [*before, "de" if adjective_first else "des"]
+
+
+def _french(
+    choice: Choice, offset: int, positions: list[int], noun_at: int, mode: Mode
+) -> tuple[Words, Links]:
+    """French words and links; ``positions`` are where the English adjectives stand."""
+    determiner, adjectives, key, plural = choice
+    noun = NOUNS[key]
+    nouns = noun.french_plural if plural else noun.french_singular
+    length = len(noun.plural if plural else noun.singular)
+    body: list[tuple[str, tuple[int, ...]]] = []
+    for index, word in enumerate(nouns):
+        aligned = (noun_at + index,) if len(nouns) == length else tuple(range(noun_at, noun_at + length))
+        body.append((word, aligned))
+    adjective_first = False
+    for name, position in reversed(list(zip(adjectives, positions, strict=True))):
+        adjective = ADJECTIVES[name]
+        if adjective.before_noun:
+            form = _french_adjective(adjective, noun.feminine, plural, body[0][0])
+            body.insert(0, (form, (position,)))
+            adjective_first = True
+        else:
+            forms = _french_adjective(adjective, noun.feminine, plural, "").split("_")
+            last = position + len(adjective.english) - 1
+            body.extend((form, (last - index,)) for index, form in enumerate(forms))
+    following = body[0][0]
+    measure = _measure(determiner)
+    head: list[tuple[str, tuple[int, ...]]]
+    if measure:
+        head = [(word, (index,)) for index, word in enumerate(measure[1])]
+    else:
+        words = _french_determiner(
+            determiner, noun.feminine, plural, noun.mass, following, adjective_first, mode
+        )
+        own = tuple(range(offset)) or (noun_at,)
+        if determiner in NAMES:
+            # The owner's name comes last in French: "le chien de Marie".
+            own = (1,)
+            body += [("de", (1,)), (determiner, (0,))]
+        head = [(word, own) for word in words]
+        if mode in ("à", "de"):
+            # The preposition belongs to the English word just before the phrase.
+            contracted = words[0] in ("au", "aux", "du", "des")
+            partitive = mode == "de" and len(words) == 1 and words[0] == "de"
+            head[0] = (words[0], (-1, *own) if contracted or (partitive and offset) else (-1,))
+    body = head + body
+    links = tuple((source, target) for target, (_, sources) in enumerate(body) for source in sources)
+    return tuple(elide([word for word, _ in body])), links
+
+
+def _chinese_determiner(choice: Choice, full: bool, mode: Mode) -> tuple[Words, Links]:
+    determiner, adjectives, key, plural = choice
+    noun = NOUNS[key]
+    pair = plural and not noun.singular
+    classifier = noun.classifier
+    measure = _measure(determiner)
+    words: Words
+    if measure:
+        return (measure[2], measure[3]), ((0, 0), (1, 1), (2, 1))
+    # One 的 is enough: 她红色的大衣, 我妈妈.
+    particle = not any(ADJECTIVES[name].attachment == "de" for name in adjectives)
+    if determiner in NAMES:
+        return (
+            ((NAMES[determiner][0], "的"), ((0, 0), (1, 1)))
+            if particle
+            else ((NAMES[determiner][0],), ((0, 0),))
+        )
+    if determiner in _POSSESSIVES:
+        owner = _POSSESSIVES[determiner][3]
+        close = key in KIN and len(owner) == 1
+        words = (owner, "的") if particle and not close else (owner,)
+    elif determiner == "the":
+        if not full or noun.mass or key in UNIQUE or (plural and key in PEOPLE):
+            words = ()
+        else:
+            words = ("那些",) if plural and not pair else ("那", classifier)
+    elif determiner in ("this", "these", "that", "those"):
+        word = "这" if determiner in ("this", "these") else "那"
+        words = (word + "些",) if plural and not pair else (word, classifier)
+    elif determiner in _QUANTITIES:
+        words = (_QUANTITIES[determiner][1], classifier)
+    elif determiner == "many":
+        words = ("很多",)
+    elif mode == "negative" or determiner in ("any", "bare"):
+        words = ()
+    elif determiner == "some":
+        words = ("一些",)
+    else:
+        words = ("一", classifier)
+    return words, tuple((0, target) for target in range(len(words)))
+
+
+def _chinese(choice: Choice, positions: list[int], noun_at: int) -> tuple[Words, Links]:
+    determiner, adjectives, key, plural = choice
+    noun = NOUNS[key]
+    with_particle: list[tuple[str, int]] = []
+    bare: list[tuple[str, int]] = []
+    close: list[tuple[str, int]] = []
+    relational = any(ADJECTIVES[name].attachment == "close" for name in adjectives)
+    word = noun.chinese[0]
+    for name, position in zip(adjectives, positions, strict=True):
+        adjective = ADJECTIVES[name]
+        aligned = [(form, position + index) for index, form in enumerate(adjective.chinese)]
+        word = CHINESE_COMPOUNDS.get((name, key), word)
+        if adjective.attachment == "close":
+            close += aligned
+        elif adjective.attachment == "de" or relational:
+            # 漂亮的红色连衣裙: the second 的 goes, unless a single syllable follows.
+            if with_particle and len(word) > 1:
+                with_particle += aligned
+            else:
+                with_particle += [*aligned, ("的", aligned[-1][1])]
+        else:
+            bare += aligned
+    result = with_particle + bare + close
+    words = [form for form, _ in result]
+    links = [(position, target) for target, (_, position) in enumerate(result)]
+    length = len(noun.plural if plural else noun.singular)
+    nouns = [word]
+    if plural and key in PEOPLE and (determiner == "the" or determiner in _POSSESSIVES):
+        nouns.append("们")
+    for form in nouns:
+        links.extend((noun_at + index, len(words)) for index in range(length))
+        words.append(form)
+    return tuple(words), tuple(links)
+
+
+def _fixed(english: str, french: str, chinese: str) -> Phrase:
+    made = piece(english, french, chinese)
+    return Phrase(
+        made.english, HE, made.french, made.french_links, *_NO_DETERMINERS, made.chinese, made.chinese_links
+    )
+
+
+# Objects that come with their own French preposition or article.
+FIXED = {
+    "football": _fixed("football", "au/-1 football/0", "足球/0"),
+    "tennis": _fixed("tennis", "au/-1 tennis/0", "网球/0"),
+    "basketball": _fixed("basketball", "au/-1 basket/0", "篮球/0"),
+    "chess": _fixed("chess", "aux/-1 échecs/0", "棋/0"),
+    "piano": _fixed("the piano", "du/-1,0 piano/1", "钢琴/1"),
+    "guitar": _fixed("the guitar", "de/-1 la/0 guitare/1", "吉他/1"),
+    "violin": _fixed("the violin", "du/-1,0 violon/1", "小提琴/1"),
+    "French": _fixed("French", "français/0", "法语/0"),
+    "English": _fixed("English", "anglais/0", "英语/0"),
+    "Chinese": _fixed("Chinese", "chinois/0", "中文/0"),
+    "Japanese": _fixed("Japanese", "japonais/0", "日语/0"),
+    "the French": _fixed("French", "le/0 français/0", "法语/0"),
+    "the English": _fixed("English", "l'/0 anglais/0", "英语/0"),
+    "the Chinese": _fixed("Chinese", "le/0 chinois/0", "中文/0"),
+    "the Japanese": _fixed("Japanese", "le/0 japonais/0", "日语/0"),
+    "Paris": _fixed("Paris", "Paris/0", "巴黎/0"),
+    "London": _fixed("London", "Londres/0", "伦敦/0"),
+    "Beijing": _fixed("Beijing", "Pékin/0", "北京/0"),
+    "France": _fixed("France", "la/0 France/0", "法国/0"),
+    "China": _fixed("China", "la/0 Chine/0", "中国/0"),
+    "Japan": _fixed("Japan", "le/0 Japon/0", "日本/0"),
+}
+
+
+@cache
+def phrase(choice: Choice, mode: Mode = "plain") -> Phrase:
+    """Realise a choice of determiner, adjectives, noun and number in all three languages."""
+    determiner, adjectives, key, plural = choice
+    if determiner == "fixed":
+        return FIXED[key]
+    if determiner == "":
+        return _name_or_pronoun(key, mode)
+    noun = NOUNS[key]
+    rest: list[str] = []
+    positions: list[int] = []
+    for name in adjectives:
+        positions.append(len(rest))
+        rest += ADJECTIVES[name].english
+    noun_at = len(rest)
+    rest += noun.plural if plural else noun.singular
+    if determiner == "bare":
+        head: list[str] = []
+    elif determiner == "a":
+        head = [indefinite_article(rest[0])]
+    elif determiner in NAMES:
+        head = [determiner, "'s"]
+    else:
+        head = determiner.removesuffix(" (women)").split()
+    offset = len(head)
+    positions = [position + offset for position in positions]
+    noun_at += offset
+    agreement = (THEY_FEMININE if noun.feminine else THEY) if plural else (SHE if noun.feminine else HE)
+    return Phrase(
+        (*head, *rest),
+        agreement,
+        *_french(choice, offset, positions, noun_at, mode),
+        *_chinese_determiner(choice, False, mode),
+        *_chinese_determiner(choice, key not in ROLES, mode),
+        *_chinese_determiner(choice, True, mode),
+        *_chinese(choice, positions, noun_at),
+    )
+
+
+def _name_or_pronoun(key: str, mode: Mode) -> Phrase:
+    """One name, two names joined by "and", or a subject pronoun."""
+    names = key.split(" and ")
+    before = (mode,) if mode in ("à", "de") else ()
+    before_links = ((-1, 0),) if before else ()
+    if key in PRONOUNS:
+        agreement, french, chinese = PRONOUNS[key]
+        return Phrase((key,), agreement, (french,), ((0, 0),), *_NO_DETERMINERS, (chinese,), ((0, 0),))
+    agreement = SHE if NAMES[names[0]][1] else HE
+    english: Words = (names[0],)
+    french_words: list[str] = [*before, names[0]]
+    chinese_words: list[str] = [NAMES[names[0]][0]]
+    if len(names) == 2:
+        both = NAMES[names[0]][1] and NAMES[names[1]][1]
+        agreement = THEY_FEMININE if both else THEY
+        english = (names[0], "and", names[1])
+        french_words += ["et", *before, names[1]]
+        chinese_words += ["和", NAMES[names[1]][0]]
+    links = tuple((index, index + len(before)) for index in range(len(english)))
+    if before and len(names) == 2:
+        links = ((0, 1), (1, 2), (-1, 3), (2, 4))
+    chinese_links = tuple((index, index) for index in range(len(english)))
+    french_side = tuple(elide(french_words)), before_links + links
+    return Phrase(english, agreement, *french_side, *_NO_DETERMINERS, tuple(chinese_words), chinese_links)

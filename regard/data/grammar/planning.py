@@ -1,0 +1,226 @@
+"""Which lengths the slots of a clause can have, so that the clause has exactly the length asked for."""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple
+
+from regard.data.grammar.adjuncts import DURATIONS, TIMES, places_by_length
+from regard.data.grammar.frames import FRAMES, Frame
+from regard.data.grammar.phrases import HE
+from regard.data.grammar.pools import objects, subjects
+from regard.data.grammar.verbs import GroupChoice, group
+
+Random = Callable[[], float]
+# Kind, length, weight.
+Option = tuple[str, int, float]
+# Kinds of subject that are the same whatever is said of them.
+ANY_SUBJECT = frozenset({"young", "adult", "owner", "political"})
+# Kinds of subject that are persons.
+PERSONS = frozenset({"person", "young", "adult", "owner"})
+
+
+class Plan(NamedTuple):
+    """What fills each slot of a clause, and with how many English words."""
+
+    subject: str
+    subject_length: int
+    object: str
+    object_length: int
+    adjunct: str
+    adjunct_length: int
+    time: str
+    time_length: int
+
+
+# Plans and their weights added up.
+Table = tuple[tuple[Plan, ...], tuple[float, ...]]
+
+
+class Situation(NamedTuple):
+    """All that decides which plans a frame has.
+
+    ``subject`` is "free", "given" (one word) or "none" (in a relative clause); ``times`` says how many
+    places there are for a phrase of time: none, only the end, or both ends.
+    """
+
+    frame: int
+    tense: str
+    negative: bool
+    subject: str
+    times: int
+
+
+_PLAIN_WEIGHT = {1: 5.0, 2: 4.0, 3: 2.5, 4: 1.0, 5: 0.6, 6: 0.4}
+_SUBJECT_WEIGHT = {1: 7.0, 2: 4.0, 3: 2.0, 4: 0.7, 5: 0.3}
+_RELATIVE_WEIGHT = 0.3
+COMPANY_LENGTHS = (2, 3, 4)
+
+# Slots whose nouns can be followed by "that ..." or "which ...".
+RELATIVE_SLOTS = frozenset(
+    {
+        *(
+            "food",
+            "drink",
+            "soup",
+            "readable",
+            "poem",
+            "goods",
+            "big goods",
+            "visible",
+            "lost",
+            "openable",
+            "clothes",
+        ),
+        *("accessory", "vehicles", "laundry", "borrowed", "film", "gift", "drivable"),
+    }
+)
+
+
+def subject_pool(frame: Frame, tense: str, negative: bool) -> str:
+    """The kind of subject; only in what happens can somebody new come in ("a man")."""
+    event = tense in ("progressive", "past") and not negative
+    if frame.subject == "person":
+        return "anyone" if event else "person"
+    return frame.subject if event or frame.subject in ANY_SUBJECT else f"{frame.subject} known"
+
+
+def object_policy(frame: Frame, tense: str, negative: bool) -> str:
+    """Which determiners the object can have."""
+    if frame.verb == "have":
+        return "own not" if negative else "own"
+    if tense in ("present", "like"):
+        return frame.habit
+    if negative and frame.policy in ("event", "purchase", "fresh"):
+        return "not"
+    if negative and frame.policy == "big purchase":
+        return "purchase not"
+    return "definite one" if negative and frame.policy == "one" else frame.policy
+
+
+def _subject_options(frame: Frame, situation: Situation) -> list[Option]:
+    if situation.subject == "given":
+        return [("plain", 1, 1.0)]
+    if situation.subject == "none":
+        return [("none", 0, 1.0)]
+    pool = subjects(subject_pool(frame, situation.tense, situation.negative))
+    options: list[Option] = [("plain", length, _SUBJECT_WEIGHT[length]) for length in pool]
+    if frame.subject in PERSONS:
+        options += [("relative", length, _RELATIVE_WEIGHT) for length in range(5, 12)]
+    return options
+
+
+def _object_options(frame: Frame, situation: Situation) -> list[Option]:
+    if not frame.objects:
+        return [("none", 0, 1.0)]
+    pool = objects(frame.objects, object_policy(frame, situation.tense, situation.negative))
+    options: list[Option] = [("plain", length, _PLAIN_WEIGHT[length]) for length in pool]
+    if frame.pronouns:
+        options.append(("pronoun", 1, 6.0))
+    if situation.subject != "none" and not situation.negative:
+        if frame.objects == "person" and situation.tense not in ("present", "like"):
+            options += [("relative", length, _RELATIVE_WEIGHT) for length in range(5, 11)]
+        elif frame.objects in RELATIVE_SLOTS and situation.tense in ("progressive", "past", "future", "want"):
+            options += [("relative", length, _RELATIVE_WEIGHT) for length in range(5, 9)]
+    return options
+
+
+def _adjunct_options(frame: Frame) -> list[Option]:
+    if frame.destination:
+        return [("destination", length, 1.0) for length in places_by_length(frame.destination)]
+    if frame.adjunct in ("duration", "key"):
+        lengths = {len(duration.english) for duration in DURATIONS} if frame.adjunct == "duration" else {3, 4}
+        return [(frame.adjunct, length, 1.0) for length in sorted(lengths)]
+    if frame.adjunct == "receiver":
+        return [("receiver", length, 1.0) for length in (2, 3, 4)]
+    options: list[Option] = [("none", 0, 4.0)]
+    options += [("place", length, 0.8) for length in places_by_length(frame.places)]
+    if frame.adjunct == "company":
+        options += [("company", length, 0.4) for length in COMPANY_LENGTHS]
+    elif frame.adjunct == "bat":
+        options += [("bat", 3, 2.0), ("bat", 4, 1.5)]
+    return options
+
+
+def _time_options(frame: Frame, situation: Situation) -> list[Option]:
+    options: list[Option] = [("none", 0, 4.0)]
+    habit = situation.tense == "present"
+    if habit and frame.adverbs:
+        options.append(("never", -1, 2.0) if situation.negative else ("adverb", 1, 3.0))
+    if frame.times and not (habit and situation.negative):
+        lengths = {len(time.english) for time in TIMES[situation.tense]}
+        if situation.times >= 1:
+            options += [("last", length, 0.8) for length in sorted(lengths)]
+        if situation.times >= 2:
+            options += [("first", length + 1, 0.8) for length in sorted(lengths)]
+    return options
+
+
+class _Options(NamedTuple):
+    verb: int
+    subject: tuple[Option, ...]
+    object: tuple[Option, ...]
+    adjunct: tuple[Option, ...]
+    time: tuple[Option, ...]
+
+
+@cache
+def _options(situation: Situation) -> _Options:
+    frame = FRAMES[situation.frame]
+    return _Options(
+        _verb_length(frame, situation.tense, situation.negative),
+        tuple(_subject_options(frame, situation)),
+        tuple(_object_options(frame, situation)),
+        tuple(_adjunct_options(frame)),
+        tuple(_time_options(frame, situation)),
+    )
+
+
+@cache
+def lengths(situation: Situation) -> frozenset[int]:
+    """The lengths a clause may have, before the rules about relative clauses."""
+    verb, *slots = _options(situation)
+    reached = {verb}
+    for options in slots:
+        sizes = {size for _, size, _ in options}
+        reached = {length + size for length in reached for size in sizes}
+    return frozenset(reached)
+
+
+@cache
+def plans(situation: Situation, length: int) -> Table:
+    """All plans for a clause of ``length`` English words, and their weights added up."""
+    return _plans(*_options(situation), length)
+
+
+@cache
+def _verb_length(frame: Frame, tense: str, negative: bool) -> int:
+    return len(group(GroupChoice(frame.verb, tense, negative, HE, frame.chinese, frame.particle)).english)
+
+
+@cache
+def _plans(
+    verb: int,
+    subject_options: tuple[Option, ...],
+    object_options: tuple[Option, ...],
+    adjunct_options: tuple[Option, ...],
+    time_options: tuple[Option, ...],
+    length: int,
+) -> Table:
+    found: list[Plan] = []
+    weights: list[float] = []
+    for thing, object_length, object_weight in object_options:
+        for adjunct, adjunct_length, adjunct_weight in adjunct_options:
+            # A phrase after a relative clause would seem to belong to that clause.
+            if thing == "relative" and adjunct != "none":
+                continue
+            for time, time_length, time_weight in time_options:
+                if thing == "relative" and time == "last":
+                    continue
+                rest = length - verb - object_length - adjunct_length - time_length
+                for subject, subject_length, subject_weight in subject_options:
+                    if subject_length == rest and not (thing == "relative" and subject == "relative"):
+                        ends = subject, subject_length, thing, object_length
+                        found.append(Plan(*ends, adjunct, adjunct_length, time, time_length))
+                        weights.append(subject_weight * object_weight * adjunct_weight * time_weight)
+    return tuple(found), tuple(accumulate(weights))

@@ -1,0 +1,291 @@
+"""Which noun phrases fit which slot, listed by their number of English words."""
+
+from functools import cache
+from itertools import combinations
+
+from regard.data.grammar.lexicon import ADJECTIVES, KIN, NAMES, NOUNS, SINGULAR_ONLY, TOPICS
+from regard.data.grammar.phrases import PRONOUNS, Choice, phrase
+
+# Nouns an object slot can hold. Names in capitals stand for phrases fixed as a whole.
+OBJECTS: dict[str, tuple[str, ...]] = {
+    name: tuple(words.split())
+    for name, words in {
+        "food": "apple orange egg cake fish bread cheese meat rice",
+        "soup": "soup",
+        "drink": "water coffee tea milk",
+        "animal drink": "water milk",
+        "animal food": "fish meat",
+        "water": "water",
+        "readable": "book newspaper letter novel",
+        "poem": "poem",
+        "writable": "letter poem book novel",
+        "short text": "letter poem",
+        "goods": "apple cake fish bread cheese meat book newspaper shirt hat shoes umbrella flower egg milk "
+        "coffee tea orange novel",
+        "big goods": "car bike coat dress bag phone computer scarf glasses watch house",
+        "visible": "dog cat bird horse car plane house bike train bus flower",
+        "film": "film",
+        "watched": "bird horse plane dog",
+        "lost": "key bag phone umbrella cat dog glasses hat watch shoes",
+        "openable": "letter bag",
+        "closable": "door window",
+        "clothes": "coat shirt dress shoes",
+        "accessory": "hat scarf glasses watch",
+        "transport": "bus train taxi",
+        "carried": "umbrella bag phone key",
+        "photo": "photo",
+        "medicine": "medicine",
+        "vehicles": "car bike dog",
+        "laundry": "shirt dress coat apple",
+        "windows": "window",
+        "groceries": "apple cake fish bread cheese meat book newspaper flower egg milk coffee tea orange",
+        "baked": "cake bread",
+        "brewed": "coffee soup",
+        "tea": "tea",
+        "drivable": "car",
+        "driven": "taxi bus",
+        "breakable": "window",
+        "borrowed": "book key umbrella bike novel",
+        "left": "office hospital museum school hotel",
+        "managed": "hotel restaurant",
+        "owned": "car bike dog cat horse computer phone umbrella watch",
+        "liked kind": "apple orange cake dog cat horse bird flower film novel bread cheese meat rice soup "
+        "coffee tea milk",
+        "liked thing": "book film car coat dress house photo novel bike poem restaurant hotel",
+        "visited": "museum school library",
+        "gift": "book flower apple cake photo bag key phone watch hat umbrella orange novel",
+        "mail": "letter book photo newspaper",
+        "sport": "football",
+        "racket": "tennis basketball",
+        "chess": "chess",
+        "keys": "piano guitar",
+        "violin": "violin",
+        "language": "French English Chinese Japanese",
+        "subject matter": "the_French the_English the_Chinese the_Japanese",
+        "city": "Paris London Beijing",
+        "country": "France China Japan",
+        "city or country": "Paris London Beijing France China Japan",
+        "topic": " ".join(TOPICS),
+        "person": "",
+        "key": "key",
+        "bat": "bat.club",
+    }.items()
+}
+
+_PERSON_NOUNS = ("man", "woman", "girl", "boy", "child", "teacher", "doctor", "student")
+_OWN = ("neighbour", "friend")
+OWNER = "OWNER"  # stands for the possessive of the subject ("her")
+NAME = "NAME"  # stands for somebody's name ("Marie 's")
+
+_SINGULAR_THE = ("the", "the", "the", "this", "that", OWNER, OWNER, NAME)
+_PLURAL_THE = ("the", "these", "those", OWNER)
+# How the determiners of a slot depend on what is said: singular, plural, mass.
+POLICIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    "event": (
+        ("a", "a", "a", "a", *_SINGULAR_THE),
+        ("two", "three", "some", "many", *_PLURAL_THE),
+        ("the", "some", "some", "bare", "bare", OWNER, "MEASURE"),
+    ),
+    "one": (("a", "a", "a", *_SINGULAR_THE), (), ()),
+    "purchase": (
+        ("a", "a", "a", "a", "the", "the", "this", "that"),
+        ("two", "three", "some", "many", "the", "these", "those"),
+        ("the", "some", "some", "bare", "bare"),
+    ),
+    "purchase not": (("the", "the", "this", "that"), (), ()),
+    "big purchase": (("a", "a", "a", "a", "the", "the", "this", "that", NAME), (), ()),
+    "definite": (_SINGULAR_THE, _PLURAL_THE, ("the", OWNER)),
+    "definite one": (_SINGULAR_THE, (), ()),
+    "known": (("the", "the", "the", "a"), (), ()),
+    "the": (("the",), (), ()),
+    "a": (("a",), (), ()),
+    "owner": ((OWNER,), (), ()),
+    "place": (("the", "the", "the", "this", "that"), (), ()),
+    "borrowed": (("the", "the", "this", "that", NAME), ("the", "these", "those"), ()),
+    "head": (("the",), (), ("the",)),
+    "not": (
+        ("the", "the", "this", "that", OWNER, OWNER),
+        ("any", "any", "these", "those"),
+        ("any", "any", "the"),
+    ),
+    "habit": ((), ("bare",), ("bare",)),
+    "habit one": (("a", "a", OWNER), (), ()),
+    "habit own": ((OWNER, OWNER, "a"), (), ()),
+    "own": (("a", "a", "a"), ("two", "two", "three", "many"), ()),
+    "own not": (("a",), (), ()),
+    "specific": (("this", "this", "that", OWNER, "the", NAME), ("these", "those"), ()),
+    "new": (("the", "the", "a"), (), ()),
+    "fresh": (("a", "a", "a"), ("two", "three", "some", "many"), ()),
+    "fresh habit": ((), ("bare",), ("bare",)),
+    "animal": (("a", "the", "this"), (), ("the", "some", "some", "bare", "bare")),
+    "seen": (("the", "the", "this", "that"), ("the", "the", "these", "those", "two"), ()),
+    "broken": (("a", "the", "the", "this", NAME, NAME), ("two", "three", "the", "these"), ()),
+}
+_MEASURES = {
+    "coffee": ("a cup of", "two cups of"),
+    "tea": ("a cup of", "two cups of"),
+    "water": ("a glass of", "two glasses of"),
+    "milk": ("a glass of", "two glasses of"),
+    "bread": ("a piece of",),
+    "cheese": ("a piece of",),
+    "meat": ("a piece of",),
+    "soup": ("a bowl of", "two bowls of"),
+    "rice": ("a bowl of",),
+}
+
+ByLength = dict[int, tuple[Choice, ...]]
+
+
+def _english_length(choice: Choice) -> int:
+    determiner, adjectives, noun, plural = choice
+    if determiner in ("", "fixed"):
+        return len(phrase(choice).english)
+    entry = NOUNS[noun]
+    head = 0 if determiner == "bare" else 2 if determiner == NAME else len(determiner.split())
+    return (
+        head
+        + sum(len(ADJECTIVES[name].english) for name in adjectives)
+        + len(entry.plural if plural else entry.singular)
+    )
+
+
+def _sorted_by_length(choices: list[Choice]) -> ByLength:
+    found: dict[int, list[Choice]] = {}
+    for choice in choices:
+        length = _english_length(choice)
+        found.setdefault(length, []).append(choice)
+    return {length: tuple(found[length]) for length in sorted(found)}
+
+
+def _with_determiners(noun: str, policy: str) -> list[Choice]:
+    singular, plural, mass = POLICIES[policy]
+    entry = NOUNS[noun]
+    pair = not entry.singular
+    result: list[Choice] = []
+    for adjectives in ((), *entry.adjectives):
+        if policy == "animal" and adjectives:
+            continue
+        if policy.startswith("fresh") and adjectives and adjectives[0].startswith("old"):
+            continue
+        if entry.mass:
+            result += [
+                (determiner, adjectives, noun, False) for determiner in mass if determiner != "MEASURE"
+            ]
+            if "MEASURE" in mass:
+                result += [(measure, adjectives, noun, False) for measure in _MEASURES.get(noun, ())]
+        elif pair:
+            known = ("the",) if policy == "head" else _PLURAL_THE
+            wanted = [d for d in plural or known if d in ("the", "these", OWNER, "bare")]
+            if singular and "a" in singular and adjectives:
+                wanted.append("bare")
+            result += [(determiner, adjectives, noun, True) for determiner in wanted]
+        else:
+            result += [(determiner, adjectives, noun, False) for determiner in singular]
+            if entry.plural and SINGULAR_ONLY.isdisjoint(adjectives):
+                result += [(determiner, adjectives, noun, True) for determiner in plural]
+            elif policy == "habit" and noun == "fish":
+                result.append(("bare", adjectives[:0], noun, False))
+    return result
+
+
+def _people(owner: str, indefinite: bool) -> list[Choice]:
+    """Persons other than pronouns; ``owner`` is the possessive, or the placeholder for it."""
+    result: list[Choice] = []
+    owners = ("my", "my", "your", "our", "his", "her") if owner == "" else (owner, owner)
+    for noun in _PERSON_NOUNS:
+        for adjectives in ((), *NOUNS[noun].adjectives):
+            result += [("the", adjectives, noun, False)] * 4
+            result += [("the", adjectives, noun, True), ("these", adjectives, noun, True)] * (
+                1 + NOUNS[noun].feminine
+            )
+            result += [("this", adjectives, noun, False), ("that", adjectives, noun, False)]
+            if indefinite:
+                result += [("a", adjectives, noun, False)] * 2
+                result += [("two", adjectives, noun, True), ("three", adjectives, noun, True)] * (
+                    1 + NOUNS[noun].feminine
+                )
+                if noun in ("man", "woman", "child", "student") and not adjectives:
+                    result.append(("many", (), noun, True))
+    for noun in sorted(KIN):
+        result += [(word, (), noun, False) for word in owners]
+        result += [(NAME, (), noun, False)] * 2
+    for noun in _OWN:
+        for adjectives in ((), *NOUNS[noun].adjectives):
+            result += [(word, adjectives, noun, False) for word in owners[1:]]
+            result += [(owners[0], adjectives, noun, True), (NAME, adjectives, noun, False)]
+    return result
+
+
+# Women by themselves are few among the couples, but their agreement in French is worth learning.
+_COUPLES: list[Choice] = [
+    ("", (), f"{one} and {other}", False)
+    for one, other in combinations(NAMES, 2)
+    for _ in range(4 if NAMES[one][1] and NAMES[other][1] else 1)
+]
+
+
+@cache
+def objects(slot: str, policy: str) -> ByLength:
+    """The phrases an object slot can take under a policy, by length."""
+    if slot == "person":
+        names: list[Choice] = [("", (), name, False) for name in NAMES]
+        return _sorted_by_length(names + _people(OWNER, indefinite=policy == "event") + _COUPLES)
+    choices: list[Choice] = []
+    for noun in OBJECTS[slot]:
+        if noun in NOUNS:
+            choices += _with_determiners(noun, policy)
+        else:
+            choices.append(("fixed", (), noun.replace("_", " "), False))
+    if slot == "topic":
+        # These nouns only mean something with their adjectives, and only new things are introduced by "a".
+        choices = [c for c in choices if len(c[1]) >= 2 and (c[0] != "a" or c[1][0] == "new")]
+    return _sorted_by_length(choices)
+
+
+@cache
+def subjects(kind: str) -> ByLength:
+    """The subjects of a kind, by length."""
+    choices: list[Choice] = []
+    if kind in ("person", "anyone", "named"):
+        choices += [("", (), name, False) for name in PRONOUNS] * 2
+        choices += [("", (), name, False) for name in NAMES]
+        if kind != "named":
+            choices += _people("", indefinite=kind == "anyone") + _COUPLES * 3
+        else:
+            choices += [("my", (), noun, False) for noun in sorted(KIN)]
+            choices += [("the", (), noun, False) for noun in _PERSON_NOUNS]
+        return _sorted_by_length(choices)
+    if kind in ("young", "adult", "owner"):
+        young = kind == "young"
+        pronouns = ("he", "she", "they") if kind == "owner" else tuple(PRONOUNS)
+        choices += [("", (), name, False) for name in (*pronouns, *NAMES)]
+        for noun in (
+            ("boy", "girl", "child", "student") if young else ("man", "woman", "doctor", "teacher", "student")
+        ):
+            for adjectives in ((), *NOUNS[noun].adjectives):
+                choices += [(word, adjectives, noun, False) for word in ("the", "the", "this", "that")]
+                choices += [(word, adjectives, noun, True) for word in ("the", "two", "these")]
+        for noun in ("brother", "son") if young else ("mother", "father", "sister"):
+            choices += [(word, (), noun, False) for word in ("my", "your", "his", "her", NAME)]
+        return _sorted_by_length(choices)
+    if kind == "political":
+        for noun in ("president", "government"):
+            choices += [("the", adjectives, noun, False) for adjectives in NOUNS[noun].adjectives]
+        return _sorted_by_length(choices)
+    groups = {
+        "animal": ("dog", "cat"),
+        "horse": ("horse",),
+        "bird": ("bird",),
+        "flying": ("bird", "bat.animal"),
+        "bat": ("bat.animal",),
+        "plane": ("plane",),
+    }
+    kind, _, known = kind.partition(" ")
+    owners = () if kind in ("flying", "bat", "plane") else ("my", NAME)
+    new = () if known else ("a",)
+    new_plural = () if known else ("two", "many")
+    for noun in groups[kind]:
+        for adjectives in ((), *NOUNS[noun].adjectives):
+            choices += [(word, adjectives, noun, False) for word in ("the", "the", "this", *new, *owners)]
+            choices += [(word, adjectives, noun, True) for word in ("the", "these", *new_plural)]
+    return _sorted_by_length(choices)

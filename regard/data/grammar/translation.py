@@ -1,0 +1,98 @@
+"""Conjunctions between clauses, and the order of clauses in each language."""
+
+from typing import NamedTuple
+
+from regard.data.grammar.clauses import Layout, assembled, chinese_parts, french_parts, question_source
+from regard.data.grammar.pieces import Part, Words, piece
+from regard.data.grammar.spelling import elide
+
+CONJUNCTIONS = {
+    "": piece("", "", ""),
+    "and": piece(", and", ",/0 et/1", "，/0"),
+    "but": piece(", but", ",/0 mais/1", "，/0 但是/1"),
+    "then": piece(", then", ",/0 puis/1", "，/0 然后/1"),
+    "or": piece(", or", ",/0 ou/1", "，/0 或者/1"),
+    "while": piece("while", "pendant/0 que/0", "， 而/0"),
+    "because": piece("because", "parce/0 que/0", "， 因为/0"),
+    "that": piece("that", "que/0", ""),
+    # After the main clause in English, before it in Chinese.
+    "when": piece("when", "quand/0", ""),
+    "if": piece("if", "si/0", ""),
+    # Before the main clause in all three languages; "main" then begins the main clause.
+    "When": piece("when", "quand/0", ""),
+    "If": piece("if", "si/0", "如果/0"),
+    "Although": piece("although", "même/0 si/0", "虽然/0"),
+    "main": piece(",", ",/0", "，/0"),
+}
+
+# Conjunction, where it begins, and the clause after it.
+Segment = tuple[str, int, Layout]
+ENDINGS = {".": (".", "。"), "?": ("?", "？"), "": ("", "")}
+
+
+class Sentence(NamedTuple):
+    """An English sentence that is laid out but not yet translated."""
+
+    source: list[str]
+    segments: list[Segment]
+    ending: str
+
+
+def _french(sentence: Sentence) -> list[Part]:
+    parts: list[Part] = []
+    if sentence.ending == "?":
+        asked = question_source(sentence.segments[0][2], len(sentence.source) - 1)
+        parts.append((("est-ce", "que"), ((0, 0), (0, 1)), asked))
+    for name, base, layout in sentence.segments:
+        conjunction = CONJUNCTIONS[name]
+        if name:
+            parts.append((conjunction.french, conjunction.french_links, base))
+        french_parts(layout, parts)
+    return parts
+
+
+_WHEN: Words = ("的", "时候")
+_WHEN_LINKS = ((0, 0), (0, 1))
+
+
+def _chinese(sentence: Sentence) -> list[Part]:
+    parts: list[Part] = []
+    begin = 0  # where the clause before the present one begins
+    although = -1
+    for name, base, layout in sentence.segments:
+        conjunction = CONJUNCTIONS[name]
+        if name in ("when", "if"):
+            moved: list[Part] = [(("如果",), ((0, 0),), base)] if name == "if" else []
+            chinese_parts(layout, moved)
+            if name == "when":
+                moved.append((_WHEN, _WHEN_LINKS, base))
+            moved.append((("，",), (), base))
+            parts[begin:begin] = moved
+            continue
+        if conjunction.chinese:
+            parts.append((conjunction.chinese, conjunction.chinese_links, base))
+        if although >= 0:
+            parts.append((("但是",), ((0, 0),), although))
+            although = -1
+        begin = len(parts)
+        chinese_parts(layout, parts)
+        if name == "When":
+            parts.append((_WHEN, _WHEN_LINKS, base))
+        elif name == "Although":
+            although = base
+    if sentence.ending == "?":
+        asked = question_source(sentence.segments[0][2], len(sentence.source) - 1)
+        parts.append((("吗",), ((0, 0),), asked))
+    return parts
+
+
+def translate(sentence: Sentence, language: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+    """The target words of a sentence and its sorted links."""
+    french = language == "fr"
+    parts = _french(sentence) if french else _chinese(sentence)
+    if sentence.ending:
+        mark = ENDINGS[sentence.ending][0 if french else 1]
+        parts.append(((mark,), ((0, 0),), len(sentence.source) - 1))
+    words, links = assembled(parts)
+    links.sort()
+    return tuple(elide(words) if french else words), tuple(links)

@@ -1,0 +1,353 @@
+"""Verbs: their forms, and verb groups for every tense, polarity and subject in three languages."""
+
+from functools import cache
+from typing import NamedTuple
+
+from regard.data.grammar.phrases import HE, OBJECT_PRONOUNS, SHE, THEY, THEY_FEMININE, I
+from regard.data.grammar.pieces import Links, Words, rows
+
+
+class Verb(NamedTuple):
+    """Forms of a verb. The French present has five forms: je, il, nous, vous, ils."""
+
+    base: str
+    third: str
+    progressive: str
+    past: str
+    french: tuple[str, str, str, str, str]
+    infinitive: str
+    participle: str
+    with_être: bool
+
+
+_VERBS = """
+eat       | eat eats eating ate           | mange mange mangeons mangez mangent manger mangé
+drink     | drink drinks drinking drank   | bois boit buvons buvez boivent boire bu
+read      | read reads reading read       | lis lit lisons lisez lisent lire lu
+write     | write writes writing wrote    | écris écrit écrivons écrivez écrivent écrire écrit
+buy       | buy buys buying bought        | achète achète achetons achetez achètent acheter acheté
+see       | see sees seeing saw           | vois voit voyons voyez voient voir vu
+watch     | watch watches watching watched | regarde regarde regardons regardez regardent regarder regardé
+look      | look looks looking looked     | cherche cherche cherchons cherchez cherchent chercher cherché
+open      | open opens opening opened     | ouvre ouvre ouvrons ouvrez ouvrent ouvrir ouvert
+close     | close closes closing closed   | ferme ferme fermons fermez ferment fermer fermé
+wear      | wear wears wearing wore       | porte porte portons portez portent porter porté
+take      | take takes taking took        | prends prend prenons prenez prennent prendre pris
+play      | play plays playing played     | joue joue jouons jouez jouent jouer joué
+know      | know knows knowing knew       | connais connaît connaissons connaissez
+    connaissent connaître connu
+like      | like likes liking liked       | aime aime aimons aimez aiment aimer aimé
+help      | help helps helping helped     | aide aide aidons aidez aident aider aidé
+visit     | visit visits visiting visited | visite visite visitons visitez visitent visiter visité
+call_on   | visit visits visiting visited | rends rend rendons rendez rendent rendre rendu
+wait      | wait waits waiting waited     | attends attend attendons attendez attendent attendre attendu
+give      | give gives giving gave        | donne donne donnons donnez donnent donner donné
+send      | send sends sending sent       | envoie envoie envoyons envoyez envoient envoyer envoyé
+wash      | wash washes washing washed    | lave lave lavons lavez lavent laver lavé
+make      | make makes making made        | fais fait faisons faites font faire fait
+speak     | speak speaks speaking spoke   | parle parle parlons parlez parlent parler parlé
+talk      | talk talks talking talked     | parle parle parlons parlez parlent parler parlé
+study     | study studies studying studied | étudie étudie étudions étudiez étudient étudier étudié
+drive     | drive drives driving drove    | conduis conduit conduisons conduisez conduisent conduire conduit
+break     | break breaks breaking broke   | casse casse cassons cassez cassent casser cassé
+give_back | return returns returning returned | rends rend rendons rendez rendent rendre rendu
+come_back | return returns returning returned | reviens revient revenons revenez
+    reviennent revenir revenu être
+quit      | leave leaves leaving left     | quitte quitte quittons quittez quittent quitter quitté
+leave     | leave leaves leaving left     | pars part partons partez partent partir parti être
+run       | run runs running ran          | cours court courons courez courent courir couru
+manage    | run runs running ran          | dirige dirige dirigeons dirigez dirigent diriger dirigé
+have      | have has having had           | ai a avons avez ont avoir eu
+sleep     | sleep sleeps sleeping slept   | dors dort dormons dormez dorment dormir dormi
+work      | work works working worked     | travaille travaille travaillons travaillez
+    travaillent travailler travaillé
+swim      | swim swims swimming swam      | nage nage nageons nagez nagent nager nagé
+sing      | sing sings singing sang       | chante chante chantons chantez chantent chanter chanté
+dance     | dance dances dancing danced   | danse danse dansons dansez dansent danser dansé
+cry       | cry cries crying cried        | pleure pleure pleurons pleurez pleurent pleurer pleuré
+laugh     | laugh laughs laughing laughed | ris rit rions riez rient rire ri
+cook      | cook cooks cooking cooked     | cuisine cuisine cuisinons cuisinez cuisinent cuisiner cuisiné
+go        | go goes going went            | vais va allons allez vont aller allé être
+come      | come comes coming came        | viens vient venons venez viennent venir venu être
+arrive    | arrive arrives arriving arrived | arrive arrive arrivons arrivez arrivent arriver arrivé être
+stay      | stay stays staying stayed     | reste reste restons restez restent rester resté être
+live      | live lives living lived       | habite habite habitons habitez habitent habiter habité
+fly       | fly flies flying flew         | vole vole volons volez volent voler volé
+want      | want wants wanting wanted     | veux veut voulons voulez veulent vouloir voulu
+can       | can can - could               | peux peut pouvons pouvez peuvent pouvoir pu
+must      | must must - -                 | dois doit devons devez doivent devoir dû
+say       | say says saying said          | dis dit disons dites disent dire dit
+think     | think thinks thinking thought | pense pense pensons pensez pensent penser pensé
+know_that | know knows knowing knew       | sais sait savons savez savent savoir su
+hope      | hope hopes hoping hoped       | espère espère espérons espérez espèrent espérer espéré
+be        | be is being was               | suis est sommes êtes sont être été
+"""
+
+
+def _read_verbs() -> dict[str, Verb]:
+    table: dict[str, Verb] = {}
+    for line in rows(_VERBS):
+        key, english, french = (column.strip() for column in line.split("|"))
+        base, third, progressive, past = english.split()
+        words = french.split()
+        present = (words[0], words[1], words[2], words[3], words[4])
+        table[key] = Verb(base, third, progressive, past, present, words[5], words[6], words[7:] == ["être"])
+    return table
+
+
+VERBS = _read_verbs()
+
+# The seven agreements (I, you, we, he, she, they, they feminine) -> index of the French form.
+_PERSON = (0, 3, 2, 1, 1, 4, 4)
+# The end of a participle that agrees; the gender of I and you is unknown, so nothing agrees with them.
+_AGREEMENT = {HE: "", SHE: "e", THEY: "s", THEY_FEMININE: "es", 2: "s"}
+SINGULAR_THIRD = frozenset({HE, SHE})
+
+# Habit, now, past, future, and the verbs that take an infinitive.
+TENSES = ("present", "progressive", "past", "future", "can", "must", "want", "like")
+_WITH_INFINITIVE = {
+    "future": ("go", "会"),
+    "can": ("can", "能"),
+    "must": ("must", "必须"),
+    "want": ("want", "想"),
+    "like": ("like", "喜欢"),
+}
+ADVERBS = {
+    "often": ("souvent", "常常"),
+    "always": ("toujours", "总是"),
+    "sometimes": ("parfois", "有时"),
+    "never": ("jamais", "从不"),
+}
+
+
+def french_present(verb: str, agreement: int) -> str:
+    """The French present form of a verb for one of the seven agreements."""
+    return VERBS[verb].french[_PERSON[agreement]]
+
+
+def french_participle(verb: str, agreement: int) -> str:
+    """The French past participle of a verb agreeing with one of the seven agreements."""
+    participle = VERBS[verb].participle
+    ending = _AGREEMENT[agreement]
+    return participle + (ending.lstrip("s") if participle.endswith("s") else ending)
+
+
+def be(agreement: int) -> str:
+    """The English present of "be"."""
+    return "am" if agreement == I else "is" if agreement in SINGULAR_THIRD else "are"
+
+
+def _auxiliary(tense: str, agreement: int) -> str:
+    third = agreement in SINGULAR_THIRD
+    if tense == "progressive":
+        return be(agreement)
+    if tense == "past":
+        return "did"
+    if tense in ("future", "can", "must"):
+        return "will" if tense == "future" else tense
+    return "does" if third else "do"
+
+
+class Group(NamedTuple):
+    """A verb with all that belongs to it: auxiliaries, negation, adverb, and a pronoun as object.
+
+    In a question the English auxiliary stands before the subject: it is then kept in ``auxiliary``, and
+    links to it have the source position -100.
+    """
+
+    auxiliary: str
+    english: Words
+    french: Words
+    french_links: Links
+    before: Words
+    before_links: Links
+    chinese: Words
+    chinese_links: Links
+
+
+FRONTED = -100
+
+
+class GroupChoice(NamedTuple):
+    """Everything that decides the form of a verb group."""
+
+    verb: str
+    tense: str
+    negative: bool
+    agreement: int
+    chinese: str
+    particle: str = ""
+    tail: str = ""
+    adverb: str = ""
+    pronoun: str = ""
+    question: bool = False
+    style: str = ""
+    preceding: int = -1
+
+
+def _english(choice: GroupChoice) -> tuple[str, list[str], dict[str, int]]:
+    """The fronted auxiliary, the English words, and where each kind of word stands."""
+    verb = VERBS[choice.verb]
+    tense = choice.tense
+    third = choice.agreement in SINGULAR_THIRD
+    words: list[str] = []
+    at: dict[str, int] = {}
+
+    def add(kind: str, word: str) -> None:
+        at[kind] = len(words)
+        words.append(word)
+
+    fronted = ""
+    negated = choice.negative and choice.adverb != "never"
+    simple = tense in ("present", "past", "want", "like")
+    if choice.question:
+        fronted = _auxiliary(tense, choice.agreement)
+        at["auxiliary"] = FRONTED
+    elif not simple or negated:
+        auxiliary = _auxiliary(tense, choice.agreement)
+        if tense == "can" and negated:
+            add("auxiliary", "cannot")
+            at["not"] = at["auxiliary"]
+        else:
+            add("auxiliary", auxiliary)
+    if negated and "not" not in at:
+        add("not", "not")
+    if choice.adverb:
+        add("adverb", choice.adverb)
+    inflected = not at.keys() & {"auxiliary"}
+    if tense in ("want", "like"):
+        modal = VERBS[tense]
+        add("modal", (modal.third if third else modal.base) if inflected else modal.base)
+        add("to", "to")
+    if tense == "progressive":
+        add("verb", verb.progressive)
+    elif tense == "past" and inflected:
+        add("verb", verb.past)
+    elif tense == "present" and inflected:
+        add("verb", verb.third if third else verb.base)
+    else:
+        add("verb", verb.base)
+    if choice.particle:
+        add("particle", choice.particle)
+    if choice.pronoun:
+        add("pronoun", choice.pronoun)
+    return fronted, words, at
+
+
+def _french(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links]:
+    verb = VERBS[choice.verb]
+    tense = choice.tense
+    result: list[tuple[str, tuple[int, ...]]] = []
+    # A particle that governs the object has its own French preposition there; else the verb has it all.
+    main = (at["verb"], at["particle"]) if "particle" in at and choice.tail != "de" else (at["verb"],)
+    helper = (at["auxiliary"],) if "auxiliary" in at and at["auxiliary"] != at.get("not") else ()
+    if choice.question and tense in ("present", "past", "want", "like"):
+        # "do" is what "est-ce que" translates.
+        helper = ()
+    negative = (at["adverb"],) if choice.adverb == "never" else (at.get("not", 0),)
+    tail = [(word, main) for word in choice.tail.split()] if choice.tail not in ("", "de") else []
+    second = "jamais" if choice.adverb == "never" else "pas"
+    pronoun: list[tuple[str, tuple[int, ...]]] = []
+    if choice.pronoun:
+        pronoun = [(OBJECT_PRONOUNS[choice.pronoun][1], (at["pronoun"],))]
+    adverb: list[tuple[str, tuple[int, ...]]] = []
+    if choice.adverb and choice.adverb != "never":
+        adverb = [(ADVERBS[choice.adverb][0], (at["adverb"],))]
+
+    def finite(before: list[tuple[str, tuple[int, ...]]], word: str, sources: tuple[int, ...]) -> None:
+        if choice.negative:
+            result.append(("ne", negative))
+        result.extend(before)
+        result.append((word, sources))
+        if choice.negative:
+            result.append((second, negative))
+        result.extend(adverb)
+
+    if tense in ("present", "progressive"):
+        finite(pronoun, french_present(choice.verb, choice.agreement), helper + main)
+        result += tail
+    elif tense == "past":
+        preceding = OBJECT_PRONOUNS[choice.pronoun][0] if choice.pronoun else choice.preceding
+        auxiliary = french_present("be" if verb.with_être else "have", choice.agreement)
+        if verb.with_être:
+            participle = french_participle(choice.verb, choice.agreement)
+        elif preceding in _AGREEMENT:
+            participle = french_participle(choice.verb, preceding)
+        else:
+            participle = verb.participle
+        finite(pronoun, auxiliary, helper + main)
+        result += [(participle, main), *tail]
+    else:
+        modal, _ = _WITH_INFINITIVE[tense]
+        sources = (at["auxiliary"],) if tense in ("future", "can", "must") else (*helper, at["modal"])
+        finite([], french_present(modal, choice.agreement), sources)
+        result += [*pronoun, (verb.infinitive, (at["to"], *main) if "to" in at else main), *tail]
+    links = tuple((source, target) for target, (_, sources) in enumerate(result) for source in sources)
+    return tuple(word for word, _ in result), links
+
+
+def _chinese(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links, Words, Links]:
+    """What stands before phrases of place and company, then the verb itself."""
+    tense = choice.tense
+    style = choice.style
+    main: tuple[int, ...] = (at["verb"], at["particle"]) if "particle" in at else (at["verb"],)
+    helper: tuple[int, ...] = (at["auxiliary"],) if "auxiliary" in at else ()
+    negation = tuple(sorted({*helper, at["not"]})) if "not" in at else ()
+    before: list[tuple[str, tuple[int, ...]]] = []
+    after: list[tuple[str, tuple[int, ...]]] = []
+    if choice.adverb:
+        before.append((ADVERBS[choice.adverb][1], (at["adverb"],)))
+    if choice.verb == "have" and choice.negative:
+        before.append(("没有", negation + main))
+        verb: list[tuple[str, tuple[int, ...]]] = []
+    else:
+        verb = [(choice.chinese, main)]
+    if tense == "present" and "not" in at and verb:
+        before.append(("不", negation))
+    elif tense == "progressive":
+        if style == "着":
+            if "not" in at:
+                before.append(("没有", negation))
+            else:
+                after.append(("着", (*helper, at["verb"])))
+        elif style == "state":
+            if "not" in at:
+                before.append(("不", negation))
+        elif "not" in at:
+            before += [("没有", (at["not"],)), ("在", helper)]
+        else:
+            before.append(("正在", helper))
+    elif tense == "past":
+        if "not" in at:
+            before.append(("没有", negation))
+        elif style != "state" and choice.preceding < 0:
+            after.append(("了", (at["verb"],)))
+    elif tense not in ("present", "past"):
+        _, word = _WITH_INFINITIVE[tense]
+        if tense in ("future", "can", "must"):
+            sources = helper
+            if "not" in at:
+                before.append(("不", (at["not"],)))
+        else:
+            sources = (at["modal"],)
+            if "not" in at:
+                before.append(("不", negation))
+        before.append((word, sources))
+        if "to" in at:
+            verb = [(word, (at["to"], *sources)) for word, sources in verb]
+    verb += after
+    if choice.pronoun:
+        verb.append((OBJECT_PRONOUNS[choice.pronoun][2], (at["pronoun"],)))
+    return (
+        tuple(word for word, _ in before),
+        tuple((source, target) for target, (_, sources) in enumerate(before) for source in sources),
+        tuple(word for word, _ in verb),
+        tuple((source, target) for target, (_, sources) in enumerate(verb) for source in sources),
+    )
+
+
+@cache
+def group(choice: GroupChoice) -> Group:
+    """Realise a verb group in all three languages."""
+    auxiliary, english, at = _english(choice)
+    return Group(auxiliary, tuple(english), *_french(choice, at), *_chinese(choice, at))
