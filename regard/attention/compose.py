@@ -49,7 +49,7 @@ class Attention(nn.Module):
         """(..., S, Dk), (..., S, Dv) -> the source, with all work done that depends on it alone."""
         values = keys if values is None else values
         check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
-        return Source(self.score.prepare(keys), values, Mask.of(mask))
+        return Source(self.score.prepare(keys), values, Mask.of(mask).fitting("Attention", keys))
 
     def forward(
         self,
@@ -84,9 +84,16 @@ class Attention(nn.Module):
             log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
         )
 
-    def align(self, query: Tensor, source: Source, *, history: History | None = None) -> Alignment:
+    def align(
+        self,
+        query: Tensor,
+        source: Source,
+        *,
+        history: History | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Alignment:
         """(..., T, Dq), source -> scores and weights (..., T, S), without the context."""
-        return self._align(query, source, history)
+        return self._align(query, source, history, generator=generator)
 
     def _align(
         self,

@@ -60,6 +60,17 @@ class Mask:
         """What is visible depends on the position of the query."""
         return self.causal or self.window is not None
 
+    def fitting(self, owner: str, keys: Tensor) -> Self:
+        """The mask itself, if its lengths are those of the keys' batch (..., S, Dk)."""
+        if self.lengths is not None and not torch.compiler.is_compiling():
+            B = keys.shape[0] if keys.ndim > 2 else 1
+            if self.lengths.shape[0] not in (1, B):
+                raise MaskError(
+                    f"{owner}: `mask.lengths` has shape {tuple(self.lengths.shape)}; expected ({B},), "
+                    f"one for each row of keys {tuple(keys.shape)}."
+                )
+        return self
+
     def at(self, offset: int) -> Self:
         """The same mask for queries that begin at another position."""
         return replace(self, offset=offset)

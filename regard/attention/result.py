@@ -101,9 +101,13 @@ class AttentionResult:
         return torch.cat([b.values for b in blocks], -2), torch.cat([b.indices for b in blocks], -2)
 
     def _full(self) -> Alignment:
-        if self._alignment is None:
-            self._alignment = self._align(None)
-        return self._alignment
+        if self._alignment is not None:
+            return self._alignment
+        alignment = self._align(None)
+        # a look without gradients, as a drawing takes, must not take them from a loss that reads later
+        if torch.is_grad_enabled() or not self.context.requires_grad:
+            self._alignment = alignment
+        return alignment
 
     def __repr__(self) -> str:
         state = "computed" if self.has_weights else "on demand"

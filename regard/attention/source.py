@@ -52,6 +52,10 @@ class Source:
                     f"Source.append: `dense` has shape {tuple(mask.dense.shape)}; expected (..., 1, S), "
                     "since a growing source is seen by later queries too."
                 )
+        if None not in (self.mask.window, other.mask.window) and self.mask.window != other.mask.window:
+            raise MaskError(
+                f"Source.append: `window` has {self.mask.window} and {other.mask.window}; expected one."
+            )
         causal = self.mask.causal or other.mask.causal
         window = self.mask.window or other.mask.window
         grown = Mask(causal=causal, window=window, offset=self.mask.offset)
