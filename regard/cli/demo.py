@@ -1,5 +1,6 @@
 """regard demo: two translators, one with attention and one without, trained and compared in a few minutes."""
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -7,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import decoding, messages, output, say, table, waiting
-from regard.cli.train import report
+from regard.cli.common import decoding, messages, open_translator, output, say, table, waiting
 
 if TYPE_CHECKING:
     from regard.decode.translator import Translation
     from regard.evaluate.translation import Evaluation
-    from regard.tasks.translation import TranslationTask
     from regard.train.config import RunConfig
+    from regard.train.jobs import Job
 
 BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-en-fr"
 TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
@@ -39,43 +39,41 @@ def command(
     anew for each word it writes (Bahdanau et al. 2014). A few minutes on two cores, no download.
     """
     from regard.cli.demo_report import draw_demo, record_demo
-    from regard.tasks.translation import TranslationTask
     from regard.train.config import load_recipe
-    from regard.train.run import create_task
+    from regard.train.jobs import run_jobs
 
     started = time.perf_counter()
     configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
     messages.rule("[bold]regard demo[/]: English to French, with and without attention", align="left")
-    say("making sentences from the embedded grammar")
-    task = create_task(configs[SEARCH])
-    assert isinstance(task, TranslationTask)
-    found = {name: _train_and_measure(name, config, task, folder) for name, config in configs.items()}
-    seconds = time.perf_counter() - started
+    cores = os.cpu_count() or 1
+    jobs = [_job(name, config, folder) for name, config in configs.items()]
+    say("Two networks learn from the same sentences, side by side; the sentences come from a grammar.")
+    run_jobs(jobs, workers=min(2, cores), threads=max(1, min(2, cores // 2)), console=messages)
+    found = {name: _measure(folder / FOLDERS[name]) for name in configs}
     _print_scores(found)
     _print_translations(found)
-    written = draw_demo(found, task, folder)
+    written = draw_demo(found, folder)
     if results is not None:
         written += record_demo(found, configs, folder, results)
-    say(f"{seconds:.0f} s. Written: {', '.join(str(path) for path in written)}")
+    say(f"{time.perf_counter() - started:.0f} s. Written: {', '.join(str(path) for path in written)}")
     _print_next(folder)
 
 
-def _train_and_measure(name: str, config: "RunConfig", task: "TranslationTask", folder: Path) -> "Evaluation":
-    from regard.evaluate.translation import evaluate_translation
-    from regard.models.base import Translating
-    from regard.train.loop import fit
-    from regard.train.run import build_model, open_run
+def _job(name: str, config: "RunConfig", folder: Path) -> "Job":
+    from regard.train.jobs import Job
 
     run = folder / FOLDERS[name]
     _forget(run)
-    model = build_model(config, task)
-    parameters = sum(p.numel() for p in model.parameters())
-    messages.rule(f"[bold]{TITLES[name]}[/]: {config.model}, {parameters:,} parameters", align="left")
-    report(fit(model, task, config, run=run))
-    best = open_run(run).model
-    assert isinstance(best, Translating)
-    with waiting("translating", len(task.examples("test"))) as progress:
-        return evaluate_translation(best, task, "test", decoding=decoding(config.decode), progress=progress)
+    return Job(TITLES[name], name, run, config.train.steps)
+
+
+def _measure(run: Path) -> "Evaluation":
+    from regard.evaluate.translation import evaluate_translation
+
+    opened = open_translator(run)
+    with waiting("translating", len(opened.task.examples("test"))) as progress:
+        how = decoding(opened.config.decode)
+        return evaluate_translation(opened.model, opened.task, "test", decoding=how, progress=progress)
 
 
 def _forget(run: Path) -> None:

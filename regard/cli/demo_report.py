@@ -5,15 +5,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from regard.cli.common import decoding, open_translator
 from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
-from regard.decode.translator import Decoding, Translation, Translator
+from regard.decode.translator import Translation, Translator
 from regard.evaluate.results import Result, commit, machine, write_result
 from regard.evaluate.translation import Evaluation
-from regard.models.base import Translating
-from regard.tasks.translation import TranslationTask
 from regard.train.config import RunConfig
 from regard.train.metrics import read_metrics
-from regard.train.run import open_run
 from regard.viz.curves import draw_lengths, draw_training
 from regard.viz.heatmap import draw_alignment
 from regard.viz.report import (
@@ -32,9 +30,9 @@ SUMMARY = (
 )
 
 
-def draw_demo(found: Found, task: TranslationTask, folder: Path) -> list[Path]:
+def draw_demo(found: Found, folder: Path) -> list[Path]:
     """Pictures and report; returns what was written."""
-    translations = _with_weights(found, task, folder)
+    translations = _with_weights(found, folder)
     shown = translations[0]
     assert shown.weights is not None
     alignment = draw_alignment(
@@ -81,7 +79,11 @@ def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, resul
                 date=today,
                 commit=version,
                 seeds=(configs[name].train.seed,),
-                details=evaluation.summary() if metric == "BLEU" else {},
+                details={
+                    "catalogue": [f"model:{configs[name].model}"],
+                    "headline": metric in ("BLEU", "alignment error rate"),
+                    **(evaluation.summary() if metric == "BLEU" else {}),
+                },
             )
             written.add(write_result(results, result))
     return sorted(written)
@@ -103,14 +105,13 @@ def _figures(found: Evaluation) -> list[tuple[str, float, str]]:
     return figures
 
 
-def _with_weights(found: Found, task: TranslationTask, folder: Path) -> list[Translation]:
+def _with_weights(found: Found, folder: Path) -> list[Translation]:
     """The sentence of the picture, then the five that were printed, with their attention."""
-    model = open_run(folder / FOLDERS[SEARCH]).model
-    assert isinstance(model, Translating)
+    run = open_translator(folder / FOLDERS[SEARCH])
     chosen = chosen_sentences(found[SEARCH].translations)
     sentences = [SHOWN, *(found[SEARCH].translations[number].source for number in chosen)]
-    translator = Translator(model, task.source, task.target)
-    return [best for best, *_ in translator.translate(sentences, Decoding(beam=found[SEARCH].beam))]
+    translator = Translator(run.model, run.task.source, run.task.target)
+    return [best for best, *_ in translator.translate(sentences, decoding(run.config.decode))]
 
 
 def _bin(row: Any) -> tuple[float, float, float]:

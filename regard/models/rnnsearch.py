@@ -32,6 +32,7 @@ from regard.attention.result import AttentionResult
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
+from regard.errors import ConfigError
 from regard.layers.readout import MaxoutReadout
 from regard.layers.recurrent import BidirectionalEncoder, GatedCell
 from regard.models.base import Translating, teacher_inputs
@@ -48,6 +49,7 @@ class RNNsearchConfig:
     encoder_hidden: int | None = None  # per direction; None: as `hidden`
     alignment: int = 1000
     readout: int = 500
+    query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
     dropout: float = 0.0
     initialization: Literal["standard", "paper"] = "standard"
@@ -107,7 +109,10 @@ class RNNsearch(Translating):
         state, history = start.state, start.history
         states, contexts = [], []
         for t in range(words.shape[1]):
-            new, history, result = self._advance(projected[:, t : t + 1], state, start.source.at(t), history)
+            here = slice(t, t + 1)
+            new, history, result = self._advance(
+                words[:, here], projected[:, here], state, start.source.at(t), history
+            )
             states.append(state if self.config.readout_state == "previous" else new)
             contexts.append(result.context)
             state = new
@@ -127,7 +132,9 @@ class RNNsearch(Translating):
         """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         word = self.dropout(self.E(tokens[:, None]))
         source = state.source.at(state.step)
-        new, history, result = self._advance(self.cell.project(word), state.state, source, state.history)
+        new, history, result = self._advance(
+            word, self.cell.project(word), state.state, source, state.history
+        )
         seen = state.state if self.config.readout_state == "previous" else new
         scores = self.readout(self.dropout(seen), word, self.dropout(result.context))
         return scores[:, 0].log_softmax(-1), SearchState(new, state.source, history, state.step + 1)
@@ -137,10 +144,11 @@ class RNNsearch(Translating):
         return SearchState(state.state[rows], state.source.select(rows), history, state.step)
 
     def _advance(
-        self, projected: Tensor, state: Tensor, source: Source, history: History | None
+        self, word: Tensor, projected: Tensor, state: Tensor, source: Source, history: History | None
     ) -> tuple[Tensor, History | None, AttentionResult]:
         """One step: search with s_{i-1}, then s_i from the word before and what was found."""
-        result = self.attention(state, source, history=history)
+        query = state if self.config.query == "state" else torch.cat([state, word], -1)
+        result = self.attention(query, source, history=history)
         new = self.cell(projected + self.C(result.context), state)
         return new, None if history is None else history.advance(result.weights), result
 
@@ -149,8 +157,10 @@ def build_search(config: RNNsearchConfig, *, keys: int) -> Attention | MultiHead
     """The attention of the decoder: the parts that the config names, in one head or several."""
     n = config.hidden
     many = config.heads > 1
+    if many and config.query != "state":
+        raise ConfigError("rnnsearch: `query` has 'state+word' with several heads; expected 'state'.")
     sizes = Sizes(
-        query=n // config.heads,
+        query=n // config.heads + (config.embedding if config.query == "state+word" else 0),
         keys=n // config.heads if many else keys,
         hidden=config.alignment,
         positions=config.positions,

@@ -116,9 +116,10 @@ def test_a_decoder_step_is_the_papers_equations():
 
 
 @pytest.mark.parametrize("readout_state", ["previous", "new"])
-def test_one_step_at_a_time_equals_teacher_forcing(readout_state):
+@pytest.mark.parametrize("query", ["state", "state+word"])
+def test_one_step_at_a_time_equals_teacher_forcing(readout_state, query):
     torch.manual_seed(0)
-    model = RNNsearch(RNNsearchConfig(**SIZES, readout_state=readout_state)).eval()
+    model = RNNsearch(RNNsearchConfig(**SIZES, readout_state=readout_state, query=query)).eval()
     forced = model(batch()).log_softmax(-1)
     state, tokens = model.start(batch()), teacher_inputs(batch())
     for t in range(tokens.shape[1]):
@@ -191,3 +192,10 @@ def test_heads_have_their_own_weights():
 def test_a_score_that_needs_equal_sizes_says_so():
     with pytest.raises(ConfigError, match=r"dot: `query` has size 6 and `keys` 12; expected equal sizes"):
         RNNsearch(RNNsearchConfig(**SIZES, score="dot"))
+
+
+def test_several_heads_share_the_state_alone():
+    with pytest.raises(
+        ConfigError, match="rnnsearch: `query` has 'state\\+word' with several heads; expected 'state'"
+    ):
+        RNNsearch(RNNsearchConfig(**SIZES, heads=2, query="state+word"))

@@ -1,0 +1,168 @@
+"""Every mechanism on one small task: what it learns, and what its alignment looks like.
+
+    python benchmarks/mechanisms.py [--jobs 2] [--only score:dot,window:local-monotonic]
+
+RNNsearch learns to write 4 to 12 symbols backwards under another alphabet, once with each score, normalizer
+and window of the catalogue in place of the paper's, each under the same budget. Measured on 256 new sequences
+of length 12: the share of right symbols (greedy), and the alignment error rate when the right answer is
+forced. The gold alignment is the anti-diagonal. Windows are also measured on the same task in reading order,
+since a window that moves on with the target cannot follow a text that turns round.
+
+Writes results/mechanisms.json and docs/pictures/KIND-KEY.png.
+"""
+
+import argparse
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import date
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from regard import catalog
+from regard.decode.forced import forced
+from regard.decode.greedy import greedy
+from regard.evaluate.alignment import Gold, Link, argmax_links, score_alignment
+from regard.evaluate.results import Result, commit, machine, write_result
+from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
+from regard.tasks.reverse import ReverseSettings, ReverseTask
+from regard.train.config import RunConfig, TrainConfig
+from regard.train.loop import fit
+from regard.train.progress import Quiet
+from regard.viz.heatmap import draw_alignment, draw_heads
+
+ROOT = Path(__file__).parents[1]
+LENGTH, TESTED, STEPS, SEED = 12, 256, 600, 1
+SIZES = {"embedding": 32, "hidden": 64, "encoder_hidden": 32, "alignment": 64, "readout": 64}
+EXAMPLE = 7  # which test sequence is drawn
+
+Measure = tuple[str, str, dict[str, object], bool]  # kind, key, what differs from the paper, backwards
+
+
+def measures() -> list[Measure]:
+    """Everything that is measured."""
+    found: list[Measure] = [("score", key, {"score": key}, True) for key in catalog.names("score")]
+    found += [("normalizer", key, {"normalizer": key}, True) for key in catalog.names("normalizer")]
+    for key in catalog.names("window"):
+        found += [("window", key, {"window": key, "half_width": 3}, backwards) for backwards in (False, True)]
+    found.append(("layer", "multi-head", {"score": "scaled-dot", "heads": 4}, True))
+    return found
+
+
+def measure(kind: str, key: str, settings: dict[str, object], backwards: bool) -> list[Result]:
+    """Train one, measure it, draw it."""
+    torch.set_num_threads(1)
+    task = ReverseTask.create(ReverseSettings(train=20_000, valid=64, backwards=backwards))
+    torch.manual_seed(SEED)
+    model = RNNsearch(RNNsearchConfig(**task.sizes(), **SIZES, **settings))  # type: ignore[arg-type]
+    train = TrainConfig(
+        steps=STEPS, batch=1500, lr=3e-3, schedule="linear", evaluate_every=0, checkpoint_every=0
+    )
+    config = RunConfig(model="rnnsearch", model_settings={}, task="reverse", task_settings={}, train=train)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        fit(model, task, config, run=Path(folder) / "run", progress=Quiet())
+    seconds = time.perf_counter() - started
+    right, error = score(model.eval(), task, backwards)
+    order = "backwards" if backwards else "in order"
+    if kind != "window" or not backwards:
+        draw(model, task, backwards, ROOT / "docs" / "pictures" / f"{kind}-{key}.png")
+    print(f"{kind} {key}, {order}: {100 * right:.1f} % right, AER {error:.3f}, {seconds:.0f} s", flush=True)
+    return [
+        Result(
+            recipe="mechanisms",
+            metric=f"{key}: {metric}, written {order}",
+            value=round(value, 4),
+            paper_value=None,
+            paper_note="a small task with known alignments, not the paper's",
+            seconds=round(seconds, 1),
+            machine=machine(),
+            date=date.today().isoformat(),
+            commit=commit(),
+            seeds=(SEED,),
+            details={
+                "catalogue": [f"{kind}:{key}"],
+                "headline": kind != "window" or not backwards or metric == "symbols right",
+                "summary": summary,
+                "steps": STEPS,
+                "length": LENGTH,
+                "parameters": sum(p.numel() for p in model.parameters()),
+            },
+        )
+        for metric, value, summary in (
+            ("symbols right", right, f"{100 * right:.0f} % of symbols {order}"),
+            ("alignment error rate", error, f"AER {error:.2f}"),
+        )
+    ]
+
+
+def tested(task: ReverseTask, backwards: bool) -> ReverseTask:
+    """New sequences, all of the longest length."""
+    settings = ReverseSettings(shortest=LENGTH, longest=LENGTH, test=TESTED, backwards=backwards)
+    return ReverseTask(settings, task.source, task.target)
+
+
+def score(model: RNNsearch, task: ReverseTask, backwards: bool) -> tuple[float, float]:
+    """Share of right symbols, alignment error rate."""
+    fresh = tested(task, backwards)
+    batch = fresh.batch("test", range(TESTED))
+    targets = batch.target[:, :-1].tolist()
+    hypotheses = greedy(model, batch, maximum=LENGTH + 8)
+    right = sum(
+        a == b
+        for hypothesis, target in zip(hypotheses, targets, strict=True)
+        for a, b in zip(hypothesis.tokens, target, strict=False)
+    )
+    assert model.aligner is not None
+    found = [argmax_links(weights(model, track.attention).mean(0)) for track in forced(model, batch)]
+    gold = [
+        Gold(sure, sure)
+        for sure in (frozenset(Link(*link) for link in e.links or ()) for e in fresh.examples("test"))
+    ]
+    return right / (TESTED * LENGTH), score_alignment(found, gold).error_rate
+
+
+def weights(model: RNNsearch, attention: object) -> torch.Tensor:
+    """(H, T, S) of one sequence, without eos."""
+    found = attention[model.aligner]  # type: ignore[index]
+    return found.reshape(-1, *found.shape[-2:])[:, :-1, :-1]
+
+
+def draw(model: RNNsearch, task: ReverseTask, backwards: bool, path: Path) -> None:
+    """The alignment of one test sequence, with its gold links."""
+    fresh = tested(task, backwards)
+    example = fresh.examples("test")[EXAMPLE]
+    [track] = forced(model, fresh.batch("test", [EXAMPLE]))
+    shown = weights(model, track.attention)
+    source, target = example.source.split(), example.target.split()
+    if len(shown) > 1:
+        draw_heads(shown, source, target, path=path)
+    else:
+        draw_alignment(shown[0], source, target, gold=example.links, path=path)
+    path.with_suffix(".txt").write_text(
+        f"RNNsearch with this mechanism writes {'backwards' if backwards else 'in order'}: rows are symbols "
+        "written, columns symbols read. Orange squares are the right alignment.\n",
+        encoding="utf-8",
+    )
+
+
+def main() -> None:
+    """Measure all, or those named, several at a time."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    wanted = set(filter(None, options.only.split(",")))
+    chosen = [one for one in measures() if not wanted or f"{one[0]}:{one[1]}" in wanted]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for results in pool.map(measure, *zip(*chosen, strict=True)):
+            for result in results:
+                write_result(ROOT / "results", result)
+
+
+if __name__ == "__main__":
+    main()
