@@ -34,8 +34,16 @@ from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment, draw_heads
 
 ROOT = Path(__file__).parents[1]
-LENGTH, TESTED, STEPS, SEED = 12, 256, 600, 1
-SIZES = {"embedding": 32, "hidden": 64, "encoder_hidden": 32, "alignment": 64, "readout": 64}
+LENGTH, TESTED, STEPS, SEED = 12, 256, 500, 1
+# query and annotations have the same size, so that every score can be put in
+SIZES = {
+    "embedding": 32,
+    "hidden": 64,
+    "encoder_hidden": 48,
+    "alignment": 64,
+    "readout": 64,
+    "query": "state+word",
+}
 EXAMPLE = 7  # which test sequence is drawn
 
 Measure = tuple[str, str, dict[str, object], bool]  # kind, key, what differs from the paper, backwards
@@ -47,7 +55,7 @@ def measures() -> list[Measure]:
     found += [("normalizer", key, {"normalizer": key}, True) for key in catalog.names("normalizer")]
     for key in catalog.names("window"):
         found += [("window", key, {"window": key, "half_width": 3}, backwards) for backwards in (False, True)]
-    found.append(("layer", "multi-head", {"score": "scaled-dot", "heads": 4}, True))
+    found.append(("layer", "multi-head", {"score": "scaled-dot", "heads": 4, "query": "state"}, True))
     return found
 
 
@@ -56,7 +64,7 @@ def measure(kind: str, key: str, settings: dict[str, object], backwards: bool) -
     torch.set_num_threads(1)
     task = ReverseTask.create(ReverseSettings(train=20_000, valid=64, backwards=backwards))
     torch.manual_seed(SEED)
-    model = RNNsearch(RNNsearchConfig(**task.sizes(), **SIZES, **settings))  # type: ignore[arg-type]
+    model = RNNsearch(RNNsearchConfig(**(task.sizes() | SIZES | settings)))  # type: ignore[arg-type]
     train = TrainConfig(
         steps=STEPS, batch=1500, lr=3e-3, schedule="linear", evaluate_every=0, checkpoint_every=0
     )

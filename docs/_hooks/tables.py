@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard import catalog
 from regard.evaluate.results import Result, read_results
+from regard.evaluate.text import LengthScore
 from regard.train.config import recipe_names, recipe_sentence
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,7 @@ def demo_table(folder: Path) -> str:
     lines = ["| English words | BLEU without attention | BLEU with attention |", "|---|---:|---:|"]
     pairs = zip(without.details["by_length"], search.details["by_length"], strict=True)
     for base, other in pairs:
-        words = f"{base['low']} to {base['high']}" if base["high"] else f"{base['low']} and more"
+        words = LengthScore(base["low"], base["high"], 0, 0.0).words
         lines.append(f"| {words} | {base['bleu']:.1f} | {other['bleu']:.1f} |")
     lines.append(
         f"| all {search.details['sentences']} sentences | {without.value:.1f} | {search.value:.1f} |"

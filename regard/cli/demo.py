@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-en-fr"
 TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
 FOLDERS = {BASELINE: "seq2seq", SEARCH: "rnnsearch"}
-SHOWN = "The European Economic Area is very large."
+SHOWN = "The boys saw her, then they read Pierre's French novel at home."
 LENGTHS_SHOWN = (6, 9, 12, 16, 22)  # English words of the five translations that are printed
 
 Found = dict[str, "Evaluation"]
@@ -100,14 +100,7 @@ def _print_scores(found: Found) -> None:
 def lengths_table(found: Found) -> list[tuple[str, float, float]]:
     """Rows of words, BLEU without, BLEU with attention."""
     pairs = zip(found[BASELINE].by_length, found[SEARCH].by_length, strict=True)
-    return [
-        (
-            f"{base.low} and more" if base.high is None else f"{base.low} to {base.high}",
-            base.bleu,
-            search.bleu,
-        )
-        for base, search in pairs
-    ]
+    return [(base.words, base.bleu, search.bleu) for base, search in pairs]
 
 
 def _print_translations(found: Found) -> None:
@@ -137,6 +130,6 @@ def chosen_sentences(translations: "list[Translation]") -> list[int]:
 def _print_next(folder: Path) -> None:
     run = folder / FOLDERS[SEARCH]
     messages.rule("[bold]three things to try next[/]", align="left")
-    output.print(f'regard translate {run} "She is eating a green apple." --align', markup=False)
-    output.print(f'regard show {run} "{SHOWN}" --out alignment.svg', markup=False)
-    output.print("regard train rnnsearch-en-fr --set model.score=general --run runs/general", markup=False)
+    typer.echo(f'regard translate {run} "She is eating a green apple." --align')
+    typer.echo(f'regard show {run} "{SHOWN}" --out alignment.svg')
+    typer.echo("regard train rnnsearch-en-zh")

@@ -95,8 +95,8 @@ def _figures(found: Evaluation) -> list[tuple[str, float, str]]:
     note = "another corpus: figure 2 of the paper shows the same shape"
     figures = [
         ("BLEU", found.text.bleu, note),
-        (f"BLEU, {first.low} to {first.high} words", first.bleu, note),
-        (f"BLEU, {last.low} and more words", last.bleu, note),
+        (f"BLEU, {first.words} words", first.bleu, note),
+        (f"BLEU, {last.words} words", last.bleu, note),
     ]
     if found.alignment is not None:
         figures.append(

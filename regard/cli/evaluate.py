@@ -56,7 +56,6 @@ def print_evaluation(found: "Evaluation") -> None:
     output.print(made, "")
     lengths = table("source words", "sentences", "BLEU", numeric=("sentences", "BLEU"))
     for row in found.by_length:
-        high = "and more" if row.high is None else f"to {row.high}"
-        lengths.add_row(f"{row.low} {high}", str(row.sentences), f"{row.bleu:.2f}")
+        lengths.add_row(row.words, str(row.sentences), f"{row.bleu:.2f}")
     output.print(lengths, "")
     output.print(f"signature: {found.text.signature}", style="dim")

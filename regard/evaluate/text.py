@@ -26,6 +26,13 @@ class LengthScore(NamedTuple):
     sentences: int
     bleu: float
 
+    @property
+    def words(self) -> str:
+        """The lengths in words: `up to 10`, `11 to 20`, `51 and more`."""
+        if self.high is None:
+            return f"{self.low} and more"
+        return f"{self.low} to {self.high}" if self.low else f"up to {self.high}"
+
 
 def score_text(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str = "fr", lowercase: bool = False

@@ -47,21 +47,28 @@ class Kernel(Protocol):
 
 
 def kernels() -> tuple[Kernel, ...]:
-    """All kernels, in order of preference."""
+    """All kernels that `auto` may take, in order of preference."""
     # imported here, because kernels import the algebra and the algebra imports this file
+    from regard.kernels.additive_cpu import ADDITIVE_CPU
     from regard.kernels.sdpa import SDPA
 
-    return (SDPA,)
+    return (SDPA, ADDITIVE_CPU)
+
+
+def named_kernels() -> tuple[Kernel, ...]:
+    """Kernels that run only when asked for by name: their tests on the device have not all passed yet."""
+    from regard.kernels.additive_cuda import ADDITIVE_CUDA
+
+    return (ADDITIVE_CUDA,)
 
 
 def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
     """The kernel that will run the call; None is the reference."""
     if requested == "reference":
         return None
-    known = kernels()
     if requested != "auto":
-        return _named(call, requested, known)
-    for kernel in known:
+        return _named(call, requested, (*kernels(), *named_kernels()))
+    for kernel in kernels():
         if kernel.refuses(call) is None:
             return kernel
     return None

@@ -5,7 +5,7 @@ import pytest
 import sacrebleu
 
 from regard.errors import ConfigError, DataError
-from regard.evaluate.text import score_by_length, score_text
+from regard.evaluate.text import LengthScore, score_by_length, score_text
 
 REFERENCES = ["Le chat dort sur le tapis rouge.", "Un homme mange une pomme dans la rue.", "Oui."]
 HYPOTHESES = ["Le chat dort sur un tapis rouge.", "Un homme mange la pomme dans une rue.", "Non."]
@@ -72,3 +72,8 @@ def test_edges_must_rise():
 def test_importing_does_not_import_sacrebleu():
     code = "import sys, regard.evaluate.text; sys.exit('sacrebleu' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_group_of_lengths_has_a_name():
+    names = [LengthScore(low, high, 1, 0.0).words for low, high in ((0, 10), (11, 20), (51, None))]
+    assert names == ["up to 10", "11 to 20", "51 and more"]

@@ -18,7 +18,7 @@ from regard import (
     catalog,
 )
 from regard.kernels import dispatch
-from regard.kernels.dispatch import Call, choose_kernel, kernels
+from regard.kernels.dispatch import Call, choose_kernel, kernels, named_kernels
 
 Q, K = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
 
@@ -81,13 +81,13 @@ def test_a_named_kernel_never_falls_back(kernel):
 
 
 def test_an_unknown_kernel_is_answered_with_the_known_ones():
-    names = ", ".join(kernel.name for kernel in kernels())
+    names = ", ".join(kernel.name for kernel in (*kernels(), *named_kernels()))
     with pytest.raises(KernelRefused, match=rf"^unknown kernel 'flash'; known: auto, reference, {names}\.$"):
         ask(Attention(DotScore(), kernel="flash"))
 
 
 def test_every_kernel_has_a_row_in_the_catalogue():
-    assert tuple(kernel.name for kernel in kernels()) == catalog.names("kernel")
+    assert tuple(kernel.name for kernel in (*kernels(), *named_kernels())) == catalog.names("kernel")
 
 
 def test_auto_takes_the_first_that_does_not_refuse(monkeypatch):
@@ -119,3 +119,19 @@ def test_kernels_are_chosen_at_each_call():
     assert call(attention, inputs(Case("dot"))).kernel == "reference"
     attention.kernel = "auto"
     assert call(attention, inputs(Case("dot"))).kernel == "sdpa"
+
+
+def test_a_kernel_whose_device_tests_are_open_is_taken_only_by_name():
+    attention = Attention(AdditiveScore(query=4, keys=4, hidden=8), kernel="additive-cuda")
+    with pytest.raises(
+        KernelRefused, match="kernel 'additive-cuda' cannot run this call: the tensors are on cpu"
+    ):
+        attention(torch.randn(1, 5, 4), attention.prepare(torch.randn(1, 6, 4)))
+    assert "additive-cuda" not in {kernel.name for kernel in kernels()}
+
+
+def test_many_additive_queries_on_a_cpu_take_the_fused_kernel():
+    attention = Attention(AdditiveScore(query=4, keys=4, hidden=8))
+    result = attention(torch.randn(1, 5, 4), attention.prepare(torch.randn(1, 6, 4)))
+    assert result.kernel == "additive-cpu"
+    assert not result.has_weights

@@ -1,0 +1,257 @@
+"""Additive attention: eager, torch.compile, the fused kernel, and scaled dot product as the yardstick.
+
+    python benchmarks/additive.py                      on the GPU if there is one, else on the CPU
+    python benchmarks/additive.py --device cpu --threads 2 --out results/additive-cpu.json
+
+Parity comes first: the error of the kernel against float64 is at most twice that of the eager formula,
+forward and each gradient, or no speed is printed. Every time is the median of several runs of back-to-back
+calls, all in this process; a ratio is of two such times. Elements are B·T·S·D. The ceiling is the rate
+measured on an H200 with operands in registers and four features to a reciprocal.
+"""
+
+import argparse
+import datetime
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard import AdditiveScore, Attention
+from regard.kernels import ops
+from regard.kernels.additive_cpu import ADDITIVE_CPU
+from regard.kernels.additive_cuda import ADDITIVE_CUDA, STEP
+from regard.kernels.dispatch import Call
+
+CEILING = 7.60e12
+NONE = (None, None, None, None, 0, 1.0)
+Shape = tuple[int, int, int, int, int]  # B, T, S, D, Dv
+
+
+def eager(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
+    """The formula as one writes it, scores in float32."""
+    wide = torch.float64 if a.dtype == torch.float64 else torch.float32
+    hidden = torch.tanh(a.to(wide)[:, :, None] + b.to(wide)[:, None])
+    weights = F.linear(hidden, v.to(wide)[None]).squeeze(-1).softmax(-1)
+    return (weights @ values.to(wide)).to(values.dtype)
+
+
+def fused(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
+    """The kernel that Attention would choose."""
+    if a.is_cuda and a.shape[1] <= STEP:
+        return ops.additive_step(a, b, v, values, *NONE)[0]
+    return ops.additive(a, b, v, values, *NONE)
+
+
+def operands(shape: Shape, dtype: torch.dtype, device: str) -> list[Tensor]:
+    """a, b, v, values."""
+    B, T, S, D, Dv = shape
+    sizes = ((B, T, D), (B, S, D), (D,), (B, S, Dv))
+    a, b, v, values = (torch.randn(*size, device=device, dtype=dtype) for size in sizes)
+    return [a, b, v * (2 * D**-0.5), values]
+
+
+def with_gradient(run: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor) -> list[Tensor]:
+    """The context and the gradients of a, b, v, values."""
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    context = run(*inputs)
+    return [context.detach(), *torch.autograd.grad(context, inputs, grad.to(context.dtype))]
+
+
+def parity(shape: Shape, dtype: torch.dtype, device: str) -> dict[str, float]:
+    """How many times the eager formula's error the kernel's is; raises where it is more than two."""
+    inputs = operands(shape, dtype, device)
+    grad = torch.randn(shape[0], shape[1], shape[4], device=device).to(dtype)
+    ours, plain = with_gradient(fused, inputs, grad), with_gradient(eager, inputs, grad)
+    truth = with_gradient(eager, [x.double() for x in inputs], grad.double())
+    ratios = {}
+    for name, x, y, exact in zip(("context", "a", "b", "v", "values"), ours, plain, truth, strict=True):
+        errors = [((z.double() - exact).norm() / exact.norm()).item() for z in (x, y)]
+        ratios[name] = errors[0] / errors[1]
+        if not errors[0] <= 2 * errors[1]:
+            raise SystemExit(f"no parity at {shape} {dtype}: {name} {errors[0]:.2e} against {errors[1]:.2e}")
+    return ratios
+
+
+def seconds(run: Callable[[], Any], device: str, *, budget: float) -> float:
+    """Median time of a call among back-to-back calls."""
+
+    def wait() -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    for _ in range(2):
+        run()
+    wait()
+    start = time.perf_counter()
+    run()
+    wait()
+    once = time.perf_counter() - start
+    calls = max(1, min(50, int(budget / 5 / once)))
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        wait()
+        times.append((time.perf_counter() - start) / calls)
+    return statistics.median(times)
+
+
+def peak(run: Callable[[], Any], device: str) -> int | None:
+    """Bytes of GPU memory that a call needs beyond its inputs."""
+    if device != "cuda":
+        return None
+    run()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def compare(
+    shape: Shape, dtype: torch.dtype, device: str, *, train: bool, budget: float, plain: bool
+) -> dict[str, Any]:
+    """One row: all implementations on one shape."""
+    B, T, S, D, _ = shape
+    inputs = operands(shape, dtype, device)
+    grad = torch.randn_like(fused(*inputs))
+    torch.compiler.reset()
+    runs = {"eager": eager, "compile": torch.compile(eager), "fused": fused}
+    if not plain:
+        del runs["compile"]
+    row: dict[str, Any] = {"shape": shape, "dtype": str(dtype)[6:], "train": train, "ms": {}, "peak MB": {}}
+    for name, run in runs.items():
+
+        def call(run: Callable[..., Tensor] = run) -> Any:
+            return with_gradient(run, inputs, grad) if train else run(*inputs)
+
+        row["ms"][name] = 1e3 * seconds(call, device, budget=budget)
+        memory = peak(call, device)
+        if memory is not None:
+            row["peak MB"][name] = memory / 2**20
+    a, b, values = inputs[0], inputs[1], inputs[3]
+    yardstick = [x[:, None] for x in (a, b, values)]
+    row["ms"]["dot (SDPA)"] = 1e3 * seconds(
+        lambda: F.scaled_dot_product_attention(*yardstick), device, budget=budget / 4
+    )
+    rate = B * T * S * D / row["ms"]["fused"] * 1e3
+    row["elements/s"] = rate
+    if device == "cuda" and not train:
+        row["share of ceiling"] = rate / CEILING
+    row["ratio"] = {n: t / row["ms"]["fused"] for n, t in row["ms"].items() if n in ("eager", "compile")}
+    return row
+
+
+def step(B: int, S: int, D: int, dtype: torch.dtype, device: str, *, train: bool) -> dict[str, Any]:
+    """One decoder step through Attention: projection of the query, attention, and its gradient."""
+    score = AdditiveScore(query=D, keys=D, hidden=D).to(device, dtype)
+    reference = Attention(score, kernel="reference")
+    query = torch.randn(B, 1, D, device=device, dtype=dtype, requires_grad=train)
+    with torch.set_grad_enabled(train):
+        source = reference.prepare(torch.randn(B, S, D, device=device, dtype=dtype))
+    keys = source.keys.detach().requires_grad_(train)
+    source = type(source)(keys, source.values, source.mask)
+    call = Call(query, source, score, reference.normalizer, None, None, 0.0)
+    runs = {
+        "eager": lambda: reference(query, source).context,
+        "fused": lambda: ADDITIVE_CUDA.run(call),
+    }
+    assert_near = (runs["eager"]() - runs["fused"]()).abs().max()
+    if not assert_near < 0.05:
+        raise SystemExit(f"no parity at step {(B, S, D)}: {assert_near:.2e}")
+    leaves = [query, keys, score.W.weight, score.v.weight]
+
+    def whole(run: Callable[[], Tensor]) -> Callable[[], Any]:
+        def act() -> Any:
+            context = run()
+            return torch.autograd.grad(context, leaves, torch.ones_like(context)) if train else context
+
+        return act
+
+    with torch.set_grad_enabled(train):
+        ms = {name: 1e3 * seconds(whole(run), device, budget=0.4) for name, run in runs.items()}
+    return {
+        "shape": (B, 1, S, D),
+        "dtype": str(dtype)[6:],
+        "train": train,
+        "ms": ms,
+        "ratio": {"eager": ms["eager"] / ms["fused"]},
+    }
+
+
+def on_gpu() -> Iterator[dict[str, Any]]:
+    """The rows of the GPU report."""
+    bf16, budget = torch.bfloat16, 0.6
+    for B, T, D in ((16, 512, 256), (8, 1024, 256), (4, 2048, 128)):
+        yield compare((B, T, T, D, 128), bf16, "cuda", train=False, budget=budget, plain=True)
+    yield compare((8, 1024, 1024, 256, 128), bf16, "cuda", train=True, budget=budget, plain=True)
+    for B, T, S, D in ((1280, 1, 66, 1024), (128, 10, 128, 1024)):
+        for train in (False, True):
+            yield compare((B, T, S, D, D), torch.float32, "cuda", train=train, budget=budget, plain=True)
+    for B, S, D in ((1, 100, 256), (1, 1000, 1000), (16, 1000, 1000), (128, 50, 512), (128, 1000, 1000)):
+        for train in (False, True):
+            yield step(B, S, D, torch.float32, "cuda", train=train)
+
+
+def on_cpu() -> Iterator[dict[str, Any]]:
+    """The rows of the CPU report."""
+    for train in (False, True):
+        yield compare((2, 512, 512, 256, 128), torch.float32, "cpu", train=train, budget=4.0, plain=not train)
+
+
+def main() -> None:
+    """Check parity, then measure, print and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu"
+    )
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    device, out = options.device, options.out or Path(f"results/additive-{options.device}.json")
+    torch.set_num_threads(options.threads)
+    shapes = [(2, 65, 200, 100, 17), (2, 300, 130, 64, 128), (2, 17, 1000, 256, 64)]
+    shapes += [(3, 1, 300, 64, 64)] if device == "cuda" else []
+    dtypes = (torch.float32, torch.bfloat16, torch.float16) if device == "cuda" else (torch.float32,)
+    checked = {f"{s} {str(t)[6:]}": parity(s, t, device) for s in shapes for t in dtypes}
+    worst = max(max(ratios.values()) for ratios in checked.values())
+    print(f"parity: at most {worst:.2f} times the eager formula's error, in {len(checked)} cases")
+    name = (
+        torch.cuda.get_device_name()
+        if device == "cuda"
+        else f"{platform.machine()}, {options.threads} threads"
+    )
+    report: dict[str, Any] = {
+        "benchmark": "additive",
+        "machine": name,
+        "torch": torch.__version__,
+        "date": datetime.date.today().isoformat(),
+        "kernel": ADDITIVE_CUDA.name if device == "cuda" else ADDITIVE_CPU.name,
+        "parity": checked,
+        "rows": [],
+    }
+    for row in on_gpu() if device == "cuda" else on_cpu():
+        report["rows"].append(row)
+        times = "  ".join(f"{n} {t:.3f}" for n, t in row["ms"].items())
+        ratios = "  ".join(f"{r:.1f}x {n}" for n, r in row["ratio"].items())
+        extra = f"  {row['elements/s'] / 1e9:.1f} G elements/s" if "elements/s" in row else ""
+        memory = "  ".join(f"{n} {m:.0f} MB" for n, m in row.get("peak MB", {}).items())
+        kind = "train" if row["train"] else "forward"
+        print(f"{row['shape']} {row['dtype']} {kind}: {times} ms;  {ratios}{extra}  {memory}", flush=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

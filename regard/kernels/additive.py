@@ -1,0 +1,169 @@
+"""From a call of Attention to the arguments of the additive operators: one batch axis, facts for a mask.
+
+    context = additive(a, b, v, values, lengths, dense, left, right, offset, scale)
+
+    a       (N, T, D)    W q           leading axes flattened to N
+    b       (N, S, D)    U k           the prepared keys
+    v       (D,)
+    values  (N, S, Dv)
+    lengths (NL,)        NL divides N: item n has lengths[n // (N / NL)], so heads share their row's length
+    dense   (ND, T or 1, S or 1) bool, likewise
+    left, right, offset  t + offset - left <= s <= t + offset + right; None: no bound on that side
+    scale   1 / temperature
+
+The reference is Attention(AdditiveScore, normalizer=Softmax) with the same mask.
+"""
+
+from math import prod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.mask import Mask
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.windows.everywhere import Everywhere
+from regard.errors import check_shapes
+from regard.kernels.dispatch import Call
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Operands(NamedTuple):
+    """The arguments of the additive operators, in their order."""
+
+    a: Tensor
+    b: Tensor
+    v: Tensor
+    values: Tensor
+    lengths: Tensor | None
+    dense: Tensor | None
+    left: int | None
+    right: int | None
+    offset: int
+    scale: float
+
+
+def refuses_additive(call: Call, device: str) -> str | None:
+    """What no additive kernel can run, as a clause."""
+    if type(call.score) is not AdditiveScore:
+        return f"score is {type(call.score).__name__}, this kernel computes AdditiveScore"
+    if type(call.normalizer) is not Softmax:
+        return f"normalizer is {type(call.normalizer).__name__}, this kernel computes Softmax"
+    if call.window is not None and not isinstance(call.window, Everywhere):
+        return f"window is {type(call.window).__name__}, this kernel has none"
+    if call.dropout > 0:
+        return f"dropout is {call.dropout:g}, this kernel has none"
+    tensors = (call.query, call.source.keys, call.source.values)
+    if any(x.device.type != device for x in tensors):
+        return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}, not {device}"
+    if any(x.dtype not in DTYPES for x in tensors):
+        others = sorted({str(x.dtype) for x in tensors if x.dtype not in DTYPES})
+        return f"dtype is {', '.join(others)}, which goes to the reference"
+    return _refuses_mask(call.source.mask, _lead(*tensors))
+
+
+def operands(call: Call) -> Operands:
+    """Project the query, flatten the leading axes, and name the facts of the mask."""
+    score, normalizer, mask = call.score, call.normalizer, call.source.mask
+    assert isinstance(score, AdditiveScore)
+    assert isinstance(normalizer, Softmax)
+    check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=score.W.in_features)
+    a, b, values = score.W(call.query), call.source.keys, call.source.values
+    lead = _lead(a, b, values)
+    left, right = mask.window if mask.window is not None else (None, None)
+    if mask.causal:
+        right = 0 if right is None else min(right, 0)
+    return Operands(
+        _flat(a, lead),
+        _flat(b, lead),
+        score.v.weight.squeeze(0),
+        _flat(values, lead),
+        None if mask.lengths is None else mask.lengths.to(a.device),
+        None if mask.dense is None else _flat_mask(mask.dense.to(a.device), lead),
+        left,
+        right,
+        mask.offset,
+        1.0 / normalizer.temperature,
+    )
+
+
+def restored(context: Tensor, call: Call) -> Tensor:
+    """(N, T, Dv) -> (..., T, Dv)."""
+    lead = _lead(call.query, call.source.keys, call.source.values)
+    return context if len(lead) == 1 else context.reshape(*lead, *context.shape[-2:])
+
+
+def visible(
+    rows: slice,
+    items: slice,
+    sizes: tuple[int, int, int],
+    facts: tuple[Tensor | None, Tensor | None, int | None, int | None, int],
+    device: torch.device,
+) -> Tensor | None:
+    """What these rows of these items may see, broadcastable to (n, R, S); None: everything.
+
+    `sizes` is (N, T, S), `facts` is (lengths, dense, left, right, offset): the meaning of the arguments, for
+    implementations that work on blocks of rows.
+    """
+    N, _, S = sizes
+    lengths, dense, left, right, offset = facts
+    t = torch.arange(rows.start, rows.stop, device=device)[:, None] + offset
+    s = torch.arange(S, device=device)
+    n = torch.arange(items.start, items.stop, device=device)
+    parts: list[Tensor] = []
+    if left is not None:
+        parts.append((s >= t - left)[None])
+    if right is not None:
+        parts.append((s <= t + right)[None])
+    if lengths is not None:
+        parts.append(s < lengths[n // (N // lengths.shape[0])][:, None, None])
+    if dense is not None:
+        some = dense if dense.shape[1] == 1 else dense[:, rows]
+        parts.append(some[n // (N // dense.shape[0])])
+    mask = None
+    for part in parts:
+        mask = part if mask is None else mask & part
+    return mask
+
+
+def cells(call: Call) -> int:
+    """B·T·S·D: how many times tanh is taken."""
+    query, keys = call.query, call.source.keys
+    return prod(_lead(query, keys)) * query.shape[-2] * keys.shape[-2] * keys.shape[-1]
+
+
+def _lead(*tensors: Tensor) -> tuple[int, ...]:
+    first = tensors[0].shape[:-2]
+    if all(x.shape[:-2] == first for x in tensors):  # a decoder asks this at every step
+        return tuple(first)
+    return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
+
+
+def _flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """(..., T, D) -> (N, T, D)."""
+    if x.ndim == 3 and len(lead) == 1 and x.shape[0] == lead[0]:
+        return x
+    return x.expand(*lead, *x.shape[-2:]).reshape(prod(lead), *x.shape[-2:])
+
+
+def _refuses_mask(mask: Mask, lead: tuple[int, ...]) -> str | None:
+    first = lead[0] if lead else 1
+    if mask.lengths is not None and mask.lengths.shape[0] not in (1, first):
+        return f"lengths has {mask.lengths.shape[0]} rows where the leading axis has {first}"
+    if mask.dense is not None and mask.dense.ndim > len(lead) + 2:
+        return f"the dense mask has {mask.dense.ndim} axes where the query has {len(lead) + 2}"
+    return None
+
+
+def _flat_mask(dense: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """(..., T, S) -> (ND, T, S) with ND dividing N: axes that are broadcast at the end cost nothing."""
+    axes = len(lead) + 2
+    dense = dense.reshape(*[1] * (axes - dense.ndim), *dense.shape)
+    shared = len(lead)
+    while shared > 0 and dense.shape[shared - 1] == 1:
+        shared -= 1
+    own = lead[:shared]
+    dense = dense.expand(*own, *dense.shape[shared:])
+    return dense.reshape(prod(own), *dense.shape[-2:])

@@ -1,0 +1,120 @@
+"""What the tests of the additive kernels share: random calls, and errors measured against float64."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regard import AdditiveScore, Attention, Mask, Softmax
+from regard.kernels.dispatch import Call
+
+HALF = (torch.bfloat16, torch.float16)
+
+
+def score_of(Dq: int, Dk: int, D: int, dtype: torch.dtype, device: str = "cpu") -> AdditiveScore:
+    score = AdditiveScore(query=Dq, keys=Dk, hidden=D)
+    with torch.no_grad():
+        score.v.weight.mul_(4.0)  # weights of the source that differ, so that errors show
+    return score.to(device, dtype)
+
+
+def call_of(
+    score: AdditiveScore, query: Tensor, keys: Tensor, values: Tensor, mask=None, temperature=1.0
+) -> Call:
+    normalizer = Softmax(temperature=temperature)
+    source = Attention(score).prepare(keys, values, mask)
+    return Call(query, source, score, normalizer, None, None, 0.0)
+
+
+def reference(call: Call) -> Tensor:
+    attention = Attention(call.score, normalizer=call.normalizer, kernel="reference")
+    return attention(call.query, call.source).context
+
+
+def outcomes(
+    run, score: AdditiveScore, inputs, grad: Tensor, mask=None, temperature=1.0
+) -> dict[str, Tensor]:
+    """The context and every gradient, of `run(call)`."""
+    query, keys, values = (x.detach().clone().requires_grad_() for x in inputs)
+    score.zero_grad()
+    context = run(call_of(score, query, keys, values, mask, temperature))
+    context.backward(grad.to(context.dtype))
+    parameters = {f"grad {name}": p.grad.clone() for name, p in score.named_parameters()}
+    return {
+        "context": context.detach(),
+        "grad query": query.grad,
+        "grad keys": keys.grad,
+        "grad values": values.grad,
+        **parameters,
+    }
+
+
+def assert_as_good_as_reference(run, score, inputs, grad, mask=None, temperature=1.0, draws=16) -> None:
+    """Error at most twice the reference's own in that precision, both against float64; one rounding is free.
+
+    One small problem may be solved by the reference to the last bit by luck: errors are those of several
+    draws.
+    """
+    exact = AdditiveScore(
+        query=score.W.in_features, keys=score.U.in_features, hidden=score.W.out_features
+    ).to(inputs[0].device, torch.float64)
+    errors: dict[str, Tensor] = {}
+    for _ in range(draws):
+        ours = outcomes(run, score, inputs, grad, mask, temperature)
+        theirs = outcomes(reference, score, inputs, grad, mask, temperature)
+        exact.load_state_dict({k: v.double() for k, v in score.state_dict().items()})
+        truth = outcomes(reference, exact, [x.double() for x in inputs], grad.double(), mask, temperature)
+        for name, value in ours.items():
+            assert value.isfinite().all(), name
+            size = truth[name].square().sum()
+            both = torch.stack([(x[name].double() - truth[name]).square().sum() for x in (ours, theirs)])
+            errors[name] = errors.get(name, 0.0) + torch.stack([*both, size])
+        inputs = [torch.randn_like(x) for x in inputs]
+    free = torch.finfo(inputs[0].dtype).eps / 2
+    for name, squares in errors.items():
+        error, own, size = squares.sqrt().tolist()
+        allowed = 2 * own + free * size
+        assert error <= allowed, f"{name}: {error / size:.2e} against {allowed / size:.2e}"
+
+
+def random_inputs(lead, T, S, Dq=7, Dk=9, Dv=5, dtype=torch.float32, device="cpu"):
+    def randn(*shape):
+        return torch.randn(*shape, device=device).to(dtype)
+
+    query, keys, values = randn(*lead, T, Dq), randn(*lead, S, Dk), randn(*lead, S, Dv)
+    return [query, keys, values], randn(*lead, T, Dv)
+
+
+def masks(B: int, T: int, S: int, device: str = "cpu") -> dict[str, Mask]:
+    lengths = torch.randint(1, S + 1, (B,), device=device)
+    dense = torch.rand(B, T, S, device=device) < 0.7
+    return {
+        "causal": Mask(causal=True),
+        "causal from 3": Mask(causal=True, offset=3),
+        "lengths": Mask(lengths=lengths),
+        "an empty row": Mask(lengths=torch.where(torch.arange(B, device=device) == 0, 0, lengths)),
+        "window": Mask(window=(2, 1)),
+        "causal window": Mask(window=(3, 4), causal=True, offset=1),
+        "dense": Mask(dense=dense),
+        "dense row": Mask(dense=dense[:, :1]),
+        "dense shared": Mask(dense=dense[0]),
+        "dense last axis": Mask(dense=dense[0, 0]),
+        "all": replace(Mask(causal=True, window=(5, 5), lengths=lengths, dense=dense), offset=2),
+    }
+
+
+def extremes(T: int, S: int, D: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """Pairs (a, b) whose exponentials leave float32, or whose large parts cancel."""
+    a, b = torch.randn(1, T, D), torch.randn(1, S, D)
+    large, sign = torch.full((1, 1, D), 1e4), torch.randn(1, 1, D).sign()
+    one = a.clone()
+    one[:, 0] += 1e4
+    return {
+        "saturated above": (a + 1e4, b),
+        "saturated below": (a - 1e4, b + 20),
+        "both far, same sign": (a + 30, b + 30),
+        "opposite, moderate": (a + 15, b - 15),
+        "opposite, 1e4": (a + large * sign, b - large * sign),
+        "one row only": (one, b),
+        "past the limit of the exponential": (a * 44, b * 44),
+    }

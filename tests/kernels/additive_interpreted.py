@@ -1,0 +1,98 @@
+"""The Triton kernels by Triton's interpreter, on CPU tensors. test_additive_triton.py starts this file."""
+
+import os
+
+import pytest
+import torch
+from kernels.additive_cases import call_of as make_call
+from kernels.additive_cases import extremes, masks, random_inputs, score_of
+
+from regard.kernels import additive_cpu, additive_cuda, additive_step_cuda, tuning
+from regard.kernels.additive import operands
+
+assert os.environ["TRITON_INTERPRET"] == "1"
+
+
+@pytest.fixture(autouse=True)
+def poisoned():
+    torch.use_deterministic_algorithms(True)  # memory that nothing wrote is NaN
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def many(arguments, grad):
+    return additive_cuda.forward(*arguments), *additive_cuda.backward(grad, *arguments)
+
+
+def few(arguments, grad):
+    context, weights = additive_step_cuda.forward(*arguments)
+    return context, *additive_step_cuda.backward(grad, weights, *arguments)
+
+
+def plain(arguments, grad):
+    return additive_cpu.forward(*arguments), *additive_cpu.backward(grad, *arguments)
+
+
+def check(run, arguments, grad, tolerance=3e-6):
+    with torch.no_grad():
+        results = (run(arguments, grad), plain(arguments, grad))
+        for name, x, y in zip(("context", "a", "b", "v", "values"), *results, strict=True):
+            assert (x.shape, x.dtype) == (y.shape, y.dtype), name
+            size = y.double().norm().clamp_min(0.3)  # what is nothing but rounding has no size
+            assert (x.double() - y.double()).norm() <= tolerance * size, name
+
+
+def arguments_of(lead, T, S, D, mask=None, temperature=1.0, dtype=torch.float32, Dv=5):
+    (query, keys, values), grad = random_inputs(lead, T, S, dtype=dtype, Dv=Dv)
+    with torch.no_grad():
+        arguments = operands(make_call(score_of(7, 9, D, dtype), query, keys, values, mask, temperature))
+    return arguments, grad.flatten(0, -3) if lead else grad[None]
+
+
+@pytest.mark.parametrize(("T", "S", "D"), [(5, 1, 1), (1, 65, 8), (3, 140, 9)])
+def test_many_queries(T, S, D):
+    check(many, *arguments_of((2,), T, S, D))
+
+
+@pytest.mark.parametrize(("T", "S", "D"), [(1, 1, 1), (1, 65, 70), (4, 17, 6)])
+def test_few_queries(T, S, D):
+    check(few, *arguments_of((2,), T, S, D))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("run", "T"), [(many, 5), (few, 2)])
+def test_half_precision(run, T, dtype):
+    check(run, *arguments_of((2,), T, 9, 6, dtype=dtype), tolerance=2 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(
+    "name", ["causal from 3", "an empty row", "causal window", "dense", "dense row", "all"]
+)
+def test_masks_of_many_queries(name):
+    check(many, *arguments_of((2,), 5, 7, 3, masks(2, 5, 7)[name], temperature=0.7))
+
+
+@pytest.mark.parametrize("name", ["causal from 3", "an empty row", "window", "dense", "all"])
+def test_masks_of_few_queries(name):
+    check(few, *arguments_of((2,), 3, 7, 3, masks(2, 3, 7)[name], temperature=0.7))
+
+
+def test_heads_share_masks():
+    dense = torch.rand(2, 1, 5, 6) < 0.7
+    check(many, *arguments_of((2, 2), 5, 6, 3, dense))
+
+
+@pytest.mark.parametrize("name", extremes(1, 1, 1))
+@pytest.mark.parametrize(("run", "T"), [(many, 5), (few, 2)])
+def test_extremes(run, T, name):
+    a, b = extremes(T, 7, 5)[name]
+    arguments = (a, b, torch.randn(5), torch.randn(1, 7, 3), None, None, None, None, 0, 1.0)
+    check(run, arguments, torch.randn(1, T, 3))
+
+
+def test_blocks_of_rows_and_strides(monkeypatch):
+    monkeypatch.setattr(tuning, "PAIRS", 32 * 3)
+    (a, b, v, values, *facts), grad = arguments_of((1,), 35, 3, 2)
+    strided = (a.mT.contiguous().mT, b.flip(-1), v, values.mT.contiguous().mT, *facts)
+    assert len(list(additive_cuda.blocks(1, 35, 3))) == 2
+    check(many, strided, grad)

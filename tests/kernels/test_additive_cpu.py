@@ -1,0 +1,235 @@
+"""The CPU kernel equals the reference: values, gradients, masks, extremes; it refuses what it cannot do."""
+
+import logging
+
+import pytest
+import torch
+from kernels.additive_cases import (
+    HALF,
+    assert_as_good_as_reference,
+    call_of,
+    extremes,
+    masks,
+    outcomes,
+    random_inputs,
+    reference,
+    score_of,
+)
+from torch.testing import assert_close
+
+from regard import Attention, History, Mask, Softmax
+from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.scores.dot import DotScore
+from regard.attention.windows.local_monotonic import LocalMonotonic
+from regard.kernels import additive_cpu
+from regard.kernels.additive_cpu import ADDITIVE_CPU
+from regard.kernels.dispatch import Call
+
+SIZES = [(4, 1), (5, 17), (64, 65), (65, 3), (17, 1000)]
+
+
+@pytest.fixture
+def poisoned():
+    """Memory that nothing wrote is NaN."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.empty(3).isnan().all()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture(params=["compiled", "tensors"])
+def engine(request, monkeypatch):
+    monkeypatch.setattr(additive_cpu, "SMALL", 0)
+    if request.param == "tensors":
+        monkeypatch.setattr(additive_cpu, "compiled", lambda: None)
+    elif additive_cpu.compiled() is None:
+        pytest.skip("no C++ compiler")
+
+
+@pytest.mark.parametrize(("T", "S"), SIZES)
+@pytest.mark.parametrize("D", [1, 6, 64])
+@pytest.mark.usefixtures("poisoned", "engine")
+def test_is_as_exact_as_the_reference(T, S, D):
+    inputs, grad = random_inputs((2,), T, S)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, D, torch.float32), inputs, grad)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.usefixtures("poisoned", "engine")
+def test_half_precision_is_as_exact_as_the_reference(dtype):
+    inputs, grad = random_inputs((2,), 17, 65, dtype=dtype)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, 20, dtype), inputs, grad)
+
+
+@pytest.mark.parametrize("name", masks(1, 1, 1))
+@pytest.mark.usefixtures("poisoned", "engine")
+def test_sees_what_the_mask_shows(name):
+    inputs, grad = random_inputs((3,), 7, 11)
+    score = score_of(7, 9, 6, torch.float32)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad, masks(3, 7, 11)[name])
+
+
+def test_a_row_that_sees_nothing_gives_zero_and_no_gradient():
+    inputs, grad = random_inputs((2,), 5, 6)
+    mask = Mask(lengths=torch.tensor([0, 4]))
+    ours = outcomes(ADDITIVE_CPU.run, score_of(7, 9, 6, torch.float32), inputs, grad, mask)
+    for name in ("context", "grad query", "grad keys", "grad values"):
+        assert (ours[name][0] == 0).all(), name
+
+
+@pytest.mark.parametrize("lead", [(), (1,), (2, 3)])
+@pytest.mark.usefixtures("engine")
+def test_leading_axes_may_be_any(lead):
+    inputs, grad = random_inputs(lead, 5, 6)
+    mask = Mask(lengths=torch.arange(3, 3 + (lead[0] if lead else 1)), causal=True)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, 6, torch.float32), inputs, grad, mask)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 1, 6), (1, 3, 5, 6), (3, 5, 1), (2, 3, 5, 6)])
+def test_dense_masks_broadcast_over_heads(shape):
+    inputs, grad = random_inputs((2, 3), 5, 6)
+    mask = Mask(dense=torch.rand(shape) < 0.7)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, 6, torch.float32), inputs, grad, mask)
+
+
+def test_keys_broadcast_over_heads():
+    inputs, grad = random_inputs((2, 3), 5, 6)
+    inputs[1] = inputs[1][:, :1]
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, 6, torch.float32), inputs, grad)
+
+
+def test_strided_inputs_and_temperature():
+    (query, keys, values), grad = random_inputs((2,), 9, 8)
+    inputs = [query.mT.contiguous().mT, keys[:, ::2], values.flip(-1)[:, ::2]]
+    score = score_of(7, 9, 6, torch.float32)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad, temperature=0.3)
+
+
+@pytest.mark.parametrize("name", extremes(1, 1, 1))
+@pytest.mark.usefixtures("engine")
+def test_is_exact_for_all_finite_inputs(name):
+    a, b = extremes(6, 9, 8)[name]
+    v, values, grad = torch.randn(8), torch.randn(1, 9, 3), torch.randn(1, 6, 3)
+
+    def plain(a, b, v, values):
+        return (torch.tanh(a[:, :, None] + b[:, None]) @ v).softmax(-1) @ values
+
+    def ours(a, b, v, values):
+        return torch.ops.regard.additive(a, b, v, values, None, None, None, None, 0, 1.0)
+
+    results = []
+    for run, dtype in ((ours, torch.float32), (plain, torch.float32), (plain, torch.float64)):
+        inputs = [x.to(dtype).requires_grad_() for x in (a, b, v, values)]
+        context = run(*inputs)
+        results.append([context, *torch.autograd.grad(context, inputs, grad.to(dtype))])
+    for x, y, truth in zip(*results, strict=True):
+        # d tanh is 1 - tanh², whose rounding is absolute: one unit of the largest slope is free
+        assert (x - truth).abs().max() <= 2 * (y - truth).abs().max() + 1e-6
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    inputs, grad = random_inputs((3,), 50, 40)
+    score = score_of(7, 9, 6, torch.float32)
+    whole = outcomes(ADDITIVE_CPU.run, score, inputs, grad, Mask(causal=True))
+    monkeypatch.setattr(additive_cpu, "PAIRS", 700)
+    assert len(list(additive_cpu.blocks(3, 50, 40))) == 12
+    parts = outcomes(ADDITIVE_CPU.run, score, inputs, grad, Mask(causal=True))
+    assert_close(parts, whole)
+
+
+def test_threads_change_nothing():
+    inputs, grad = random_inputs((2,), 70, 90)
+    score = score_of(7, 9, 64, torch.float32)
+    alone = outcomes(ADDITIVE_CPU.run, score, inputs, grad)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert_close(outcomes(ADDITIVE_CPU.run, score, inputs, grad), alone)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_says_once_that_there_is_no_compiler(monkeypatch, caplog):
+    monkeypatch.setattr(additive_cpu.shutil, "which", lambda name: None)
+    additive_cpu.compiled.cache_clear()
+    inputs, grad = random_inputs((1,), 64, 64)
+    score = score_of(7, 9, 64, torch.float32)
+    try:
+        with caplog.at_level(logging.WARNING, logger="regard"):
+            assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad)
+            assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad)
+    finally:
+        additive_cpu.compiled.cache_clear()
+    (message,) = caplog.messages
+    assert message.startswith("additive attention runs in blocks of tensors")
+    assert "no C++ compiler" in message
+
+
+def refusal(**changes) -> str | None:
+    (query, keys, values), _ = random_inputs((2,), 5, 6)
+    call = call_of(score_of(7, 9, 6, torch.float32), query, keys, values)
+    return ADDITIVE_CPU.refuses(Call(**{**vars(call), **changes}))
+
+
+def test_refuses_with_a_reason():
+    query, keys = torch.randn(2, 5, 7), torch.randn(2, 6, 9)
+    score = score_of(7, 9, 6, torch.float32)
+    assert refusal() is None
+    assert refusal(score=DotScore()) == "score is DotScore, this kernel computes AdditiveScore"
+    assert refusal(normalizer=Sparsemax()) == "normalizer is Sparsemax, this kernel computes Softmax"
+    assert refusal(window=LocalMonotonic(half_width=2)) == "window is LocalMonotonic, this kernel has none"
+    assert refusal(dropout=0.1) == "dropout is 0.1, this kernel has none"
+    assert refusal(query=query.double()) == "dtype is torch.float64, which goes to the reference"
+    assert refusal(query=query.to("meta")) == "the tensors are on cpu, meta, not cpu"
+    assert "fewer than four queries" in refusal(query=query[:, :3])
+    wide = Attention(score).prepare(keys, mask=torch.ones(4, 2, 5, 6, dtype=torch.bool))
+    assert refusal(source=wide) == "the dense mask has 4 axes where the query has 3"
+    start = History.start(Attention(score).prepare(keys))
+    assert refusal(history=start) is None  # a history that the score does not read changes nothing
+
+
+def test_the_operator_is_registered_as_torch_expects():
+    a, b, v, values = (torch.randn(*s, requires_grad=True) for s in ((2, 5, 6), (2, 7, 6), (6,), (2, 7, 3)))
+    facts = (torch.tensor([3, 7]), None, None, 2, 1, 0.5)
+    torch.library.opcheck(torch.ops.regard.additive, (a, b, v, values, *facts))
+
+
+def test_compiles_as_a_full_graph():
+    torch.compiler.reset()
+    score = score_of(7, 9, 6, torch.float32)
+    (query, keys, values), _ = random_inputs((2,), 5, 6)
+    lengths = torch.tensor([3, 6])
+
+    def run(query, keys, values, lengths):
+        return ADDITIVE_CPU.run(call_of(score, query, keys, values, Mask(lengths=lengths, causal=True)))
+
+    expected = run(query, keys, values, lengths)
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    assert_close(compiled(query, keys, values, lengths), expected)
+    query.requires_grad_()
+    (ours,) = torch.autograd.grad(compiled(query, keys, values, lengths).square().sum(), query)
+    (theirs,) = torch.autograd.grad(run(query, keys, values, lengths).square().sum(), query)
+    assert_close(ours, theirs)
+
+
+def test_autocast_and_checkpointing_work():
+    score = score_of(7, 9, 6, torch.float32)
+    (query, keys, values), _ = random_inputs((2,), 5, 6)
+    query.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        call = call_of(score, query, keys, values)
+        assert_close(ADDITIVE_CPU.run(call), reference(call), atol=1e-2, rtol=1e-2)
+
+    def run(query):
+        return ADDITIVE_CPU.run(call_of(score, query, keys, values))
+
+    (plain,) = torch.autograd.grad(run(query).sum(), query)
+    again = torch.utils.checkpoint.checkpoint(run, query, use_reentrant=False)
+    assert_close(torch.autograd.grad(again.sum(), query)[0], plain)
+
+
+def test_softmax_may_not_be_subclassed_silently():
+    class Other(Softmax):
+        pass
+
+    assert refusal(normalizer=Other()) == "normalizer is Other, this kernel computes Softmax"
