@@ -5,17 +5,19 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo test docs lint types check format clean
+.PHONY: demo test test-gpu docs lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
-	$(BIN)/regard demo
+	$(BIN)/regard demo $(ARGS)
 
 test: $(VENV)/.installed-dev lint types          ## lint, types, all tests
-	$(BIN)/pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
 docs: $(VENV)/.installed-docs          ## the documentation, into site/
-	$(BIN)/python docs/build.py
-	$(BIN)/mkdocs build --strict -q
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+test-gpu: $(VENV)/.installed-dev          ## the tests that need an accelerator
+	$(BIN)/pytest -m gpu
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -42,7 +44,7 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e ".[dev]"
+	$(PIP) install -c constraints.txt -e ".[dev,docs]"
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed pyproject.toml constraints.txt

@@ -323,6 +323,16 @@ ROWS: tuple[Row, ...] = (
         "English to French or Chinese from a synchronous grammar, with gold word links.",
     ),
     Row(
+        "files",
+        "task",
+        "regard.tasks.files:FilesTask",
+        "Your own files",
+        "regard",
+        2026,
+        "",
+        "Parallel text, one sentence a line, plain or .gz.",
+    ),
+    Row(
         "reverse",
         "task",
         "regard.tasks.reverse:ReverseTask",

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from regard.data.parallel import decode_lines
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -92,27 +93,9 @@ def decoding(config: "DecodeConfig", *, beam: int | None = None, nbest: int = 1)
     )
 
 
-def read_lines(path: str) -> list[str]:
-    """The lines of a file or of standard input (`-`), all checked to be UTF-8 before any is used."""
-    if path == "-":
-        data, name = sys.stdin.buffer.read(), "standard input"
-    else:
-        data, name = Path(path).read_bytes(), path
-    return decode_lines(data, name)
-
-
-def decode_lines(data: bytes, name: str) -> list[str]:
-    """Bytes as lines of text; a line that is not UTF-8 is named."""
-    lines = []
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
-            lines.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}: line {number} has a byte 0x{line[error.start]:02x} that is not UTF-8; "
-                "expected UTF-8 text."
-            ) from None
-    return lines
+def read_input() -> list[str]:
+    """The lines of standard input, all checked to be UTF-8 before any is used."""
+    return decode_lines(sys.stdin.buffer.read(), "standard input")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, complain, decoding, messages, open_translator, read_lines, waiting
+from regard.cli.common import RunArgument, complain, decoding, messages, open_translator, read_input, waiting
 
 if TYPE_CHECKING:
     from regard.decode.translator import Decoding, Translation, Translator
@@ -41,7 +41,7 @@ def command(
     from regard.decode.translator import Translator
 
     interactive = text in (None, "-") and sys.stdin.isatty()
-    lines = [] if interactive else read_lines("-") if text in (None, "-") else [str(text)]
+    lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
     opened = open_translator(run)
     translator = Translator(opened.model, opened.task.source, opened.task.target)
     how = decoding(opened.config.decode, beam=beam, nbest=nbest)

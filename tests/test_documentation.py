@@ -1,0 +1,46 @@
+"""The documentation builds without a warning, and has a page for every row of the catalogue."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from regard import catalog
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_documentation_builds_without_a_warning(tmp_path):
+    words = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(tmp_path / "site"),
+    ]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for row in catalog.rows():
+        page = (tmp_path / "site" / "catalogue" / row.kind / row.key / "index.html").read_text(
+            encoding="utf-8"
+        )
+        assert row.title.replace("'", "&#39;") in page or row.title in page
+
+
+def test_every_mechanism_has_a_picture_and_a_measured_result():
+    from regard.evaluate.results import read_results
+
+    measured = {
+        entry for result in read_results(ROOT / "results") for entry in result.details.get("catalogue", [])
+    }
+    for kind in ("score", "normalizer", "window", "layer", "model"):
+        for row in catalog.rows(kind):
+            assert f"{kind}:{row.key}" in measured
+            assert (ROOT / "docs" / "pictures" / f"{kind}-{row.key}.png").exists()
+    for kind in ("memory", "task"):
+        for row in catalog.rows(kind):
+            if row.key == "files":  # what these look like is the user's affair
+                continue
+            assert (ROOT / "docs" / "pictures" / f"{kind}-{row.key}.png").exists()
