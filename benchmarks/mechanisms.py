@@ -45,6 +45,7 @@ SIZES = {
     "query": "state+word",
 }
 EXAMPLE = 7  # which test sequence is drawn
+NOTES = {"hard": " (its scores learn only by REINFORCE, which is not used here)"}
 
 Measure = tuple[str, str, dict[str, object], bool]  # kind, key, what differs from the paper, backwards
 
@@ -93,15 +94,18 @@ def measure(kind: str, key: str, settings: dict[str, object], backwards: bool) -
             details={
                 "catalogue": [f"{kind}:{key}"],
                 "headline": kind != "window" or not backwards or metric == "symbols right",
-                "summary": summary,
+                "summary": summary + NOTES.get(key, ""),
+                "order": order_,
                 "steps": STEPS,
                 "length": LENGTH,
                 "parameters": sum(p.numel() for p in model.parameters()),
             },
         )
-        for metric, value, summary in (
-            ("symbols right", right, f"{100 * right:.0f} % of symbols {order}"),
-            ("alignment error rate", error, f"AER {error:.2f}"),
+        for order_, (metric, value, summary) in enumerate(
+            (
+                ("symbols right", right, f"{100 * right:.0f} % {order}"),
+                ("alignment error rate", error, f"AER {error:.2f}"),
+            )
         )
     ]
 

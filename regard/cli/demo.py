@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,6 +131,7 @@ def chosen_sentences(translations: "list[Translation]") -> list[int]:
 def _print_next(folder: Path) -> None:
     run = folder / FOLDERS[SEARCH]
     messages.rule("[bold]three things to try next[/]", align="left")
-    typer.echo(f'regard translate {run} "She is eating a green apple." --align')
-    typer.echo(f'regard show {run} "{SHOWN}" --out alignment.svg')
-    typer.echo("regard train rnnsearch-en-zh")
+    regard = "regard" if shutil.which("regard") else os.path.relpath(sys.argv[0])
+    typer.echo(f'{regard} translate {run} "She is eating a green apple." --align')
+    typer.echo(f'{regard} show {run} "{SHOWN}" --out alignment.svg')
+    typer.echo(f"{regard} train rnnsearch-en-zh")

@@ -47,7 +47,11 @@ def draw_demo(found: Found, folder: Path) -> list[Path]:
     )
     sections: list[Section] = [
         _scores(found),
-        TableSection("BLEU by length", ("English words", *TITLES.values()), lengths_table(found)),
+        TableSection(
+            "BLEU by length",
+            ("English words", *TITLES.values()),
+            [(words, f"{without:.1f}", f"{search:.1f}") for words, without, search in lengths_table(found)],
+        ),
         FigureSection(
             "The same as a curve", lengths, "BLEU against sentence length, one line for each network"
         ),
@@ -126,11 +130,11 @@ def _losses(run: Path) -> tuple[list[float], list[float]]:
 def _scores(found: Found) -> TableSection:
     alignment = found[SEARCH].alignment
     assert alignment is not None
-    rows: list[tuple[str | float, ...]] = [
-        ("BLEU", *(round(found[name].text.bleu, 1) for name in TITLES)),
-        ("chrF", *(round(found[name].text.chrf, 1) for name in TITLES)),
-        ("translations without any error, %", *(round(100 * found[name].exact, 1) for name in TITLES)),
-        ("alignment error rate", "", round(alignment.error_rate, 3)),
+    rows: list[tuple[str, ...]] = [
+        ("BLEU", *(f"{found[name].text.bleu:.1f}" for name in TITLES)),
+        ("chrF", *(f"{found[name].text.chrf:.1f}" for name in TITLES)),
+        ("translations without any error, %", *(f"{100 * found[name].exact:.1f}" for name in TITLES)),
+        ("alignment error rate", "", f"{alignment.error_rate:.3f}"),
     ]
     text = found[SEARCH].text
     caption = f"{text.sentences} sentences that neither network has seen. {text.signature}"
