@@ -128,7 +128,7 @@ def test_extreme_scores_are_finite_and_have_finite_gradients(case):
 @pytest.mark.parametrize(
     ("normalizer", "oracle"),
     [(Softmax(), softmax), (Sparsemax(), sparsemax), (Mean(), mean)],
-    ids=lambda x: str(x),
+    ids=["softmax", "sparsemax", "mean"],
 )
 def test_extreme_scores_are_normalized_rightly_in_float32(normalizer, oracle):
     rows = [
