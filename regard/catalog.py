@@ -279,7 +279,7 @@ ROWS: tuple[Row, ...] = (
         "Fused additive attention on a CPU",
         "regard",
         2026,
-        "",
+        "https://arxiv.org/abs/1409.0473",
         "Additive attention without its (T, S, D) tensor: exponentials per position, memory linear.",
     ),
     Row(
@@ -289,7 +289,7 @@ ROWS: tuple[Row, ...] = (
         "Fused additive attention on an NVIDIA GPU",
         "regard",
         2026,
-        "",
+        "https://arxiv.org/abs/1409.0473",
         "The same in Triton; runs when asked for by name.",
     ),
     Row(

@@ -49,6 +49,8 @@ class AdditiveScore(Score):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("AdditiveScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        # weights that are looked at after autocast has ended meet a query that it made half precision
+        query = query.to(self.W.weight.dtype)
         sums = full(self.W(query))[..., :, None, :] + full(keys)[..., None, :, :]  # (..., T, S, D)
         return weigh(torch.tanh(sums), self.v.weight)
 
