@@ -47,7 +47,7 @@ def command(
     if recipe is None and not (resume and run):
         raise ConfigError("train: no recipe was named; expected RECIPE, or --resume with --run DIR.")
     folder = run or Path("runs") / Path(str(recipe)).stem
-    if resume and (recipe is None or folder.exists()):
+    if resume:
         config, model, task = reopen(folder, overrides)
     else:
         config = load_recipe(str(recipe), overrides)

@@ -1,6 +1,5 @@
 """What a model promises: a forward pass for training, and one step at a time for decoding."""
 
-from dataclasses import fields
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch.nn.functional as F
@@ -8,7 +7,6 @@ from torch import Tensor, nn
 
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
-from regard.errors import ConfigError
 
 State = TypeVar("State")
 
@@ -55,17 +53,6 @@ class StepDecoder(Protocol[State]):
     def select(self, state: State, rows: Tensor) -> State:
         """Keep (R,) rows of the state, in this order; rows may repeat."""
         ...
-
-
-def build_config(model: type[Model], settings: dict[str, Any]) -> Any:
-    """The model's Config from a recipe's settings; the names were checked when the recipe was read."""
-    known = {f.name for f in fields(model.Config)}
-    unknown = sorted(set(settings) - known)
-    if unknown:
-        raise ConfigError(
-            f"{model.__name__}: unknown setting {unknown[0]!r}; known: {', '.join(sorted(known))}."
-        )
-    return model.Config(**settings)
 
 
 def teacher_inputs(batch: PairBatch) -> Tensor:

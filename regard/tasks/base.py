@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 from torch import Tensor, nn
 
 Split = Literal["train", "valid", "test"]
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,6 +132,7 @@ def test_results_in_a_pipe_are_tab_separated(command, tmp_path):
             ["train", "rnnsearch-reverse", "--set", "model.hiden=3"],
             "--set: unknown key 'model.hiden'; did you mean 'model.hidden'?",
         ),
+        (["train", "rnnsearch-reverse", "--resume", "--run", "nowhere"], "nowhere: no such run folder."),
         (["evaluate", "nowhere"], "nowhere: no such run folder."),
         (["translate", "nowhere", "text"], "nowhere: no such run folder."),
         (["results", "nowhere"], "nowhere: no such folder"),
