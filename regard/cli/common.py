@@ -81,16 +81,9 @@ def open_translator(folder: Path) -> OpenTranslator:
 
 def decoding(config: "DecodeConfig", *, beam: int | None = None, nbest: int = 1) -> "Decoding":
     """How the recipe wants its model decoded, with the beam of the command line if one was given."""
-    from regard.decode.base import PowerPenalty, WuPenalty
-    from regard.decode.translator import LIMIT, Decoding
+    from regard.train.run import decoding_of
 
-    penalty = PowerPenalty if config.penalty == "power" else WuPenalty
-    return Decoding(
-        beam=config.beam if beam is None else beam,
-        nbest=nbest,
-        maximum=config.max_length or LIMIT,
-        penalty=penalty(config.length_penalty),
-    )
+    return decoding_of(config, beam=beam, nbest=nbest)
 
 
 def read_input() -> list[str]:
@@ -99,8 +92,8 @@ def read_input() -> list[str]:
 
 
 @contextmanager
-def waiting(what: str, total: int) -> Iterator["Waiting"]:
-    """A bar for work that is counted, in a terminal only."""
+def waiting(what: str, total: int | None = None) -> Iterator["Waiting"]:
+    """A bar for work that is counted, in a terminal only; without a total it only shows that work goes on."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

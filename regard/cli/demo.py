@@ -13,7 +13,7 @@ from regard.cli.common import decoding, messages, open_translator, output, say, 
 
 if TYPE_CHECKING:
     from regard.decode.translator import Translation
-    from regard.evaluate.translation import Evaluation
+    from regard.evaluate.translation import TranslationEvaluation
     from regard.train.config import RunConfig
     from regard.train.jobs import Job
 
@@ -23,7 +23,7 @@ FOLDERS = {BASELINE: "seq2seq", SEARCH: "rnnsearch"}
 SHOWN = "The boys saw her, then they read Pierre's French novel at home."
 LENGTHS_SHOWN = (6, 9, 12, 16, 22)  # English words of the five translations that are printed
 
-Found = dict[str, "Evaluation"]
+Found = dict[str, "TranslationEvaluation"]
 
 
 def command(
@@ -68,7 +68,7 @@ def _job(name: str, config: "RunConfig", folder: Path) -> "Job":
     return Job(TITLES[name], name, run, config.train.steps)
 
 
-def _measure(run: Path) -> "Evaluation":
+def _measure(run: Path) -> "TranslationEvaluation":
     from regard.evaluate.translation import evaluate_translation
 
     opened = open_translator(run)

@@ -9,7 +9,7 @@ from regard.cli.common import decoding, open_translator
 from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
 from regard.decode.translator import Translation, Translator
 from regard.evaluate.results import Result, commit, machine, write_result
-from regard.evaluate.translation import Evaluation
+from regard.evaluate.translation import TranslationEvaluation
 from regard.train.config import RunConfig
 from regard.train.metrics import read_metrics
 from regard.viz.curves import draw_lengths, draw_training
@@ -93,7 +93,7 @@ def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, resul
     return sorted(written)
 
 
-def _figures(found: Evaluation) -> list[tuple[str, float, str]]:
+def _figures(found: TranslationEvaluation) -> list[tuple[str, float, str]]:
     """Metric, value, and what the paper has to compare it with."""
     first, last = found.by_length[0], found.by_length[-1]
     note = "another corpus: figure 2 of the paper shows the same shape"
@@ -148,7 +148,7 @@ def _alignment(translation: Translation) -> AlignmentSection:
     )
 
 
-def _compared(name: str, found: Evaluation, shown: list[Translation]) -> TranslationSection:
+def _compared(name: str, found: TranslationEvaluation, shown: list[Translation]) -> TranslationSection:
     wanted = {translation.source for translation in shown}
     rows = [
         (translation.source, translation.text, reference)

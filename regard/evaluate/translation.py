@@ -9,6 +9,7 @@ from regard.decode.forced import forced
 from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
+from regard.evaluate.base import MeasureTable
 from regard.evaluate.text import LengthScore, Scores, score_by_length, score_text
 from regard.models.base import Translating
 from regard.tasks.base import Split
@@ -18,7 +19,7 @@ BUDGET = 4096  # padded tokens of a forced batch
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class TranslationEvaluation:
     """What was measured, and the translations it was measured on."""
 
     split: Split
@@ -30,6 +31,29 @@ class Evaluation:
     seconds: float
     translations: list[Translation]
     references: list[str]
+
+    def headline(self) -> tuple[str, float]:
+        return "BLEU", self.text.bleu
+
+    def measures(self) -> list[tuple[str, str]]:
+        found = [
+            ("BLEU", f"{self.text.bleu:.2f}"),
+            ("chrF", f"{self.text.chrf:.2f}"),
+            ("translations without any error", f"{100 * self.exact:.1f} %"),
+        ]
+        if self.alignment is not None:
+            found.append(("alignment error rate", f"{self.alignment.error_rate:.3f}"))
+        return found
+
+    def tables(self) -> list[MeasureTable]:
+        rows = [(row.words, str(row.sentences), f"{row.bleu:.2f}") for row in self.by_length]
+        return [MeasureTable(("source words", "sentences", "BLEU"), rows)]
+
+    def lines(self) -> list[str]:
+        return [translation.text for translation in self.translations]
+
+    def note(self) -> str:
+        return f"{self.text.sentences} sentences, beam {self.beam}\nsignature: {self.text.signature}"
 
     def summary(self) -> dict[str, Any]:
         """The numbers as plain values, for JSON."""
@@ -64,7 +88,7 @@ def evaluate_translation(
     *,
     decoding: Decoding = DEFAULT,
     progress: Callable[[int], None] | None = None,
-) -> Evaluation:
+) -> TranslationEvaluation:
     """Translate a split and compare with its references and gold links."""
     started = time.perf_counter()
     examples = task.examples(split)
@@ -78,7 +102,7 @@ def evaluate_translation(
     references = [example.target for example in examples]
     language = task.languages[1]
     lengths = [len(translation.source_pieces) for translation in translations]
-    return Evaluation(
+    return TranslationEvaluation(
         split=split,
         beam=decoding.width,
         text=score_text(texts, references, language=language),

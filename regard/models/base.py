@@ -1,5 +1,6 @@
 """What a model promises: a forward pass for training, and one step at a time for decoding."""
 
+from collections.abc import Hashable
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch.nn.functional as F
@@ -21,6 +22,14 @@ class Model(nn.Module):
     Config: ClassVar[type[Any]]
     aligner: str | None = None
     config: Any
+
+    def at_step(self, step: int, steps: int) -> Hashable:
+        """Called before update number `step`, from 1, of `steps`, for a model that changes while it learns.
+
+        What it changes must follow from these two numbers alone, so that a run can go on at any step. It
+        returns the phase it is in, if there are several: a step captured in one is not replayed in another.
+        """
+        return None
 
 
 class Translating(Model):

@@ -26,10 +26,14 @@ class Loss:
 class Task(Protocol):
     """What to learn: data, batches, loss and metric. A task never imports a model.
 
-    `Settings` is a frozen dataclass: its fields are the keys of a recipe's `[task]` table.
+    `Settings` is a frozen dataclass: its fields are the keys of a recipe's `[task]` table. `evaluator` and
+    `viewer` say how a model of the task is measured and shown; they are paths, `module:function`, because
+    what measures and draws stands above the tasks.
     """
 
     Settings: ClassVar[type[Any]]
+    evaluator: ClassVar[str]  # see evaluate/base.py
+    viewer: ClassVar[str]  # see cli/show.py
 
     @classmethod
     def create(cls, settings: Any) -> Self:

@@ -29,6 +29,8 @@ class TranslationTask:
     """What every task on sentence pairs shares; a subclass says where the examples come from."""
 
     Settings: ClassVar[type[Any]]
+    evaluator: ClassVar[str] = "regard.evaluate.translation:evaluate_translation"
+    viewer: ClassVar[str] = "regard.cli.views.alignment:view"
     languages: tuple[str, str]
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:

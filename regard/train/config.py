@@ -57,6 +57,7 @@ class TrainConfig:
     patience: int = 0  # evaluations without improvement before stopping early; 0 = never
     log_every: int = 20  # steps per line of metrics
     threads: int = 0  # CPU threads; 0 = torch's choice
+    capture: bool = False  # on one NVIDIA GPU, record a step for each batch shape and replay it
     on_nonfinite: Literal["skip", "stop"] = "skip"  # what to do with an update that is not finite
 
     def __post_init__(self) -> None:
@@ -125,6 +126,11 @@ def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     tables = parse(owner, text)
     changes = [_parse_override(override) for override in overrides]
     return _resolve(owner, tables, changes)
+
+
+def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
+    """The config with some settings changed, each `table.key=value`."""
+    return _resolve("config", config.tables(), [_parse_override(override) for override in overrides])
 
 
 def recipe_names() -> tuple[str, ...]:

@@ -26,8 +26,10 @@ from accelerate.utils import DistributedType, GradScalerKwargs, set_seed
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.models.base import Model
 from regard.tasks.base import Loss, Task
 from regard.train import durable, states
+from regard.train.capture import CapturedStep, Rounding
 from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted, Interrupts
@@ -97,6 +99,7 @@ class _Training:
     stream: Stream
     progress: Progress
     metrics: Metrics | None = None  # the main process's
+    captured: CapturedStep | None = None  # where steps are recorded and replayed
 
     def __init__(
         self, task: Task, config: RunConfig, folder: RunFolder, interrupts: Interrupts, loss: StepFunction
@@ -109,6 +112,7 @@ class _Training:
         self.state = State(processes=self.processes)
         self._stop = False  # all processes agree on this one; the signal may have reached only some
         self._saved: tuple[int, int] | None = None
+        self._ahead: tuple[Any, int, int] | None = None  # a batch made before it is due
 
     # opening
 
@@ -154,6 +158,8 @@ class _Training:
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.plain = self.accelerator.unwrap_model(self.model)
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.train.capture and self.device.type == "cuda" and self.processes == 1:
+            self.captured = CapturedStep(self._backward, self.parameters)
 
     def _open_stream(self) -> None:
         self.stream = Stream(
@@ -230,7 +236,6 @@ class _Training:
         total, count = self._accumulate()
         norm = self._scale_gradients(count)
         self.state.step += 1
-        self.state.epoch, self.state.position = self.stream.epoch, self.stream.position
         if math.isfinite(total) and math.isfinite(norm):
             self.optimizer.step()
             self.state.skipped_in_row = 0
@@ -241,19 +246,47 @@ class _Training:
 
     def _accumulate(self) -> tuple[float, float]:
         """Forward and backward of one update's batches; the loss and the units of all processes."""
-        self.optimizer.zero_grad()
+        model = self.plain
+        phase = model.at_step(self.state.step + 1, self.train.steps) if isinstance(model, Model) else None
+        if self.captured is None:
+            self.optimizer.zero_grad()
+        else:
+            self.captured.clear_gradients()
         sums = self._zeros(3)
         for left in reversed(range(self.train.accumulate)):
-            batch = self.task.batch("train", self.stream.next()).to(self.device)
-            with self.accelerator.no_sync(self.model) if left else nullcontext():
-                loss = self.loss(self.model, batch)
-                self.accelerator.backward(loss.total)
+            batch = self._take()
+            if self.captured is not None:
+                loss = self.captured(batch.to(self.device), phase)
+            else:
+                with self.accelerator.no_sync(self.model) if left else nullcontext():
+                    loss = self._backward(batch.to(self.device))
             sums[0] += loss.total.detach()
             sums[1] += loss.count
         sums[2] += self.interrupts.requested
+        if self.device.type != "cpu":
+            self._ahead = self._next()  # made while the device works
         total, count, stop = self.accelerator.reduce(sums).tolist()
         self._stop = stop > 0
         return total, count
+
+    def _take(self) -> Any:
+        """The next batch, which moves the place in the data."""
+        batch, self.state.epoch, self.state.position = self._ahead or self._next()
+        self._ahead = None
+        return batch
+
+    def _next(self) -> tuple[Any, int, int]:
+        """The stream's next batch, and the place behind it."""
+        batch = self.task.batch("train", self.stream.next())
+        if self.captured is not None and isinstance(batch, Rounding):
+            batch = batch.rounded()
+        return batch, self.stream.epoch, self.stream.position
+
+    def _backward(self, batch: Any) -> Loss:
+        """Add the gradient of one batch's total."""
+        loss = self.loss(self.model, batch)
+        self.accelerator.backward(loss.total)
+        return loss
 
     def _scale_gradients(self, count: float) -> float:
         """Make the gradients those of Σ total / Σ count, clipped; their norm before clipping."""
@@ -417,6 +450,10 @@ def _build_accelerator(train: TrainConfig) -> Accelerator:
         raise ConfigError(f"train: 'train.precision' is {train.precision!r}; {error}") from error
     if train.precision == "fp16" and accelerator.device.type == "cpu":
         raise ConfigError("train: 'train.precision' is 'fp16'; expected 'no' or 'bf16' on a CPU.")
+    if train.precision == "fp16" and train.capture:
+        raise ConfigError(
+            "train: 'train.capture' is on with 'train.precision' = 'fp16'; expected 'bf16' or 'no'."
+        )
     if accelerator.distributed_type not in _WHOLE_MODELS:
         raise ConfigError(f"train: launched for {accelerator.distributed_type.value}; expected whole models.")
     return accelerator

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 
 from regard import catalog
+from regard.decode.base import PowerPenalty, WuPenalty
+from regard.decode.translator import LIMIT, Decoding
 from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.tasks.base import Task
 from regard.train.checkpoint import Name, RunFolder
-from regard.train.config import RunConfig, load_recipe
+from regard.train.config import DecodeConfig, RunConfig, load_recipe
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,11 @@ def reopen(folder: Path, overrides: Sequence[str] = ()) -> tuple[RunConfig, Mode
     return config, build_model(config, task), task
 
 
-def open_run(folder: Path, *, checkpoint: Name = "best") -> Run:
-    """A trained model from its run folder. Where nothing was evaluated yet, the best is the last."""
+def open_run(folder: Path, *, checkpoint: Name = "best", device: torch.device | str | None = None) -> Run:
+    """A trained model from its run folder, on the accelerator if there is one.
+
+    Where nothing was evaluated yet, the best is the last.
+    """
     run = RunFolder(folder)
     run.require_run()
     if checkpoint == "best" and run.find("best") is None:
@@ -59,7 +64,19 @@ def open_run(folder: Path, *, checkpoint: Name = "best") -> Run:
     run.require(checkpoint)
     config, model, task = reopen(folder)
     step = run.load_model(model, checkpoint)
-    return Run(config, model.eval(), task, run.path, step)
+    device = torch.accelerator.current_accelerator(check_available=True) if device is None else device
+    return Run(config, model.to(device or "cpu").eval(), task, run.path, step)
+
+
+def decoding_of(config: DecodeConfig, *, beam: int | None = None, nbest: int = 1) -> Decoding:
+    """How a recipe wants its model decoded, with another beam if one is given."""
+    penalty = PowerPenalty if config.penalty == "power" else WuPenalty
+    return Decoding(
+        beam=config.beam if beam is None else beam,
+        nbest=nbest,
+        maximum=config.max_length or LIMIT,
+        penalty=penalty(config.length_penalty),
+    )
 
 
 def _restore_task(config: RunConfig, folder: Path) -> Task:

@@ -1,0 +1,1 @@
+"""How `regard show` draws an example, one file a kind of task."""

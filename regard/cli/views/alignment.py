@@ -1,0 +1,43 @@
+"""A translation and what the model looked at while it wrote each word."""
+
+from pathlib import Path
+
+from regard.cli.common import decoding
+from regard.decode.translator import Translation, Translator
+from regard.errors import DataError
+from regard.models.base import Translating
+from regard.tasks.translation import TranslationTask
+from regard.train.run import Run
+
+
+def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Translate a sentence, or the first of the test set, and draw its alignment; the translation."""
+    task, model = run.task, run.model
+    assert isinstance(task, TranslationTask)
+    assert isinstance(model, Translating)
+    if model.aligner is None:
+        raise DataError(
+            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
+        )
+    sentence = task.examples("test")[0].source if text is None else text
+    translator = Translator(model, task.source, task.target)
+    [[translation]] = translator.translate([sentence], decoding(run.config.decode, beam=beam))
+    if translation.weights is None or not translation.pieces:
+        raise DataError("show: the sentence is empty; expected words.")
+    draw(translation, out)
+    return translation.text
+
+
+def draw(translation: Translation, out: Path) -> None:
+    """The alignment as a picture, or as a page where the file ends in .html."""
+    from regard.viz.heatmap import draw_alignment
+    from regard.viz.report import AlignmentSection, write_report
+
+    assert translation.weights is not None
+    if out.suffix == ".html":
+        section = AlignmentSection(
+            translation.source, translation.weights, translation.source_pieces, translation.pieces
+        )
+        write_report(out, title="Alignment", summary=translation.text, sections=[section])
+        return
+    draw_alignment(translation.weights, translation.source_pieces, translation.pieces, path=out)

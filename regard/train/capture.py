@@ -1,0 +1,107 @@
+"""A training step as one recording: forward and backward of a batch shape, captured once and replayed.
+
+A recurrent model asks its GPU for thousands of small operations a step, and a Python loop takes longer to ask
+than the GPU takes to answer. A CUDA graph asks once. What is recorded depends on the batch's shape, so each
+shape has its recording; batches that can, round their shape up (`rounded`), so that there are few. Replaying
+adds to the gradients and gives the same numbers as the plain step: the same kernels run.
+
+A step can be captured when nothing in it waits for the device: no `.item()`, no shape that depends on values.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.tasks.base import Loss
+
+WARM_UP = 2  # plain steps on a side stream before recording: libraries set themselves up
+
+
+@runtime_checkable
+class Rounding(Protocol):
+    """A batch that can pad itself to one of a few shapes."""
+
+    def rounded(self) -> Any: ...
+
+
+class _Recording(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    batch: Any  # the memory that the graph reads
+    loss: Loss  # the memory that it writes
+
+
+class CapturedStep:
+    """Forward and backward of a batch: (batch) -> Loss, the gradients added to those of the parameters."""
+
+    def __init__(self, step: Callable[[Any], Loss], parameters: list[nn.Parameter]) -> None:
+        self._step, self._parameters = step, parameters
+        self._recordings: dict[Hashable, _Recording] = {}
+        self._pool: Any = None
+
+    def __call__(self, batch: Any, phase: Hashable = None) -> Loss:
+        """Replay the recording for this shape and phase of the model, made now if there is none.
+
+        The batch lies on the device. The loss is overwritten by the next call.
+        """
+        key = (phase, _shape(batch))
+        recording = self._recordings.get(key)
+        if recording is None:
+            recording = self._recordings[key] = self._record(batch)
+        for name, tensor in _tensors(batch).items():
+            getattr(recording.batch, name).copy_(tensor)
+        recording.graph.replay()
+        return recording.loss
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes were recorded."""
+        return len(self._recordings)
+
+    def _record(self, batch: Any) -> _Recording:
+        kept = replace(batch, **{name: tensor.clone() for name, tensor in _tensors(batch).items()})
+        before = [None if p.grad is None else p.grad.clone() for p in self._parameters]
+        random = torch.cuda.get_rng_state()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                self._step(kept)
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.set_rng_state(random)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            loss = self._step(kept)
+            loss = Loss(loss.total.detach(), loss.count)
+        self._pool = graph.pool()
+        for parameter, gradient in zip(self._parameters, before, strict=True):
+            if (
+                parameter.grad is not None
+            ):  # undo what the warm-up added; the memory stays, the graph writes to it
+                parameter.grad.copy_(gradient) if gradient is not None else parameter.grad.zero_()
+        return _Recording(graph, kept, loss)
+
+    def clear_gradients(self) -> None:
+        """Set the gradients to zero where they lie: a recording writes to their memory."""
+        torch._foreach_zero_([p.grad for p in self._parameters if p.grad is not None] or [torch.zeros(0)])
+
+
+def _tensors(batch: Any) -> dict[str, Tensor]:
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def _shape(batch: Any) -> Hashable:
+    """What a recording depends on: shapes of tensors, values of everything else."""
+    if not is_dataclass(batch) or isinstance(batch, type):
+        kind = type(batch).__name__
+        raise ConfigError(f"train: 'train.capture' is on and a batch is a {kind}; expected a dataclass.")
+    return tuple(
+        (tuple(value.shape), value.dtype)
+        if isinstance(value := getattr(batch, field.name), Tensor)
+        else value
+        for field in fields(batch)
+    )
