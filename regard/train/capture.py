@@ -37,8 +37,9 @@ class _Recording(NamedTuple):
 class CapturedStep:
     """Forward and backward of a batch: (batch) -> Loss, the gradients added to those of the parameters."""
 
-    def __init__(self, step: Callable[[Any], Loss], parameters: list[nn.Parameter]) -> None:
-        self._step, self._parameters = step, parameters
+    def __init__(self, step: Callable[[Any], Loss], model: nn.Module) -> None:
+        self._step = step
+        self._parameters, self._buffers = list(model.parameters()), list(model.buffers())
         self._recordings: dict[Hashable, _Recording] = {}
         self._pool: Any = None
 
@@ -64,6 +65,7 @@ class CapturedStep:
     def _record(self, batch: Any) -> _Recording:
         kept = replace(batch, **{name: tensor.clone() for name, tensor in _tensors(batch).items()})
         before = [None if p.grad is None else p.grad.clone() for p in self._parameters]
+        buffers = [buffer.clone() for buffer in self._buffers]
         random = torch.cuda.get_rng_state()
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
@@ -77,11 +79,12 @@ class CapturedStep:
             loss = self._step(kept)
             loss = Loss(loss.total.detach(), loss.count)
         self._pool = graph.pool()
+        # undo what the warm-up did, where it lies: the graph reads and writes this memory
         for parameter, gradient in zip(self._parameters, before, strict=True):
-            if (
-                parameter.grad is not None
-            ):  # undo what the warm-up added; the memory stays, the graph writes to it
-                parameter.grad.copy_(gradient) if gradient is not None else parameter.grad.zero_()
+            if parameter.grad is not None:
+                parameter.grad.zero_() if gradient is None else parameter.grad.copy_(gradient)
+        for buffer, value in zip(self._buffers, buffers, strict=True):
+            buffer.copy_(value)
         return _Recording(graph, kept, loss)
 
     def clear_gradients(self) -> None:

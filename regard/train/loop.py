@@ -159,7 +159,7 @@ class _Training:
         self.plain = self.accelerator.unwrap_model(self.model)
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         if self.train.capture and self.device.type == "cuda" and self.processes == 1:
-            self.captured = CapturedStep(self._backward, self.parameters)
+            self.captured = CapturedStep(self._backward, self.plain)
 
     def _open_stream(self) -> None:
         self.stream = Stream(

@@ -1,0 +1,198 @@
+"""The training step on one NVIDIA GPU: plain, captured, and for the Transformer beside torch.nn.Transformer.
+
+    python benchmarks/training.py [--out results]
+
+Forward and backward of one batch of sentence pairs. First the gradients of the captured step are compared
+with those of the plain one; then each is timed with device events, the median of many runs after a few. A
+ratio is of two times in this process.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import catalog
+from regard.data.batches import PairBatch
+from regard.evaluate.results import Result, commit, machine, write_result
+from regard.models.base import teacher_inputs
+from regard.tasks.base import Loss
+from regard.tasks.translation import cross_entropy
+from regard.train.capture import CapturedStep
+
+ROOT = Path(__file__).parents[1]
+V = 8000
+RECURRENT: dict[str, dict[str, Any]] = {
+    "rnnsearch": {"embedding": 256, "hidden": 512, "alignment": 512, "readout": 256},
+    "luong": {"embedding": 512, "hidden": 512, "layers": 2, "score": "general"},
+}
+TRANSFORMER = {"layers": 6, "d_model": 256, "d_ff": 1024, "heads": 4, "dropout": 0.1}
+
+
+def make_batch(B: int, S: int, T: int) -> PairBatch:
+    """Random words; lengths between half and all of the longest."""
+    generator = torch.Generator().manual_seed(0)
+
+    def lengths(longest: int) -> Tensor:
+        return torch.randint(longest // 2, longest + 1, (B,), generator=generator).index_fill(
+            0, torch.tensor([0]), longest
+        )
+
+    def words(longest: int) -> Tensor:
+        return torch.randint(4, V, (B, longest), generator=generator)
+
+    return PairBatch(words(S), lengths(S), words(T), lengths(T)).to("cuda")
+
+
+def milliseconds(function: Callable[[], Any], repeats: int = 30) -> float:
+    """The median time on the device, after five runs."""
+    for _ in range(5):
+        function()
+    times = []
+    for _ in range(repeats):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        function()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def plain_step(model: nn.Module, *, bf16: bool) -> Callable[[PairBatch], Loss]:
+    """Forward and backward, as the loop does them without recording."""
+
+    def step(batch: PairBatch) -> Loss:
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bf16):
+            scores = model(batch)
+        loss = cross_entropy(scores, batch)
+        loss.total.backward()
+        return loss
+
+    return step
+
+
+def gradients(model: nn.Module, step: Callable[[PairBatch], Loss], batch: PairBatch) -> list[Tensor]:
+    """What one step adds."""
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad.zero_()
+    step(batch)
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool) -> dict[str, float]:
+    """Times of the plain and the captured step of one of our models, which first must agree."""
+    torch.manual_seed(0)
+    kind = catalog.find(name, "model").load()
+    model = kind(kind.Config(source_vocab=V, target_vocab=V, **settings)).cuda().eval()  # no dropout: parity
+    plain = plain_step(model, bf16=bf16)
+    captured = CapturedStep(plain, model)
+    expected = gradients(model, plain, batch)
+    found = gradients(model, captured, batch)
+    for one, other in zip(found, expected, strict=True):
+        error = (one - other).norm() / other.norm().clamp_min(1e-12)
+        assert error < (2e-2 if bf16 else 1e-4), f"{name}: a gradient differs by {float(error):.1e}"
+    model.train()
+    recorded = CapturedStep(plain, model)
+    recorded(batch)
+    return {
+        "plain": milliseconds(lambda: plain(batch)),
+        "captured": milliseconds(lambda: recorded(batch)),
+    }
+
+
+class TorchTransformer(nn.Module):
+    """torch.nn.Transformer with embeddings and output, the same sizes as ours."""
+
+    def __init__(self, *, layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.E = nn.Embedding(V, d_model)
+        self.positions = nn.Parameter(torch.randn(256, d_model))
+        self.body = nn.Transformer(d_model, heads, layers, layers, d_ff, dropout, batch_first=True)
+        self.output = nn.Linear(d_model, V)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        source, target = batch.source, teacher_inputs(batch)
+        S, T = source.shape[1], target.shape[1]
+        hidden = torch.arange(S, device=source.device) >= batch.source_lengths[:, None]
+        causal = nn.Transformer.generate_square_subsequent_mask(T, device=source.device)
+        out = self.body(
+            self.E(source) + self.positions[:S],
+            self.E(target) + self.positions[:T],
+            tgt_mask=causal,
+            src_key_padding_mask=hidden.float().masked_fill(hidden, -torch.inf),
+            memory_key_padding_mask=hidden.float().masked_fill(hidden, -torch.inf),
+            tgt_is_causal=True,
+        )
+        return self.output(out)
+
+
+def record(out: Path, metric: str, value: float, details: dict[str, Any]) -> None:
+    """Print a ratio and keep it."""
+    print(f"{metric}: {value:.2f}  {details}")
+    write_result(
+        out,
+        Result(
+            recipe="training",
+            metric=metric,
+            value=round(value, 2),
+            paper_value=None,
+            paper_note="a ratio in one run on this machine",
+            seconds=0.0,
+            machine=machine(),
+            date=date.today().isoformat(),
+            commit=commit(),
+            seeds=(0,),
+            details=details,
+        ),
+    )
+
+
+def main() -> None:
+    """Measure every model that is there."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "results")
+    out: Path = parser.parse_args().out
+    batch = make_batch(64, 32, 32)
+    for name, settings in RECURRENT.items():
+        if name not in catalog.names("model"):
+            continue
+        for bf16 in (False, True):
+            took = compare(name, settings, batch, bf16=bf16)
+            precision = "bf16" if bf16 else "float32"
+            record(
+                out,
+                f"{name}: captured training step, times as fast as the plain loop, {precision}",
+                took["plain"] / took["captured"],
+                {"milliseconds": took, "batch": 64, "lengths": 32, "model": settings, "summary": True},
+            )
+    if "transformer" in catalog.names("model"):
+        torch.manual_seed(0)
+        yardstick = TorchTransformer(**TRANSFORMER).cuda().train()
+        ours = {
+            "bf16": compare("transformer", TRANSFORMER, batch, bf16=True),
+            "float32": compare("transformer", TRANSFORMER, batch, bf16=False),
+        }
+        for precision, bf16 in (("bf16", True), ("float32", False)):
+            step = plain_step(yardstick, bf16=bf16)
+            torch_ms = milliseconds(lambda step=step: step(batch))  # type: ignore[misc]
+            for way in ("captured", "plain"):
+                record(
+                    out,
+                    f"transformer: {way} step in bf16, times as fast as torch.nn.Transformer in {precision}",
+                    torch_ms / ours["bf16"][way],
+                    {"milliseconds": {"torch": torch_ms, "ours": ours}, "batch": 64, "lengths": 32}
+                    | {"model": TRANSFORMER, "summary": way == "captured"},
+                )
+
+
+if __name__ == "__main__":
+    main()
