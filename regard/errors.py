@@ -3,6 +3,8 @@
 Every message has one form: *owner: `argument` has …; expected …. Hint.*
 """
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -42,16 +44,23 @@ def check_shapes(owner: str, *specs: tuple[str, Tensor, str], **known: int) -> d
         return {}
     sizes = dict(known)
     for name, tensor, spec in specs:
-        letters = spec.split()
-        open_front = letters[0] == "..."
-        tail = letters[1:] if open_front else letters
-        shape = tuple(tensor.shape)
-        if len(shape) < len(tail) or (not open_front and len(shape) != len(tail)):
-            raise ShapeError(_message(owner, name, shape, letters, sizes))
-        for letter, size in zip(tail, shape[len(shape) - len(tail) :], strict=True):
+        letters, tail, open_front = _read_spec(spec)
+        shape = tensor.shape
+        front = len(shape) - len(tail)
+        if front < 0 or (front and not open_front):
+            raise ShapeError(_message(owner, name, tuple(shape), letters, sizes))
+        for letter, size in zip(tail, shape[front:], strict=True):
             if sizes.setdefault(letter, size) != size:
-                raise ShapeError(_message(owner, name, shape, letters, sizes))
+                raise ShapeError(_message(owner, name, tuple(shape), letters, sizes))
     return sizes
+
+
+@cache
+def _read_spec(spec: str) -> tuple[list[str], list[str], bool]:
+    """All letters of a spec, those of its last axes, and whether any number of axes may stand in front."""
+    letters = spec.split()
+    open_front = letters[0] == "..."
+    return letters, letters[1:] if open_front else letters, open_front
 
 
 def _message(owner: str, name: str, shape: tuple[int, ...], letters: list[str], sizes: dict[str, int]) -> str:

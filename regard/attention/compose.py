@@ -1,6 +1,7 @@
 """Attention is normalize(score(query, keys), mask) @ values: this file puts the four parts together."""
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -61,6 +62,8 @@ class Attention(nn.Module):
     ) -> AttentionResult:
         """(..., T, Dq), source -> context (..., T, Dv), and the alignment on demand."""
         check_shapes("Attention", ("query", query, "... T Dq"))
+        if source.copies > 1:
+            return self._shared(query, source, history, generator)
         dropout = self.dropout if self.training else 0.0
         call = Call(query, source, self.score, self.normalizer, self.window, history, dropout)
         kernel = choose_kernel(call, self.kernel)
@@ -69,6 +72,28 @@ class Attention(nn.Module):
         alignment = self._align(query, source, history, generator=generator)
         weights = F.dropout(alignment.weights, dropout) if dropout else alignment.weights
         return self._result(call, mix(weights, source.values), "reference", alignment)
+
+    def _shared(
+        self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
+    ) -> AttentionResult:
+        """Queries that share a row of the source ask it together, as if they stood one after the other."""
+        apart = history is not None or self.window is not None or source.mask.is_by_query
+        if apart or query.shape[-2] != 1:
+            return self.forward(query, source.spread(), history=history, generator=generator)
+        k = source.copies
+        together = torch.unflatten(query.squeeze(-2), 0, (-1, k)).movedim(1, -2)  # (B, ..., k, Dq)
+        result = self.forward(together, replace(source, copies=1), generator=generator)
+        alignment = None
+        if result.has_weights:
+            alignment = Alignment(_apart(result.scores), _apart(result.weights))
+        return AttentionResult(
+            _apart(result.context),
+            kernel=result.kernel,
+            rows=1,
+            align=lambda targets: self._align(query, source.spread(), None, targets=targets),
+            alignment=alignment,
+            log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
+        )
 
     def _result(
         self, call: Call, context: Tensor, kernel: str, alignment: Alignment | None = None
@@ -163,6 +188,11 @@ def attend(
     """Attention in one call, for keys that are asked once."""
     attention = Attention(score, normalizer=normalizer, kernel=kernel).train(score.training)
     return attention(query, attention.prepare(keys, values, mask))
+
+
+def _apart(x: Tensor) -> Tensor:
+    """(B, ..., k, D) -> (B k, ..., 1, D): the inverse of asking together."""
+    return x.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)
 
 
 def _needed(part: nn.Module, history: History | None) -> History:

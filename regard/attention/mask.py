@@ -60,6 +60,12 @@ class Mask:
         """What is visible depends on the position of the query."""
         return self.causal or self.window is not None
 
+    @property
+    def is_by_query(self) -> bool:
+        """Different queries of a row may see different things."""
+        dense = self.dense is not None and self.dense.ndim > 1 and self.dense.shape[-2] > 1
+        return self.is_positional or dense
+
     def fitting(self, owner: str, keys: Tensor) -> Self:
         """The mask itself, if its lengths are those of the keys' batch (..., S, Dk)."""
         if self.lengths is not None and not torch.compiler.is_compiling():

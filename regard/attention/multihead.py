@@ -6,7 +6,7 @@
     paper             here
     W_Q W_K W_V W_O   W_Q, W_K, W_V, W_O     all heads side by side in one matrix
     h                 heads
-    d_k = d_v         dim / heads
+    d_k = d_v         dim_head               dim / heads, unless told otherwise
 
 Heads are one more leading axis, (B, H, T, D), because every part of the algebra accepts `...`. Any score can
 therefore be multi-headed, and no score knows that heads exist.
@@ -38,19 +38,21 @@ class MultiHead(nn.Module):
         heads: int,
         *,
         attention: Attention | None = None,
+        dim_head: int | None = None,
         dim_keys: int | None = None,
         dim_values: int | None = None,
         bias: bool = False,
     ) -> None:
         super().__init__()
-        if dim % heads:
+        if dim_head is None and dim % heads:
             raise ConfigError(f"MultiHead: `heads` has {heads}; expected a divisor of dim={dim}.")
+        inner = dim if dim_head is None else heads * dim_head
         self.dim, self.heads = dim, heads
         self.attention = Attention(DotScore()) if attention is None else attention
-        self.W_Q = nn.Linear(dim, dim, bias=bias)
-        self.W_K = nn.Linear(dim if dim_keys is None else dim_keys, dim, bias=bias)
-        self.W_V = nn.Linear(dim if dim_values is None else dim_values, dim, bias=bias)
-        self.W_O = nn.Linear(dim, dim, bias=bias)
+        self.W_Q = nn.Linear(dim, inner, bias=bias)
+        self.W_K = nn.Linear(dim if dim_keys is None else dim_keys, inner, bias=bias)
+        self.W_V = nn.Linear(dim if dim_values is None else dim_values, inner, bias=bias)
+        self.W_O = nn.Linear(inner, dim, bias=bias)
 
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None

@@ -1,5 +1,7 @@
 """Scores and weights are computed in float32 when the inputs are half precision."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,8 @@ def full(x: Tensor) -> Tensor:
     return x.float() if x.dtype in HALF else x
 
 
-def exact(x: Tensor) -> torch.autocast:
+def exact(x: Tensor) -> AbstractContextManager[object]:
     """A context in which autocast lowers no precision: a score rounded to bfloat16 has two digits."""
+    if not torch.is_autocast_enabled(x.device.type):
+        return nullcontext()
     return torch.autocast(x.device.type, enabled=False)

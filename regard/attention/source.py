@@ -16,6 +16,7 @@ class Source:
     keys: Tensor  # (..., S, Dp), already prepared
     values: Tensor  # (..., S, Dv)
     mask: Mask
+    copies: int = 1  # each row serves so many rows of the query, one after the other
 
     @property
     def S(self) -> int:
@@ -31,6 +32,8 @@ class Source:
         old = (("keys", self.keys, "... S Dp"), ("values", self.values, "... S Dv"))
         new = (("other.keys", other.keys, "... S2 Dp"), ("other.values", other.values, "... S2 Dv"))
         check_shapes("Source.append", *old, *new)
+        if self.copies > 1 or other.copies > 1:
+            return self.spread().append(other.spread())
         keys = torch.cat([self.keys, other.keys], -2)
         values = torch.cat([self.values, other.values], -2)
         return Source(keys, values, self._grown_mask(other))
@@ -38,11 +41,36 @@ class Source:
     def select(self, rows: Tensor) -> "Source":
         """Keep these rows of the batch, in this order; beam search reorders its hypotheses so."""
         mask = self.mask
-        lengths = None if mask.lengths is None else mask.lengths[rows]
+        if self.copies > 1:
+            rows = rows // self.copies
+        lengths = mask.lengths
+        if lengths is not None and lengths.shape[0] == self.keys.shape[0]:
+            lengths = lengths[rows]
         dense = mask.dense
         if dense is not None and dense.ndim == self.keys.ndim and dense.shape[0] > 1:
             dense = dense[rows]
-        return Source(self.keys[rows], self.values[rows], replace(mask, lengths=lengths, dense=dense))
+        keys, values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
+        return Source(keys, values, replace(mask, lengths=lengths, dense=dense))
+
+    def share(self, rows: Tensor) -> "Source":
+        """As `select`, but copying nothing that stays: hypotheses of a sentence share the sentence's source.
+
+        Rows that continue the same source row must follow one another, as many for each; else this selects.
+        """
+        owners, counts = torch.unique_consecutive(rows // self.copies, return_counts=True)
+        if len(owners) == 0 or not bool((counts == counts[0]).all()):
+            return self.select(rows)
+        B = self.keys.shape[0]
+        if len(owners) == B and bool((owners == torch.arange(B, device=owners.device)).all()):
+            return replace(self, copies=int(counts[0]))
+        kept = replace(self, copies=1).select(owners)
+        return replace(kept, copies=int(counts[0]))
+
+    def spread(self) -> "Source":
+        """The same source with a row of its own for each row of the query."""
+        if self.copies == 1:
+            return self
+        return self.select(torch.arange(self.copies * self.keys.shape[0], device=self.keys.device))
 
     def _grown_mask(self, other: "Source") -> Mask:
         """Causality and window hold for the whole; lengths and dense masks for each part's positions."""

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from regard import (
     AdditiveScore,
+    Attention,
     CosineScore,
     CoverageScore,
     DotScore,
@@ -79,6 +80,17 @@ def test_additive():
         query,
         keys,
     )
+
+
+@pytest.mark.parametrize("kernel", ["reference", "additive-cpu"])
+def test_additive_takes_queries_that_are_projected_already(kernel):
+    query, keys = torch.randn(2, 5, DQ), torch.randn(2, 6, DK)
+    score = AdditiveScore(query=DQ, keys=DK, hidden=HIDDEN)
+    projected = AdditiveScore(query=None, keys=DK, hidden=HIDDEN)
+    projected.load_state_dict({k: v for k, v in score.state_dict().items() if k != "W.weight"})
+    own, given = Attention(score, kernel=kernel), Attention(projected, kernel=kernel)
+    expected = own(query, own.prepare(keys)).context
+    torch.testing.assert_close(given(score.W(query), given.prepare(keys)).context, expected)
 
 
 def test_concat_is_a_function_of_the_joined_vectors():

@@ -38,7 +38,7 @@ def content_weights(cells: Tensor, key: Tensor, strength: Tensor) -> Tensor:
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
     """(..., N), (..., N), (..., 1) -> (..., N): the gate chooses between content and where the head stood."""
-    return gate * content + (1 - gate) * previous
+    return torch.lerp(full(previous), full(content), full(gate))
 
 
 def shift(weights: Tensor, shifts: Tensor) -> Tensor:
@@ -47,11 +47,12 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
     if width % 2 == 0:
         raise ShapeError(f"shift: `shifts` has shape {tuple(shifts.shape)}; expected (..., 2r + 1).")
     r = width // 2
-    rows = torch.arange(N, device=weights.device)
-    offsets = torch.arange(-r, r + 1, device=weights.device)
-    origin = (rows[:, None] - offsets) % N  # row i receives offset d from row i - d
+    laps = -(-r // N)  # a filter wider than the memory goes round more than once
+    ring = weights.repeat(*[1] * (weights.ndim - 1), 2 * laps + 1)
+    # row i sees the rows i - r … i + r, and receives offset d from row i - d
+    seen = full(ring).narrow(-1, laps * N - r, N + 2 * r).unfold(-1, width, 1)  # (..., N, 2r + 1)
     with exact(weights):  # weights go round from step to step; rounded, they would no longer sum to one
-        return torch.einsum("...nd,...d->...n", full(weights)[..., origin], full(shifts))
+        return torch.einsum("...nd,...d->...n", seen, full(shifts).flip(-1))
 
 
 def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:

@@ -43,5 +43,17 @@ def write(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
     check_shapes("write", ("erase", erase, "... M"), ("add", add, "... M"), M=cells.shape[-1])
     if weights.ndim == 2:
         weights, erase, add = weights[:, None], erase[:, None], add[:, None]
-    kept = (1 - weights[..., :, None] * erase[..., None, :]).prod(1)  # (B, N, M)
+    kept = product(1 - weights[..., :, None] * erase[..., None, :])  # (B, N, M)
     return cells * kept + torch.einsum("bhn,bhm->bnm", weights, add)
+
+
+def product(factors: Tensor) -> Tensor:
+    """(B, H, ...) -> (B, ...): the product over the second axis, by halves.
+
+    The gradient of `Tensor.prod` counts its zeros on the host, which would stall a GPU at every step.
+    """
+    while factors.shape[1] > 1:
+        half = factors.shape[1] // 2
+        left, right, odd = torch.split(factors, [half, half, factors.shape[1] - 2 * half], 1)
+        factors = torch.cat([left * right, odd], 1)
+    return factors[:, 0]

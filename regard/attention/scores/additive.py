@@ -23,11 +23,14 @@ from regard.errors import check_shapes
 
 
 class AdditiveScore(Score):
-    """vᵀ tanh(W q + U k), with U k prepared once per source."""
+    """vᵀ tanh(W q + U k), with U k prepared once per source.
 
-    def __init__(self, *, query: int, keys: int, hidden: int) -> None:
+    `query` is None where queries arrive as W q: a recurrence may project them together with other things.
+    """
+
+    def __init__(self, *, query: int | None, keys: int, hidden: int) -> None:
         super().__init__()
-        self.W = nn.Linear(query, hidden, bias=False)
+        self.W = Projected(hidden) if query is None else nn.Linear(query, hidden, bias=False)
         self.U = nn.Linear(keys, hidden)  # the paper leaves biases out of its notation; one is enough
         self.v = nn.Linear(hidden, 1, bias=False)
 
@@ -36,6 +39,7 @@ class AdditiveScore(Score):
         """The score vᵀ tanh(W [q; k]) from Luong's matrices: W (hidden, Dq + Dk), v (hidden,)."""
         check_shapes("AdditiveScore.concat", ("W", W, "D Dqk"), ("v", v, "D"))
         score = cls(query=query, keys=W.shape[1] - query, hidden=W.shape[0]).to(W)
+        assert isinstance(score.W, nn.Linear)
         with torch.no_grad():
             score.W.weight.copy_(W[:, :query])
             score.U.weight.copy_(W[:, query:])
@@ -50,9 +54,17 @@ class AdditiveScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("AdditiveScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
         # weights that are looked at after autocast has ended meet a query that it made half precision
-        query = query.to(self.W.weight.dtype)
+        query = query.to(self.v.weight.dtype)
         sums = full(self.W(query))[..., :, None, :] + full(keys)[..., None, :, :]  # (..., T, S, D)
         return weigh(torch.tanh(sums), self.v.weight)
+
+
+class Projected(nn.Identity):
+    """The place of W where it has been applied already."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.in_features = self.out_features = features
 
 
 def weigh(hidden: Tensor, v: Tensor) -> Tensor:

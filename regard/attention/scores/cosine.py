@@ -50,8 +50,9 @@ class CosineScore(Score):
 def unit(x: Tensor) -> Tensor:
     """Vectors of length one, in full precision; the zero vector stays zero, and so its cosine is 0."""
     x = full(x)
-    # dividing by the largest part first keeps the square from overflowing or vanishing
-    largest = x.abs().amax(-1, keepdim=True)
+    # dividing by the largest part first keeps the square from overflowing or vanishing; the result does not
+    # depend on what is divided by, so no gradient needs to go through it
+    largest = x.detach().abs().amax(-1, keepdim=True)
     scaled = x / torch.where(largest > 0, largest, 1.0)
     norm = scaled.square().sum(-1, keepdim=True).clamp_min(1.0).sqrt()  # at least 1, but for zero
     return scaled / norm

@@ -1,0 +1,85 @@
+"""Keys and values of what has been written so far: a source that grows by one position a step.
+
+    cache = Cache.of(attention.prepare(x[:, :0]), Mask(causal=True))
+    for t in range(T):
+        cache = cache.append(attention.prepare(x[:, t : t + 1]))
+        result = attention(x[:, t : t + 1], cache.source)
+
+`Source.append` copies all earlier positions at every step. Here they stand in a buffer with room for more,
+and a step writes its own position alone. A cache is still a value: the buffer remembers how far it is filled,
+and a cache that was grown before, and is grown again in another way, copies its part first.
+"""
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from regard.attention.mask import Mask
+from regard.attention.source import Source
+
+ROOM = 8  # positions that a buffer has more than it needs, when it is made: what is selected copies them too
+
+
+class _Buffer:
+    """Keys and values with room behind them; `filled` positions belong to somebody."""
+
+    __slots__ = ("filled", "keys", "values")
+
+    def __init__(self, keys: Tensor, values: Tensor, filled: int) -> None:
+        self.keys, self.values, self.filled = keys, values, filled  # (..., C, Dp), (..., C, Dv)
+
+    @property
+    def room(self) -> int:
+        return self.keys.shape[-2]
+
+
+@dataclass(frozen=True, eq=False)
+class Cache:
+    """The first `length` positions of a buffer."""
+
+    buffer: _Buffer
+    length: int
+    mask: Mask  # causality and window, for the queries of the next step
+
+    @staticmethod
+    def of(source: Source, mask: Mask) -> "Cache":
+        """A cache that begins with a source, which may be empty; its own mask must hide nothing."""
+        return Cache(_grown(source.keys, source.values, source.S), source.S, mask)
+
+    @property
+    def source(self) -> Source:
+        """The positions so far, for a query that stands at the last of them."""
+        keys, values = (x[..., : self.length, :] for x in (self.buffer.keys, self.buffer.values))
+        # the last position sees all before it: only a window still hides something
+        mask = Mask() if self.mask.window is None else self.mask.at(self.length - 1)
+        return Source(keys, values, mask)
+
+    def append(self, new: Source) -> "Cache":
+        """One position or several more."""
+        end = self.length + new.S
+        buffer = self.buffer
+        # a buffer that gradients were recorded on may not be written to again
+        if buffer.filled != self.length or buffer.room < end or new.keys.requires_grad:
+            keys, values = (x[..., : self.length, :] for x in (buffer.keys, buffer.values))
+            buffer = _grown(keys, values, end)
+        buffer.keys[..., self.length : end, :] = new.keys
+        buffer.values[..., self.length : end, :] = new.values
+        buffer.filled = end
+        return replace(self, buffer=buffer, length=end)
+
+    def select(self, rows: Tensor) -> "Cache":
+        """Keep these rows of the batch, in this order; rows may repeat."""
+        keys, values = (x.index_select(0, rows) for x in (self.buffer.keys, self.buffer.values))
+        return replace(self, buffer=_Buffer(keys, values, self.length))
+
+
+def _grown(keys: Tensor, values: Tensor, needed: int) -> _Buffer:
+    """A buffer of its own that begins with these and has room for `needed` and some more positions."""
+    S = keys.shape[-2]
+    room = needed + max(ROOM, S // 8)  # in proportion, so that the copies of a long sequence stay few
+    made = []
+    for x in (keys, values):
+        buffer = x.new_empty(*x.shape[:-2], room, x.shape[-1])
+        buffer[..., :S, :] = x
+        made.append(buffer)
+    return _Buffer(made[0], made[1], S)
