@@ -1,16 +1,20 @@
 """regard evaluate: what a run has learnt, measured in the way of its task."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from regard.cli.common import RunArgument, decoding, messages, output, table, waiting
+from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.evaluate.base import Evaluation
+    from regard.tasks.corpus import CorpusTask
+    from regard.train.run import Run
 
 
 def command(
@@ -21,19 +25,28 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outputs, one a line.")] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="CORPUS", help="Measure on another corpus, such as hansards.")
+    ] = None,
+    data: Annotated[
+        str, typer.Option(metavar="DIR", help="The folder that holds that corpus; default REGARD_DATA.")
+    ] = "",
+    unknown: UnknownOption = "copy",
 ) -> None:
     """Measure a run on a split, in the way of its task: BLEU and alignment error rate for a translator.
 
     regard evaluate runs/rnnsearch-en-fr --beam 5
     regard evaluate runs/rnnsearch-en-fr --split valid --json
+    regard evaluate runs/tatoeba-en-fr --on hansards
     """
     from regard.evaluate.base import Listing, evaluate
     from regard.train.run import open_run
 
     opened = open_run(run)
-    how = decoding(opened.config.decode, beam=beam)
+    how = replace(decoding(opened.config.decode, beam=beam), dictionary=choose_dictionary(run, unknown))
+    task = opened.task if on is None else other_corpus(opened, on, data)
     with waiting("evaluating") as progress:
-        found = evaluate(opened.model, opened.task, split, decoding=how, progress=progress)
+        found = evaluate(opened.model, task, split, decoding=how, progress=progress)
     if out is not None:
         if not isinstance(found, Listing):
             raise DataError(f"evaluate: `--out` has {out}; the task {opened.config.task!r} gives no lines.")
@@ -42,8 +55,18 @@ def command(
     if as_json:
         typer.echo(json.dumps({"run": str(run), "step": opened.step, **found.summary()}, ensure_ascii=False))
         return
-    output.print(f"{run}, step {opened.step}, {split}")
+    output.print(f"{run}, step {opened.step}, {split if on is None else f'{on}, {split}'}")
     print_evaluation(found)
+
+
+def other_corpus(run: "Run", name: str, data: str) -> "CorpusTask":
+    """Another corpus for a translator."""
+    from regard.tasks.corpus import on_corpus
+    from regard.tasks.translation import TranslationTask
+
+    if not isinstance(run.task, TranslationTask):
+        raise DataError(f"evaluate: `--on` has {name}; the task {run.config.task!r} is no translation.")
+    return on_corpus(run.task, name, data)
 
 
 def print_evaluation(found: "Evaluation") -> None:

@@ -5,16 +5,20 @@ The size of a batch is what it fills in memory: rows × (longest source + longes
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from random import Random
-from typing import Self
+from typing import Any, Self, overload
 
+import numpy as np
+import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
 
-Lengths = Sequence[tuple[int, int]]  # (source, target) of each example
+Lengths = Sequence[tuple[int, int]] | npt.NDArray[np.integer[Any]]  # (N, 2): source, target of each example
+ROUND_LENGTHS, ROUND_ROWS = 8, 16  # what the shapes of rounded batches are multiples of
+CHUNK = 4096  # lengths turned into Python numbers at a time
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,57 @@ class PairBatch:
     def to(self, device: torch.device | str) -> Self:
         return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
+    def rounded(self) -> "PairBatch":
+        """The same pairs under more padding: both lengths multiples of 8, the rows of 16.
 
-def plan_by_tokens(
-    lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = 4096
-) -> list[list[int]]:
+        So few shapes exist that a step can be captured for each. A row that is only padding has a source of
+        one eos, so that there is something to attend to, and a target of no word: it counts nothing.
+        """
+        (B, S), T = self.source.shape, self.target.shape[1]
+        more = -B % ROUND_ROWS
+        source = F.pad(self.source, (0, -S % ROUND_LENGTHS, 0, more), value=PAD)
+        source[B:, :1] = EOS
+        return PairBatch(
+            source,
+            F.pad(self.source_lengths, (0, more), value=1),
+            F.pad(self.target, (0, -T % ROUND_LENGTHS, 0, more), value=PAD),
+            F.pad(self.target_lengths, (0, more), value=0),
+        )
+
+
+class Plan(Sequence[list[int]]):
+    """Batches of example numbers, in two arrays: millions of examples cost a few bytes each."""
+
+    def __init__(self, rows: npt.NDArray[np.integer[Any]], starts: npt.NDArray[np.integer[Any]]) -> None:
+        self.rows = rows  # (N,) all batches, one after the other
+        self.starts = starts  # (batches + 1,) where each begins, and the end
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[list[int]]: ...
+
+    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"the plan has {len(self)} batches, no number {index}")
+        index %= len(self)
+        return self.rows[self.starts[index] : self.starts[index + 1]].tolist()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return np.array_equal(self.rows, other.rows) and np.array_equal(self.starts, other.starts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def plan_by_tokens(lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
     """One training epoch: batches of similar lengths, each within `budget` tokens, in random order.
 
     The examples are shuffled, cut into pools, sorted by length within a pool and cut into batches; then the
@@ -46,21 +97,44 @@ def plan_by_tokens(
     _check_budget(budget)
     if pool < 1:
         raise ConfigError(f"plan_by_tokens: `pool` has {pool}; expected 1 or more.")
-    chance = Random(f"{seed} {epoch}")
-    order = list(range(len(lengths)))
-    chance.shuffle(order)
-    batches: list[list[int]] = []
-    for start in range(0, len(order), pool):
-        similar = sorted(order[start : start + pool], key=lambda i: (sum(lengths[i]), lengths[i]))
-        batches.extend(_cut(similar, lengths, budget))
-    chance.shuffle(batches)
-    return batches
+    table = _table(lengths)
+    shuffled, shuffled_batches = _bits(seed, epoch, 0), _bits(seed, epoch, 1)
+    order = np.argsort(shuffled(len(table)), kind="stable")
+    sizes = table[order]
+    # by pool, then by both lengths together, then by the source's; the target's follows from these
+    order = order[np.lexsort((sizes[:, 0], sizes.sum(1), np.arange(len(order)) // pool))]
+    pools = (order[start : start + pool] for start in range(0, len(order), pool))
+    counts = np.fromiter((n for rows in pools for n in _cut(rows, table, budget)), dtype=np.int64)
+    return _shuffle(order, counts, np.argsort(shuffled_batches(len(counts)), kind="stable"))
 
 
-def plan_in_order(lengths: Lengths, *, budget: int) -> list[list[int]]:
+def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     """Every example once, in its own order, in batches within `budget` tokens: for evaluation."""
     _check_budget(budget)
-    return list(_cut(range(len(lengths)), lengths, budget))
+    table = _table(lengths)
+    order = np.arange(len(table))
+    counts = np.fromiter(_cut(order, table, budget), dtype=np.int64)
+    return Plan(order, np.concatenate([[0], counts.cumsum()]))
+
+
+def _table(lengths: Lengths) -> npt.NDArray[np.integer[Any]]:
+    return np.asarray(lengths, dtype=None if isinstance(lengths, np.ndarray) else np.int64).reshape(-1, 2)
+
+
+def _bits(seed: int, epoch: int, stream: int) -> Any:
+    """Random 64-bit numbers whose sequence numpy promises not to change, unlike that of its shuffles."""
+    return np.random.PCG64(np.random.SeedSequence([seed, epoch, stream])).random_raw
+
+
+def _shuffle(
+    rows: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+) -> Plan:
+    """The batches of `counts` rows each, in another order."""
+    begins = counts.cumsum() - counts
+    starts = np.concatenate([[0], counts[order].cumsum()])
+    # where each row of the new order stood: the old begin of its batch, and its place within the batch
+    places = np.repeat(begins[order] - starts[:-1], counts[order]) + np.arange(len(rows))
+    return Plan(rows[places], starts)
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -86,18 +160,18 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     return PairBatch(source, source_lengths, target, target_lengths)
 
 
-def _cut(order: Sequence[int], lengths: Lengths, budget: int) -> Iterator[list[int]]:
-    batch: list[int] = []
-    source = target = 0
-    for example in order:
-        source, target = max(source, lengths[example][0]), max(target, lengths[example][1])
-        if batch and (len(batch) + 1) * (source + target) > budget:
-            yield batch
-            batch = []
-            source, target = lengths[example]
-        batch.append(example)
-    if batch:
-        yield batch
+def _cut(order: npt.NDArray[np.int64], lengths: npt.NDArray[np.integer[Any]], budget: int) -> Iterator[int]:
+    """The sizes of the batches into which this order is cut, each as large as the budget allows."""
+    count = source = target = 0
+    for start in range(0, len(order), CHUNK):
+        for its_source, its_target in lengths[order[start : start + CHUNK]].tolist():
+            longest_source, longest_target = max(source, its_source), max(target, its_target)
+            if count and (count + 1) * (longest_source + longest_target) > budget:
+                yield count
+                count, longest_source, longest_target = 0, its_source, its_target
+            count, source, target = count + 1, longest_source, longest_target
+    if count:
+        yield count
 
 
 def _check_budget(budget: int) -> None:

@@ -1,54 +1,89 @@
-"""Parallel text from two files, one sentence a line: read whole and checked before any of it is used."""
+"""Parallel text from two files, one sentence a line, plain or .gz, read as a stream."""
 
 import gzip
-from dataclasses import dataclass
+import zlib
+from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
+from typing import IO
 
 from regard.errors import DataError
 
 
-@dataclass(frozen=True)
 class Parallel:
-    """Sentence pairs, and how many were left out because a side was empty."""
+    """The sentence pairs of two files; can be gone through again and again, and holds one pair at a time.
 
-    pairs: list[tuple[str, str]]
-    skipped: int
+    Pairs with an empty side are left out. `count` and `skipped` are known after the first complete pass.
+    """
 
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source, self.target = source, target
+        self.count: int | None = None  # pairs with text on both sides
+        self.skipped = 0
 
-def read_parallel(source: Path, target: Path) -> Parallel:
-    """The pairs of two files, plain or .gz."""
-    left, right = read_lines(source), read_lines(target)
-    if len(left) != len(right):
-        raise DataError(
-            f"{source} has {len(left)} lines and {target} has {len(right)}; expected as many, "
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        count = lines = 0
+        left, right = stream_lines(self.source), stream_lines(self.target)
+        for a, b in zip_longest(left, right):
+            if a is None or b is None:
+                raise self._unequal(
+                    lines, 1 + sum(1 for _ in (left if b is None else right)), longer=b is None
+                )
+            lines += 1
+            if a and b:
+                count += 1
+                yield a, b
+        if not count:
+            raise DataError(f"{self.source}: no line has text on both sides; expected sentence pairs.")
+        self.count, self.skipped = count, lines - count
+
+    def total(self) -> int:
+        """How many pairs there are; reads both files if that is not known yet."""
+        if self.count is None:
+            for _ in self:
+                pass
+        assert self.count is not None
+        return self.count
+
+    def _unequal(self, lines: int, more: int, *, longer: bool) -> DataError:
+        source, target = (lines + more, lines) if longer else (lines, lines + more)
+        return DataError(
+            f"{self.source} has {source} lines and {self.target} has {target}; expected as many, "
             "line n of one the translation of line n of the other."
         )
-    pairs = [(a, b) for a, b in zip(left, right, strict=True) if a and b]
-    if not pairs:
-        raise DataError(f"{source}: no line has text on both sides; expected sentence pairs.")
-    return Parallel(pairs, len(left) - len(pairs))
 
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file without surrounding spaces; a line that is not UTF-8 is named."""
+    return list(stream_lines(path))
+
+
+def stream_lines(path: Path) -> Iterator[str]:
+    """The same, one line after the other."""
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError) as error:
+        with _open(path) as file:
+            for number, line in enumerate(file, 1):
+                yield _decode(line, number, str(path))
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a complete gzip file; expected what its ending says.") from error
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or str(error)).lower()}.") from error
-    return decode_lines(data, str(path))
 
 
 def decode_lines(data: bytes, name: str) -> list[str]:
     """Bytes as lines of text without surrounding spaces; a line that is not UTF-8 is named."""
-    lines = []
-    for number, line in enumerate(data.splitlines(), 1):
-        try:
-            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}: line {number} has a byte 0x{line[error.start]:02x} that is not UTF-8; "
-                "expected UTF-8 text."
-            ) from None
-    return lines
+    return [_decode(line, number, name) for number, line in enumerate(data.splitlines(), 1)]
+
+
+def _open(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _decode(line: bytes, number: int, name: str) -> str:
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}: line {number} has a byte 0x{line[error.start]:02x} that is not UTF-8; "
+            "expected UTF-8 text."
+        ) from None

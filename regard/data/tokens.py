@@ -36,6 +36,14 @@ class _Cutter(Protocol):
 
     def cut(self, text: str) -> list[str]: ...
 
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        """The pieces of given words, and for each piece the words it is part of."""
+        ...
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        """The vocabulary numbers of each text's pieces."""
+        ...
+
     def join(self, pieces: Sequence[str]) -> str: ...
 
     def show(self, piece: str) -> str:
@@ -123,15 +131,19 @@ class Tokenizer:
             raise KeyError("kind or pieces")
         cutter: _Cutter
         if kind == "bpe":
-            cutter = _BytePairs(pieces, record["merges"])
+            cutter = _BytePairs(pieces, record["merges"], language)
         elif kind == "characters":
-            cutter = _Characters()
+            cutter = _Characters(language)
         else:
             cutter = _Words(language, record["casing"], pieces, truecase=not record["lowercase"])
         return cls(cutter, pieces, kind=kind, language=language, lowercase=bool(record["lowercase"]))
 
     def save(self, path: Path | str) -> None:
         """Write one JSON file, whole or not at all."""
+        _write(Path(path), self.to_json())
+
+    def to_json(self) -> str:
+        """What `save` writes: all that decides how text is cut."""
         record = {
             "format": FORMAT,
             "kind": self.kind,
@@ -139,7 +151,7 @@ class Tokenizer:
             "lowercase": self.lowercase,
             "pieces": self.vocabulary,
         }
-        _write(Path(path), json.dumps(record | self._cutter.settings(), ensure_ascii=False, indent=0) + "\n")
+        return json.dumps(record | self._cutter.settings(), ensure_ascii=False, indent=0) + "\n"
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -147,6 +159,19 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The numbers of the text's pieces, without bos and eos; unknown pieces become unk."""
         return [self._numbers.get(piece, UNK) for piece in self._cut(text)]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """`encode` of each text; byte-pairs are cut all at once, which is several times faster."""
+        return self._cutter.numbers([_prepare(text, self.lowercase) for text in texts], self._numbers)
+
+    def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[tuple[int, ...]]]:
+        """Numbers of words that somebody else has cut, and for each piece the words it is part of.
+
+        Links between such words stay valid whatever the pieces are. A piece that two words share (a full stop
+        and a quotation mark, say) belongs to both, and one that is only a space to none.
+        """
+        pieces, owners = self._cutter.cut_words([_prepare(word, self.lowercase) for word in words])
+        return [self._numbers.get(piece, UNK) for piece in pieces], owners
 
     def pieces(self, text: str) -> list[str]:
         """The text's pieces as a reader sees them, one for each number of `encode`, unknown words by name."""
@@ -211,8 +236,18 @@ def _write(path: Path, text: str) -> None:
 class _Characters:
     """One piece a character, spaces too."""
 
+    def __init__(self, language: str) -> None:
+        self._spacing = Spacing(language)
+
     def cut(self, text: str) -> list[str]:
         return list(text)
+
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        text = self._spacing.join(words)
+        return list(text), _owners([(i, i + 1) for i in range(len(text))], _spans(text, words))
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        return [[known.get(piece, UNK) for piece in self.cut(text)] for text in texts]
 
     def join(self, pieces: Sequence[str]) -> str:
         return "".join(pieces)
@@ -237,12 +272,23 @@ class _BytePairs:
     and `<0xC3>` for a byte that is only part of a character.
     """
 
-    def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]]) -> None:
+    def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]], language: str) -> None:
         self._merges = [(str(left), str(right)) for left, right in merges]
         self._library = _bytepair_library(list(vocabulary), self._merges)
+        self._spacing = Spacing(language)
 
     def cut(self, text: str) -> list[str]:
         return list(self._library.encode(text, add_special_tokens=False).tokens)
+
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        # spaced as raw text is, because raw text is what the pieces were learnt from
+        text = self._spacing.join(words)
+        cut = self._library.encode(text, add_special_tokens=False)
+        return list(cut.tokens), _owners(cut.offsets, _spans(text, words))
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        # the library numbers the vocabulary as we do, and its bytes leave nothing unknown
+        return [cut.ids for cut in self._library.encode_batch_fast(texts, add_special_tokens=False)]
 
     def join(self, pieces: Sequence[str]) -> str:
         # a model may produce half a character; U+FFFD says so instead of failing
@@ -309,6 +355,33 @@ def _to_bytes(letters: str) -> bytes:
     return bytes(_letter_bytes()[letter] for letter in letters)
 
 
+# Words that somebody else has cut ------------------------------------------------------------------
+
+
+def _spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where each word stands in the text that `Spacing.join` made of them: only spaces come between."""
+    spans, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        spans.append((start, end))
+    return spans
+
+
+def _owners(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """For each piece the words it overlaps; both are spans in one text, in its order."""
+    owners: list[tuple[int, ...]] = []
+    first = 0
+    for start, end in pieces:
+        while first < len(words) and words[first][1] <= start:
+            first += 1
+        last = first
+        while last < len(words) and words[last][0] < end:
+            last += 1
+        owners.append(tuple(range(first, last)))
+    return owners
+
+
 # Words ---------------------------------------------------------------------------------------------
 
 _WORD = re.compile(
@@ -339,6 +412,20 @@ class _Words:
         if self._truecase and first is not None:
             pieces[first] = self._usual_case(pieces[first])
         return pieces
+
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        pieces: list[str] = []
+        owners: list[tuple[int, ...]] = []
+        first = _first_word(words) if self._truecase else None
+        for number, word in enumerate(words):
+            known = self._usual_case(word) if number == first else word
+            own = [known] if known in self._vocabulary else _split_words(known)
+            pieces += own
+            owners += [(number,)] * len(own)
+        return pieces, owners
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        return [[known.get(piece, UNK) for piece in self.cut(text)] for text in texts]
 
     def join(self, pieces: Sequence[str]) -> str:
         pieces = list(pieces)

@@ -9,7 +9,6 @@
 Och, Ney. Improved statistical alignment models. 2000. https://aclanthology.org/P00-1056
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.data.links import parse_links
 from regard.errors import DataError, check_shapes
 
 
@@ -132,8 +132,6 @@ def threshold_links(weights: Tensor, minimum: float) -> Links:
 
 # Pharaoh format: one sentence a line, `0-0 1-2` sure links, `1p2` possible ones ----------------------------
 
-_LINK = re.compile(r"(\d+)([-pP])(\d+)", re.ASCII)
-
 
 def read_pharaoh(lines: Iterable[str], *, first: int = 0) -> list[Gold]:
     """Source-target pairs, one sentence a line; `first` is the number of the first word (1 in NAACL 2003)."""
@@ -146,18 +144,8 @@ def write_pharaoh(sentences: Iterable[Gold | Links], *, first: int = 0) -> str:
 
 
 def _read_line(line: str, number: int, first: int) -> Gold:
-    sure, possible = set[Link](), set[Link]()
-    for word in line.split():
-        match = _LINK.fullmatch(word)
-        if match is None:
-            raise DataError(
-                f"Pharaoh: line {number} has {word!r}; expected links such as 0-1 (sure) or 0p1 (possible)."
-            )
-        source, mark, target = int(match[1]), match[2], int(match[3])
-        if min(source, target) < first:
-            raise DataError(f"Pharaoh: line {number} has {word!r}; expected positions from {first}.")
-        (sure if mark == "-" else possible).add(Link(source - first, target - first))
-    return Gold(frozenset(sure), frozenset(possible))
+    sure, possible = (frozenset(Link(*link) for link in links) for links in parse_links(line, number, first))
+    return Gold(sure, possible)
 
 
 def _written(links: Gold | Links, first: int) -> str:

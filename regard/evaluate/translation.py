@@ -1,9 +1,9 @@
 """Measure a translator on a split: BLEU, chrF, BLEU by length, alignment error rate by forced decoding."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from regard.decode.forced import forced
 from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
@@ -13,9 +13,12 @@ from regard.evaluate.base import MeasureTable
 from regard.evaluate.text import LengthScore, Scores, score_by_length, score_text
 from regard.models.base import Translating
 from regard.tasks.base import Split
-from regard.tasks.translation import TranslationTask
+from regard.tasks.corpus import on_corpus
+from regard.tasks.translation import Owners, TranslationTask
 
 BUDGET = 4096  # padded tokens of a forced batch
+
+Credit = Literal["written", "read"]  # whose a step's attention is: the word it writes, or the one it has read
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,11 @@ class TranslationEvaluation:
         return "BLEU", self.text.bleu
 
     def measures(self) -> list[tuple[str, str]]:
+        moses = self.text.moses
         found = [
             ("BLEU", f"{self.text.bleu:.2f}"),
+            ("BLEU, lower-cased", f"{self.text.lowercased.score:.2f}"),
+            *([("BLEU, lower-cased, Moses tokens", f"{moses.score:.2f}")] if moses is not None else []),
             ("chrF", f"{self.text.chrf:.2f}"),
             ("translations without any error", f"{100 * self.exact:.1f} %"),
         ]
@@ -53,7 +59,11 @@ class TranslationEvaluation:
         return [translation.text for translation in self.translations]
 
     def note(self) -> str:
-        return f"{self.text.sentences} sentences, beam {self.beam}\nsignature: {self.text.signature}"
+        forms = [self.text.signature, self.text.lowercased.signature]
+        if self.text.moses is not None:
+            forms.append(self.text.moses.signature)
+        signatures = "".join(f"\nsignature: {signature}" for signature in forms)
+        return f"{self.text.sentences} sentences, beam {self.beam}{signatures}"
 
     def summary(self) -> dict[str, Any]:
         """The numbers as plain values, for JSON."""
@@ -66,6 +76,8 @@ class TranslationEvaluation:
             "exact": round(self.exact, 4),
             "signature": self.text.signature,
             "chrf_signature": self.text.chrf_signature,
+            "bleu_lowercased": self.text.lowercased.summary(),
+            "bleu_moses": None if self.text.moses is None else self.text.moses.summary(),
             "by_length": [
                 {"low": row.low, "high": row.high, "sentences": row.sentences, "bleu": round(row.bleu, 2)}
                 for row in self.by_length
@@ -115,13 +127,20 @@ def evaluate_translation(
     )
 
 
-def measure_alignment(model: Translating, task: TranslationTask, split: Split) -> AlignmentCounts | None:
+def measure_alignment(
+    model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
+) -> AlignmentCounts | None:
     """Force the references, link each target piece to the source piece it attends to most, count.
 
-    Sentences without gold links do not count; None where no sentence has them or the model has no attention.
+    Where the gold links join words that somebody else has cut, two words are linked if any of their pieces
+    are. Sentences without gold links do not count; None where no sentence has them or the model has no
+    attention.
+
+    What step t attends to belongs to the word written at step t. Luong 2015 credits content-based scores to
+    the word that step t has read, the one before it: `credit="read"` counts so.
     """
-    gold = [example.links for example in task.examples(split)]
-    if model.aligner is None or all(links is None for links in gold):
+    examples = task.examples(split)
+    if model.aligner is None or all(example.links is None for example in examples):
         return None
     device = next(model.parameters()).device
     found: list[Links] = []
@@ -129,13 +148,33 @@ def measure_alignment(model: Translating, task: TranslationTask, split: Split) -
     for rows in task.evaluation_plan(split, batch=BUDGET):
         batch = task.batch(split, rows).to(device)
         for row, track in zip(rows, forced(model, batch, attention=True), strict=True):
-            links = gold[row]
-            if links is None:
+            example = examples[row]
+            if example.links is None:
                 continue
             weights = track.attention[model.aligner]
-            # the row and the column of eos stand for no word
-            heads = weights.reshape(-1, *weights.shape[-2:])[:, :-1, :-1]
-            found.append(argmax_links(heads.mean(0)))
-            sure = frozenset(Link(*link) for link in links)
-            wanted.append(Gold(sure, sure))
+            # eos stands for no word, in the columns and in the rows; nor does bos, which the first step reads
+            steps = slice(1, None) if credit == "read" else slice(-1)
+            heads = weights.reshape(-1, *weights.shape[-2:])[:, steps, :-1]
+            found.append(word_links(argmax_links(heads.mean(0)), *task.owners(example)))
+            wanted.append(Gold(_links(example.links), _links(example.possible)))
     return score_alignment(found, wanted)
+
+
+def evaluate_alignment_on(
+    model: Translating, task: TranslationTask, corpus: str, *, data: str = "", credit: Credit = "written"
+) -> AlignmentCounts:
+    """The alignment error rate on another corpus, such as hansards, of a model that `task` has trained."""
+    found = measure_alignment(model, on_corpus(task, corpus, data), "test", credit=credit)
+    if found is None:
+        why = "the model has no attention" if model.aligner is None else f"{corpus} has no gold links"
+        raise DataError(f"evaluate: no alignments can be measured: {why}.")
+    return found
+
+
+def word_links(pieces: Links, source: Owners, target: Owners) -> Links:
+    """Links between pieces -> links between the words they are part of."""
+    return frozenset(Link(s, t) for link in pieces for s in source[link.source] for t in target[link.target])
+
+
+def _links(links: Iterable[tuple[int, int]]) -> Links:
+    return frozenset(Link(*link) for link in links)

@@ -6,26 +6,29 @@
     target = "train.fr"
     target_language = "fr"
 
-Validation and test files can be given likewise. Without them, every 50th training pair is held out for both.
+Validation and test files can be given likewise. Without them, every 50th training pair is held out for both,
+or of more than 100,000 pairs so few that 2,000 are.
 """
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Self
 
-from regard.data.parallel import read_parallel
-from regard.data.tokens import Tokenizer
+from regard.data.parallel import Parallel
 from regard.errors import ConfigError
 from regard.tasks.base import Split
-from regard.tasks.translation import Example, TranslationTask
+from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
+from regard.tasks.translation import Example
 
 HELD_OUT = 50  # one pair in so many, where no validation files are given
+ENOUGH = 2000  # pairs to hold out
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesSettings:
+class FilesSettings(TextSettings):
     """Where the text is, and how it is cut."""
 
     source: str = ""
@@ -36,20 +39,23 @@ class FilesSettings:
     test_target: str = ""
     source_language: str = "en"
     target_language: str = "fr"
-    pieces: Literal["words", "characters", "bpe"] = "bpe"
-    size: int = 8000  # pieces of each vocabulary
-    longest: int = 100  # pieces of a training sentence; longer ones are left out of training
 
 
-class FilesTask(TranslationTask):
+def guess_language(path: str) -> str:
+    """`en` for train.en and train.en.gz; `und`, which is nobody's language, where the name does not tell."""
+    name = Path(path).name.lower().removesuffix(".gz")
+    found = re.fullmatch(r".+\.([a-z]{2,3})(?:[-_][a-z]{2,4})?", name)
+    return found[1] if found and found[1] not in ("txt", "tok", "bpe", "raw") else "und"
+
+
+class FilesTask(TextTask):
     """Sentence pairs from text files."""
 
     Settings = FilesSettings
 
-    def __init__(self, settings: FilesSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target)
-        self.settings = settings
-        self.languages = (settings.source_language, settings.target_language)
+    @classmethod
+    def open_texts(cls, settings: FilesSettings) -> "FileTexts":
+        return FileTexts(settings)
 
     @classmethod
     def create(cls, settings: FilesSettings) -> Self:
@@ -57,74 +63,74 @@ class FilesTask(TranslationTask):
             raise ConfigError(
                 "files: `task.source` and `task.target` are not given; expected two text files."
             )
-        examples = read_split(settings, "train")
-        read_split(settings, "valid")  # what is wrong with these files is told before training, not after
-        read_split(settings, "test")
-        return cls(
-            settings,
-            _learn([example.source for example in examples], settings, settings.source_language),
-            _learn([example.target for example in examples], settings, settings.target_language),
-        )
-
-    @classmethod
-    def restore(cls, settings: FilesSettings, folder: Path) -> Self:
-        return cls(settings, *cls.load_tokenizers(folder))
-
-    def read(self, split: Split) -> Sequence[Example]:
-        examples = read_split(self.settings, split)
-        if split != "train":
-            return examples
-        longest = self.settings.longest
-        return [
-            example
-            for example in examples
-            if len(self.source.encode(example.source)) <= longest
-            and len(self.target.encode(example.target)) <= longest
-        ]
+        texts = cls.open_texts(settings)
+        texts.check()
+        return cls(settings, texts, *learn_tokenizers(texts, settings))
 
 
-def read_split(settings: FilesSettings, split: Split) -> list[Example]:
-    """The pairs of a split, from its own files or held out of the training files."""
-    files = _files(settings, split)
-    if files is not None:
-        return _examples(*files)
-    if split == "test" and _files(settings, "valid") is not None:
-        return read_split(settings, "valid")
-    everything = _examples(settings.source, settings.target)
-    held_out = everything[HELD_OUT - 1 :: HELD_OUT] or everything[:1]
-    if split != "train":
-        return held_out
-    own = _files(settings, "valid") is not None
-    return everything if own else [e for n, e in enumerate(everything, 1) if n % HELD_OUT] or everything
+class FileTexts(Texts):
+    """The splits of a user's files."""
+
+    def __init__(self, settings: FilesSettings) -> None:
+        self.settings = settings
+        self.languages = (settings.source_language, settings.target_language)
+        self._opened: dict[tuple[str, str], Parallel] = {}
+
+    def check(self) -> None:
+        """Read everything once: what is wrong with a file is told before training, and what is left out."""
+        own = [self._own(split) for split in ("valid", "test")]
+        for pairs in (self._training(), *own):
+            if pairs is not None and pairs.count is None:
+                report_skipped(pairs)
+
+    def files(self) -> Sequence[Path]:
+        return [Path(self.settings.source), Path(self.settings.target)]
+
+    def stream(self, split: Split) -> Iterator[Example]:
+        own = self._own(split)
+        if own is None and split == "test" and self._own("valid") is not None:
+            return self.stream("valid")
+        if own is not None:
+            return (Example(*pair) for pair in own)
+        return (Example(*pair) for pair in self._held_out(split))
+
+    def _held_out(self, split: Split) -> Iterator[tuple[str, str]]:
+        """The training pairs without those that are held out, or these."""
+        pairs = self._training()
+        every = max(HELD_OUT, -(-pairs.total() // ENOUGH))
+        few = pairs.total() < every  # then the first is held out and trained on
+        for number, pair in enumerate(pairs, 1):
+            held_out = number == 1 if few else number % every == 0
+            if (few or not held_out) if split == "train" else held_out:
+                yield pair
+
+    def _own(self, split: str) -> Parallel | None:
+        """The files of a split; None where it has none of its own."""
+        if split == "train":
+            return self._training() if self._own("valid") is not None else None
+        values: dict[str, Any] = asdict(self.settings)
+        pair = (values[f"{split}_source"], values[f"{split}_target"])
+        if bool(pair[0]) != bool(pair[1]):
+            given, missing = ("source", "target") if pair[0] else ("target", "source")
+            raise ConfigError(
+                f"files: `task.{split}_{given}` is given and `task.{split}_{missing}` is not; expected both."
+            )
+        return self._open(*pair) if pair[0] else None
+
+    def _training(self) -> Parallel:
+        return self._open(self.settings.source, self.settings.target)
+
+    def _open(self, source: str, target: str) -> Parallel:
+        return self._opened.setdefault((source, target), Parallel(Path(source), Path(target)))
 
 
-def _files(settings: FilesSettings, split: Split) -> tuple[str, str] | None:
-    """The two files of a split; None where it has none of its own."""
-    if split == "train":
-        return (settings.source, settings.target) if _files(settings, "valid") is not None else None
-    values = asdict(settings)
-    pair = (values[f"{split}_source"], values[f"{split}_target"])
-    if bool(pair[0]) != bool(pair[1]):
-        given, missing = ("source", "target") if pair[0] else ("target", "source")
-        raise ConfigError(
-            f"files: `task.{split}_{given}` is given and `task.{split}_{missing}` is not; expected both."
-        )
-    return pair if pair[0] else None
-
-
-def _examples(source: str, target: str) -> list[Example]:
-    found = read_parallel(Path(source), Path(target))
-    if found.skipped:
-        every = found.skipped + len(found.pairs)
+def report_skipped(pairs: Parallel) -> None:
+    """Read the pairs, and say how many are left out because a side is empty."""
+    count = pairs.total()
+    if pairs.skipped:
         logging.getLogger("regard").warning(
-            "%s: %d of %d pairs have an empty side and are left out.", source, found.skipped, every
+            "%s: %d of %d pairs have an empty side and are left out.",
+            pairs.source,
+            pairs.skipped,
+            pairs.skipped + count,
         )
-    return [Example(a, b) for a, b in found.pairs]
-
-
-def _learn(texts: list[str], settings: FilesSettings, language: str) -> Tokenizer:
-    # a word seen once teaches nothing about itself, and something about words never seen
-    minimum = 2 if settings.pieces == "words" else 1
-    return Tokenizer.train(
-        texts, kind=settings.pieces, language=language, size=settings.size, minimum=minimum
-    )

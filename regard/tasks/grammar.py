@@ -8,11 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, Self
 
+from regard.data.encoded import Pair as Encoded
 from regard.data.grammar import Pair, generate
 from regard.data.tokens import UNK, Tokenizer
 from regard.errors import ConfigError
 from regard.tasks.base import Split
-from regard.tasks.translation import Example, Links, TranslationTask
+from regard.tasks.translation import Example, Links, TranslationTask, encode_examples
 
 # English words, and the share of training sentences of that length: most are short, as in life
 TRAINING_MIX = (((3, 10), 0.55), ((11, 20), 0.25), ((21, 35), 0.12), ((36, 60), 0.08))
@@ -32,6 +33,7 @@ class GrammarSettings:
     test: int = 1_200
     longest: int = 60  # English words, punctuation counted
     seed: int = 1
+    smoothing: float = 0.0  # label smoothing, in training alone
 
 
 class GrammarTask(TranslationTask):
@@ -40,7 +42,7 @@ class GrammarTask(TranslationTask):
     Settings = GrammarSettings
 
     def __init__(self, settings: GrammarSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target)
+        super().__init__(source, target, smoothing=settings.smoothing)
         self.settings = settings
         self.languages = ("en", settings.target)
 
@@ -68,19 +70,19 @@ class GrammarTask(TranslationTask):
     def read(self, split: Split) -> Sequence[Example]:
         return make_examples(self.settings, split)
 
-    def encoded(self, split: Split) -> list[tuple[list[int], list[int]]]:
+    def encode(self, split: Split) -> Iterator[Encoded]:
         """The examples as numbers; in training now and then a word is hidden on both sides.
 
         The grammar knows every word it writes. Hidden words teach a model what to do with one it has never
         seen: write `<unk>` where the word belongs, so that it can be carried through.
         """
-        if split in self._encoded or split != "train":
-            return super().encoded(split)
-        pairs = super().encoded(split)
-        for number in range(0, len(pairs), HIDDEN_EVERY):
-            links = self.examples(split)[number].links or ()
-            pairs[number] = hide_word(*pairs[number], links, Random(f"{self.settings.seed} {number}"))
-        return pairs
+        examples = self.examples(split)
+        for number, pair in enumerate(encode_examples(examples, self.source, self.target)):
+            if split == "train" and number % HIDDEN_EVERY == 0:
+                chance = Random(f"{self.settings.seed} {number}")
+                yield hide_word(*pair, examples[number].links or (), chance)
+            else:
+                yield pair
 
 
 def hide_word(

@@ -30,6 +30,7 @@ class ReverseSettings:
     valid: int = 256
     test: int = 256
     seed: int = 1
+    smoothing: float = 0.0  # label smoothing, in training alone
 
 
 class ReverseTask(TranslationTask):
@@ -39,7 +40,7 @@ class ReverseTask(TranslationTask):
     languages = ("symbols", "symbols")
 
     def __init__(self, settings: ReverseSettings, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target)
+        super().__init__(source, target, smoothing=settings.smoothing)
         self.settings = settings
 
     @classmethod

@@ -1,28 +1,41 @@
 """Sentence pairs as a task: batches by token budget, cross-entropy, raw text in and out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.batches import PairBatch, pair_batch, plan_by_tokens, plan_in_order
+from regard.data.batches import PairBatch, Plan, plan_by_tokens, plan_in_order
+from regard.data.encoded import EncodedPairs, Pair, collect
 from regard.data.tokens import Tokenizer
+from regard.errors import ConfigError
 from regard.tasks.base import Loss, Split
 
 Links = tuple[tuple[int, int], ...]  # (source piece, target piece), from 0
+Owners = list[tuple[int, ...]]  # for each piece the words it is part of
+CHUNK = 1024  # texts that are cut at once
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One sentence pair as raw text; `links` join pieces of the two sides where they are known."""
+    """One sentence pair as raw text; `links` join pieces of the two sides where they are known.
+
+    Where `words` are given, the links join those and not the tokenizer's pieces. Links that only some
+    annotators saw are `possible`: finding one is no error, and neither is missing it.
+    """
 
     source: str
     target: str
     links: Links | None = None
+    possible: Links = ()
+    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None  # as the links' annotators cut the two sides
 
 
 class TranslationTask:
@@ -33,10 +46,13 @@ class TranslationTask:
     viewer: ClassVar[str] = "regard.cli.views.alignment:view"
     languages: tuple[str, str]
 
-    def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
-        self.source, self.target = source, target
+    def __init__(self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0) -> None:
+        """`smoothing` is the share of each target's mass that training spreads over the vocabulary."""
+        if not 0.0 <= smoothing < 1.0:
+            raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
+        self.source, self.target, self.smoothing = source, target, smoothing
         self._examples: dict[Split, Sequence[Example]] = {}
-        self._encoded: dict[Split, list[tuple[list[int], list[int]]]] = {}
+        self._encoded: dict[Split, EncodedPairs] = {}
 
     @classmethod
     def create(cls, settings: Any) -> Self:
@@ -58,54 +74,88 @@ class TranslationTask:
             self._examples[split] = self.read(split)
         return self._examples[split]
 
-    def encoded(self, split: Split) -> list[tuple[list[int], list[int]]]:
+    def encode(self, split: Split) -> Iterable[Pair]:
+        """The examples of a split as lists of numbers, one pair after the other; called once a split."""
+        return encode_examples(self.examples(split), self.source, self.target)
+
+    def encoded(self, split: Split) -> EncodedPairs:
         """The examples of a split as numbers, without eos."""
         if split not in self._encoded:
-            self._encoded[split] = [
-                (self.source.encode(example.source), self.target.encode(example.target))
-                for example in self.examples(split)
-            ]
+            self._encoded[split] = collect(self.encode(split), sizes=(len(self.source), len(self.target)))
         return self._encoded[split]
 
-    def lengths(self, split: Split) -> list[tuple[int, int]]:
-        """(source, target) numbers of pieces, eos counted."""
-        return [(len(source) + 1, len(target) + 1) for source, target in self.encoded(split)]
+    def lengths(self, split: Split) -> npt.NDArray[np.int32]:
+        """(N, 2) source and target numbers of pieces, eos counted."""
+        return self.encoded(split).lengths()
+
+    def owners(self, example: Example) -> tuple[Owners, Owners]:
+        """For each piece of the two sides, the words it is part of; a piece where the links join pieces."""
+        if example.words is None:
+            sides = (self.source.encode(example.source), self.target.encode(example.target))
+            return [(n,) for n in range(len(sides[0]))], [(n,) for n in range(len(sides[1]))]
+        return self.source.encode_words(example.words[0])[1], self.target.encode_words(example.words[1])[1]
 
     def sizes(self) -> dict[str, int]:
         return {"source_vocab": len(self.source), "target_vocab": len(self.target)}
 
-    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
         return plan_by_tokens(self.lengths("train"), budget=batch, epoch=epoch, seed=seed)
 
-    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+    def evaluation_plan(self, split: Split, *, batch: int) -> Plan:
         return plan_in_order(self.lengths(split), budget=batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
-        pairs = [self.encoded(split)[row] for row in rows]
-        return pair_batch([source for source, _ in pairs], [target for _, target in pairs])
+        return self.encoded(split).batch(rows)
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
-        """Cross-entropy, summed over the target words and their eos."""
-        return cross_entropy(model(batch), batch)
+        """Cross-entropy, summed over the target words and their eos; smoothed in training alone."""
+        return cross_entropy(model(batch), batch, smoothing=self.smoothing if model.training else 0.0)
 
     def save(self, folder: Path) -> None:
+        if self.source is self.target:
+            self.source.save(folder / "tokenizer.json")
+            return
         self.source.save(folder / "source.tokenizer.json")
         self.target.save(folder / "target.tokenizer.json")
 
     @staticmethod
     def load_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
-        """What `save` wrote."""
+        """What `save` wrote; one tokenizer twice where both sides share it."""
+        if (folder / "tokenizer.json").exists():
+            shared = Tokenizer.load(folder / "tokenizer.json")
+            return shared, shared
         return (
             Tokenizer.load(folder / "source.tokenizer.json"),
             Tokenizer.load(folder / "target.tokenizer.json"),
         )
 
 
-def cross_entropy(scores: Tensor, batch: PairBatch) -> Loss:
-    """(B, T, V) scores against the batch's targets; padding counts nothing."""
+def encode_examples(examples: Iterable[Example], source: Tokenizer, target: Tokenizer) -> Iterator[Pair]:
+    """The numbers of both sides, many texts at once; words that are given are not cut anew."""
+    remaining = iter(examples)
+    while chunk := list(islice(remaining, CHUNK)):
+        sources = source.encode_all([example.source for example in chunk])
+        targets = target.encode_all([example.target for example in chunk])
+        for example, left, right in zip(chunk, sources, targets, strict=True):
+            if example.words is None:
+                yield left, right
+            else:
+                yield source.encode_words(example.words[0])[0], target.encode_words(example.words[1])[0]
+
+
+def cross_entropy(scores: Tensor, batch: PairBatch, *, smoothing: float = 0.0) -> Loss:
+    """(B, T, V) scores against the batch's targets; padding counts nothing.
+
+    With smoothing ε the target's distribution is (1 - ε) on the word and ε / V on every word of the
+    vocabulary, itself included (Szegedy et al. 2015, section 7).
+    """
     t = torch.arange(batch.target.shape[1], device=batch.target.device)
     target = batch.target.masked_fill(t >= batch.target_lengths[:, None], -100)
     total = F.cross_entropy(
-        scores.flatten(0, 1).float(), target.flatten(), ignore_index=-100, reduction="sum"
+        scores.flatten(0, 1).float(),
+        target.flatten(),
+        ignore_index=-100,
+        reduction="sum",
+        label_smoothing=smoothing,
     )
     return Loss(total, batch.target_lengths.sum())

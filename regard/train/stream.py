@@ -39,10 +39,11 @@ class Stream:
         self.position += 1
         return list(rows[self.process :: self.processes])
 
-    def _plan_epoch(self) -> list[list[int]]:
+    def _plan_epoch(self) -> Sequence[Sequence[int]]:
         # `batch` is per process; the plan holds what all of them do together
         plan = self.task.plan(self.epoch, seed=self.seed, batch=self.batch * self.processes)
-        joined = join_small(plan, self.processes)
+        # one process takes every batch whole, and a plan of millions of rows stays in its arrays
+        joined = join_small(plan, self.processes) if self.processes > 1 else plan
         if not joined:
             name = type(self.task).__name__
             raise DataError(

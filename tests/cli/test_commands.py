@@ -126,7 +126,7 @@ def test_results_in_a_pipe_are_tab_separated(command, tmp_path):
             ["train", "rnnsearch-revers"],
             "unknown recipe 'rnnsearch-revers'; did you mean 'rnnsearch-reverse'?",
         ),
-        (["train"], "train: no recipe was named; expected RECIPE, or --resume with --run DIR."),
+        (["train"], "train: no recipe was named; expected RECIPE, --source and --target, --corpus, or "),
         (["train", "nowhere.toml"], "nowhere.toml: cannot be read: No such file or directory."),
         (
             ["train", "rnnsearch-reverse", "--set", "model.hiden=3"],

@@ -1,11 +1,15 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batches import pad, pair_batch, plan_by_tokens, plan_in_order
+from regard.data.batches import Plan, pad, pair_batch, plan_by_tokens, plan_in_order
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
+from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.tasks.translation import cross_entropy
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=80)
 
@@ -27,6 +31,84 @@ def test_an_evaluation_plan_keeps_the_order(lengths, budget):
     plan = plan_in_order(lengths, budget=budget)
     assert [i for batch in plan for i in batch] == list(range(len(lengths)))
     assert all(batch and (len(batch) == 1 or size(batch, lengths) <= budget) for batch in plan)
+
+
+def cut_greedily(order, lengths, budget):
+    """Batches by the definition: a row joins as long as rows times both longest lengths fit."""
+    batches = []
+    for row in order:
+        if batches and size([*batches[-1], row], lengths) <= budget:
+            batches[-1].append(row)
+        else:
+            batches.append([row])
+    return batches
+
+
+@given(LENGTHS, st.integers(1, 400))
+def test_an_evaluation_plan_is_cut_greedily(lengths, budget):
+    assert list(plan_in_order(lengths, budget=budget)) == cut_greedily(range(len(lengths)), lengths, budget)
+
+
+@given(LENGTHS.filter(len), st.integers(1, 400), st.integers(0, 9), st.integers(1, 30))
+def test_a_training_plan_sorts_within_pools_of_shuffled_examples(lengths, budget, seed, pool):
+    bits = np.random.PCG64(np.random.SeedSequence([seed, 3, 0])).random_raw(len(lengths)).tolist()
+    shuffled = sorted(range(len(lengths)), key=bits.__getitem__)
+    expected = []
+    for start in range(0, len(shuffled), pool):
+        similar = sorted(shuffled[start : start + pool], key=lambda i: (sum(lengths[i]), lengths[i]))
+        expected += cut_greedily(similar, lengths, budget)
+    plan = plan_by_tokens(lengths, budget=budget, epoch=3, seed=seed, pool=pool)
+    assert sorted(plan) == sorted(expected)
+    order = np.random.PCG64(np.random.SeedSequence([seed, 3, 1])).random_raw(len(expected)).tolist()
+    assert list(plan) == [expected[i] for i in sorted(range(len(expected)), key=order.__getitem__)]
+
+
+def test_a_plan_is_a_sequence():
+    plan = Plan(np.array([4, 2, 7, 1]), np.array([0, 1, 4]))
+    assert list(plan) == [[4], [2, 7, 1]]
+    assert (plan[-1], plan[0:1], len(plan)) == ([2, 7, 1], [[4]], 2)
+    with pytest.raises(IndexError, match="the plan has 2 batches, no number 2"):
+        plan[2]
+
+
+MODELS = {
+    "rnnsearch": lambda: RNNsearch(
+        RNNsearchConfig(source_vocab=20, target_vocab=20, embedding=6, hidden=6, alignment=6, readout=6)
+    ),
+    "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(source_vocab=20, target_vocab=20, embedding=6, hidden=6)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_rounded_batch_has_the_same_loss_and_gradients(name):
+    model = MODELS[name]().double()
+    batch = pair_batch([[5, 6, 7], [8], [9] * 11], [[4], [5, 6, 7, 8, 9, 10, 11, 12, 13], [14, 15]])
+    found = {}
+    for form, each in (("plain", batch), ("rounded", batch.rounded())):
+        model.zero_grad()
+        loss = cross_entropy(model(each), each)
+        loss.total.backward()
+        found[form] = (
+            loss.total.detach(),
+            loss.count,
+            [p.grad for p in model.parameters() if p.grad is not None],
+        )
+    torch.testing.assert_close(found["rounded"], found["plain"], rtol=1e-6, atol=1e-6)
+    assert found["rounded"][1] == 15
+
+
+def test_rounded_shapes_are_few_and_padding_is_told_by_lengths():
+    batch = pair_batch([[5] * n for n in (3, 8, 2)], [[6] * n for n in (7, 1, 1)])
+    rounded = batch.rounded()
+    assert (rounded.source.shape, rounded.target.shape) == ((16, 16), (16, 8))
+    assert rounded.source_lengths.tolist() == [4, 9, 3, *[1] * 13]
+    assert rounded.target_lengths.tolist() == [8, 2, 2, *[0] * 13]
+    assert torch.equal(rounded.source[:3, :9], batch.source)
+    assert rounded.source[3:, 0].tolist() == [EOS] * 13
+    again = rounded.rounded()
+    assert again.source.shape == rounded.source.shape
+    assert torch.equal(again.source, rounded.source)
+    assert batch.source.shape == (3, 9)  # as it was
 
 
 def test_epochs_and_seeds_differ():

@@ -5,7 +5,7 @@ import pytest
 import sacrebleu
 
 from regard.errors import ConfigError, DataError
-from regard.evaluate.text import LengthScore, score_by_length, score_text
+from regard.evaluate.text import LengthScore, moses_bleu, score_by_length, score_text
 
 REFERENCES = ["Le chat dort sur le tapis rouge.", "Un homme mange une pomme dans la rue.", "Oui."]
 HYPOTHESES = ["Le chat dort sur un tapis rouge.", "Un homme mange la pomme dans une rue.", "Non."]
@@ -77,3 +77,30 @@ def test_importing_does_not_import_sacrebleu():
 def test_a_group_of_lengths_has_a_name():
     names = [LengthScore(low, high, 1, 0.0).words for low, high in ((0, 10), (11, 20), (51, None))]
     assert names == ["up to 10", "11 to 20", "51 and more"]
+
+
+def test_case_is_forgiven_in_the_lowercased_forms():
+    pytest.importorskip("sacremoses")
+    scores = score_text(["Der HUND schläft heute."], ["Der Hund schläft heute."], language="de")
+    assert scores.bleu < 70
+    assert scores.lowercased.score == pytest.approx(100)
+    assert scores.moses.score == pytest.approx(100)
+    assert "case:lc|eff:no|tok:13a" in scores.lowercased.signature
+    assert "case:lc|eff:no|tok:none" in scores.moses.signature
+    assert "moses:de, sacremoses" in scores.moses.signature
+
+
+def test_moses_tokens_are_those_of_the_literature():
+    pytest.importorskip("sacremoses")
+    # normalised quotes are the same quotes, and Moses keeps the hyphen that sacrebleu's 13a keeps too
+    texts = ["Ein „blau-weißes“ T-Shirt, z.B. heute.", "Zwei Männer ."]
+    references = ['ein "blau-weißes" t-shirt, z.b. heute.', "zwei Männer."]
+    found = moses_bleu(texts, references, language="de-AT")
+    assert found.score == pytest.approx(100)
+    assert score_text(texts, references, language="de").lowercased.score < 100
+
+
+def test_a_language_without_spaces_has_no_moses_form():
+    scores = score_text(["我喜欢猫。"], ["我喜欢猫。"], language="zh")
+    assert scores.moses is None
+    assert "tok:zh" in scores.lowercased.signature

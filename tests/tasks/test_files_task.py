@@ -54,6 +54,18 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path, caplog):
     assert "e.en: 2 of 3 pairs have an empty side and are left out." in caplog.text
 
 
+def test_pairs_are_counted_once_in_every_file_that_is_given(files, tmp_path, caplog):
+    own = {
+        "valid_source": write(tmp_path, "v.en", ["One.", ""]),
+        "valid_target": write(tmp_path, "v.fr", ["Un.", "Rien."]),
+    }
+    files["source"] = write(tmp_path, "half.en", ["The cat."] * 119 + [""])
+    task = FilesTask.create(FilesSettings(**files, **own, pieces="words"))
+    assert len(task.encoded("train")) == 119
+    assert caplog.text.count("half.en: 1 of 120 pairs have an empty side and are left out.") == 1
+    assert caplog.text.count("v.en: 1 of 2 pairs have an empty side and are left out.") == 1
+
+
 def test_a_task_is_restored_without_reading_the_files(files, tmp_path):
     task = FilesTask.create(FilesSettings(**files, size=300))
     task.save(tmp_path)

@@ -1,0 +1,351 @@
+"""Public parallel corpora by name: where their files lie, where they can be fetched, how they are read.
+
+A corpus is looked for in the folder that the user names (a setting, or REGARD_DATA) and in regard's cache;
+each file in the layout of its public home or in a packed one. What is found nowhere is fetched and checked.
+
+    multi30k   captions, English with German and French; three files a language
+    tatoeba    short sentences, English with French and Chinese; one tab-separated file, split here
+    hansards   447 pairs with hand-made word links: a test set and nothing else
+
+Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Hansards: Mihalcea, Pedersen 2003,
+https://aclanthology.org/W03-0301. Tatoeba: https://tatoeba.org by way of https://www.manythings.org/anki.
+"""
+
+import gzip
+import hashlib
+import io
+import logging
+import os
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from regard.catalog import suggest
+from regard.data.cache import cache_folder
+from regard.data.fetch import fetch
+from regard.data.folders import VARIABLE
+from regard.data.links import Links, parse_links
+from regard.data.parallel import Parallel
+from regard.errors import ConfigError, DataError
+
+VALID, TEST = 20, 20  # of 1000 different English sentences of Tatoeba
+
+
+class Sentences(NamedTuple):
+    """One pair of a corpus; words and links where somebody has made them by hand."""
+
+    source: str
+    target: str
+    words: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    sure: Links = ()
+    possible: Links = ()
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """A file, its home, and where else in a data folder it may lie."""
+
+    path: str  # where a fetched file is kept in the data folder
+    url: str
+    sha256: str | None  # None: the home changes the file, or nobody has told its digest
+    elsewhere: tuple[str, ...] = ()
+
+
+Reader = Callable[[str, Sequence[Path]], Iterator[Sentences]]  # (split, its files)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus by name."""
+
+    key: str
+    languages: tuple[str, str]
+    home: str
+    licence: str
+    files: Mapping[str, tuple[PublicFile, ...]]  # by split
+    read: Reader
+
+    def paths(self, split: str, data: str = "") -> list[Path]:
+        """The files of a split, fetched if they lie nowhere."""
+        return [locate(self, file, data) for file in self.files.get(split, ())]
+
+    def stream(self, split: str, data: str = "") -> Iterator[Sentences]:
+        """The pairs of a split, one after the other; none for a split that the corpus lacks."""
+        if split not in self.files:
+            return iter(())
+        return self.read(split, self.paths(split, data))
+
+
+def find_corpus(name: str) -> Corpus:
+    """The corpus of this name; an unknown one is answered with the nearest known."""
+    if name not in CORPORA:
+        raise ConfigError(f"corpus: unknown corpus {name!r}; {suggest(name, tuple(CORPORA))}")
+    return CORPORA[name]
+
+
+def locate(corpus: Corpus, file: PublicFile, data: str = "") -> Path:
+    """Where a file lies, after fetching it where it must be."""
+    given = data or os.environ.get(VARIABLE, "")
+    roots = [Path(given)] if given else []
+    if given and not roots[0].is_dir():
+        raise DataError(f"corpus: the data folder {given} does not exist; expected {file.path} or so in it.")
+    for root in [*roots, kept := cache_folder() / "data"]:
+        for name in (file.path, *file.elsewhere):
+            if (root / name).exists():
+                return root / name
+    path = (roots[0] if roots else kept) / file.path
+    logging.getLogger("regard").warning(
+        "fetching %s of %s from %s\nlicence: %s", path.name, corpus.key, file.url, corpus.licence
+    )
+    try:
+        fetch(file.url, path, sha256=file.sha256)
+    except DataError as error:
+        looked = ", ".join(str(root / file.path) for root in [*roots, kept])
+        raise DataError(
+            f"{corpus.key}: {looked} is not there and could not be fetched. {error} "
+            f"A folder that holds it can be named by `--data` or {VARIABLE}."
+        ) from error
+    return path
+
+
+# Multi30k ------------------------------------------------------------------------------------------
+
+_RAW = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+# of the files as their home has served them since December 2017; their MD5 digests, published with torchtext,
+# agree with those of the files that these SHA-256 digests were computed from
+_MULTI30K = {
+    "train.en": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "train.de": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.fr": "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+    "val.en": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "val.de": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.fr": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+    "test_2016_flickr.en": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2016_flickr.de": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.fr": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+}
+
+
+def _caption_file(name: str) -> PublicFile:
+    raw = f"data/task1/raw/{name}.gz"
+    elsewhere = (f"multi30k/{name}", raw, f"multi30k/{raw}", f"multi30k-dataset/{raw}", f"dataset/{raw}")
+    return PublicFile(
+        f"multi30k/{name}.gz", f"{_RAW}/{name}.gz", _MULTI30K[name], (*elsewhere, f"{name}.gz", name)
+    )
+
+
+def _multi30k(target: str) -> Corpus:
+    names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    return Corpus(
+        f"multi30k-en-{target}",
+        ("en", target),
+        home="https://github.com/multi30k/dataset",
+        licence="captions of Flickr30k and their translations: research and education, non-commercial",
+        files={
+            split: (_caption_file(f"{name}.en"), _caption_file(f"{name}.{target}"))
+            for split, name in names.items()
+        },
+        read=_read_lines,
+    )
+
+
+def _read_lines(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
+    for source, target in Parallel(files[0], files[1]):
+        yield Sentences(source, target)
+
+
+# Tatoeba -------------------------------------------------------------------------------------------
+
+
+def _tatoeba(target: str, letters: str) -> Corpus:
+    name = f"{letters}.txt"
+    file = PublicFile(
+        f"tatoeba/{letters}-eng.zip",
+        f"https://www.manythings.org/anki/{letters}-eng.zip",
+        None,  # made anew every few weeks
+        (
+            f"tatoeba/en-{target}.txt.gz",
+            f"tatoeba/{name}",
+            f"{letters}-eng/{name}",
+            name,
+            f"{letters}-eng.zip",
+        ),
+    )
+    return Corpus(
+        f"tatoeba-en-{target}",
+        ("en", target),
+        home="https://www.manythings.org/anki/",
+        licence="CC-BY 2.0 FR; attribution: tatoeba.org and www.manythings.org/anki",
+        files=dict.fromkeys(("train", "valid", "test"), (file,)),
+        read=_read_tabs,
+    )
+
+
+def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
+    """English, tab, translation, and perhaps an attribution, which is left out.
+
+    All pairs of one English sentence are in one split, so that no test sentence was trained on. For
+    validation and test its first translation is taken, for training all of them.
+    """
+    met: set[str] = set()
+    found = False
+    for line in _text_lines(files[0]):
+        found = True
+        english, _, rest = line.partition("\t")
+        translation = rest.partition("\t")[0].strip()
+        key = _same_sentence(english)
+        if not (key and translation) or _split_of(key) != split:
+            continue
+        if split != "train":
+            if key in met:
+                continue
+            met.add(key)
+        yield Sentences(english.strip(), translation)
+    if not found:
+        raise DataError(f"{files[0]}: no lines; expected English, a tab, and the translation.")
+
+
+def _same_sentence(english: str) -> str:
+    """What two spellings of one sentence share: "Run!" and "run." are one."""
+    return "".join(character for character in english.casefold() if character.isalnum())
+
+
+def _split_of(key: str) -> str:
+    """By a digest of the sentence: the same on every machine, whatever the file's order and date."""
+    number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % 1000
+    return "valid" if number < VALID else "test" if number < VALID + TEST else "train"
+
+
+def _text_lines(path: Path) -> Iterator[str]:
+    """The lines of a plain, gzip or zip file; of a zip file, of its longest text."""
+    try:
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as packed:
+                longest = max((i for i in packed.infolist() if i.filename.endswith(".txt")), key=_size)
+                with packed.open(longest) as file:
+                    yield from io.TextIOWrapper(file, encoding="utf-8")
+        elif path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8") as text:
+                yield from text
+        else:
+            with path.open(encoding="utf-8") as plain:
+                yield from plain
+    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as the UTF-8 text its name promises ({error}).") from error
+    except OSError as error:
+        raise DataError(f"{path}: {(error.strerror or str(error)).lower()}.") from error
+
+
+def _size(member: zipfile.ZipInfo) -> int:
+    return member.file_size
+
+
+# Hansards ------------------------------------------------------------------------------------------
+
+
+def _hansards() -> Corpus:
+    packed = PublicFile(
+        "hansards/English-French.test.tar.gz",
+        "http://web.eecs.umich.edu/~mihalcea/wpt/data/English-French.test.tar.gz",
+        None,
+        (
+            "English-French.test.tar.gz",
+            "hansards/en-fr.src-tgt.txt",
+            "hansards/English-French",
+            "English-French",
+        ),
+    )
+    return Corpus(
+        "hansards",
+        ("en", "fr"),
+        home="https://web.eecs.umich.edu/~mihalcea/wpt/",
+        licence="test data of the NAACL 2003 shared task on word alignment, free for research",
+        files={"test": (packed,)},
+        read=_read_links,
+    )
+
+
+def _read_links(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
+    """The pairs with their links, from `source ||| target` lines or from the shared task's own archive."""
+    if files[0].name.endswith(".txt"):
+        return _read_bars(files[0], files[0].with_name("en-fr.gold.txt"))
+    return _read_archive(files[0])
+
+
+def _read_bars(text: Path, gold: Path) -> Iterator[Sentences]:
+    """`the house ||| la maison` in one file, `1-1 2-2` in the other; possible links as 1p2, from 1."""
+    for number, (line, links) in enumerate(Parallel(text, gold), 1):
+        sides = line.split("|||")
+        if len(sides) != 2:
+            raise DataError(f"{text}: pair {number} has no `|||` between its sides; expected one.")
+        yield _linked(
+            (tuple(sides[0].split()), tuple(sides[1].split())), *parse_links(links, number, 1), text
+        )
+
+
+def _read_archive(path: Path) -> Iterator[Sentences]:
+    """test/test.e and test/test.f, `<s snum=0001> the house </s>`; answers, `0001 1 1 S` (or P)."""
+    members = {
+        name: _member(path, name) for name in ("test/test.e", "test/test.f", "answers/test.wa.nonullalign")
+    }
+    english, french = (_numbered(members[name]) for name in ("test/test.e", "test/test.f"))
+    links: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
+    for line in members["answers/test.wa.nonullalign"].splitlines():
+        sentence, source, target, *mark = line.split()
+        lists = links.setdefault(int(sentence), ([], []))
+        lists["P" in mark].append((int(source) - 1, int(target) - 1))
+    for number, words in english.items():
+        sure, possible = links.get(number, ([], []))
+        yield _linked((words, french[number]), tuple(sure), tuple(possible), path)
+
+
+def _member(path: Path, name: str) -> str:
+    try:
+        if path.is_dir():
+            data = (path / name).read_bytes()
+        else:
+            with tarfile.open(path) as packed:
+                entry = next(m for m in packed.getmembers() if m.name.endswith(name))
+                file = packed.extractfile(entry)
+                data = file.read() if file is not None else b""
+    except (StopIteration, tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise DataError(f"{path}: {name} cannot be read; expected the archive of the shared task.") from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")  # as its authors wrote it
+
+
+def _numbered(text: str) -> dict[int, tuple[str, ...]]:
+    found = re.findall(r"<s snum=(\d+)>(.*?)</s>", text)
+    return {int(number): tuple(words.split()) for number, words in found}
+
+
+def _linked(
+    words: tuple[tuple[str, ...], tuple[str, ...]], sure: Links, possible: Links, path: Path
+) -> Sentences:
+    outside = [(s, t) for s, t in (*sure, *possible) if s >= len(words[0]) or t >= len(words[1])]
+    if outside:
+        s, t = outside[0]
+        raise DataError(
+            f"{path}: a link joins words {s + 1} and {t + 1} of `{' '.join(words[0])}`, which has "
+            f"{len(words[0])} words and its translation {len(words[1])}."
+        )
+    return Sentences(" ".join(words[0]), " ".join(words[1]), words, sure, possible)
+
+
+CORPORA: dict[str, Corpus] = {
+    corpus.key: corpus
+    for corpus in (
+        _multi30k("de"),
+        _multi30k("fr"),
+        _tatoeba("fr", "fra"),
+        _tatoeba("zh", "cmn"),
+        _hansards(),
+    )
+}

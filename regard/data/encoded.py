@@ -1,0 +1,221 @@
+"""Encoded sentence pairs in flat arrays: all numbers of a side one after the other, and where each begins.
+
+    numbers   5 6 7 | 8 | 9 4 …        uint16, or uint32 for vocabularies over 65,536 pieces
+    offsets   0       3   4     …      int64, one more than there are sentences
+
+`collect` keeps the arrays in memory. `store` writes them into a folder as they come, and `open_pairs` maps
+them from there: five million pairs are then pages of a file that the system reads when a batch asks for them.
+"""
+
+import json
+import os
+import shutil
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from regard.data.batches import PairBatch
+from regard.data.tokens import EOS, PAD
+from regard.errors import DataError
+
+FORMAT = 1
+BUFFER = 1 << 18  # numbers held before they are written
+
+Pair = tuple[list[int], list[int]]
+Numbers = npt.NDArray[np.integer[Any]]
+
+
+class Side:
+    """The sentences of one side as numbers, without eos."""
+
+    def __init__(self, numbers: Numbers, offsets: Numbers) -> None:
+        self.numbers, self.offsets = numbers, offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def sentence(self, row: int) -> list[int]:
+        """The numbers of one sentence."""
+        return self.numbers[self.offsets[row] : self.offsets[row + 1]].tolist()
+
+    def lengths(self) -> npt.NDArray[np.int32]:
+        """(N,) numbers of pieces, eos counted."""
+        return (np.diff(self.offsets) + 1).astype(np.int32)
+
+    def padded(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """These sentences closed by eos -> (B, L) filled up with pad, and their (B,) lengths."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        begins, ends = self.offsets[chosen], self.offsets[chosen + 1]
+        lengths = ends - begins + 1
+        padded = np.full((len(rows), int(lengths.max(initial=0))), PAD, dtype=np.int64)
+        for row, begin, end in zip(padded, begins.tolist(), ends.tolist(), strict=True):
+            row[: end - begin] = self.numbers[begin:end]
+            row[end - begin] = EOS
+        return torch.from_numpy(padded), torch.from_numpy(lengths.astype(np.int64))
+
+
+class EncodedPairs(Sequence[Pair]):
+    """Sentence pairs as numbers; `pairs[n]` gives two lists, `batch(rows)` tensors."""
+
+    def __init__(self, source: Side, target: Side) -> None:
+        self.source, self.target = source, target
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Pair]: ...
+
+    def __getitem__(self, index: int | slice) -> Pair | list[Pair]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there are {len(self)} pairs, no number {index}")
+        row = index % len(self)
+        return self.source.sentence(row), self.target.sentence(row)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EncodedPairs):
+            return NotImplemented
+        mine, theirs = (self.source, self.target), (other.source, other.target)
+        return all(
+            np.array_equal(a.numbers, b.numbers) and np.array_equal(a.offsets, b.offsets)
+            for a, b in zip(mine, theirs, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def lengths(self) -> npt.NDArray[np.int32]:
+        """(N, 2) source and target numbers of pieces, eos counted."""
+        return np.stack([self.source.lengths(), self.target.lengths()], axis=1)
+
+    def batch(self, rows: Sequence[int]) -> PairBatch:
+        """The pairs of these numbers as tensors, both sides closed by eos, as `pair_batch` makes them."""
+        return PairBatch(*self.source.padded(rows), *self.target.padded(rows))
+
+
+def collect(pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
+    """The pairs in memory; `sizes` are those of the two vocabularies."""
+    source, target = _Sink(sizes[0]), _Sink(sizes[1])
+    _fill(source, target, pairs)
+    return EncodedPairs(source.side(), target.side())
+
+
+def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
+    """Write the pairs into a folder as they come, whole or not at all, and map them from there."""
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        aside.mkdir(parents=True)
+        with ExitStack() as files:
+            sinks = [_Sink(size, *_open(aside, name, files)) for name, size in _sides(sizes)]
+            _fill(sinks[0], sinks[1], pairs)
+            for sink in sinks:
+                sink.flush()
+        record = {"format": FORMAT, "pairs": sinks[0].count, "bits": [8 * sink.width for sink in sinks]}
+        (aside / "pairs.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        _rename(aside, folder)
+    except OSError as error:
+        raise DataError(
+            f"{folder}: {(error.strerror or str(error)).lower()}; expected room for the encoded corpus. "
+            "REGARD_CACHE names another folder."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return open_pairs(folder)
+
+
+def open_pairs(folder: Path) -> EncodedPairs:
+    """What `store` wrote, mapped and not read."""
+    try:
+        record = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
+        kinds = [np.dtype(f"uint{bits}") for bits in record["bits"]]
+        source, target = (_map(folder, name, kind) for name, kind in zip(_NAMES, kinds, strict=True))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder}: no encoded corpus of format {FORMAT} ({error}); delete the folder."
+        ) from error
+    if record["format"] != FORMAT or not len(source) == len(target) == record["pairs"]:
+        raise DataError(f"{folder}: no complete encoded corpus of format {FORMAT}; delete the folder.")
+    return EncodedPairs(source, target)
+
+
+_NAMES = ("source", "target")
+
+
+def _sides(sizes: tuple[int, int]) -> Iterator[tuple[str, int]]:
+    return zip(_NAMES, sizes, strict=True)
+
+
+def _open(folder: Path, name: str, files: ExitStack) -> tuple[BinaryIO, BinaryIO]:
+    numbers, offsets = folder / f"{name}.numbers", folder / f"{name}.offsets"
+    return files.enter_context(numbers.open("wb")), files.enter_context(offsets.open("wb"))
+
+
+def _map(folder: Path, name: str, kind: np.dtype[Any]) -> Side:
+    return Side(
+        _map_file(folder / f"{name}.numbers", kind), _map_file(folder / f"{name}.offsets", np.dtype(np.int64))
+    )
+
+
+def _map_file(path: Path, kind: np.dtype[Any]) -> Numbers:
+    # an empty file cannot be mapped
+    return np.memmap(path, dtype=kind, mode="r") if path.stat().st_size else np.zeros(0, kind)
+
+
+def _rename(aside: Path, folder: Path) -> None:
+    try:
+        aside.rename(folder)
+    except OSError:
+        if not (folder / "pairs.json").exists():  # otherwise another process was first, with the same pairs
+            raise
+
+
+class _Sink:
+    """One side while it grows, in memory or into two files."""
+
+    def __init__(
+        self, size: int, numbers_file: BinaryIO | None = None, offsets_file: BinaryIO | None = None
+    ) -> None:
+        self._numbers = array("H" if size <= 1 << 16 else "I")
+        self._offsets = array("q", [0])
+        self._files = (numbers_file, offsets_file)
+        self._end = 0
+        self.count = 0
+
+    @property
+    def width(self) -> int:
+        return self._numbers.itemsize
+
+    def append(self, sentence: list[int]) -> None:
+        self._numbers.extend(sentence)
+        self._end += len(sentence)
+        self._offsets.append(self._end)
+        self.count += 1
+        if self._files[0] is not None and len(self._numbers) + len(self._offsets) > BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        for buffer, file in zip((self._numbers, self._offsets), self._files, strict=True):
+            assert file is not None
+            buffer.tofile(file)
+            del buffer[:]
+
+    def side(self) -> Side:
+        kind = np.dtype(f"uint{8 * self.width}")
+        return Side(np.frombuffer(self._numbers, dtype=kind), np.frombuffer(self._offsets, dtype=np.int64))
+
+
+def _fill(source: _Sink, target: _Sink, pairs: Iterable[Pair]) -> None:
+    for left, right in pairs:
+        source.append(left)
+        target.append(right)

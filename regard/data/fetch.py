@@ -1,0 +1,90 @@
+"""A file from its public home: streamed beside its place, checked, then renamed.
+
+    fetch("https://example.org/train.en.gz", Path("data/train.en.gz"), sha256="d79c…")
+
+Nothing half-fetched is used: a fetch that fails leaves nothing behind, and the next one starts anew.
+"""
+
+import errno
+import hashlib
+import logging
+import os
+import socket
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from regard.errors import DataError
+
+TIMEOUT = 30.0  # seconds without a byte
+CHUNK = 1 << 16
+HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some homes refuse urllib's own name
+
+
+def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
+    """Fetch a file; its SHA-256 digest. A digest that is known must agree, one that is not is told."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        digest = _download(url, aside, timeout)
+        if sha256 is not None and digest != sha256:
+            raise DataError(
+                f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. It was changed at its "
+                "home or on the way, and is not used."
+            )
+        aside.replace(path)
+    except OSError as error:
+        raise _explain(error, url, path) from error
+    finally:
+        with suppress(OSError):  # renamed already, or its folder could not be made
+            aside.unlink()
+    if sha256 is None:
+        logging.getLogger("regard").warning(
+            "%s: fetched, SHA-256 %s (its home changes the file from time to time, so none was expected).",
+            path,
+            digest,
+        )
+    return digest
+
+
+def _download(url: str, path: Path, timeout: float) -> str:
+    """Stream a URL into a file; the digest of what came."""
+    digest, received = hashlib.sha256(), 0
+    try:
+        with urlopen(Request(url, headers=HEADERS), timeout=timeout) as response, path.open("wb") as file:
+            while chunk := response.read(CHUNK):
+                file.write(chunk)
+                digest.update(chunk)
+                received += len(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+            promised = response.headers.get("Content-Length")
+    except HTTPException as error:
+        raise DataError(f"{url}: the connection was cut after {received:,} bytes; try again.") from error
+    if promised is not None and received < int(promised):
+        raise DataError(
+            f"{url}: the connection was cut after {received:,} of {int(promised):,} bytes; try again."
+        )
+    return digest.hexdigest()
+
+
+def _explain(error: OSError, url: str, path: Path) -> DataError:
+    """The sentence for what went wrong: at the home, on the way, or on this disk."""
+    reason: Any = error.reason if isinstance(error, URLError) else error
+    if isinstance(error, HTTPError):
+        return DataError(f"{url}: the server answered {error.code} ({str(error.reason).lower()}).")
+    if isinstance(reason, TimeoutError):
+        return DataError(f"{url}: no answer in time; try again, or put the file at {path}.")
+    if isinstance(reason, socket.gaierror):
+        return DataError(f"{url}: the network cannot be reached; put the file at {path}.")
+    if isinstance(error, URLError):
+        why = str(getattr(reason, "strerror", None) or reason).lower()
+        return DataError(f"{url}: cannot be fetched ({why}); put the file at {path}.")
+    if isinstance(error, ConnectionError):
+        return DataError(f"{url}: the connection was cut; try again.")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DataError(f"{path}: the disk is full; free some room, or name another folder by REGARD_DATA.")
+    return DataError(f"{path}: {(error.strerror or str(error)).lower()}.")

@@ -1,0 +1,88 @@
+"""Translation learnt from a public corpus by name: Multi30k, Tatoeba; Hansards to measure alignments on.
+
+    [task]
+    name = "corpus"
+    corpus = "multi30k-en-de"    # multi30k-en-fr, tatoeba-en-fr, tatoeba-en-zh, hansards
+    data = "corpora"             # the folder that holds it; empty: REGARD_DATA
+
+A corpus that lies in no folder is fetched from its home (see regard/data/corpora.py). Hansards has no
+training sentences: a model of another English-French corpus is measured on it, `regard evaluate RUN --on
+hansards`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from regard.data.corpora import Sentences, find_corpus
+from regard.data.spacing import Spacing
+from regard.errors import ConfigError, DataError
+from regard.tasks.base import Split
+from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
+from regard.tasks.translation import Example, TranslationTask
+
+Name = Literal["multi30k-en-de", "multi30k-en-fr", "tatoeba-en-fr", "tatoeba-en-zh", "hansards"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSettings(TextSettings):
+    """Which corpus, and how it is cut."""
+
+    corpus: Name = "multi30k-en-de"
+    data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
+
+
+class CorpusTask(TextTask):
+    """Sentence pairs of a public corpus."""
+
+    Settings = CorpusSettings
+
+    @classmethod
+    def open_texts(cls, settings: CorpusSettings) -> "CorpusTexts":
+        return CorpusTexts(settings.corpus, settings.data)
+
+    @classmethod
+    def create(cls, settings: CorpusSettings) -> Self:
+        texts = cls.open_texts(settings)
+        if not texts.files():
+            raise ConfigError(
+                f"corpus: `corpus` has {settings.corpus!r}, a test set without training sentences. "
+                f"Train on one, then: regard evaluate RUN --on {settings.corpus}."
+            )
+        for split in ("valid", "test"):
+            texts.corpus.paths(split, settings.data)  # what is missing is told before training, not after
+        return cls(settings, texts, *learn_tokenizers(texts, settings))
+
+
+class CorpusTexts(Texts):
+    """The splits of a public corpus."""
+
+    def __init__(self, name: str, data: str) -> None:
+        self.corpus, self.data = find_corpus(name), data
+        self.languages = self.corpus.languages
+
+    def files(self) -> Sequence[Path]:
+        return self.corpus.paths("train", self.data)
+
+    def stream(self, split: Split) -> Iterator[Example]:
+        return map(self._example, self.corpus.stream(split, self.data))
+
+    def _example(self, pair: Sentences) -> Example:
+        if pair.words is None:
+            return Example(pair.source, pair.target)
+        source, target = (
+            Spacing(language).join(words) for language, words in zip(self.languages, pair.words, strict=True)
+        )
+        return Example(source, target, pair.sure, pair.possible, pair.words)
+
+
+def on_corpus(task: TranslationTask, name: str, data: str = "") -> CorpusTask:
+    """Another corpus in the pieces of this task, so that its model can be measured there."""
+    texts = CorpusTexts(name, data)
+    if texts.languages != task.languages:
+        own, other = (" to ".join(languages) for languages in (task.languages, texts.languages))
+        raise DataError(f"corpus: {name} is {other}; expected {own}, as the model was trained.")
+    # an empty `data` in the settings stands for REGARD_DATA, as everywhere
+    settings = CorpusSettings(corpus=texts.corpus.key, data=data)  # type: ignore[arg-type]
+    return CorpusTask(settings, texts, task.source, task.target)

@@ -1,0 +1,155 @@
+"""What tasks on text files share: tokenizers learnt on the spot, long sentences left out, encoded once.
+
+The text is a stream and never a list, so that its size does not matter. A large corpus is encoded into
+regard's cache under a digest of its files and tokenizers, and mapped from there by every later run.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, tee
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
+
+from regard.data.cache import cache_folder
+from regard.data.encoded import FORMAT, EncodedPairs, Pair, open_pairs, store
+from regard.data.tokens import Tokenizer
+from regard.errors import ConfigError
+from regard.tasks.base import Split
+from regard.tasks.translation import Example, TranslationTask, encode_examples
+
+LARGE = 64 << 20  # bytes of text; what is smaller is encoded again in seconds, and kept in memory
+PACKED = 4  # how much larger text is than its .gz
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSettings:
+    """How text is cut, and what of it is learnt."""
+
+    pieces: Literal["words", "characters", "bpe"] = "bpe"  # Chinese is cut into characters, unless jointly
+    size: int = 8000  # pieces of each vocabulary
+    joint: bool = False  # one vocabulary for both sides (byte-pairs)
+    lowercase: bool = False
+    longest: int = 100  # pieces of a training sentence; longer ones are left out of training
+    smoothing: float = 0.0  # label smoothing, in training alone
+
+    def __post_init__(self) -> None:
+        if self.joint and self.pieces != "bpe":
+            raise ConfigError(f"task: `joint` is true and `pieces` has {self.pieces!r}; expected 'bpe'.")
+        if self.longest < 1:
+            raise ConfigError(f"task: `longest` has {self.longest}; expected 1 or more.")
+
+
+class Texts(Protocol):
+    """Where the sentence pairs come from."""
+
+    languages: tuple[str, str]
+
+    def stream(self, split: Split) -> Iterator[Example]:
+        """The pairs of a split, one after the other; can be asked for again."""
+        ...
+
+    def files(self) -> Sequence[Path]:
+        """What the training pairs are read from."""
+        ...
+
+
+class TextTask(TranslationTask):
+    """Sentence pairs from text that is read as a stream."""
+
+    settings: TextSettings
+
+    def __init__(self, settings: TextSettings, texts: Texts, source: Tokenizer, target: Tokenizer) -> None:
+        super().__init__(source, target, smoothing=settings.smoothing)
+        self.settings, self.texts, self.languages = settings, texts, texts.languages
+
+    @classmethod
+    def open_texts(cls, settings: Any) -> Texts:
+        """The text that the settings name."""
+        raise NotImplementedError(f"{cls.__name__} defines no open_texts(settings).")
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings, cls.open_texts(settings), *cls.load_tokenizers(folder))
+
+    def sizes(self) -> dict[str, int]:
+        """`shared_vocab` is 1 where one vocabulary serves both sides, so that embeddings may be shared."""
+        return {**super().sizes(), "shared_vocab": int(self.source is self.target)}
+
+    def read(self, split: Split) -> Sequence[Example]:
+        return [example for example, _ in self._kept(split)]
+
+    def encode(self, split: Split) -> Iterator[Pair]:
+        return (pair for _, pair in self._kept(split))
+
+    def encoded(self, split: Split) -> EncodedPairs:
+        """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
+        if split not in self._encoded and split == "train" and text_bytes(self.texts.files()) > LARGE:
+            self._encoded[split] = self._cached(split)
+        return super().encoded(split)
+
+    def _kept(self, split: Split) -> Iterator[tuple[Example, Pair]]:
+        """The examples of a split with their numbers; for training, only those that are not too long."""
+        examples, again = tee(self.texts.stream(split))
+        longest = self.settings.longest
+        for example, pair in zip(examples, encode_examples(again, self.source, self.target), strict=True):
+            if split != "train" or max(map(len, pair)) <= longest:
+                yield example, pair
+
+    def _cached(self, split: Split) -> EncodedPairs:
+        folder = cache_folder() / "encoded" / self._digest()
+        if folder.exists():
+            return open_pairs(folder)
+        logging.getLogger("regard").info("encoding the corpus into %s", folder)
+        return store(folder, self.encode(split), sizes=(len(self.source), len(self.target)))
+
+    def _digest(self) -> str:
+        """Of all that decides the encoded training pairs."""
+        total = hashlib.sha256(f"{FORMAT} {self.settings!r}".encode())
+        for file in self.texts.files():
+            with file.open("rb") as opened:
+                total.update(hashlib.file_digest(opened, "sha256").digest())
+        for tokenizer in (self.source, self.target):
+            total.update(tokenizer.to_json().encode())
+        return total.hexdigest()[:32]
+
+
+def learn_tokenizers(
+    texts: Texts, settings: TextSettings, *, stream: Callable[[], Iterable[Example]] | None = None
+) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of both sides, from the training pairs; one for both if they are to be joint."""
+    pairs = stream or (lambda: texts.stream("train"))
+    sides = ((example.source for example in pairs()), (example.target for example in pairs()))
+    if settings.joint:
+        shared = _learn(chain(*sides), settings, "bpe", texts.languages[1])
+        return shared, shared
+    source, target = (
+        _learn(side, settings, "characters" if _unspaced(language) else settings.pieces, language)
+        for side, language in zip(sides, texts.languages, strict=True)
+    )
+    return source, target
+
+
+def _learn(
+    texts: Iterable[str], settings: TextSettings, kind: Literal["words", "characters", "bpe"], language: str
+) -> Tokenizer:
+    # a word seen once teaches nothing about itself, and something about words never seen
+    minimum = 2 if kind == "words" else 1
+    return Tokenizer.train(
+        texts,
+        kind=kind,
+        language=language,
+        size=settings.size,
+        minimum=minimum,
+        lowercase=settings.lowercase,
+    )
+
+
+def _unspaced(language: str) -> bool:
+    return language.lower().replace("_", "-").partition("-")[0] == "zh"
+
+
+def text_bytes(files: Sequence[Path]) -> int:
+    """How much text the files hold, roughly."""
+    return sum(file.stat().st_size * (PACKED if file.suffix in (".gz", ".zip") else 1) for file in files)

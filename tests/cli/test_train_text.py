@@ -1,0 +1,136 @@
+"""regard train with files or a corpus by name, and regard evaluate --on another corpus."""
+
+import json
+import tomllib
+
+import pytest
+
+from regard.cli.train import Text, choose_config
+from regard.errors import ConfigError
+
+TINY = [
+    word
+    for setting in (
+        "model.embedding=8",
+        "model.hidden=8",
+        "model.alignment=8",
+        "model.readout=8",
+        "task.size=300",
+        "train.steps=4",
+        "train.warmup=0",
+        "train.threads=1",
+        "decode.beam=1",
+    )
+    for word in ("--set", setting)
+]
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    write("mine/train.en", [f"I have {n} dogs." for n in range(120)] + ["", "alone"])
+    write("mine/train.fr", [f"J'ai {n} chiens." for n in range(120)] + ["seul", ""])
+    write("corpora/fra.txt", [f"I have {n} dogs.\tJ'ai {n} chiens." for n in range(200)])
+    write("corpora/hansards/en-fr.src-tgt.txt", ["i have dogs . ||| j' ai des chiens ."])
+    write("corpora/hansards/en-fr.gold.txt", ["1-1 2-2 3-4 4-5 3p3"])
+    return tmp_path
+
+
+def write(name, lines):
+    from pathlib import Path
+
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def test_two_files_become_a_translator(command, data, caplog):
+    outcome = command("train", "--source", "mine/train.en", "--target", "mine/train.fr", *TINY)
+    assert outcome.status == 0, outcome.err
+    assert caplog.text.count("2 of 122 pairs have an empty side and are left out.") == 1
+    config = tomllib.loads((data / "runs" / "en-fr" / "config.toml").read_text())
+    task = config["task"]
+    assert (task["source"], task["source_language"]) == (str(data / "mine" / "train.en"), "en")
+    assert (task["target_language"], task["pieces"]) == ("fr", "bpe")
+    assert config["model"]["name"] == "rnnsearch"
+    assert command("translate", "runs/en-fr", "I have 3 dogs.").status == 0
+
+
+def test_a_corpus_by_name_is_trained_on_and_measured_on_another(command, data):
+    corpora = ["--data", "corpora"]
+    outcome = command("train", "--corpus", "tatoeba-en-fr", *corpora, *TINY, "--set", "task.pieces=words")
+    assert outcome.status == 0, outcome.err
+    outcome = command("evaluate", "runs/tatoeba-en-fr", "--on", "hansards", *corpora, "--json")
+    assert outcome.status == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert found["sentences"] == 1
+    assert 0.0 <= found["alignment"]["error_rate"] <= 1.0
+    assert found["bleu_lowercased"]["signature"].startswith("nrefs:1|case:lc")
+    assert {"bleu", "signature", "bleu_moses", "chrf"} <= set(found)
+    outcome = command("evaluate", "runs/tatoeba-en-fr", "--on", "hansards", *corpora)
+    assert "hansards, test" in outcome.out
+    outcome = command("evaluate", "runs/tatoeba-en-fr", "--on", "multi30k-en-de", *corpora)
+    assert "multi30k-en-de is en to de; expected en to fr, as the model was trained" in outcome.err
+    outcome = command("evaluate", "runs/tatoeba-en-fr", "--on", "hansards", *corpora, "--split", "valid")
+    assert "the valid split has no sentences" in outcome.err
+
+
+def text(**given):
+    names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
+    files = {name: given.get(name, "") for name in names}
+    return Text(files, given.get("languages", ("", "")), given.get("corpus", ""), given.get("data", ""))
+
+
+def test_steps_follow_the_amount_of_text(data):
+    few = choose_config(None, text(source="mine/train.en", target="mine/train.fr"), "", [])
+    assert few.train.steps == 500
+    write("many.en", ["word " * 100] * 10_000)
+    many = choose_config(None, text(source="many.en", target="many.en"), "", [])
+    assert many.train.steps == 10 * 2 * (501 * 10_000) // 4 // many.train.batch
+    asked = choose_config(None, text(source="many.en", target="many.en"), "", ["train.steps=7"])
+    assert asked.train.steps == 7
+
+
+def test_a_recipe_gives_its_model_to_other_text_and_keeps_how_it_cuts(data):
+    config = choose_config(
+        "translator", text(source="mine/train.en", target="mine/train.fr", languages=("en", "de")), "", []
+    )
+    assert (config.train.steps, config.task_settings["size"]) == (4000, 8000)
+    assert config.task_settings["target_language"] == "de"
+    grammar = choose_config("rnnsearch-en-fr", text(corpus="tatoeba-en-fr", data="corpora"), "", [])
+    assert (grammar.task, grammar.model_settings["hidden"]) == ("corpus", 128)
+    assert grammar.task_settings["corpus"] == "tatoeba-en-fr"
+
+
+def test_a_model_can_be_named(data):
+    config = choose_config(None, text(source="mine/train.en", target="mine/train.fr"), "seq2seq", [])
+    assert config.model == "seq2seq"
+
+
+def test_data_alone_goes_to_the_recipes_own_task(data):
+    with pytest.raises(ConfigError, match=r"unknown key 'task\.data'"):
+        choose_config("rnnsearch-reverse", text(data="corpora"), "", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--source", "a.en"], "train: --source is given; expected `--source` and `--target` with it."),
+        (["--valid-source", "a.en"], "train: --valid-source is given; expected `--source` and `--target`"),
+        (
+            ["--corpus", "hansards", "--source", "a.en", "--target", "a.fr"],
+            "train: `--corpus` has hansards beside --source; expected one of them.",
+        ),
+        (["--corpus", "multi30k"], "corpus: unknown corpus 'multi30k'; did you mean 'multi30k-en-"),
+        (["--source", "no.en", "--target", "no.fr"], "no.en: no such file or directory."),
+        (["--corpus", "hansards", "--data", "corpora"], "a test set without training sentences"),
+    ],
+)
+def test_bad_text_is_one_sentence(command, data, words, message):
+    outcome = command("train", *words)
+    assert (outcome.status, outcome.out) == (2, "")
+    [*_, sentence] = outcome.err.splitlines()
+    assert sentence.startswith("regard: ")
+    assert message in sentence

@@ -1,0 +1,258 @@
+"""Tasks on public corpora, with small ones of the same forms; joint vocabularies; given words; memory."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.data.tokens import UNK, Tokenizer
+from regard.errors import ConfigError, DataError
+from regard.evaluate.alignment import Link
+from regard.evaluate.translation import evaluate_alignment_on, measure_alignment, word_links
+from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.tasks.corpus import CorpusSettings, CorpusTask, on_corpus
+from regard.tasks.files import FilesSettings, FilesTask, guess_language
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """Corpora in the layouts of the real ones."""
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    numbers = ["one", "two", "three", "four", "five", "six"]
+    for split, count in (("train", 60), ("val", 6), ("test_2016_flickr", 5)):
+        write(tmp_path, f"multi30k/{split}.en", [f"The {numbers[n % 6]} dogs see {n}." for n in range(count)])
+        write(tmp_path, f"multi30k/{split}.de", [f"Die Hunde sehen {n}, viele." for n in range(count)])
+    english = [f"I have {n} cats." for n in range(200)]
+    write(tmp_path, "tatoeba/en-zh.txt", [])
+    write(tmp_path, "cmn.txt", [f"{e}\t我有{n}只猫。\tCC" for n, e in enumerate(english)])
+    write(tmp_path, "fra.txt", [f"{e}\tJ'ai {n} chats.\tCC" for n, e in enumerate(english)])
+    write(tmp_path, "hansards/en-fr.src-tgt.txt", ["i have cats . ||| j' ai des chats .", "yes ! ||| oui !"])
+    write(tmp_path, "hansards/en-fr.gold.txt", ["1-1 2-2 3-4 4-5 3p3", "1-1 2-2"])
+    return str(tmp_path)
+
+
+def write(folder, name, lines):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def make(data, **settings):
+    return CorpusTask.create(CorpusSettings(**{"data": data, "size": 300, **settings}))
+
+
+def test_a_corpus_has_its_own_splits(data):
+    task = make(data)
+    assert [len(task.encoded(split)) for split in ("train", "valid", "test")] == [60, 6, 5]
+    assert task.languages == ("en", "de")
+    assert task.target.decode(task.encoded("test")[3][1]) == "Die Hunde sehen 3, viele."
+
+
+def test_a_joint_vocabulary_is_one_tokenizer_also_when_restored(data, tmp_path):
+    task = make(data, joint=True)
+    sizes = task.sizes()
+    assert task.source is task.target
+    assert sizes["source_vocab"] == sizes["target_vocab"]
+    assert sizes["shared_vocab"] == 1
+    (tmp_path / "run").mkdir()
+    task.save(tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["tokenizer.json"]
+    again = CorpusTask.restore(task.settings, tmp_path / "run")
+    assert again.source is again.target
+    assert again.sizes() == sizes
+    assert again.encoded("test") == task.encoded("test")
+
+
+def test_two_vocabularies_stay_two(data, tmp_path):
+    task = make(data)
+    task.save(tmp_path)
+    again = CorpusTask.restore(task.settings, tmp_path)
+    assert task.sizes()["shared_vocab"] == again.sizes()["shared_vocab"] == 0
+    assert {"source.tokenizer.json", "target.tokenizer.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_only_byte_pairs_can_be_joint(data):
+    with pytest.raises(ConfigError, match="task: `joint` is true and `pieces` has 'words'; expected 'bpe'"):
+        CorpusSettings(joint=True, pieces="words")
+
+
+@pytest.mark.parametrize("pieces", ["words", "bpe"])
+def test_chinese_is_cut_into_characters(data, pieces):
+    task = make(data, corpus="tatoeba-en-zh", pieces=pieces)
+    assert task.source.kind == pieces
+    assert task.target.kind == "characters"
+    assert task.target.pieces("我有猫。") == ["我", "有", "猫", "。"]
+
+
+def test_text_can_be_lowercased(data):
+    task = make(data, lowercase=True)
+    assert task.source.decode(task.encoded("test")[0][0]) == "the one dogs see 0."
+    assert task.examples("test")[0].source == "The one dogs see 0."  # what is measured against keeps its case
+
+
+def test_long_sentences_are_left_out_of_training_alone(data):
+    everything = make(data, pieces="characters", size=100)
+    longest = int(everything.lengths("train").max(1).min()) - 1  # of the shortest pair, eos not counted
+    task = make(data, pieces="characters", size=100, longest=longest)
+    assert 0 < len(task.encoded("train")) == len(task.examples("train")) < 60
+    assert (task.lengths("train") <= longest + 1).all()
+    assert len(task.encoded("valid")) == 6
+
+
+def test_hansards_cannot_be_trained_on(data):
+    with pytest.raises(
+        ConfigError,
+        match=r"'hansards', a test set without training sentences.*regard evaluate RUN --on hansards",
+    ):
+        make(data, corpus="hansards")
+
+
+def test_a_corpus_of_other_languages_is_refused(data):
+    with pytest.raises(DataError, match="hansards is en to fr; expected en to de, as the model was trained"):
+        on_corpus(make(data), "hansards", data)
+
+
+@pytest.mark.parametrize("pieces", ["words", "bpe", "characters"])
+def test_given_words_are_not_cut_anew_and_every_piece_knows_its_word(data, pieces):
+    task = on_corpus(make(data, corpus="tatoeba-en-fr", pieces=pieces), "hansards", data)
+    example = task.examples("test")[0]
+    assert (example.source, example.target) == ("i have cats.", "j'ai des chats.")
+    assert example.links == ((0, 0), (1, 1), (2, 3), (3, 4))
+    assert example.possible == ((2, 2),)
+    encoded, owners = task.encoded("test")[0], task.owners(example)
+    for numbers, own, words in zip(encoded, owners, example.words, strict=True):
+        assert len(numbers) == len(own)
+        assert {word for each in own for word in each} == set(range(len(words)))
+        assert [each for each in own if each] == sorted(each for each in own if each)
+
+
+def test_a_piece_that_two_words_share_belongs_to_both_and_a_space_to_none():
+    merged = Tokenizer.train(['He said "yes!" "yes!"'] * 50, kind="bpe", size=300)
+    numbers, owners = merged.encode_words(['"', "yes", "!", '"'])
+    assert merged.decode(numbers) == '"yes!"'
+    assert owners[-1] == (2, 3)
+    letters = Tokenizer.train(["a b"], kind="characters")
+    assert letters.encode_words(["a", "b"])[1] == [(0,), (), (1,)]
+
+
+def test_a_given_word_is_one_piece_if_it_is_known_and_several_if_it_is_not():
+    words = Tokenizer.train(["The dog's house.", "a Mr. Smith"], kind="words")
+    numbers, owners = words.encode_words(["Mr.", "dog", "unknown"])
+    assert owners == [(0,), (0,), (1,), (2,)]
+    assert words.pieces_of(numbers[:3]) == ["Mr", ".", "dog"]
+    assert numbers[3] == UNK
+
+
+def test_words_are_linked_where_any_of_their_pieces_are():
+    pieces = frozenset({Link(0, 0), Link(1, 2), Link(3, 3)})
+    source, target = [(0,), (0,), (1,), ()], [(0,), (1,), (1, 2), (3,)]
+    assert word_links(pieces, source, target) == {(0, 0), (0, 1), (0, 2)}
+
+
+def test_alignments_on_hansards_count_sure_and_possible_links(data):
+    torch.manual_seed(0)
+    task = make(data, corpus="tatoeba-en-fr", pieces="words")
+    sizes = {k: v for k, v in task.sizes().items() if k != "shared_vocab"}
+    model = RNNsearch(RNNsearchConfig(**sizes, embedding=4, hidden=4, alignment=4, readout=4)).eval()
+    found = evaluate_alignment_on(model, task, "hansards", data=data)
+    # 5 and 2 target words with one link each; 4 and 2 sure gold links
+    assert (found.found, found.sure) == (7, 6)
+    assert 0 <= found.found_sure <= found.found_possible <= 7
+    assert found == measure_alignment(model, on_corpus(task, "hansards", data), "test")
+    assert measure_alignment(model, task, "test") is None  # no gold links
+    without = Seq2Seq(Seq2SeqConfig(**sizes, embedding=4, hidden=4)).eval()
+    with pytest.raises(DataError, match="no alignments can be measured: the model has no attention"):
+        evaluate_alignment_on(without, task, "hansards", data=data)
+
+
+def test_a_large_corpus_is_encoded_once_into_the_cache(data, tmp_path, monkeypatch):
+    small = make(data)
+    monkeypatch.setattr("regard.tasks.texts.LARGE", 100)
+    task = make(data)
+    assert task.encoded("train") == small.encoded("train")
+    [folder] = (tmp_path / "cache" / "encoded").iterdir()
+    before = (folder / "source.numbers").stat().st_mtime_ns
+    assert make(data).encoded("train") == small.encoded("train")
+    assert (folder / "source.numbers").stat().st_mtime_ns == before
+    assert make(data, longest=7).encoded("train") != small.encoded("train")
+    assert len(list((tmp_path / "cache" / "encoded").iterdir())) == 2
+    write(tmp_path, "multi30k/train.de", ["Anders."] * 60)
+    assert make(data).encoded("train") != small.encoded("train")
+
+
+def test_files_can_be_joint_too(data):
+    files = {"source": f"{data}/multi30k/train.en", "target": f"{data}/multi30k/train.de"}
+    task = FilesTask.create(FilesSettings(**files, size=300, joint=True))
+    assert task.sizes()["shared_vocab"] == 1
+
+
+def test_two_thousand_pairs_are_enough_to_hold_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.tasks.files.ENOUGH", 3)
+    lines = [f"{n} a" for n in range(400)]
+    write(tmp_path, "a.en", lines)
+    task = FilesTask.create(
+        FilesSettings(source=str(tmp_path / "a.en"), target=str(tmp_path / "a.en"), pieces="words")
+    )
+    assert [e.source for e in task.examples("valid")] == ["133 a", "267 a"]
+    assert len(task.examples("train")) == 398
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("train.en", "en"),
+        ("a/b/train.DE.gz", "de"),
+        ("x.pt-BR", "pt"),
+        ("x.cmn", "cmn"),
+        ("train.txt", "und"),
+        ("train", "und"),
+    ],
+)
+def test_the_language_is_guessed_from_the_name(name, language):
+    assert guess_language(name) == language
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from regard.tasks import texts
+from regard.tasks.files import FilesSettings, FilesTask
+texts.LARGE = 1 << 16
+folder, count = Path(sys.argv[1]), int(sys.argv[2])
+for side in "ab":
+    with (folder / f"{count}.{side}").open("w") as file:
+        for n in range(count):
+            file.write(f"{side}{n % 977} {side}{n % 331} {side}{n % 89} the end of {side}.\\n")
+files = {"source": f"{folder}/{count}.a", "target": f"{folder}/{count}.b"}
+task = FilesTask.create(FilesSettings(**files, pieces="words"))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+plan = task.plan(0, seed=1, batch=2048)
+for rows in plan[:20]:
+    task.batch("train", rows)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, len(task.encoded("train")))
+"""
+
+
+@pytest.mark.slow
+def test_memory_hardly_grows_with_the_number_of_pairs(tmp_path):
+    """Arrays cost some tens of bytes a pair; strings and lists of numbers would cost a thousand."""
+    grown = {}
+    for count in (5_000, 60_000):
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY, str(tmp_path), str(count)],
+            env={"REGARD_CACHE": str(tmp_path / "cache"), "PATH": "", "OMP_NUM_THREADS": "1"},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        kilobytes, pairs = map(int, done.stdout.split())
+        assert pairs == count - count // 50
+        grown[count] = kilobytes
+    assert (grown[60_000] - grown[5_000]) * 1024 < 200 * 55_000
