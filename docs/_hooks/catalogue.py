@@ -46,6 +46,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put the measured tables where a page has their markers."""
+    return tables.filled(markdown, ROOT / "results")
+
+
 def page(row: catalog.Row) -> str:
     """A row as Markdown: docstring with equation and symbol map, picture, measured results, signature."""
     parts = [f"# {row.title}", f"*{row.authors}, {row.year}.* {row.sentence}"]

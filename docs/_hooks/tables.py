@@ -4,7 +4,9 @@ python docs/_hooks/tables.py          writes the README's table anew
 python docs/_hooks/tables.py --check  fails when it is stale
 """
 
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from regard import catalog
@@ -121,6 +123,113 @@ def recipes_table() -> str:
         ]
         lines.append(f"| `{name}` | {recipe_sentence(name)} | {duration} |")
     return "\n".join(lines)
+
+
+# Markers in the pages: <!-- comparison: NAME -->, <!-- lengths: NAME -->, <!-- layers: DEVICE --> ----------
+
+UNMEASURED = "*Not measured yet: `results/` has no record of it. The command above writes one.*"
+
+
+def filled(markdown: str, folder: Path) -> str:
+    """The page with a table from the results in the place of each marker."""
+    makers: dict[str, Callable[[Path, str], str]] = {
+        "comparison": comparison_table,
+        "lengths": lengths_table,
+        "layers": layers_table,
+    }
+    marker = re.compile(rf"<!-- ({'|'.join(makers)}): ([\w.-]+) -->")
+    return marker.sub(lambda found: makers[found[1]](folder, found[2]), markdown)
+
+
+def comparison(folder: Path, name: str) -> list[Result]:
+    """The variants that `regard compare` recorded under a name, in their order."""
+    own = [result for result in read_results(folder) if result.details.get("comparison") == name]
+    return sorted(newest(own), key=lambda result: result.details["order"])
+
+
+def comparison_table(folder: Path, name: str) -> str:
+    """A row for each variant: what was measured, beside the paper, and what it cost."""
+    found = comparison(folder, name)
+    if not found:
+        return UNMEASURED
+    measures = list(dict.fromkeys(name for result in found for name, _ in result.details["measures"]))
+    paper = ["the paper's"] if any(result.paper_value is not None for result in found) else []
+    header = ["variant", *measures, *paper, "valid loss", "parameters", "tokens/s", "seconds", "seeds"]
+    body = []
+    for result in found:
+        details = result.details
+        shown = dict(details["measures"])
+        loss = details["valid_loss"]
+        body.append(
+            [
+                details["variant"],
+                *(shown.get(measure, "") for measure in measures),
+                *(["" if result.paper_value is None else f"{result.paper_value:g}"] if paper else []),
+                "" if loss is None else f"{loss:.3f}",
+                f"{details['parameters']:,}".replace(",", " "),
+                f"{details['tokens_per_second']:.0f}",
+                f"{result.seconds:.0f}",
+                str(len(result.seeds)),
+            ]
+        )
+    first = found[0]
+    notes = sorted({result.paper_note for result in found if result.paper_note})
+    split = first.details["split"]
+    updates = sorted({result.details["steps"] for result in found})
+    budget = f"{updates[0]} updates" if len(updates) == 1 else f"{updates[0]} to {updates[-1]} updates"
+    made = f"{budget} each, measured on the {split} split on {first.date} ({first.machine})."
+    spread = " Values are means over the seeds with the standard deviation." if len(first.seeds) > 1 else ""
+    return "\n".join([_markdown(header, body), "", made + spread, *(f" {note}." for note in notes)])
+
+
+def lengths_table(folder: Path, name: str) -> str:
+    """The headline by length, a column for each variant."""
+    found = [result for result in comparison(folder, name) if result.details["by_length"]]
+    if not found:
+        return UNMEASURED
+    bins = found[0].details["by_length"]
+    header = ["source words", *(result.details["variant"] for result in found)]
+    columns = [
+        {(b["low"], b["high"]): f"{b['value']:.1f}" for b in result.details["by_length"]} for result in found
+    ]
+    body = [
+        [LengthScore(b["low"], b["high"], 0, 0.0).words, *(c.get((b["low"], b["high"]), "") for c in columns)]
+        for b in bins
+    ]
+    return _markdown(header, body)
+
+
+def layers_table(folder: Path, device: str) -> str:
+    """What each layer costs at the longest length, and how that grows."""
+    found: dict[str, dict[str, Result]] = {}
+    own = newest([result for result in read_results(folder) if result.recipe == "layers"])
+    for result in sorted(own, key=lambda result: result.details["order"]):
+        if result.details["device"] == device:
+            what = "time" if " in time" in result.metric else "memory"
+            found.setdefault(result.details["layer"], {})[what] = result
+    if not found:
+        return UNMEASURED
+    one = next(iter(found.values()))["time"]
+    longest = one.details["lengths"][-1]
+    header = ["layer", f"ms at {longest}", "exponent", "theory", f"MB at {longest}", "exponent", "theory"]
+    body = []
+    for layer, pair in found.items():
+        row = [layer]
+        for what, unit in (("time", "milliseconds"), ("memory", "megabytes")):
+            result = pair[what]
+            row += [f"{result.details[unit][-1]:.3g}", f"{result.value:.2f}", f"{result.paper_value:g}"]
+        body.append(row)
+    of = one.details
+    made = (
+        f"Forward and backward, {of['batch']} × {longest} positions of {of['features']} features, "
+        f"{'one thread' if device == 'cpu' else device}, {one.date} ({one.machine})."
+    )
+    return "\n".join([_markdown(header, body), "", made])
+
+
+def _markdown(header: list[str], body: list[list[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def renewed(readme: str, folder: Path) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import output, table
-from regard.errors import DataError
+from regard.cli.common import output, say, table
+from regard.errors import ConfigError, DataError
 
 
 def command(
@@ -16,9 +16,26 @@ def command(
         "results"
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    add: Annotated[
+        Path | None,
+        typer.Option(metavar="COMPARISON", help="First record a folder that `regard compare` wrote."),
+    ] = None,
+    paper: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VARIANT=VALUE NOTE", help="With --add: what the paper says of a variant."),
+    ] = None,
 ) -> None:
-    """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date."""
+    """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date.
+
+    regard results
+    regard results --add comparisons/scores
+    """
     from regard.evaluate.results import read_results
+
+    if add is not None:
+        record(add, folder, paper or [])
+    elif paper:
+        raise ConfigError("results: --paper is given without --add; expected both.")
 
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one with the JSON files of measured results.")
@@ -47,3 +64,22 @@ def command(
     for row in rows:
         made.add_row(*row)
     output.print(made)
+
+
+def record(comparison: Path, folder: Path, paper: list[str]) -> None:
+    """Add a comparison's means to the results; `paper` has `VARIANT=VALUE NOTE`."""
+    from regard.train.compare_report import read_table
+    from regard.train.compare_report import record as write
+
+    known = {}
+    for text in paper:
+        name, equals, said = text.rpartition("=")
+        value, _, note = said.strip().partition(" ")
+        try:
+            known[name.strip()] = (float(value), note.strip())
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ConfigError(f"results: --paper has {text!r}; expected VARIANT=VALUE NOTE.")
+    for path in write(read_table(comparison), folder, paper=known):
+        say(f"recorded: {path}")

@@ -4,13 +4,14 @@
     format.json              {"format": 1, "regard": "0.1.0"}
     …                        what the task saves beside (tokenizers)
     metrics.jsonl            one line per measurement; tensorboard/ holds the same
-    checkpoints.json         {"last": "step-00000400", "best": "step-00000300"}
-    checkpoints/             the folders that these two names point to
+    checkpoints.json         {"last": "step-00000400", "best": "step-00000300"}; "over": only weights are kept
+    checkpoints/             the folders that these names point to
         step-00000400/       model.safetensors  optimizer.safetensors  random.safetensors  state.json
         step-00000300/       model.safetensors  state.json
+        averaged-00000400/   model.safetensors  state.json; with `train.average`, when the run is over
 
 A folder cannot replace another in one step, but a small file can. So a checkpoint is written aside, synced,
-and renamed to an unused name; then `checkpoints.json` is replaced, which moves both names at once; then what
+and renamed to an unused name; then `checkpoints.json` is replaced, which moves all names at once; then what
 they no longer name is removed. A process killed at any moment leaves the names on complete checkpoints.
 """
 
@@ -29,13 +30,14 @@ from torch import nn
 from regard.catalog import suggest
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Task
-from regard.train import durable, states, toml
+from regard.train import average, durable, states, toml
 from regard.train.config import RunConfig, fill_defaults, parse
 
 FORMAT = 1
 MAY_CHANGE = ("train.steps", "train.log_every", "train.checkpoint_every", "train.threads")
 _RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # of use to `last` alone
-Name = Literal["last", "best"]
+Name = Literal["last", "best", "averaged"]
+NAMES: tuple[Name, ...] = ("last", "best", "averaged")
 
 
 @dataclass
@@ -131,7 +133,7 @@ class RunFolder:
                 raise ConfigError(f"{self.path}: '{key}' is {given.get(key)!r}; {was}. Use another folder.")
 
     def find(self, name: Name) -> Path | None:
-        """The folder of the last or best checkpoint; None where there is none yet."""
+        """The folder of the checkpoint of this name; None where there is none yet."""
         if not self.names.exists():
             return None
         folder = self._read_json(self.names).get(name)
@@ -139,9 +141,11 @@ class RunFolder:
 
     def require(self, name: Name) -> Path:
         """The folder of a checkpoint, or an error that says what to do."""
-        if name not in ("last", "best"):
-            raise DataError(f"{self.path}: unknown checkpoint {name!r}; {suggest(name, ('last', 'best'))}")
+        if name not in NAMES:
+            raise DataError(f"{self.path}: unknown checkpoint {name!r}; {suggest(name, NAMES)}")
         folder = self.find(name)
+        if folder is None and name == "averaged":
+            raise DataError(f"{self.path}: nothing was averaged; train with train.average, or use 'best'.")
         if folder is None:
             raise DataError(f"{self.path}: no checkpoint is complete; train again or go on with --resume.")
         return folder
@@ -160,11 +164,34 @@ class RunFolder:
                 shutil.rmtree(aside, ignore_errors=True)  # gone already, unless something failed
         self._prune()
 
+    def save_averaged(self, model: states.Tensors, step: int) -> None:
+        """Write averaged weights, made at this step, and give them their name; a second time does nothing."""
+        found = self.find("averaged")
+        if found is not None and self._read_json(found / "state.json")["step"] == step:
+            return
+        folder, aside = self.checkpoints / f"averaged-{step:08d}", self.checkpoints / ".writing-averaged"
+        with durable.disk_errors(self.path, self.describe_last):
+            try:
+                shutil.rmtree(aside, ignore_errors=True)
+                aside.mkdir(parents=True)
+                durable.write(aside / "model.safetensors", safetensors.torch.save(model))
+                durable.write(aside / "state.json", (json.dumps({"step": step}) + "\n").encode("utf-8"))
+                durable.sync_folder(aside)
+                shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it named it
+                aside.rename(folder)
+                durable.sync_folder(self.checkpoints)
+                names = self._read_json(self.names)
+                durable.replace(self.names, json.dumps(names | {"averaged": folder.name}) + "\n")
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+
     def load(self) -> Checkpoint | None:
         """The last checkpoint; None where the run was stopped before its first."""
         folder = self.find("last")
         if folder is None:
             return None
+        if self._read_json(self.names).get("over"):
+            raise DataError(f"{self.path}: the run is over and only its weights were kept; it cannot go on.")
         stored = self._read_json(folder / "state.json")
         numbers = stored.pop("numbers", {})
         known = {entry.name for entry in fields(State)}
@@ -176,8 +203,19 @@ class RunFolder:
             numbers=numbers,
         )
 
+    def keep_weights(self) -> None:
+        """Of a run that is over, keep the best weights, or the last where none is best, and the averaged."""
+        kept, averaged = self.find("best") or self.require("last"), self.find("averaged")
+        names = {"last": kept.name, "best": kept.name, "over": True}
+        names |= {} if averaged is None else {"averaged": averaged.name}
+        durable.replace(self.names, json.dumps(names) + "\n")
+        self._prune()
+        shutil.rmtree(self.path / average.FOLDER, ignore_errors=True)
+        for name in _RESUME_ONLY:
+            (kept / name).unlink(missing_ok=True)
+
     def load_model(self, model: nn.Module, name: Name) -> int:
-        """Fill a model from the last or best checkpoint; its step."""
+        """Fill a model from the checkpoint of this name; its step."""
         folder = self.require(name)
         self.fill(model, self._read_tensors(folder / "model.safetensors"))
         return int(self._read_json(folder / "state.json")["step"])
@@ -217,6 +255,7 @@ class RunFolder:
 
     def _name(self, folder: Path, *, best: bool) -> None:
         names = self._read_json(self.names) if self.names.exists() else {}
+        names.pop("averaged", None)  # of a run that was over, and goes on
         names["last"] = folder.name
         if best:
             names["best"] = folder.name
@@ -226,7 +265,7 @@ class RunFolder:
         """Remove what no name points to, and of the best checkpoint what only resuming needs."""
         last, best = self.find("last"), self.find("best")
         for path in self.checkpoints.iterdir():
-            if path not in (last, best):
+            if path not in (last, best, self.find("averaged")):
                 shutil.rmtree(path, ignore_errors=True)
         if best is not None and best != last:
             for name in _RESUME_ONLY:

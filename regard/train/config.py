@@ -56,6 +56,7 @@ class TrainConfig:
     checkpoint_every: int = 200  # steps; the last step and every improvement are always kept, 0 = only those
     patience: int = 0  # evaluations without improvement before stopping early; 0 = never
     log_every: int = 20  # steps per line of metrics
+    average: int = 0  # the weights of so many last evaluations are averaged at the end; 0 = none
     threads: int = 0  # CPU threads; 0 = torch's choice
     capture: bool = False  # on one NVIDIA GPU, record a step for each batch shape and replay it
     on_nonfinite: Literal["skip", "stop"] = "skip"  # what to do with an update that is not finite
@@ -70,6 +71,7 @@ class TrainConfig:
             "evaluate_every",
             "checkpoint_every",
             "patience",
+            "average",
             "threads",
         ):
             _at_least("train", name, getattr(self, name), 0)
@@ -120,12 +122,17 @@ class RunConfig:
         path.write_text(self.to_toml(), encoding="utf-8")
 
 
-def load_recipe(name: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """A recipe by its name, or a file ending in .toml; then the overrides, each `table.key=value`."""
+def load_recipe(
+    name: str | Path, overrides: Sequence[str] = (), *, tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> RunConfig:
+    """A recipe by its name, or a file ending in .toml; then the overrides, each `table.key=value`.
+
+    `tables` stand in the place of the recipe's own.
+    """
     owner, text = _read(name)
-    tables = parse(owner, text)
+    chosen = {**parse(owner, text), **(tables or {})}
     changes = [_parse_override(override) for override in overrides]
-    return _resolve(owner, tables, changes)
+    return _resolve(owner, chosen, changes)
 
 
 def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:

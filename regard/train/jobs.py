@@ -1,25 +1,31 @@
 """Several trainings side by side, each in a process of its own, shown as one set of bars.
 
 A small recurrent model gains little from a second thread, and two threads that wait for each other lose much
-on a busy machine; two models with a core each use both.
+on a busy machine; two models with a core each use both. So the number of threads of a job is never left to a
+library: PyTorch, its BLAS and the tokenizers are all told.
 """
 
+import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from regard.errors import DataError
-from regard.train.metrics import read_metrics
 from regard.train.progress import LINE_SECONDS, clock
 
 POLL = 0.5  # seconds between looks at the metrics
 PATIENCE = 30.0  # seconds that an interrupted training has to save its state
+TAIL = 1 << 14  # bytes at the end of the metrics that are looked at
+# what each library reads when it starts; `train.threads` alone would reach PyTorch and nothing else
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -32,13 +38,31 @@ class Job:
     steps: int
     overrides: tuple[str, ...] = ()
 
+    # A job with a session of its own hears no Ctrl-C; it is told once to stop, and stops when its standard
+    # input ends, which it does when this process dies.
+    own_session: ClassVar[bool] = False
+
+    def words(self, threads: int) -> list[str]:
+        """The command, for Python."""
+        settings = [f"--set={setting}" for setting in (*self.overrides, f"train.threads={threads}")]
+        return ["-m", "regard", "train", self.recipe, "--run", str(self.run), *settings]
+
+    def is_needed(self) -> bool:
+        """Asked when its turn comes: what ran before may have made it needless."""
+        return True
+
     def start(self, threads: int) -> subprocess.Popen[bytes]:
         """Begin in a process of its own; what it says goes to a file beside the run."""
-        settings = [f"--set={setting}" for setting in (*self.overrides, f"train.threads={threads}")]
-        words = [sys.executable, "-m", "regard", "train", self.recipe, "--run", str(self.run), *settings]
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
-            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            return subprocess.Popen(
+                [sys.executable, *self.words(threads)],
+                stdin=subprocess.PIPE if self.own_session else subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | dict.fromkeys(THREADS, str(threads)),
+                start_new_session=self.own_session,
+            )
 
     @property
     def log(self) -> Path:
@@ -58,47 +82,69 @@ class Standing:
     text: str
 
 
-def run_jobs(jobs: Sequence[Job], *, workers: int, threads: int, console: Console) -> None:
-    """Train all jobs, `workers` at a time; raises DataError with a job's own sentence where one fails."""
+def run_jobs(
+    jobs: Sequence[Job],
+    *,
+    workers: int,
+    threads: int,
+    console: Console,
+    until: float | None = None,
+    patience: float = PATIENCE,
+    failed: Callable[[Job, str], None] | None = None,
+) -> None:
+    """Run all jobs, `workers` at a time.
+
+    At the moment `until`, as `time.monotonic` counts, what runs is told to save its state and stop, for which
+    it has `patience` seconds, and nothing more is started. `failed` is told of a job that fails, with the
+    job's own last sentence; without it, the first failure ends all and is a DataError.
+    """
     waiting = list(jobs)
     running: list[tuple[Job, subprocess.Popen[bytes]]] = []
     with _View(jobs, console) as view:
         try:
-            while waiting or running:
+            while (waiting or running) and (until is None or time.monotonic() < until):
                 while waiting and len(running) < workers:
                     job = waiting.pop(0)
-                    running.append((job, job.start(threads)))
+                    if job.is_needed():
+                        running.append((job, job.start(threads)))
                 time.sleep(POLL)
                 for job, process in list(running):
                     view.update(job)
                     if process.poll() is not None:
                         running.remove((job, process))
-                        _check(job, process)
+                        _close(process)
+                        if process.returncode:
+                            (failed or _raise)(job, job.reason())
         finally:
-            _end([process for _, process in running])
+            _end([process for _, process in running], patience)
 
 
-def _check(job: Job, process: subprocess.Popen[bytes]) -> None:
-    if process.returncode:
-        raise DataError(f"training {job.name!r} failed: {job.reason()}")
+def _raise(job: Job, reason: str) -> None:
+    raise DataError(f"training {job.name!r} failed: {reason}")
 
 
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Ask what still runs to save its state and stop; Ctrl-C has reached it already."""
+def _end(processes: Sequence[subprocess.Popen[bytes]], patience: float) -> None:
+    """Ask what still runs to save its state and stop; Ctrl-C may have reached it already."""
     for process in processes:
         process.terminate()
+    last = time.monotonic() + patience
     for process in processes:
         try:
-            process.wait(PATIENCE)
+            process.wait(max(0.0, last - time.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
+            process.wait()
+        _close(process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 def standing(job: Job) -> Standing:
     """Step, loss, speed and time left, from the last lines of the run's metrics."""
-    lines = (
-        [line for line in read_metrics(job.run) if "tokens_per_second" in line] if job.run.exists() else []
-    )
+    lines = [line for line in _last_lines(job.run / "metrics.jsonl") if "tokens_per_second" in line]
     if not lines:
         return Standing(0, "preparing")
     last = lines[-1]
@@ -106,6 +152,17 @@ def standing(job: Job) -> Standing:
     return Standing(
         last["step"], f"loss {last['loss']:.3f}  {last['tokens_per_second']:.0f} tokens/s  {clock(left)} left"
     )
+
+
+def _last_lines(path: Path) -> list[dict[str, Any]]:
+    """The last complete lines of the metrics: a long run has many, and this is asked twice a second."""
+    if not path.exists():
+        return []
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - TAIL))
+        lines = file.read().split(b"\n")[:-1]
+    return [json.loads(line) for line in (lines if size <= TAIL else lines[1:])]
 
 
 class _View:

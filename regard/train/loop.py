@@ -29,6 +29,7 @@ from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.tasks.base import Loss, Task
 from regard.train import durable, states
+from regard.train.average import Snapshots
 from regard.train.capture import CapturedStep, Rounding
 from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.config import RunConfig, TrainConfig
@@ -200,6 +201,7 @@ class _Training:
         self.model.train()
         while not self._settle():
             self._update()
+        self._average()
         return Summary(
             steps=self.state.step,
             seconds=self.state.seconds,
@@ -213,7 +215,10 @@ class _Training:
 
     def _settle(self) -> bool:
         """What is due between two updates: evaluate, save, stop. True when the run is over."""
-        improved = self._evaluation_due() and self._evaluate()
+        due = self._evaluation_due()
+        improved = due and self._evaluate()
+        if due:
+            self._keep_for_average()
         out_of_patience = 0 < self.train.patience <= self.state.stale
         finished = self.state.step >= self.train.steps or out_of_patience
         if improved or finished or _divides(self.train.checkpoint_every, self.state.step):
@@ -407,6 +412,20 @@ class _Training:
             self.folder.save(self._checkpoint(random), best=best)
         self.accelerator.wait_for_everyone()
         self._saved = now
+
+    def _keep_for_average(self) -> None:
+        if self.train.average and self.accelerator.is_main_process:
+            kept = Snapshots(self.folder.path, self.train.average)
+            with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                kept.keep(self.state.step, states.weights(self.plain))
+
+    def _average(self) -> None:
+        """The mean of the last evaluations' weights, beside the checkpoints of a run that is over."""
+        if self.train.average and self.accelerator.is_main_process:
+            mean = Snapshots(self.folder.path, self.train.average).mean(self.state.step)
+            if mean is not None:
+                self.folder.save_averaged(mean, self.state.step)
+        self.accelerator.wait_for_everyone()
 
     def _checkpoint(self, random: states.Tensors) -> Checkpoint:
         tensors, numbers = states.optimizer_state(self.optimizer)

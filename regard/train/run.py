@@ -52,13 +52,18 @@ def reopen(folder: Path, overrides: Sequence[str] = ()) -> tuple[RunConfig, Mode
     return config, build_model(config, task), task
 
 
-def open_run(folder: Path, *, checkpoint: Name = "best", device: torch.device | str | None = None) -> Run:
+def open_run(
+    folder: Path, *, checkpoint: Name | None = None, device: torch.device | str | None = None
+) -> Run:
     """A trained model from its run folder, on the accelerator if there is one.
 
-    Where nothing was evaluated yet, the best is the last.
+    Unless told otherwise, with the averaged weights if the run made them, else the best; where nothing was
+    evaluated yet, the best is the last.
     """
     run = RunFolder(folder)
     run.require_run()
+    if checkpoint is None:
+        checkpoint = "best" if run.find("averaged") is None else "averaged"
     if checkpoint == "best" and run.find("best") is None:
         checkpoint = "last"
     run.require(checkpoint)

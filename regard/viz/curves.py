@@ -94,6 +94,35 @@ def draw_training(
         return save(_figure(axes), path)
 
 
+def draw_growth(
+    series: Mapping[str, tuple[Sequence[float] | Weights, Sequence[float] | Weights]],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    xlabel: str = "length",
+    ylabel: str = "",
+) -> Path:
+    """Draw (sizes, costs) of each name with both axes logarithmic, so that a power is a straight line."""
+    path = check_ending("draw_growth", path)
+    lines = {name: _check_run(name, *one, owner="draw_growth") for name, one in series.items()}
+    if not lines or any(np.nanmin(values) <= 0 for line in lines.values() for values in line):
+        raise ConfigError(
+            "draw_growth: `series` has nothing or a value of 0 or less; expected positive numbers."
+        )
+    with style.look([title or "", xlabel, ylabel, *series]):
+        axes = _chart(list(series), title or "", xlabel, ylabel)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        for i, (x, y) in enumerate(lines.values()):
+            _line(axes, x, y, i, marker=style.MARKERS[i % len(style.MARKERS)])
+        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.yaxis.set_major_locator(LogLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
+        _name_lines(axes, {name: (float(x[-1]), float(y[-1])) for name, (x, y) in lines.items()})
+        return save(_figure(axes), path)
+
+
 def _check_lengths(models: Mapping[str, Sequence[Bin]]) -> None:
     if not models or not all(models.values()):
         raise ConfigError(
@@ -109,16 +138,19 @@ def _check_lengths(models: Mapping[str, Sequence[Bin]]) -> None:
 
 
 def _check_run(
-    name: str, steps: Sequence[float] | Weights, losses: Sequence[float] | Weights
+    name: str,
+    steps: Sequence[float] | Weights,
+    losses: Sequence[float] | Weights,
+    owner: str = "draw_training",
 ) -> tuple[Array, Array]:
     x, y = to_array(steps), to_array(losses)
     if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ShapeError(
-            f"draw_training: '{name}' has steps of shape {x.shape} and losses of shape {y.shape}; "
+            f"{owner}: '{name}' has steps of shape {x.shape} and losses of shape {y.shape}; "
             "expected two lists of the same length, at least 1."
         )
     if not np.isfinite(y).any():
-        raise DataError(f"draw_training: '{name}' has no finite loss; expected at least one.")
+        raise DataError(f"{owner}: '{name}' has no finite loss; expected at least one.")
     return x, np.where(np.isfinite(y), y, np.nan)  # a run that diverged is drawn as far as it has numbers
 
 

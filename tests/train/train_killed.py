@@ -26,11 +26,11 @@ from regard.train.loop import fit
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
 
-SETTINGS = {"checkpoint_every": 1, "evaluate_every": 2, "log_every": 1, "accumulate": 2}
+SETTINGS = {"checkpoint_every": 1, "evaluate_every": 2, "log_every": 1, "accumulate": 2, "average": 2}
 SHORT = make_config(SETTINGS | {"steps": 3}, {"dropout": 0.3})
 LONG = make_config(SETTINGS | {"steps": 7}, {"dropout": 0.3})
 DISK = ("fsync", "replace", "rename", "mkdir", "unlink", "rmdir")  # what a checkpoint asks of the system
-DEMANDS = 60  # to make the folder a run, and for its first two checkpoints, the second of them the best
+DEMANDS = 75  # to make the folder a run, and for its first two checkpoints, the second of them the best
 
 
 def start(config: RunConfig, run: Path, prepare: Callable[[], None] = lambda: None) -> int:
@@ -89,12 +89,15 @@ def kill_at(call: int) -> Callable[[], None]:
 
 
 def result(run: Path) -> tuple[dict[str, bytes], bytes, list[dict[str, Any]]]:
-    """Last tensors and best weights, bit for bit, and the metrics without what a clock says."""
+    """Last tensors, best and averaged weights, bit for bit, and the metrics without what a clock says."""
     folder = RunFolder(run)
     tensors = {path.name: path.read_bytes() for path in folder.require("last").glob("*.safetensors")}
     timed = ("seconds", "tokens_per_second")
     metrics = [{key: value for key, value in line.items() if key not in timed} for line in read_metrics(run)]
-    return tensors, (folder.require("best") / "model.safetensors").read_bytes(), metrics
+    used = b"".join(
+        (folder.require(name) / "model.safetensors").read_bytes() for name in ("best", "averaged")
+    )
+    return tensors, used, metrics
 
 
 def check_open(run: Path) -> int:
@@ -103,7 +106,7 @@ def check_open(run: Path) -> int:
     if not folder.config.exists():
         return -1
     folder.require_run()
-    for name in ("last", "best"):
+    for name in ("last", "best", "averaged"):
         found = folder.find(name)
         assert found is None or (found / "model.safetensors").stat().st_size > 0
     state = folder.find("last")

@@ -1,0 +1,161 @@
+"""regard compare: variants trained under one budget, and one table of what came out."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from regard.cli.common import messages, output, say, table
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.train.compare import Comparison
+    from regard.train.compare_report import Table
+
+Listed = str | None
+
+
+def _list_of(name: str, what: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(name, metavar="A,B,…", help=what)
+    return option
+
+
+def command(
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TASK]", help="What all begin with: a recipe, a .toml file, or a task of one recipe."
+        ),
+    ] = None,
+    scores: Annotated[Listed, _list_of("--scores", "Scores to compare; see `regard list score`.")] = None,
+    windows: Annotated[Listed, _list_of("--windows", "Windows to compare.")] = None,
+    normalizers: Annotated[Listed, _list_of("--normalizers", "Normalizers to compare.")] = None,
+    models: Annotated[Listed, _list_of("--models", "Models to compare on the task.")] = None,
+    recipes: Annotated[Listed, _list_of("--recipes", "Whole recipes to compare, in place of TASK.")] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A.B=C,D,…", help="Values of any setting; may be given several times."),
+    ] = None,
+    each: Annotated[
+        bool, typer.Option("--each", help="The base and one change at a time, not every combination.")
+    ] = False,
+    seeds: Annotated[Listed, typer.Option(metavar="1,2,…", help="Train each with these seeds.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates of every training.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="A.B=C", help="Override one setting of all; may be given several times."
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["train", "valid", "test"], typer.Option(help="Measure on these examples.")
+    ] = "test",
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="CORPUS", help="Measure translators on another corpus, such as hansards."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of each.")] = 1,
+    deadline: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="End by then with what there is; call again to go on."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the comparison; default comparisons/NAME.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also record the means there, as JSON results.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """Train variants under one budget and write one table, plots and a report.
+
+    regard compare rnnsearch-reverse --scores general,additive --windows global,local-predictive --seeds 1,2,3
+    regard compare --recipes rnnsearch-en-fr,seq2seq-en-fr --jobs 2
+    regard compare rnnsearch-en-fr --vary model.dropout=0.0,0.1,0.2 --steps 600
+
+    Called again with the same folder it goes on where it stopped: what is measured stays, what was
+    interrupted resumes. What cannot be combined is in the table with its reason.
+    """
+    from regard.train.compare import plan, run
+    from regard.train.compare_report import read_table, write
+    from regard.train.compare_report import record as write_records
+    from regard.train.measured import Asked
+
+    comparison = plan(
+        task,
+        recipes=_split(recipes),
+        models=_split(models),
+        scores=_split(scores),
+        windows=_split(windows),
+        normalizers=_split(normalizers),
+        vary=vary or (),
+        each=each,
+        overrides=[*(settings or []), *([f"train.steps={steps}"] if steps else [])],
+        seeds=_numbers(seeds),
+        asked=Asked(split, beam, on),
+        name=out.name if out is not None else None,
+    )
+    folder = out or Path("comparisons") / comparison.name
+    say(_announce(comparison, folder, jobs, threads))
+    try:
+        outcomes = run(comparison, folder, console=messages, workers=jobs, threads=threads, deadline=deadline)
+    except KeyboardInterrupt as error:
+        raise KeyboardInterrupt("interrupted; the same command goes on from here.") from error
+    page = folder if on is None else folder / on  # the trainings are shared, the tables are not
+    if on is not None:
+        comparison = replace(comparison, name=f"{comparison.name}-{on}")
+    written = write(comparison, outcomes, page, runs=folder / "runs")
+    found = read_table(page)
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+    else:
+        print_table(found)
+    if record is not None:
+        written += write_records(found, record)
+    say(f"written: {', '.join(str(path) for path in written)}")
+    missing = sum(outcome.state == "unfinished" for outcome in outcomes)
+    if missing:
+        say(f"{missing} of {len(outcomes)} trainings are not finished; the same command goes on from here.")
+
+
+def print_table(found: "Table") -> None:
+    """The table for a reader, tab-separated in a pipe."""
+    from regard.train.compare_report import rows
+
+    header, body = rows(found)
+    if not output.is_terminal:
+        for row in (header, *body):
+            typer.echo("\t".join(cell.replace("\n", " ") for cell in row))
+        return
+    made = table(*header, numeric=tuple(name for name in header[1:] if name != "not finished"))
+    for row in body:
+        made.add_row(*row)
+    output.print(made)
+
+
+def _announce(comparison: "Comparison", folder: Path, jobs: int, threads: int) -> str:
+    count = len(comparison.variants) * len(comparison.seeds)
+    possible = [variant.config for variant in comparison.variants if variant.config is not None]
+    steps = sorted({config.train.steps for config in possible})
+    budget = f"{steps[0]} updates" if len(steps) == 1 else f"{steps[0]} to {steps[-1]} updates"
+    cores = os.cpu_count() or 1
+    crowded = f"; {jobs * threads} threads share {cores} cores" if jobs * threads > cores else ""
+    return f"comparing in {folder}: {count} trainings of {budget}, {jobs} at a time{crowded}"
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
+
+
+def _numbers(text: str | None) -> tuple[int, ...]:
+    words = _split(text)
+    if not all(word.isdecimal() for word in words):
+        raise ConfigError(f"compare: --seeds has {text!r}; expected whole numbers, e.g. 1,2,3.")
+    return tuple(int(word) for word in words)

@@ -1,0 +1,69 @@
+"""The mean of the last weights of a run: what a model circles around while its learning rate is still high.
+
+    θ = 1/N Σ_n θ_n                     over the last N evaluations (Vaswani et al. 2017, section 6.1)
+
+The weights of the last N evaluations lie in the run folder, each in a file named by its step, until a later
+one takes the place of the oldest. A run that is killed and goes on writes the same files again, since it
+comes to the same weights; what lies there from steps that are still to come is removed first.
+
+    averaging/step-00000400.safetensors
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+
+from regard.errors import DataError
+from regard.train import durable
+from regard.train.states import Tensors
+
+FOLDER = "averaging"
+
+
+class Snapshots:
+    """The weights of the last `count` evaluations of a run, on the disk."""
+
+    def __init__(self, run: Path, count: int) -> None:
+        self.run, self.folder, self.count = Path(run), Path(run) / FOLDER, count
+
+    def keep(self, step: int, weights: Tensors) -> None:
+        """Write the weights of this step, and forget those that are too old or from steps yet to come."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"step-{step:08d}.safetensors"
+        aside = path.with_name(f".{path.name}.writing")
+        durable.write(aside, safetensors.torch.save(weights))
+        aside.replace(path)
+        durable.sync_folder(self.folder)
+        kept = self._files(step)[-self.count :]
+        for other in self.folder.iterdir():
+            if other not in kept:
+                other.unlink()
+
+    def mean(self, step: int) -> Tensors | None:
+        """The mean of the last `count` weights up to this step; None where there are none."""
+        files = self._files(step)[-self.count :]
+        return average([self._read(path) for path in files]) if files else None
+
+    def _files(self, step: int) -> list[Path]:
+        files = sorted(self.folder.glob("step-*.safetensors")) if self.folder.exists() else []
+        return [path for path in files if int(path.stem.partition("-")[2]) <= step]
+
+    def _read(self, path: Path) -> Tensors:
+        try:
+            return dict(safetensors.torch.load_file(path))
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{self.run}: {FOLDER}/{path.name} cannot be read: {error}.") from error
+
+
+def average(weights: Sequence[Tensors]) -> Tensors:
+    """The mean of each tensor, summed in float64; counters, which have no mean, are those of the last."""
+    last = weights[-1]
+    return {
+        name: torch.stack([each[name].double() for each in weights]).mean(0).to(tensor.dtype)
+        if tensor.is_floating_point()
+        else tensor
+        for name, tensor in last.items()
+    }

@@ -1,0 +1,412 @@
+"""A comparison: variants of a recipe, each trained with every seed under one budget and measured alike.
+
+    comparison = plan("rnnsearch-reverse", scores=("dot", "general"), seeds=(1, 2, 3))
+    outcomes = run(comparison, Path("comparisons/scores"), workers=2, console=Console())
+
+Planning costs nothing and is a value; running fills a folder and goes on in one:
+
+    configs/NAME.toml           the resolved config of each training
+    runs/NAME-seed1/            its run folder, with what was measured (see measured.py)
+    runs/NAME-seed1.log         what it said
+
+What cannot be built, fails or was not finished is an outcome too, with its reason; it stops nothing else.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from regard import catalog
+from regard.errors import ConfigError
+from regard.train import fields
+from regard.train.checkpoint import RunFolder
+from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
+from regard.train.jobs import PATIENCE, Job, run_jobs, standing
+from regard.train.measured import (
+    TEST,
+    Asked,
+    Measured,
+    MeasuredJob,
+    Training,
+    forget_impossible,
+    read_measured,
+    read_training,
+)
+
+Ended = Literal["finished", "impossible", "failed", "unfinished"]
+RESERVE = (
+    20.0  # seconds before a deadline at which trainings are told to save: they need some, the report too
+)
+_KINDS: tuple[Literal["score", "window", "normalizer"], ...] = ("score", "window", "normalizer")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One thing to compare: a config, or the reason why there can be none, named by what sets it apart."""
+
+    name: str  # "dot, local-predictive"
+    changes: tuple[
+        tuple[str, str], ...
+    ]  # what sets it apart: ("score", "dot"), ("window", "local-predictive")
+    config: RunConfig | None
+    reason: str = ""
+    recipe: str = ""  # where the config began
+
+    @property
+    def slug(self) -> str:
+        """The name as a file name."""
+        return re.sub(r"[^\w.=+-]+", "-", self.name).strip("-")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared."""
+
+    name: str
+    variants: tuple[Variant, ...]
+    seeds: tuple[int, ...]
+    asked: Asked = TEST
+
+    def __post_init__(self) -> None:
+        named = {"variant": [variant.slug for variant in self.variants], "seed": list(map(str, self.seeds))}
+        for what, given in named.items():
+            twice = sorted({one for one in given if given.count(one) > 1})
+            if not given or twice:
+                found = f"{twice[0]!r} twice" if twice else "none"
+                raise ConfigError(f"compare: `{what}s` has {found}; expected each {what} once, at least one.")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one training of one variant ended."""
+
+    variant: str
+    seed: int
+    state: Ended
+    reason: str = ""
+    training: Training | None = None
+    measured: Measured | None = None
+
+
+# Planning -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One setting and the values it takes."""
+
+    label: str
+    key: str  # table.key; "recipe" and "model" choose where a config begins
+    values: tuple[str, ...]
+    named: bool  # whether a name needs the label beside the value: "heads 4", but "dot"
+
+
+def plan(
+    base: str | None = None,
+    *,
+    recipes: Sequence[str] = (),
+    models: Sequence[str] = (),
+    scores: Sequence[str] = (),
+    windows: Sequence[str] = (),
+    normalizers: Sequence[str] = (),
+    vary: Sequence[str] = (),
+    each: bool = False,
+    overrides: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    asked: Asked = TEST,
+    name: str | None = None,
+) -> Comparison:
+    """Every combination of the given choices, or with `each` the base and one change at a time.
+
+    `base` is a recipe, a .toml file or the key of a task; `recipes` compares whole recipes instead. `vary`
+    takes `table.key=value,value,…`. All take their budget from the base, unless `overrides` set it.
+    """
+    if (base is None) == (not recipes):
+        given = "both" if recipes else "neither"
+        raise ConfigError(f"compare: TASK and --recipes have {given}; expected one of the two.")
+    if models and recipes:
+        raise ConfigError("compare: --models and --recipes are both given; a recipe has its model already.")
+    begins = [_recipe_of(base, models)] if base is not None else list(recipes)
+    configs = {recipe: load_recipe(recipe, overrides) for recipe in begins}
+    axes = [
+        _Axis("recipe", "recipe", tuple(recipes), False),
+        _Axis("model", "model", tuple(models), False),
+        *(
+            _Axis(kind, f"model.{kind}", tuple(values), False)
+            for kind, values in zip(_KINDS, (scores, windows, normalizers), strict=True)
+        ),
+        *(_axis(text) for text in vary),
+    ]
+    _check_keys(axes)
+    axes = [axis for axis in axes if axis.values]
+    chosen = list(_one_at_a_time(axes) if each else _combinations(axes))
+    variants = tuple(_variant(choice, begins[0], configs, overrides) for choice in chosen)
+    reasons = [variant.reason for variant in variants if variant.config is None]
+    if len(reasons) == len(variants):
+        raise ConfigError(f"compare: nothing can be compared: {reasons[0]}")
+    return Comparison(
+        name=name or Path(begins[0]).stem + ("-and-others" if len(begins) > 1 else ""),
+        variants=variants,
+        seeds=tuple(seeds) or (configs[begins[0]].train.seed,),
+        asked=asked,
+    )
+
+
+_Choice = tuple[tuple[_Axis, str], ...]
+
+
+def _combinations(axes: Sequence[_Axis]) -> Iterator[_Choice]:
+    for values in product(*(axis.values for axis in axes)):
+        yield tuple(zip(axes, values, strict=True))
+
+
+def _one_at_a_time(axes: Sequence[_Axis]) -> Iterator[_Choice]:
+    recipes, rest = [a for a in axes if a.key == "recipe"], [a for a in axes if a.key != "recipe"]
+    for start in _combinations(recipes):
+        yield start
+        for axis in rest:
+            yield from ((*start, (axis, value)) for value in axis.values)
+
+
+def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], overrides: Sequence[str]) -> Variant:
+    texts = [f"{axis.label} {value}" if axis.named else value for axis, value in choice]
+    name = ", ".join(texts) or Path(base).stem
+    changes = tuple((axis.label, value) for axis, value in choice)
+    picked = {axis.key: value for axis, value in choice}
+    recipe = picked.pop("recipe", base)
+    config = configs[recipe]
+    try:
+        model = picked.pop("model", config.model)
+        if model != config.model:
+            config = _with_model(config, model, recipe, overrides)
+        for key in picked:
+            _require_setting(config, key)
+        config = override(config, [f"{key}={value}" for key, value in picked.items()])
+    except ConfigError as error:
+        return Variant(name, changes, None, str(error).removeprefix("--set: "), recipe)
+    return Variant(name, changes, config, recipe=recipe)
+
+
+def _require_setting(config: RunConfig, key: str) -> None:
+    """Say it of the model, where an override would name the nearest key."""
+    table, _, name = key.partition(".")
+    if table == "model" and name not in fields.names(_config_class(config.model)):
+        raise ConfigError(f"the model {config.model} has no setting {key}.")
+
+
+def _config_class(model: str) -> type:
+    kind: type = catalog.find(model, "model").load().Config
+    return kind
+
+
+def _with_model(config: RunConfig, model: str, recipe: str, overrides: Sequence[str]) -> RunConfig:
+    """Another model under the same task and budget.
+
+    Its settings are those of its own recipe for this task; without one, it keeps the settings that both
+    models have.
+    """
+    known = _recipes_of(config.task, model)
+    twin = Path(recipe).stem.replace(config.model, model)
+    own = [twin] if twin in known else known
+    if len(own) > 1:
+        several = ", ".join(own)
+        raise ConfigError(
+            f"several recipes train {model} on this task ({several}); name them with --recipes."
+        )
+    names = fields.names(_config_class(model))
+    if own:
+        settings = load_recipe(own[0]).model_settings
+    else:
+        shared = {name: value for name, value in config.model_settings.items() if name in names}
+        settings = fields.with_defaults(_config_class(model), shared)
+    mine = [text for text in overrides if _key_of(text) in {f"model.{name}" for name in names}]
+    return override(replace(config, model=model, model_settings=settings), mine)
+
+
+def _key_of(text: str) -> str:
+    return text.partition("=")[0].strip()
+
+
+def _recipe_of(base: str, models: Sequence[str]) -> str:
+    """The recipe that a TASK means: its own name, or the one recipe of a task's key."""
+    if base.endswith(".toml") or base in recipe_names() or base not in catalog.names("task"):
+        return base  # an unknown name gets its error where recipes are read
+    known = _recipes_of(base, models[0] if models else None)
+    if len(known) == 1:
+        return known[0]
+    found = f"has several recipes: {', '.join(known)}" if known else "has no recipe"
+    of = f" for the model {models[0]!r}" if models else ""
+    raise ConfigError(f"compare: the task {base!r} {found}{of}; name a recipe, or a file ending in .toml.")
+
+
+def _recipes_of(task: str, model: str | None) -> list[str]:
+    """The packaged recipes of a task, and of a model if one is named."""
+    return [
+        name
+        for name in recipe_names()
+        for tables in [_tables_of(name)]
+        if tables["task"].get("name") == task and model in (None, tables["model"].get("name"))
+    ]
+
+
+def _tables_of(name: str) -> dict[str, dict[str, object]]:
+    from importlib import resources
+
+    file = resources.files("regard.recipes") / f"{name}.toml"
+    return {"task": {}, "model": {}} | parse(file.name, file.read_text(encoding="utf-8"))
+
+
+def _axis(text: str) -> _Axis:
+    key, equals, values = text.partition("=")
+    table, dot, name = key.strip().partition(".")
+    if not (equals and dot and table and name and values.strip()):
+        raise ConfigError(
+            f"compare: --vary has {text!r}; expected table.key=value,value, e.g. model.heads=1,4,8."
+        )
+    return _Axis(name, f"{table}.{name}", split_values(values), True)
+
+
+def split_values(text: str) -> tuple[str, ...]:
+    """The values between commas; a comma inside brackets or quotes belongs to its value."""
+    values = re.findall(r'(?:\[[^\]]*\]|"[^"]*"|[^,\[\]"])+', text)
+    return tuple(stripped for value in values if (stripped := value.strip()))
+
+
+def _check_keys(axes: Sequence[_Axis]) -> None:
+    """A key that the catalogue does not know is a slip of the hand, not an impossible combination."""
+    for axis in axes:
+        for value in axis.values:
+            if axis.key in (f"model.{kind}" for kind in _KINDS):
+                catalog.find(value, axis.label)  # type: ignore[arg-type]
+            elif axis.key == "model":
+                catalog.find(value, "model")
+    keys = [axis.key for axis in axes if axis.values]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ConfigError(f"compare: {key} is varied twice; expected each setting once.")
+        if key == "train.seed":
+            raise ConfigError("compare: --vary has 'train.seed'; seeds are given with --seeds.")
+
+
+# Running ------------------------------------------------------------------------------------------------
+
+
+def run(
+    comparison: Comparison,
+    folder: Path,
+    *,
+    console: Console,
+    workers: int = 1,
+    threads: int = 1,
+    deadline: float | None = None,
+) -> list[Outcome]:
+    """Train and measure what is not measured yet, `workers` at a time with `threads` each.
+
+    `deadline` is in seconds from now: before it, what still runs saves its state and stops. Ctrl-C does the
+    same. The outcomes are in the order of the variants, then of the seeds.
+    """
+    started = time.monotonic()
+    until = None if deadline is None else started + max(deadline - RESERVE, deadline / 2)
+    jobs = _jobs(comparison, folder, workers)
+    waiting = []
+    for (variant, seed), job in jobs.items():
+        config = _seeded(comparison, variant, seed)
+        _require_same(job.run, config)
+        if _measured(comparison, job) is None:
+            waiting.append(job)
+            forget_impossible(job.run)  # the code may have learnt it since
+            Path(job.recipe).parent.mkdir(parents=True, exist_ok=True)
+            config.write(Path(job.recipe))
+    failures: dict[Job, str] = {}
+    if waiting:
+        run_jobs(
+            waiting,
+            workers=workers,
+            threads=threads,
+            console=console,
+            until=until,
+            patience=PATIENCE if until is None else RESERVE / 2,
+            failed=failures.__setitem__,
+        )
+    return list(_outcomes(comparison, jobs, failures))
+
+
+def read(comparison: Comparison, folder: Path) -> list[Outcome]:
+    """What a folder holds of a comparison, without training anything."""
+    return list(_outcomes(comparison, _jobs(comparison, folder, 1), {}))
+
+
+_Jobs = dict[tuple[str, int], MeasuredJob]  # by the variant's name and the seed
+
+
+def _seeded(comparison: Comparison, name: str, seed: int) -> RunConfig:
+    [config] = [variant.config for variant in comparison.variants if variant.name == name]
+    assert config is not None
+    return replace(config, train=replace(config.train, seed=seed))
+
+
+def _jobs(comparison: Comparison, folder: Path, workers: int) -> _Jobs:
+    """One for each seed and each variant with a config; first seeds first, so that a table fills evenly."""
+    return {
+        (variant.name, seed): MeasuredJob(
+            name=f"{variant.name}, seed {seed}",
+            recipe=str(folder / "configs" / f"{variant.slug}-seed{seed}.toml"),
+            run=folder / "runs" / f"{variant.slug}-seed{seed}",
+            steps=variant.config.train.steps,
+            asked=comparison.asked,
+            side_by_side=workers,
+            twins=tuple(folder / "runs" / f"{variant.slug}-seed{other}" for other in comparison.seeds),
+        )
+        for seed in comparison.seeds
+        for variant in comparison.variants
+        if variant.config is not None
+    }
+
+
+def _require_same(run: Path, config: RunConfig) -> None:
+    """A folder goes on only with the settings it was begun with, the budget included."""
+    if not (run / "config.toml").exists():
+        return
+    RunFolder(run).require_same(config)
+    steps = load_recipe(run / "config.toml").train.steps
+    if steps != config.train.steps:
+        was = f"the run was started with {steps}"
+        raise ConfigError(f"{run}: 'train.steps' is {config.train.steps}; {was}. Use another folder.")
+
+
+def _measured(comparison: Comparison, job: Job) -> Measured | None:
+    return read_measured(job.run, comparison.asked)
+
+
+def _outcomes(comparison: Comparison, jobs: _Jobs, failures: dict[Job, str]) -> Iterator[Outcome]:
+    for variant in comparison.variants:
+        for seed in comparison.seeds:
+            if variant.config is None:
+                yield Outcome(variant.name, seed, "impossible", variant.reason)
+            else:
+                yield _outcome(comparison, variant, seed, jobs[variant.name, seed], failures)
+
+
+def _outcome(
+    comparison: Comparison, variant: Variant, seed: int, job: MeasuredJob, failures: dict[Job, str]
+) -> Outcome:
+    training, measured = read_training(job.run), _measured(comparison, job)
+    reason = job.impossible()
+    if measured is not None:
+        return Outcome(variant.name, seed, "finished", "", training, measured)
+    if job in failures:
+        return Outcome(variant.name, seed, "failed", failures[job], training)
+    if reason is not None:
+        return Outcome(variant.name, seed, "impossible", reason)
+    step = RunFolder(job.run).last_step() or standing(job).step
+    if training is not None:
+        reason = "trained, not evaluated"
+    else:
+        reason = f"stopped at step {step} of {job.steps}" if step else "not begun"
+    return Outcome(variant.name, seed, "unfinished", reason, training)

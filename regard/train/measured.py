@@ -1,0 +1,308 @@
+"""One training and its evaluation, in a process of its own: what a comparison runs side by side.
+
+    python -m regard.train.measured CONFIG.toml RUN [--split test] [--beam 5] [--on hansards] [--threads 1]
+
+The run folder says how far it came. Each file is written once, when its part is done:
+
+    impossible.json     the model cannot be built with these settings, and why
+    trained.json        Training: size, budget, speed, memory, validation loss
+    measured-test.json  Measured: what the evaluation found, a file for each split, beam and corpus asked for
+    outputs-test.txt    one line an example, of tasks that have such
+
+So a second call goes on where the first one stopped: from the last checkpoint, or with the evaluation alone.
+When both parts are done, of the checkpoints only the weights are kept.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import ConfigError, DataError, RegardError
+from regard.evaluate.base import Listing, Noted, evaluate
+from regard.evaluate.results import commit, machine
+from regard.models.base import Model
+from regard.tasks.base import Split, Task
+from regard.tasks.corpus import on_corpus
+from regard.tasks.translation import TranslationTask
+from regard.train import durable
+from regard.train.checkpoint import RunFolder
+from regard.train.config import RunConfig, load_recipe
+from regard.train.interrupt import Interrupted
+from regard.train.jobs import Job
+from regard.train.loop import fit
+from regard.train.run import Run, create, decoding_of, open_run, reopen
+
+IMPOSSIBLE = "impossible.json"
+TRAINED = "trained.json"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training cost, and how it ended."""
+
+    model: str
+    parameters: int
+    steps: int  # updates made
+    tokens: float  # predicted units seen, as the task counts them
+    seconds: float  # with the validations, without pauses
+    tokens_per_second: float  # of the updates alone
+    memory: int  # bytes at the peak: of the accelerator where there is one, otherwise resident
+    device: str
+    valid_loss: float | None  # the best; its checkpoint is the one evaluated
+    best_step: int | None
+    skipped: int  # updates that were not finite
+    side_by_side: int  # jobs that shared the machine
+    machine: str
+    date: str
+    commit: str | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to measure."""
+
+    split: Split = "test"
+    beam: int | None = None  # None: as in the recipe
+    on: str | None = None  # another corpus, for translators; None: the task's own examples
+
+    @property
+    def file(self) -> str:
+        """Where the answer stands in the run folder."""
+        return f"measured-{self._name}.json"
+
+    @property
+    def outputs(self) -> str:
+        """Where the outputs stand, one a line, for tasks that have them."""
+        return f"outputs-{self._name}.txt"
+
+    @property
+    def _name(self) -> str:
+        return "-".join([self.split, *([f"beam{self.beam}"] if self.beam else []), *filter(None, [self.on])])
+
+
+TEST = Asked()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an evaluation found, as plain values."""
+
+    split: Split
+    metric: str  # the headline
+    value: float
+    measures: tuple[tuple[str, str], ...]  # name and value as shown, the headline first
+    summary: dict[str, Any]
+    note: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MeasuredJob(Job):
+    """A job that also evaluates; `recipe` is a resolved config in a file."""
+
+    asked: Asked = TEST
+    side_by_side: int = 1
+    twins: tuple[Path, ...] = ()  # run folders of the same settings with other seeds
+
+    own_session = True
+
+    def is_needed(self) -> bool:
+        """What cannot be built with one seed cannot be built with another."""
+        return self.impossible() is None
+
+    def impossible(self) -> str | None:
+        """Why these settings cannot be built, as found by this job or a twin."""
+        found = (read_impossible(run) for run in (self.run, *self.twins))
+        return next((reason for reason in found if reason is not None), None)
+
+    def words(self, threads: int) -> list[str]:
+        options = asdict(self.asked) | {"threads": threads, "side-by-side": self.side_by_side}
+        given = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        return ["-m", "regard.train.measured", self.recipe, str(self.run), *given]
+
+
+def measure(config: RunConfig, run: Path, asked: Asked = TEST, *, side_by_side: int = 1) -> Measured | None:
+    """Train what is not trained and evaluate it; None where the model cannot be built."""
+    with _alone(run):
+        if not (run / TRAINED).exists() and not _train(config, run, side_by_side):
+            return None
+        found = read_measured(run, asked)
+        if found is None:
+            found = _evaluate(run, asked)
+            _write(run / asked.file, found)
+        RunFolder(run).keep_weights()
+        return found
+
+
+def read_training(run: Path) -> Training | None:
+    """What the training of a run folder cost; None where it is not over."""
+    return _read(run / TRAINED, Training)
+
+
+def read_measured(run: Path, asked: Asked = TEST) -> Measured | None:
+    """What was measured in a run folder; None where this was not yet."""
+    found: Measured | None = _read(run / asked.file, Measured)
+    return found and replace(found, measures=tuple((name, text) for name, text in found.measures))
+
+
+def read_impossible(run: Path) -> str | None:
+    """Why a run folder's model cannot be built; None where it can, or nobody tried."""
+    path = run / IMPOSSIBLE
+    return str(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else None
+
+
+def forget_impossible(run: Path) -> None:
+    """Try again next time."""
+    (run / IMPOSSIBLE).unlink(missing_ok=True)
+
+
+def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
+    """Train or go on; False where the model cannot be built, with the reason beside."""
+    resume = (run / "config.toml").exists()
+    model: Model
+    task: Task
+    try:
+        if resume:
+            config, model, task = reopen(run, [f"train.threads={config.train.threads}"])
+        else:
+            model, task = create(config)
+    except ConfigError as error:
+        durable.replace(run / IMPOSSIBLE, json.dumps({"reason": str(error)}) + "\n")
+        return False
+    summary = fit(model, task, config, run=run, resume=resume)
+    device = next(model.parameters()).device
+    state = json.loads((RunFolder(run).require("last") / "state.json").read_text(encoding="utf-8"))
+    training = Training(
+        model=config.model,
+        parameters=sum(p.numel() for p in model.parameters()),
+        steps=summary.steps,
+        tokens=state["units"],
+        seconds=round(summary.seconds, 2),
+        tokens_per_second=round(summary.tokens_per_second, 1),
+        memory=_peak(device),
+        device=device.type,
+        valid_loss=summary.best_loss,
+        best_step=summary.best_step,
+        skipped=summary.skipped,
+        side_by_side=side_by_side,
+        machine=machine(),
+        date=date.today().isoformat(),
+        commit=commit(),
+    )
+    _write(run / TRAINED, training)
+    return True
+
+
+def _evaluate(run: Path, asked: Asked) -> Measured:
+    opened = open_run(run)
+    started = time.perf_counter()
+    task = opened.task if asked.on is None else _other_corpus(opened, asked.on)
+    how = decoding_of(opened.config.decode, beam=asked.beam)
+    found = evaluate(opened.model, task, asked.split, decoding=how)
+    if isinstance(found, Listing):
+        lines = "".join(f"{line}\n" for line in found.lines())
+        durable.replace(run / asked.outputs, lines)
+    metric, value = found.headline()
+    return Measured(
+        split=asked.split,
+        metric=metric,
+        value=float(value),
+        measures=tuple(found.measures()),
+        summary=found.summary(),
+        note=found.note() if isinstance(found, Noted) else "",
+        seconds=round(time.perf_counter() - started, 2),
+    )
+
+
+def _other_corpus(run: Run, name: str) -> Task:
+    if not isinstance(run.task, TranslationTask):
+        raise DataError(f"compare: --on has {name!r}; the task {run.config.task!r} is no translation.")
+    return on_corpus(run.task, name, "")
+
+
+def _peak(device: torch.device) -> int:
+    """Bytes at the peak of this process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _write(path: Path, value: Training | Measured) -> None:
+    durable.replace(path, json.dumps(asdict(value), ensure_ascii=False, indent=1) + "\n")
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    return kind(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """Wait until no other process works in the run folder: one that was told to stop may still be saving."""
+    run.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        yield
+        return
+    with (run / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _stop_with_parent() -> None:
+    """Save and stop when standard input ends: whoever started this process is gone."""
+
+    def watch() -> None:
+        # the descriptor itself: a thread that waits in a buffered read cannot be left behind at the end
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0: done, or impossible and said so; 2: failed; 130: stopped, and can go on."""
+    parser = argparse.ArgumentParser(prog="regard.train.measured")
+    parser.add_argument("config")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--beam", type=int)
+    parser.add_argument("--on")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--side-by-side", type=int, default=1)
+    options = parser.parse_args(words)
+    asked = Asked(options.split, options.beam, options.on)
+    torch.set_num_threads(options.threads)
+    _stop_with_parent()
+    try:
+        config = load_recipe(options.config, [f"train.threads={options.threads}"])
+        measure(config, options.run, asked, side_by_side=options.side_by_side)
+    except Interrupted as stopped:
+        print(stopped, file=sys.stderr)
+        return 130
+    except RegardError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""regard compare from the command line: killed, interrupted, finished, recorded."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from regard.train.checkpoint import RunFolder
+from regard.train.measured import measure, read_measured, read_training
+
+SMALL = {
+    "task.train": 200,
+    "task.valid": 8,
+    "task.test": 8,
+    "model.hidden": 16,
+    "model.embedding": 8,
+    "model.alignment": 8,
+    "model.readout": 8,
+    "train.batch": 120,
+    "train.log_every": 1,
+    "train.evaluate_every": 75,
+}
+SETTINGS = [f"--set={key}={value}" for key, value in SMALL.items()]
+BASE = ["rnnsearch-reverse", "--scores", "additive", "--steps", "150", *SETTINGS]
+
+
+def start(out):
+    words = [sys.executable, "-m", "regard", "compare", *BASE, "--out", str(out)]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+
+
+def lines(run):
+    path = run / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def unlocked(run):
+    """Whether the training's process has ended; on systems without such locks it is not known."""
+    fcntl = pytest.importorskip("fcntl")
+    with (run / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def test_killed_interrupted_and_called_again_it_gives_the_numbers_of_one_go(command, tmp_path):
+    from regard.train.compare import plan
+
+    out = tmp_path / "out"
+    run = out / "runs" / "additive-seed1"
+    killed = start(out)
+    wait_for(lambda: lines(run) > 2, killed)
+    killed.kill()
+    killed.communicate()
+    deadline = time.monotonic() + 30
+    while not unlocked(run):  # the training hears that its parent is gone, saves and ends
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    first = RunFolder(run).last_step()
+    assert first is not None
+    assert 0 < first < 150
+
+    interrupted = start(out)
+    wait_for(lambda: lines(run) > first + 2, interrupted)
+    interrupted.send_signal(signal.SIGINT)
+    _, err = interrupted.communicate(timeout=60)
+    assert interrupted.returncode == 130
+    assert err.strip().splitlines()[-1] == "regard: interrupted; the same command goes on from here."
+    assert "Traceback" not in err
+    assert first < RunFolder(run).last_step() < 150
+    assert read_measured(run) is None
+
+    finished = command("compare", *BASE, "--out", out, "--json", "--record", tmp_path / "results")
+    assert finished.status == 0
+    [row] = json.loads(finished.out)["variants"]
+    overrides = [f"{key}={value}" for key, value in SMALL.items()] + ["train.steps=150", "train.threads=1"]
+    [variant] = plan("rnnsearch-reverse", scores=("additive",), overrides=overrides).variants
+    whole = measure(variant.config, tmp_path / "whole")
+    assert row["mean"] == whole.value
+    assert row["measures"] == dict(whole.measures)
+    assert row["valid_loss"] == read_training(tmp_path / "whole").valid_loss
+
+    again = command("compare", *BASE, "--out", out)  # nothing is left to train
+    assert again.out.splitlines()[0].startswith("variant\tBLEU\t")
+    assert again.out.splitlines()[1].startswith(f"additive\t{dict(whole.measures)['BLEU']}\t")
+    [recorded] = json.loads((tmp_path / "results" / "out.json").read_text())
+    assert (recorded["metric"], recorded["seeds"]) == ("additive: BLEU", [1])
+
+    added = command("results", tmp_path / "other", "--add", out, "--paper", "additive=26.75 another corpus")
+    assert added.status == 0
+    assert added.out.split("\t")[:4] == ["out", "additive: BLEU", f"{round(whole.value, 4):g}", "26.75"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare"], "compare: TASK and --recipes have neither; expected one of the two."),
+        (["compare", "rnnsearch-reverse", "--scores", "dott"], "unknown score 'dott'; did you mean 'dot'?"),
+        (
+            ["compare", "rnnsearch-reverse", "--seeds", "1,x"],
+            "compare: --seeds has '1,x'; expected whole numbers, e.g. 1,2,3.",
+        ),
+        (
+            ["compare", "rnnsearch-reverse", "--set", "model.hiden=3"],
+            "--set: unknown key 'model.hiden'; did you mean 'model.hidden'?",
+        ),
+        (["results", ".", "--add", "nowhere"], "nowhere: not a comparison: table.json is missing."),
+        (["results", ".", "--paper", "a=1"], "results: --paper is given without --add; expected both."),
+    ],
+)
+def test_bad_input_is_one_sentence(command, words, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = command(*words)
+    assert outcome.status == 2
+    assert message in outcome.err
+    assert outcome.err.startswith("regard: ")
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_help_shows_what_to_type(command):
+    words = command("compare", "--help").out
+    assert "regard compare --recipes rnnsearch-en-fr,seq2seq-en-fr --jobs 2" in words

@@ -1,0 +1,453 @@
+"""Comparisons: what is planned, what one training leaves, what runs side by side, what is written."""
+
+import csv
+import io
+import json
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from regard.errors import ConfigError, DataError
+from regard.evaluate.results import read_results
+from regard.train import compare, compare_report, measured
+from regard.train.checkpoint import RunFolder
+from regard.train.compare import Comparison, plan, split_values
+from regard.train.interrupt import Interrupted
+from regard.train.jobs import THREADS
+from regard.train.measured import Asked, MeasuredJob, measure, read_training
+from regard.train.run import open_run, reopen
+
+TINY = (
+    "task.train=200",
+    "task.valid=8",
+    "task.test=8",
+    "model.embedding=8",
+    "model.hidden=16",
+    "model.alignment=8",
+    "model.readout=8",
+    "train.steps=6",
+    "train.batch=120",
+    "train.evaluate_every=3",
+    "train.log_every=2",
+    "train.threads=1",
+)
+
+
+def quiet():
+    return Console(file=io.StringIO())
+
+
+def names(comparison):
+    return [variant.name for variant in comparison.variants]
+
+
+# planning
+
+
+def test_every_combination_is_a_variant_under_the_settings_of_the_base():
+    comparison = plan(
+        "rnnsearch-reverse",
+        scores=("general", "additive"),
+        windows=("global", "local-predictive"),
+        vary=("model.dropout=0.0,0.1",),
+        overrides=TINY,
+        seeds=(1, 2),
+    )
+    assert names(comparison)[:3] == [
+        "general, global, dropout 0.0",
+        "general, global, dropout 0.1",
+        "general, local-predictive, dropout 0.0",
+    ]
+    assert len(comparison.variants) == 8
+    last = comparison.variants[-1]
+    assert last.changes == (("score", "additive"), ("window", "local-predictive"), ("dropout", "0.1"))
+    assert last.config.model_settings["score"] == "additive"
+    assert last.config.model_settings["window"] == "local-predictive"
+    assert last.config.model_settings["dropout"] == 0.1
+    assert {variant.config.train.steps for variant in comparison.variants} == {6}
+
+
+def test_one_change_at_a_time_begins_with_the_base():
+    comparison = plan(
+        "rnnsearch-reverse", scores=("general",), vary=("model.heads=2,4", "train.lr=0.1"), each=True
+    )
+    assert names(comparison) == ["rnnsearch-reverse", "general", "heads 2", "heads 4", "lr 0.1"]
+    assert comparison.variants[2].config.model_settings["score"] == "additive"
+    assert comparison.seeds == (1,)
+
+
+def test_whole_recipes_keep_their_own_settings():
+    comparison = plan(recipes=("rnnsearch-reverse", "seq2seq-reverse"), overrides=["train.steps=5"])
+    assert names(comparison) == ["rnnsearch-reverse", "seq2seq-reverse"]
+    assert [variant.config.model for variant in comparison.variants] == ["rnnsearch", "seq2seq"]
+    assert {variant.config.train.steps for variant in comparison.variants} == {5}
+
+
+def test_another_model_takes_its_settings_from_its_own_recipe_and_the_budget_from_the_base():
+    comparison = plan(
+        "reverse", models=("rnnsearch", "seq2seq"), overrides=["train.steps=7", "model.embedding=9"]
+    )
+    search, plain = (variant.config for variant in comparison.variants)
+    assert (plain.model, plain.model_settings["hidden"], plain.model_settings["cell"]) == (
+        "seq2seq",
+        80,
+        "gru",
+    )
+    assert plain.model_settings["embedding"] == search.model_settings["embedding"] == 9
+    assert plain.train == search.train
+    assert plain.train.steps == 7
+
+
+def test_a_model_without_the_option_is_impossible_and_says_so():
+    comparison = plan("reverse", models=("rnnsearch", "seq2seq"), scores=("general",))
+    possible, impossible = comparison.variants
+    assert possible.config is not None
+    assert impossible.config is None
+    assert impossible.reason == "the model seq2seq has no setting model.score."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "compare: TASK and --recipes have neither; expected one of the two."),
+        (
+            {"base": "rnnsearch-reverse", "recipes": ["seq2seq-reverse"]},
+            "compare: TASK and --recipes have both; expected one of the two.",
+        ),
+        (
+            {"recipes": ["seq2seq-reverse"], "models": ["seq2seq"]},
+            "compare: --models and --recipes are both given; a recipe has its model already.",
+        ),
+        (
+            {"base": "rnnsearch-revers"},
+            "unknown recipe 'rnnsearch-revers'; did you mean 'rnnsearch-reverse'?",
+        ),
+        (
+            {"base": "rnnsearch-reverse", "scores": ["dott"]},
+            "catalog: unknown score 'dott'; did you mean 'dot'?",
+        ),
+        ({"base": "rnnsearch-reverse", "models": ["seq"]}, "catalog: unknown model 'seq'"),
+        ({"base": "rnnsearch-reverse", "overrides": ["model.hiden=3"]}, "did you mean 'model.hidden'?"),
+        (
+            {"base": "rnnsearch-reverse", "vary": ["heads=1,2"]},
+            "compare: --vary has 'heads=1,2'; expected table.key=value,value, e.g. model.heads=1,4,8.",
+        ),
+        (
+            {"base": "rnnsearch-reverse", "vary": ["train.seed=1,2"]},
+            "compare: --vary has 'train.seed'; seeds are given with --seeds.",
+        ),
+        (
+            {"base": "rnnsearch-reverse", "scores": ["general"], "vary": ["model.score=dot"]},
+            "compare: model.score is varied twice; expected each setting once.",
+        ),
+        (
+            {"base": "seq2seq-reverse", "scores": ["general"]},
+            "compare: nothing can be compared: the model seq2seq has no setting model.score.",
+        ),
+        ({"base": "reverse"}, "compare: the task 'reverse' has several recipes: "),
+        (
+            {"base": "rnnsearch-reverse", "seeds": [1, 1]},
+            "compare: `seeds` has '1' twice; expected each seed once, at least one.",
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_meant_is_one_sentence(arguments, message):
+    with pytest.raises(ConfigError) as error:
+        plan(arguments.pop("base", None), **arguments)
+    assert message in str(error.value)
+
+
+def test_commas_inside_brackets_and_quotes_belong_to_the_value():
+    assert split_values("1, 2,3") == ("1", "2", "3")
+    assert split_values("[0.9, 0.98],[0.9,0.999]") == ("[0.9, 0.98]", "[0.9,0.999]")
+    assert split_values('"a,b",c') == ('"a,b"', "c")
+
+
+# one training
+
+
+def config_of(*overrides, seed=1):
+    [variant] = plan("rnnsearch-reverse", overrides=(*TINY, *overrides)).variants
+    return replace(variant.config, train=replace(variant.config.train, seed=seed))
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """General and additive, seeds 1 and 2, one after the other in this process."""
+    folder = tmp_path_factory.mktemp("alone")
+    found = {}
+    for score, seed in (("general", 1), ("additive", 1), ("additive", 2)):
+        run = folder / f"{score}-{seed}"
+        found[score, seed] = run, measure(config_of(f"model.score={score}", seed=seed), run)
+    return found
+
+
+def test_a_finished_training_keeps_its_weights_and_no_more(alone):
+    run, found = alone["additive", 1]
+    [checkpoint] = (run / "checkpoints").iterdir()
+    assert sorted(path.name for path in checkpoint.iterdir()) == ["model.safetensors", "state.json"]
+    assert open_run(run).step == read_training(run).best_step
+    assert found.metric == "BLEU"
+    assert dict(found.measures).keys() >= {"BLEU", "alignment error rate"}
+
+
+def test_a_run_whose_weights_alone_were_kept_cannot_go_on_and_says_so(alone):
+    run, _ = alone["additive", 1]
+    with pytest.raises(DataError, match="the run is over and only its weights were kept; it cannot go on"):
+        RunFolder(run).load()
+
+
+def test_costs_are_recorded(alone):
+    run, _ = alone["additive", 1]
+    training = read_training(run)
+    _, model, _ = reopen(run)
+    assert training.parameters == sum(p.numel() for p in model.parameters())
+    assert training.steps == 6
+    assert training.tokens > 0
+    assert training.tokens_per_second > 0
+    assert training.memory > 50e6  # at least what torch itself takes
+    assert training.device == "cpu"
+
+
+def test_what_is_measured_is_not_trained_or_evaluated_again(alone, monkeypatch):
+    run, found = alone["additive", 1]
+    for name in ("fit", "evaluate"):
+        monkeypatch.setattr(measured, name, None)  # calling it would raise
+    assert measure(config_of("model.score=additive"), run) == found
+
+
+def test_another_split_is_measured_with_the_same_weights(alone, monkeypatch):
+    run, found = alone["additive", 2]
+    monkeypatch.setattr(measured, "fit", None)
+    other = measure(config_of("model.score=additive", seed=2), run, Asked("valid"))
+    assert other.split == "valid"
+    assert measured.read_measured(run) == found
+    assert measured.read_measured(run, Asked("valid")) == other
+
+
+def test_a_training_stopped_by_a_signal_goes_on_and_measures_the_same(alone, tmp_path, monkeypatch):
+    from regard.tasks.reverse import ReverseTask
+
+    config, batch = config_of("model.score=additive"), ReverseTask.batch
+    calls = []
+
+    def interrupting(self, split, rows):
+        calls.append(split)
+        if calls.count("train") == 4:
+            signal.raise_signal(signal.SIGTERM)
+        return batch(self, split, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReverseTask, "batch", interrupting)
+        with pytest.raises(Interrupted):
+            measure(config, tmp_path / "run")
+    assert RunFolder(tmp_path / "run").last_step() == 4
+    assert measured.read_measured(tmp_path / "run") is None
+    assert numbers(measure(config, tmp_path / "run")) == numbers(alone["additive", 1][1])
+
+
+def test_a_model_that_cannot_be_built_leaves_its_reason(tmp_path):
+    assert measure(config_of("model.score=dot"), tmp_path / "run") is None
+    reason = measured.read_impossible(tmp_path / "run")
+    assert reason.startswith("dot: `query` has size 16 and `keys` 32; expected equal sizes.")
+    job = MeasuredJob(
+        name="x",
+        recipe="x.toml",
+        run=tmp_path / "other",
+        steps=1,
+        twins=(tmp_path / "run", tmp_path / "other"),
+    )
+    assert not job.is_needed()
+    measured.forget_impossible(tmp_path / "run")
+    assert job.is_needed()
+
+
+def test_every_library_is_told_how_many_threads_it_has(tmp_path, monkeypatch):
+    from regard.train import jobs
+
+    seen = {}
+    monkeypatch.setattr(jobs.subprocess, "Popen", lambda words, **options: seen.update(options, words=words))
+    MeasuredJob(name="x", recipe="x.toml", run=tmp_path / "run", steps=1).start(3)
+    assert {seen["env"][name] for name in THREADS} == {"3"}
+    assert "--threads=3" in seen["words"]
+    assert seen["start_new_session"]
+
+
+def numbers(found):
+    """What does not depend on a clock."""
+    return found.metric, found.value, found.measures, {**found.summary, "seconds": 0}
+
+
+# side by side
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Three scores, one of them impossible, two processes at a time; with one variant that has no config."""
+    folder = tmp_path_factory.mktemp("compared")
+    comparison = plan(
+        "rnnsearch-reverse", scores=("dot", "general", "additive"), overrides=TINY, name="scores"
+    )
+    extra = compare.Variant("none", (("score", "none"),), None, "there is no such thing", "rnnsearch-reverse")
+    comparison = replace(comparison, variants=(*comparison.variants, extra))
+    return comparison, folder, compare.run(comparison, folder, console=quiet(), workers=2)
+
+
+def test_side_by_side_equals_one_after_the_other(compared, alone):
+    _, _, outcomes = compared
+    assert numbers(outcomes[1].measured) == numbers(alone["general", 1][1])
+    assert numbers(outcomes[2].measured) == numbers(alone["additive", 1][1])
+    assert outcomes[2].training.valid_loss == read_training(alone["additive", 1][0]).valid_loss
+
+
+def test_impossible_combinations_have_their_reason_and_stop_nothing(compared):
+    _, _, outcomes = compared
+    assert [outcome.state for outcome in outcomes] == ["impossible", "finished", "finished", "impossible"]
+    assert "expected equal sizes" in outcomes[0].reason
+    assert outcomes[3].reason == "there is no such thing"
+
+
+def test_a_comparison_that_is_finished_starts_nothing(compared, monkeypatch):
+    comparison, folder, outcomes = compared
+    started = []
+    monkeypatch.setattr(compare, "run_jobs", lambda jobs, **_: started.extend(jobs))
+    again = compare.run(comparison, folder, console=quiet())
+    assert [job.name for job in started] == ["dot, seed 1"]  # what was impossible is tried again
+    assert again[1:] == outcomes[1:]
+
+
+def test_a_folder_goes_on_only_with_the_budget_it_was_begun_with(compared):
+    _, folder, _ = compared
+    other = plan("rnnsearch-reverse", scores=("general",), overrides=(*TINY, "train.steps=9"))
+    with pytest.raises(
+        ConfigError, match=r"'train.steps' is 9; the run was started with 6. Use another folder"
+    ):
+        compare.run(other, folder, console=quiet())
+    other = plan("rnnsearch-reverse", scores=("general",), overrides=(*TINY, "train.lr=0.5"))
+    with pytest.raises(ConfigError, match=r"'train.lr' is 0.5; the run was started with 0.003"):
+        compare.run(other, folder, console=quiet())
+
+
+def test_a_job_that_fails_is_an_outcome_with_its_last_sentence(tmp_path, monkeypatch):
+    def failing(jobs, *, failed, **_):
+        for job in jobs:
+            failed(job, "out of memory")
+
+    monkeypatch.setattr(compare, "run_jobs", failing)
+    comparison = plan("rnnsearch-reverse", overrides=TINY)
+    [outcome] = compare.run(comparison, tmp_path, console=quiet())
+    assert (outcome.state, outcome.reason) == ("failed", "out of memory")
+
+
+def test_the_deadline_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "RESERVE", 6.0)
+    overrides = [text for text in TINY if "steps" not in text]
+    comparison = plan("rnnsearch-reverse", overrides=[*overrides, "train.steps=1000000"], seeds=(1, 2))
+    started = time.monotonic()
+    first, second = compare.run(comparison, tmp_path, console=quiet(), deadline=12.0)
+    assert time.monotonic() - started < 12.0
+    assert first.state == second.state == "unfinished"
+    assert first.reason == "not begun" or first.reason.startswith("stopped at step ")
+    assert second.reason == "not begun"
+    assert not (tmp_path / "runs" / "rnnsearch-reverse-seed2").exists()
+
+
+# what is written
+
+
+@pytest.fixture(scope="module")
+def written(compared):
+    comparison, folder, outcomes = compared
+    compare_report.write(comparison, outcomes, folder)
+    return folder
+
+
+def test_the_table_has_a_row_for_each_variant_and_the_reasons(written):
+    lines = (written / "table.md").read_text().splitlines()
+    assert lines[0].startswith("| variant | BLEU | ")
+    assert (
+        "| alignment error rate | valid loss | parameters | steps | tokens/s | seconds | memory |" in lines[0]
+    )
+    assert [line.split(" | ")[0] for line in lines[2:6]] == ["| dot", "| general", "| additive", "| none"]
+    assert "impossible: dot: `query` has size 16" in lines[2]
+    assert "4 variants, seed 1, measured on the test split. Every training has 6 updates" in lines[-1]
+
+
+def test_the_csv_has_a_line_for_each_training(written):
+    found = list(csv.DictReader(io.StringIO((written / "table.csv").read_text())))
+    assert [(line["score"], line["state"]) for line in found] == [
+        ("dot", "impossible"),
+        ("general", "finished"),
+        ("additive", "finished"),
+        ("none", "impossible"),
+    ]
+    assert float(found[1]["measured.alignment.error_rate"]) <= 1
+    assert int(found[1]["parameters"]) > 0
+
+
+def test_plots_and_page_are_there(written):
+    for name in ("quality.png", "alignment.png", "training.png", "lengths.png"):
+        assert (written / name).read_bytes().startswith(b"\x89PNG")
+    page = (written / "report.html").read_text()
+    assert page.count("data:image/png") == 4
+    assert "expected equal sizes" in page
+
+
+def test_values_of_several_seeds_are_averaged_and_kept(alone, tmp_path):
+    comparison = plan("rnnsearch-reverse", scores=("additive",), overrides=TINY, seeds=(1, 2), name="two")
+    outcomes = [
+        compare.Outcome("additive", seed, "finished", "", read_training(run), found)
+        for seed, (run, found) in ((seed, alone["additive", seed]) for seed in (1, 2))
+    ]
+    values = [outcome.measured.value for outcome in outcomes]
+    table = compare_report.summarize(comparison, outcomes)
+    [row] = table["variants"]
+    assert row["mean"] == pytest.approx(sum(values) / 2)
+    assert row["std"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert (row["min"], row["max"]) == (min(values), max(values))
+    assert row["values"] == {"1": values[0], "2": values[1]}
+    json.dumps(table)
+    [path] = compare_report.record(table, tmp_path, paper={"additive": (28.45, "another corpus")})
+    [result] = read_results(tmp_path)
+    assert path.name == "two.json"
+    assert (result.metric, result.seeds, result.paper_value) == ("additive: BLEU", (1, 2), 28.45)
+    assert result.value == round(row["mean"], 4)
+    assert result.details["values"] == {seed: round(value, 4) for seed, value in row["values"].items()}
+    assert result.details["headline"] is False
+
+
+def test_whole_recipes_are_recorded_under_their_own_names(alone, tmp_path):
+    run, found = alone["additive", 1]
+    comparison = plan(recipes=("rnnsearch-reverse", "seq2seq-reverse"), seeds=(1,))
+    outcomes = [
+        compare.Outcome("rnnsearch-reverse", 1, "finished", "", read_training(run), found),
+        compare.Outcome("seq2seq-reverse", 1, "unfinished", "not begun"),
+    ]
+    compare_report.record(compare_report.summarize(comparison, outcomes), tmp_path)
+    [result] = read_results(tmp_path)
+    assert (result.recipe, result.metric) == ("rnnsearch-reverse", "BLEU")
+    assert result.details["catalogue"] == ["model:rnnsearch"]
+    assert result.details["headline"] is True
+
+
+def test_shown_values_are_averaged_with_their_decimals_and_unit():
+    together = compare_report._together
+    assert together(["37.20", "37.40"]) == "37.30 ± 0.14"
+    assert together(["76.5 %", "77.5 %"]) == "77.0 ± 0.7 %"
+    assert together(["0.168"]) == "0.168"
+    assert together(["yes", "yes"]) == "yes"
+    assert together(["yes", "no"]) == "yes / no"
+
+
+def test_a_paper_value_for_an_unknown_variant_is_an_error(tmp_path):
+    table = compare_report.summarize(Comparison("x", plan("rnnsearch-reverse").variants, (1,)), [])
+    with pytest.raises(DataError, match="record: `paper` has 'dott'; expected the name of a variant"):
+        compare_report.record(table, tmp_path, paper={"dott": (1.0, "")})
+
+
+def test_a_folder_that_is_no_comparison_says_so(tmp_path):
+    with pytest.raises(DataError, match=r"not a comparison: table.json is missing"):
+        compare_report.read_table(tmp_path)

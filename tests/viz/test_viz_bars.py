@@ -1,0 +1,37 @@
+import math
+
+import pytest
+
+from regard.errors import ConfigError, DataError
+from regard.viz.bars import draw_bars
+from regard.viz.curves import draw_growth
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_same_bars_give_the_same_bytes(tmp_path, ending):
+    values = {"dot, global": [37.2, 36.9, 37.6], "general": [35.0]}
+    first = draw_bars(values, tmp_path / f"a.{ending}", xlabel="BLEU", title="Scores")
+    second = draw_bars(values, tmp_path / f"b.{ending}", xlabel="BLEU", title="Scores")
+    assert first.read_bytes() == second.read_bytes()
+    other = draw_bars(values | {"general": [35.5]}, tmp_path / f"c.{ending}", xlabel="BLEU", title="Scores")
+    assert other.read_bytes() != first.read_bytes()
+
+
+def test_negative_and_zero_values_are_drawn(tmp_path):
+    assert draw_bars({"a": [-1.0, -2.0], "b": [0.0]}, tmp_path / "a.png").exists()
+    assert draw_bars({"a": [0.0]}, tmp_path / "b.png").exists()
+
+
+def test_bars_without_values_are_refused(tmp_path):
+    for values in ({}, {"a": []}):
+        with pytest.raises(ConfigError, match="draw_bars: `values` has nothing to draw"):
+            draw_bars(values, tmp_path / "a.png")
+    with pytest.raises(DataError, match=r"draw_bars: `values` has \[nan\] for 'a'; expected finite numbers"):
+        draw_bars({"a": [math.nan]}, tmp_path / "a.png")
+
+
+def test_growth_is_drawn_and_refuses_what_has_no_logarithm(tmp_path):
+    assert draw_growth({"a": ([1, 2, 4], [1.0, 4.0, 16.0])}, tmp_path / "a.svg").exists()
+    for series in ({}, {"a": ([1, 2], [0.0, 1.0])}, {"a": ([0, 2], [1.0, 1.0])}):
+        with pytest.raises(ConfigError, match="draw_growth: `series` has nothing or a value of 0 or less"):
+            draw_growth(series, tmp_path / "a.png")
