@@ -2,11 +2,13 @@
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli.common import RunArgument, complain, decoding, messages, open_translator, read_input, waiting
+from regard.cli.dictionary import UnknownOption, choose_dictionary
 
 if TYPE_CHECKING:
     from regard.decode.translator import Decoding, Translation, Translator
@@ -28,6 +30,7 @@ def command(
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, weights included.")
     ] = False,
+    unknown: UnknownOption = "copy",
 ) -> None:
     """Translate: one line in, one line out, also for empty lines.
 
@@ -36,7 +39,7 @@ def command(
     echo "The cat sleeps." | regard translate runs/rnnsearch-en-fr --align
 
     With --nbest N there are N lines for each line. Words the model has never seen are named on standard error
-    and carried through to the translation.
+    and carried through to the translation, as --unknown says.
     """
     from regard.decode.translator import Translator
 
@@ -45,6 +48,7 @@ def command(
     opened = open_translator(run)
     translator = Translator(opened.model, opened.task.source, opened.task.target)
     how = decoding(opened.config.decode, beam=beam, nbest=nbest)
+    how = replace(how, dictionary=choose_dictionary(run, unknown))
     if interactive:
         _converse(translator, how, align, as_json)
         return
@@ -52,7 +56,7 @@ def command(
         found = translator.translate(lines, how, attention=align or as_json, progress=progress)
     for number, translations in enumerate(found, 1):
         _print(translations, align, as_json)
-        _name_unknown(translations[0], f"line {number}: " if len(lines) > 1 else "")
+        _name_unknown(translations[0], f"line {number}: " if len(lines) > 1 else "", how)
 
 
 def _converse(translator: "Translator", how: "Decoding", align: bool, as_json: bool) -> None:
@@ -60,7 +64,7 @@ def _converse(translator: "Translator", how: "Decoding", align: bool, as_json: b
     for line in sys.stdin:
         [translations] = translator.translate([line.rstrip("\n")], how)
         _print(translations, align, as_json)
-        _name_unknown(translations[0], "")
+        _name_unknown(translations[0], "", how)
 
 
 def _print(translations: "list[Translation]", align: bool, as_json: bool) -> None:
@@ -97,11 +101,14 @@ def _pharaoh(translation: "Translation") -> str:
     return write_pharaoh([argmax_links(translation.weights)]).strip()
 
 
-def _name_unknown(translation: "Translation", where: str) -> None:
+def _name_unknown(translation: "Translation", where: str, how: "Decoding") -> None:
     if not translation.unknown:
         return
     words = ", ".join(repr(word) for word in translation.unknown)
-    carried = (
-        "carried through" if translation.weights is not None else "this model has no attention to carry them"
-    )
-    complain(f"{where}never seen in training: {words} ({carried}).")
+    if how.dictionary is None:
+        fate = "left as <unk>"
+    elif translation.weights is None:
+        fate = "this model has no attention to carry them"
+    else:
+        fate = "looked up or carried through" if how.dictionary else "carried through"
+    complain(f"{where}never seen in training: {words} ({fate}).")

@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -17,8 +17,9 @@ from regard.data.batches import pair_batch, plan_in_order
 from regard.data.tokens import UNK, Tokenizer
 from regard.decode.base import Hypothesis, LengthPenalty, Lengths, PowerPenalty
 from regard.decode.beam import beam_search
+from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.decode.unknown import carry_unknown
+from regard.decode.unknown import Dictionary, carry_unknown
 from regard.models.base import Translating
 
 LIMIT = Lengths(factor=2.0, extra=10)  # no translation between these languages is longer
@@ -35,6 +36,8 @@ class Decoding:
     maximum: int | Lengths = LIMIT
     minimum: int = 0
     penalty: LengthPenalty = MEAN
+    # what a word that the model cannot write becomes: looked up here, else copied; None leaves `<unk>`
+    dictionary: Dictionary | None = field(default_factory=dict)
 
     @property
     def width(self) -> int:
@@ -89,7 +92,9 @@ class Translator:
             chosen = [filled[row] for row in rows]
             found = self._decode([encoded[number] for number in chosen], decoding, attention)
             for number, hypotheses in zip(chosen, found, strict=True):
-                results[number] = [self._translation(texts[number], hypothesis) for hypothesis in hypotheses]
+                results[number] = [
+                    self._translation(texts[number], hypothesis, decoding) for hypothesis in hypotheses
+                ]
             if progress is not None:
                 progress(len(chosen))
         return results
@@ -97,15 +102,15 @@ class Translator:
     def _decode(
         self, encoded: list[list[int]], decoding: Decoding, attention: bool
     ) -> list[list[Hypothesis]]:
-        # unknown words can only be carried through where attention says whence
+        # a sentence with unknown words will most likely need it, so it is not decoded twice
         attention = self.model.aligner is not None and (attention or any(UNK in ids for ids in encoded))
         batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
         if decoding.width == 1:
             found = greedy(
                 self.model, batch, maximum=decoding.maximum, minimum=decoding.minimum, attention=attention
             )
-            return [[hypothesis] for hypothesis in found]
-        return beam_search(
+            return self._aligned(encoded, [[hypothesis] for hypothesis in found], decoding)
+        several = beam_search(
             self.model,
             batch,
             width=decoding.width,
@@ -115,13 +120,36 @@ class Translator:
             penalty=decoding.penalty,
             attention=attention,
         )
+        return self._aligned(encoded, several, decoding)
 
-    def _translation(self, text: str, hypothesis: Hypothesis) -> Translation:
+    def _aligned(
+        self, encoded: list[list[int]], found: list[list[Hypothesis]], decoding: Decoding
+    ) -> list[list[Hypothesis]]:
+        """The same, with attention where an unknown word was written: it says whence the word comes."""
+        if self.model.aligner is None or decoding.dictionary is None:
+            return found
+        places = [
+            (row, rank)
+            for row, hypotheses in enumerate(found)
+            for rank, hypothesis in enumerate(hypotheses)
+            if UNK in hypothesis.tokens and not hypothesis.attention
+        ]
+        if not places:
+            return found
+        sources = [encoded[row] for row, _ in places]
+        targets = [found[row][rank].tokens for row, rank in places]
+        found = [list(hypotheses) for hypotheses in found]
+        batch = pair_batch(sources, targets).to(self.device)
+        for (row, rank), track in zip(places, forced(self.model, batch), strict=True):
+            found[row][rank] = replace(found[row][rank], attention=track.attention)
+        return found
+
+    def _translation(self, text: str, hypothesis: Hypothesis, decoding: Decoding) -> Translation:
         source = self.source.pieces(text)
         pieces = self.target.pieces_of(hypothesis.tokens)
         weights = self._weights(hypothesis, len(pieces), len(source))
-        if weights is not None:
-            pieces = carry_unknown(pieces, source, weights)
+        if weights is not None and decoding.dictionary is not None:
+            pieces = carry_unknown(pieces, source, weights, decoding.dictionary)
         return Translation(
             source=text,
             text=self.target.decode_pieces(pieces),

@@ -1,17 +1,40 @@
-"""Words the model has never seen are carried through from the source."""
+"""Words the model has never seen are taken from the source: copied, or looked up in a dictionary.
 
-from collections.abc import Sequence
+The alignment says which source word an unknown target word stands for (Luong 2015, section 4.1, after Luong,
+Sutskever, Le, Vinyals, Zaremba 2015, https://arxiv.org/abs/1410.8206). The dictionary can be learnt from the
+same alignments: what the training pairs write where the model looks at a word, rare words by their names.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from torch import Tensor
 
+from regard.data.parallel import read_lines
 from regard.data.tokens import UNK_PIECE
-from regard.errors import ShapeError
+from regard.decode.forced import forced
+from regard.errors import DataError, ShapeError
+from regard.models.base import Translating
+from regard.tasks.translation import TranslationTask
+
+Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
+
+BUDGET = 4096  # padded tokens of a forced batch
+SHARE = 0.2  # of what is written where a word is looked at: a translation is at least this much of it
 
 
-def carry_unknown(pieces_out: Sequence[str], pieces_in: Sequence[str], attention: Tensor) -> list[str]:
-    """Each `<unk>` becomes the source piece that its row of (T, S) attends to most.
+def carry_unknown(
+    pieces_out: Sequence[str],
+    pieces_in: Sequence[str],
+    attention: Tensor,
+    dictionary: Dictionary | None = None,
+) -> list[str]:
+    """Each `<unk>` becomes the translation of the source piece that its row of (T, S) attends to most.
 
-    T and S may count eos on either side; eos itself is never carried.
+    What the dictionary lacks, and everything without one, is copied. T and S may count eos on either side;
+    eos itself is never carried.
     """
     T, S = len(pieces_out), len(pieces_in)
     shape = tuple(attention.shape)
@@ -21,7 +44,74 @@ def carry_unknown(pieces_out: Sequence[str], pieces_in: Sequence[str], attention
         )
     if S == 0:
         return list(pieces_out)
-    looked_at = attention[:T, :S].argmax(-1).tolist()
+    known = {} if dictionary is None else dictionary
+    looked_at = [pieces_in[s] for s in attention[:T, :S].argmax(-1).tolist()]
     return [
-        pieces_in[s] if piece == UNK_PIECE else piece for piece, s in zip(pieces_out, looked_at, strict=True)
+        known.get(word, word) if piece == UNK_PIECE else piece
+        for piece, word in zip(pieces_out, looked_at, strict=True)
     ]
+
+
+def learn_dictionary(
+    model: Translating,
+    task: TranslationTask,
+    *,
+    minimum: int = 2,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, str]:
+    """Force the training pairs; a source word's translation is what is written most often where it is read.
+
+    A word seen once has its one translation; of others a translation must have been seen `minimum` times.
+    What is found on less than a fifth of the occasions is chance and left out.
+    """
+    if model.aligner is None:
+        raise DataError("dictionary: the model has no attention; expected one that aligns.")
+    device = next(model.parameters()).device
+    examples = task.examples("train")
+    seen: dict[str, Counter[str]] = {}
+    for rows in task.evaluation_plan("train", batch=BUDGET):
+        batch = task.batch("train", rows).to(device)
+        for row, track in zip(rows, forced(model, batch, attention=True), strict=True):
+            source, target = (
+                task.source.pieces(examples[row].source),
+                task.target.pieces(examples[row].target),
+            )
+            weights = track.attention[model.aligner]
+            heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
+            # eos is a place to look at when nothing is translated
+            for word, s in zip(target, heads[: len(target)].argmax(-1).tolist(), strict=True):
+                if s < len(source):
+                    seen.setdefault(source[s], Counter())[word] += 1
+        if progress is not None:
+            progress(len(rows))
+    found = {word: _translation(written, minimum) for word, written in sorted(seen.items())}
+    return {word: translation for word, translation in found.items() if translation is not None}
+
+
+def _translation(written: Counter[str], minimum: int) -> str | None:
+    """The most frequent word, of equally frequent ones the first in the alphabet."""
+    word, count = min(written.items(), key=lambda item: (-item[1], item[0]))
+    total = written.total()
+    return word if count >= min(minimum, total) and count >= SHARE * total else None
+
+
+def read_dictionary(path: Path | str) -> dict[str, str]:
+    """Two columns, source and target word, with a tab between; later lines win."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(read_lines(Path(path)), start=1):
+        words = line.split("\t")
+        if not line:
+            continue
+        if len(words) != 2 or not all(words):
+            raise DataError(f"{path}: line {number} has {line!r}; expected two words with a tab between.")
+        found[words[0]] = words[1]
+    return found
+
+
+def write_dictionary(path: Path | str, dictionary: Dictionary) -> None:
+    """What `read_dictionary` reads, whole or not at all; words with a tab or a line break are left out."""
+    path = Path(path)
+    lines = [f"{a}\t{b}\n" for a, b in dictionary.items() if len(a.split()) == len(b.split()) == 1]
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text("".join(lines), encoding="utf-8")
+    aside.replace(path)

@@ -1,0 +1,165 @@
+"""Luong's scores and windows on one small task: what his model learns, and whose word its attention is.
+
+    python benchmarks/luong.py [--only general,local-m]
+
+The model writes 4 to 12 symbols under another alphabet: backwards with each of the paper's four scores, and
+in order as well with its local windows (D = 3). Measured on 256 new sequences of length 12: the share of
+right symbols (greedy), and the alignment error rate when the right answer is forced, with each step's
+attention credited to the word it writes and to the word it has read.
+
+Writes results/luong-reverse.json, and docs/pictures/model-luong.png from the general score.
+"""
+
+import argparse
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import torch
+
+from regard.decode.forced import forced
+from regard.decode.greedy import greedy
+from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.translation import measure_alignment
+from regard.models.luong import Luong, LuongConfig
+from regard.tasks.reverse import ReverseSettings, ReverseTask
+from regard.train.config import RunConfig, TrainConfig
+from regard.train.loop import fit
+from regard.train.progress import Quiet
+from regard.viz.heatmap import draw_alignment
+
+ROOT = Path(__file__).parents[1]
+LENGTH, TESTED, SEED, EXAMPLE = 12, 256, 1, 7
+SIZES = {
+    "embedding": 32,
+    "hidden": 64,
+    "alignment": 64,
+    "layers": 1,
+    "dropout": 0.0,
+    "initialization": "standard",
+}
+STEPS = {"local-p": 2000}  # the centre must be found before the words can be
+USUAL = 600
+LOCAL = {
+    "score": "general",
+    "half_width": 3,
+    "feed": False,
+}  # fed, the state counts steps and needs no window
+CASES: dict[str, tuple[dict[str, object], tuple[bool, ...]]] = {  # settings; backwards or not
+    "general": ({"score": "general"}, (True,)),
+    "dot": ({"score": "dot"}, (True,)),
+    "concat": ({"score": "concat"}, (True,)),
+    "location": ({"score": "location"}, (True,)),
+    "local-m": (LOCAL | {"window": "local-monotonic"}, (False, True)),
+    "local-p": (LOCAL | {"window": "local-predictive"}, (False, True)),
+    "no attention": ({"attention": False, "feed": False}, (True,)),
+}
+
+
+def train(settings: dict[str, object], task: ReverseTask, steps: int) -> tuple[Luong, float]:
+    """The model after its budget, and the seconds it took."""
+    torch.manual_seed(SEED)
+    model = Luong(LuongConfig(**(task.sizes() | SIZES | settings)))  # type: ignore[arg-type]
+    how = TrainConfig(
+        steps=steps, batch=1500, lr=5e-3, schedule="linear", evaluate_every=0, checkpoint_every=0
+    )
+    config = RunConfig(model="luong", model_settings={}, task="reverse", task_settings={}, train=how)
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        fit(model, task, config, run=Path(folder) / "run", progress=Quiet())
+    return model.eval(), time.perf_counter() - started
+
+
+def right_symbols(model: Luong, task: ReverseTask) -> float:
+    """The share of right symbols, decoded greedily."""
+    batch = task.batch("test", range(TESTED))
+    hypotheses = greedy(model, batch, maximum=LENGTH + 8)
+    right = sum(
+        a == b
+        for hypothesis, target in zip(hypotheses, batch.target[:, :-1].tolist(), strict=True)
+        for a, b in zip(hypothesis.tokens, target, strict=False)
+    )
+    return right / (TESTED * LENGTH)
+
+
+def draw(model: Luong, task: ReverseTask) -> None:
+    """The alignment of one test sequence, with its gold links."""
+    path = ROOT / "docs" / "pictures" / "model-luong.png"
+    example = task.examples("test")[EXAMPLE]
+    [track] = forced(model, task.batch("test", [EXAMPLE]))
+    weights = track.attention["attention"][:-1, :-1]
+    draw_alignment(weights, example.source.split(), example.target.split(), gold=example.links, path=path)
+    path.with_suffix(".txt").write_text(
+        "Luong's model with the general score writes backwards: rows are symbols written, columns symbols "
+        "read. Orange squares are the right alignment. The source is read in reverse, and shown as it is.\n",
+        encoding="utf-8",
+    )
+
+
+def measure(name: str, settings: dict[str, object], backwards: bool) -> None:
+    """Train one, measure it, keep the numbers."""
+    task = ReverseTask.create(ReverseSettings(train=20_000, valid=64, backwards=backwards))
+    steps = STEPS.get(name, USUAL)
+    model, seconds = train(settings, task, steps)
+    fresh = ReverseSettings(shortest=LENGTH, longest=LENGTH, test=TESTED, backwards=backwards)
+    tested = ReverseTask(fresh, task.source, task.target)
+    order = "backwards" if backwards else "in order"
+    found = [("symbols right", right_symbols(model, tested), True)]
+    for credit, word in (("written", "the word written"), ("read", "the word read")):
+        counts = measure_alignment(model, tested, "test", credit=credit)  # type: ignore[arg-type]
+        if counts is not None:
+            found.append(
+                (f"alignment error rate, credited to {word}", counts.error_rate, credit == "written")
+            )
+    if name == "general":
+        draw(model, tested)
+    print(
+        f"{name}, {order}, {seconds:.0f} s:",
+        *(f"{metric} {value:.3f};" for metric, value, _ in found),
+        flush=True,
+    )
+    for position, (metric, value, main) in enumerate(found):
+        shown = f"{100 * value:.0f} % {order}" if metric == "symbols right" else f"AER {value:.2f}"
+        write_result(
+            ROOT / "results",
+            Result(
+                recipe="luong-reverse",
+                metric=f"{name}: {metric}, written {order}",
+                value=round(value, 4),
+                paper_value=None,
+                paper_note="a small task with known alignments, not the paper's",
+                seconds=round(seconds, 1),
+                machine=machine(),
+                date=date.today().isoformat(),
+                commit=commit(),
+                seeds=(SEED,),
+                details={
+                    "catalogue": ["model:luong"],
+                    "headline": main and name == "general",
+                    "summary": shown,
+                    "order": position,
+                    "steps": steps,
+                    "length": LENGTH,
+                    "parameters": sum(p.numel() for p in model.parameters()),
+                },
+            ),
+        )
+
+
+def main() -> None:
+    """Measure all, or those named."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="")
+    wanted = set(filter(None, parser.parse_args().only.split(",")))
+    torch.set_num_threads(1)
+    for name, (settings, orders) in CASES.items():
+        if not wanted or name in wanted:
+            for backwards in orders:
+                measure(name, settings, backwards)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""regard dictionary: what each source word becomes, as the attention of a trained model has it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.common import RunArgument, messages, open_translator, waiting
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.decode.unknown import Dictionary
+
+NAME = "dictionary.tsv"  # in the run folder
+
+UnknownOption = Annotated[
+    str,
+    typer.Option(
+        "--unknown",
+        metavar="copy|dictionary|keep|FILE",
+        help="What becomes of words the model cannot write: the source word itself, its translation in the "
+        "run's dictionary (`regard dictionary RUN`) or in a two-column file, or <unk>.",
+    ),
+]
+
+
+def command(
+    run: RunArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help=f"Default {NAME} in the run folder.")
+    ] = None,
+    minimum: Annotated[int, typer.Option(min=1, help="Times a translation must have been seen.")] = 2,
+) -> None:
+    """Learn a dictionary from a run's alignments of its training pairs, words outside the vocabulary too.
+
+    regard dictionary runs/luong-global-dot
+    regard translate runs/luong-global-dot "Where is Boston?" --unknown dictionary
+    """
+    from regard.decode.unknown import learn_dictionary, write_dictionary
+
+    opened = open_translator(run)
+    if opened.model.aligner is None:
+        raise DataError(
+            f"{run}: model is {opened.config.model!r}, which has no attention; expected one that has."
+        )
+    with waiting("aligning", len(opened.task.lengths("train"))) as progress:
+        found = learn_dictionary(opened.model, opened.task, minimum=minimum, progress=progress)
+    path = run / NAME if out is None else out
+    write_dictionary(path, found)
+    messages.print(f"{len(found)} words: {path}")
+
+
+def choose_dictionary(run: Path, unknown: str) -> "Dictionary | None":
+    """What `--unknown` stands for: words to look up, none for copying, None for leaving `<unk>`."""
+    from regard.decode.unknown import read_dictionary
+
+    if unknown in ("copy", "keep"):
+        return {} if unknown == "copy" else None
+    path = run / NAME if unknown == "dictionary" else Path(unknown)
+    if path.exists():
+        return read_dictionary(path)
+    if unknown == "dictionary":
+        raise DataError(f"{path}: no such file. `regard dictionary {run}` writes it.")
+    raise ConfigError(
+        f"--unknown has {unknown!r}, which is no file; expected copy, dictionary, keep or FILE."
+    )

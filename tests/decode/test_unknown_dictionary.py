@@ -1,0 +1,124 @@
+"""Unknown words through a dictionary: learnt from alignments, or read from a file."""
+
+import pytest
+import torch
+
+from regard.attention.compose import Attention
+from regard.attention.scores.dot import DotScore
+from regard.data.tokens import EOS, UNK, Tokenizer
+from regard.decode.translator import Decoding, Translator
+from regard.decode.unknown import carry_unknown, learn_dictionary, read_dictionary, write_dictionary
+from regard.errors import DataError
+from regard.models.base import Translating
+from regard.tasks.translation import Example, TranslationTask
+
+PAIRS = [("the cat", "le chat")] * 3 + [("the dog", "le chien"), ("the zebra", "le zebre")]
+
+
+class Diagonal(Translating):
+    """Writes as many words as the source has, each `<unk>`, looking at its own position meanwhile."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.attention, self.aligner, self.size = Attention(DotScore(1.0)), "attention", size
+        self.scale = torch.nn.Parameter(torch.tensor(50.0))
+
+    def start(self, batch):
+        keys = torch.eye(batch.source.shape[1]).expand(batch.size, -1, -1)
+        return self.attention.prepare(keys), batch.source_lengths, 0
+
+    def step(self, tokens, state):
+        source, lengths, t = state
+        query = self.scale * torch.eye(source.S)[min(t, source.S - 1)].expand(len(tokens), 1, -1)
+        self.attention(query, source)
+        scores = torch.full((len(tokens), self.size), -20.0)
+        scores[:, UNK] = torch.where(t < lengths - 1, 0.0, -20.0)
+        scores[:, EOS] = torch.where(t < lengths - 1, -20.0, 0.0)
+        return scores.log_softmax(-1), (source, lengths, t + 1)
+
+    def select(self, state, rows):
+        return state[0].select(rows), state[1][rows], state[2]
+
+
+class Pairs(TranslationTask):
+    """A few fixed pairs; words seen once are outside the vocabularies."""
+
+    languages = ("en", "fr")
+
+    def __init__(self, pairs=PAIRS):
+        self.pairs = pairs
+        sides = zip(*pairs, strict=True)
+        super().__init__(*(Tokenizer.train(side, kind="words", minimum=2) for side in sides))
+
+    def read(self, split):
+        return [Example(*pair) for pair in self.pairs]
+
+
+@pytest.fixture
+def translator():
+    task = Pairs()
+    return Translator(Diagonal(len(task.target)), task.source, task.target)
+
+
+def test_a_dictionary_translates_what_it_knows_and_the_rest_is_copied():
+    weights = torch.tensor([[0.6, 0.1, 0.3], [0.1, 0.8, 0.1], [0.2, 0.3, 0.5]])
+    pieces = carry_unknown(
+        ["<unk>", "mange", "<unk>"], ["Zorblax", "eats", "quince"], weights, {"quince": "coing"}
+    )
+    assert pieces == ["Zorblax", "mange", "coing"]
+
+
+def test_a_learnt_dictionary_holds_words_outside_the_vocabulary():
+    task = Pairs()
+    assert task.source.unknown("the dog zebra") == ["dog", "zebra"]
+    found = learn_dictionary(Diagonal(len(task.target)), task)
+    assert found == {"cat": "chat", "dog": "chien", "the": "le", "zebra": "zebre"}
+
+
+def test_a_translation_seen_less_often_than_asked_for_is_left_out():
+    task = Pairs(
+        [("the cat", "le chat"), ("the cat", "le minou"), ("the dog", "le chien")] + [("a b", "c d")] * 2
+    )
+    model = Diagonal(len(task.target))
+    assert "cat" not in learn_dictionary(model, task)
+    assert learn_dictionary(model, task, minimum=1)["cat"] == "chat"  # the first in the alphabet
+
+
+def test_every_training_pair_is_counted_once():
+    counts = []
+    learn_dictionary(Diagonal(9), Pairs(), progress=counts.append)
+    assert sum(counts) == len(PAIRS)
+
+
+def test_a_model_without_attention_teaches_no_dictionary():
+    model = Diagonal(9)
+    model.aligner = None
+    with pytest.raises(
+        DataError, match=r"^dictionary: the model has no attention; expected one that aligns\.$"
+    ):
+        learn_dictionary(model, Pairs())
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize(
+    ("dictionary", "text"),
+    [({}, "The cat"), ({"cat": "chat"}, "The chat"), (None, "<unk> <unk>")],
+    ids=["copy", "dictionary", "keep"],
+)
+def test_unknown_words_of_known_sentences_are_carried_too(translator, dictionary, text, beam):
+    """Nothing of the source is unknown, no attention was asked for, and it is found all the same."""
+    decoding = Decoding(beam=beam, dictionary=dictionary)
+    [[found]] = translator.translate(["the cat"], decoding, attention=False)
+    assert found.text == text
+
+
+def test_a_dictionary_is_read_as_it_was_written(tmp_path):
+    words = {"dog": "chien", "naïve": "naïf", "New York": "two words", "tab\there": "x"}
+    write_dictionary(tmp_path / "words.tsv", words)
+    assert read_dictionary(tmp_path / "words.tsv") == {"dog": "chien", "naïve": "naïf"}
+
+
+def test_a_line_without_two_words_is_an_error(tmp_path):
+    (tmp_path / "words.tsv").write_text("dog\tchien\n\ncat chat\n")
+    with pytest.raises(DataError, match=r"line 3 has 'cat chat'; expected two words with a tab between\.$"):
+        read_dictionary(tmp_path / "words.tsv")
