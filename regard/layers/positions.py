@@ -1,0 +1,84 @@
+"""Where a word stands, added to what it is: attention alone does not see order.
+
+    PE(pos, 2i)   = sin(pos / 10000^(2i / d))                          (section 3.5)
+    PE(pos, 2i+1) = cos(pos / 10000^(2i / d))
+
+    paper     here
+    pos       position, counted from 0
+    d_model   dim
+    PE        table     (positions, dim)
+
+Each pair of columns is a clock hand of its own speed, with wavelengths from 2π to 10000 · 2π. PE(pos + k) is
+PE(pos) with every hand turned by its own angle, so a fixed distance is a fixed linear map. The learned table
+(Gehring et al. 2017) is the paper's row E of table 3.
+
+Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
+Gehring, Auli, Grangier, Yarats, Dauphin. Convolutional sequence to sequence learning. 2017.
+https://arxiv.org/abs/1705.03122
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ShapeError
+
+TABLE = 512  # positions kept ready; later ones are computed when they are met
+
+
+class Positions(nn.Module):
+    """What is added to the words at positions offset, offset + 1, …"""
+
+    def forward(self, words: Tensor, offset: int = 0) -> Tensor:
+        """(..., T, dim) -> (..., T, dim)."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward(words, offset).")
+
+
+class SinusoidalPositions(Positions):
+    """The fixed table of sines and cosines; any length."""
+
+    table: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.register_buffer("table", sinusoids(TABLE, dim), persistent=False)
+
+    def forward(self, words: Tensor, offset: int = 0) -> Tensor:
+        end = offset + words.shape[-2]
+        table = self.table if end <= TABLE else sinusoids(end, self.dim).to(self.table)
+        return words + table[offset:end]
+
+
+class LearnedPositions(Positions):
+    """A vector learnt for each position; none beyond the longest."""
+
+    def __init__(self, dim: int, *, longest: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(longest, dim))
+        nn.init.normal_(self.table, std=dim**-0.5)
+
+    def forward(self, words: Tensor, offset: int = 0) -> Tensor:
+        end = offset + words.shape[-2]
+        if end > len(self.table):
+            raise ShapeError(
+                f"LearnedPositions: `words` has position {end - 1}; expected positions below longest="
+                f"{len(self.table)}. Sinusoidal positions have no end."
+            )
+        return words + self.table[offset:end]
+
+
+class NoPositions(Positions):
+    """Nothing is added: what remains is a set of words, in the encoder."""
+
+    def forward(self, words: Tensor, offset: int = 0) -> Tensor:
+        return words
+
+
+def sinusoids(positions: int, dim: int) -> Tensor:
+    """(positions, dim) the paper's table."""
+    position = torch.arange(positions, dtype=torch.float64)[:, None]
+    speeds = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10000.0) / dim))
+    angles = position * speeds  # (positions, dim / 2, rounded up)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :dim].float()

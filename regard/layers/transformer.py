@@ -1,0 +1,235 @@
+"""The layers of the Transformer: attention and a feed-forward network, each inside a residual connection.
+
+    FFN(x) = max(0, x W_1 + b_1) W_2 + b_2                              (equation 2)
+    x ← LayerNorm(x + Dropout(Sublayer(x)))                            post-norm, as printed (section 3.1)
+    x ← x + Dropout(Sublayer(LayerNorm(x)))                            pre-norm (Xiong et al. 2020)
+
+    paper           here
+    N layers        Encoder, Decoder
+    MultiHead       attention        of the encoder
+                    self_attention, source_attention     of the decoder
+    W_1 W_2 b_1 b_2 feed_forward.W_1, .W_2
+
+LayerNorm looks at one position; in its place, BatchNorm looks at one feature over all words of a batch:
+
+    LayerNorm: μ, σ over the features of a position       BatchNorm: μ, σ over the batch's positions
+
+Padding takes no part in its statistics. While it learns, a word's output depends on the words after it
+through them; at evaluation the running averages stand in their place and nothing does. Measured: it
+learns, then fails at lengths whose statistics are not the average ones (docs/log.md).
+
+Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
+Ba, Kiros, Hinton. Layer normalization. 2016. https://arxiv.org/abs/1607.06450
+Ioffe, Szegedy. Batch normalization. 2015. https://arxiv.org/abs/1502.03167
+Xiong et al. On layer normalization in the Transformer architecture. 2020. https://arxiv.org/abs/2002.04745
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.source import Source
+
+Sublayer = Callable[[Tensor], Tensor]
+
+
+class FeedForward(nn.Module):
+    """The same two-layer network at every position.
+
+    Dropout between the two layers is not in the paper; its authors' later code and PyTorch's module have it.
+    """
+
+    def __init__(self, dim: int, hidden: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.W_1 = nn.Linear(dim, hidden)
+        self.W_2 = nn.Linear(hidden, dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., dim) -> (..., dim)."""
+        hidden = F.relu(self.W_1(x))
+        return self.W_2(self.dropout(hidden) if self.training else hidden)
+
+
+class LayerNorm(nn.LayerNorm):
+    """(a - μ) / σ · g + b, with μ and σ of the position's own features; `valid` is no matter."""
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class BatchNorm(nn.Module):
+    """The same with μ and σ of each feature over the valid positions of the batch; running averages later."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("variance", torch.ones(dim))
+
+    def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
+        """(B, T, dim), (B, T) bool -> (B, T, dim)."""
+        mean, variance = self._statistics(x, valid) if self.training else (self.mean, self.variance)
+        return (x - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias
+
+    def _statistics(self, x: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+        counted = torch.ones(x.shape[:-1], device=x.device) if valid is None else valid.float()
+        x, counted = x.float(), counted[..., None]  # sums over a whole batch, so never in half precision
+        every = tuple(range(x.ndim - 1))
+        count = counted.sum().clamp(min=1.0)
+        mean = (x * counted).sum(every) / count
+        variance = ((x - mean).square() * counted).sum(every) / count
+        with torch.no_grad():
+            self.mean.lerp_(mean.to(self.mean.dtype), self.momentum)
+            self.variance.lerp_(variance.to(self.variance.dtype), self.momentum)
+        return mean, variance
+
+
+class PostNorm(nn.Module):
+    """Norm(x + Dropout(Sublayer(x))), as the paper prints it."""
+
+    def __init__(self, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.dropout = norm, nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Sublayer, valid: Tensor | None = None) -> Tensor:
+        change = sublayer(x)
+        return self.norm(x + (self.dropout(change) if self.training else change), valid)
+
+
+class PreNorm(nn.Module):
+    """x + Dropout(Sublayer(Norm(x))): the residual path is never normalised, so no warm-up is needed."""
+
+    def __init__(self, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.dropout = norm, nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Sublayer, valid: Tensor | None = None) -> Tensor:
+        change = sublayer(self.norm(x, valid))
+        return x + (self.dropout(change) if self.training else change)
+
+
+Residual = Callable[[], PostNorm | PreNorm]  # makes one, with a norm of its own
+
+
+class EncoderLayer(nn.Module):
+    """Every word looks at every word, then each passes through the network."""
+
+    def __init__(self, attention: MultiHead, feed_forward: FeedForward, residual: Residual) -> None:
+        super().__init__()
+        self.attention, self.feed_forward = attention, feed_forward
+        self.around_attention, self.around_feed_forward = residual(), residual()
+
+    def forward(self, x: Tensor, mask: Mask, valid: Tensor | None = None) -> Tensor:
+        """(B, S, dim) -> (B, S, dim)."""
+
+        def look_around(h: Tensor) -> Tensor:
+            return self.attention(h, self.attention.prepare(h, mask=mask)).context
+
+        x = self.around_attention(x, look_around, valid)
+        return self.around_feed_forward(x, self.feed_forward, valid)
+
+
+class DecoderLayer(nn.Module):
+    """Every word looks at those before it, then at the source, then passes through the network."""
+
+    def __init__(
+        self,
+        self_attention: MultiHead,
+        source_attention: MultiHead,
+        feed_forward: FeedForward,
+        residual: Residual,
+    ) -> None:
+        super().__init__()
+        self.self_attention, self.source_attention = self_attention, source_attention
+        self.feed_forward = feed_forward
+        self.around_self_attention, self.around_source_attention = residual(), residual()
+        self.around_feed_forward = residual()
+
+    def forward(self, x: Tensor, source: Source, mask: Mask, valid: Tensor | None = None) -> Tensor:
+        """(B, T, dim), the source as `source_attention` prepared it -> (B, T, dim): all positions at once."""
+
+        def look_back(h: Tensor) -> Tensor:
+            return self.self_attention(h, self.self_attention.prepare(h, mask=mask)).context
+
+        return self._pass(x, look_back, source, valid)
+
+    def step(self, x: Tensor, source: Source, cache: Cache) -> tuple[Tensor, Cache]:
+        """(B, 1, dim), the source, earlier positions -> (B, 1, dim), the positions with this one."""
+        grown = cache
+
+        def look_back(h: Tensor) -> Tensor:
+            nonlocal grown
+            grown = cache.append(self.self_attention.prepare(h))
+            return self.self_attention(h, grown.source).context
+
+        return self._pass(x, look_back, source, None), grown
+
+    def _pass(self, x: Tensor, look_back: Sublayer, source: Source, valid: Tensor | None) -> Tensor:
+        x = self.around_self_attention(x, look_back, valid)
+        x = self.around_source_attention(x, lambda h: self.source_attention(h, source).context, valid)
+        return self.around_feed_forward(x, self.feed_forward, valid)
+
+
+class Encoder(nn.Module):
+    """N layers; a pre-norm stack needs a norm at its end, since nothing else has normalised its sum."""
+
+    def __init__(self, layers: Iterable[EncoderLayer], norm: nn.Module | None = None) -> None:
+        super().__init__()
+        self.layers, self.norm = nn.ModuleList(layers), norm
+
+    def forward(self, x: Tensor, mask: Mask, valid: Tensor | None = None) -> Tensor:
+        """(B, S, dim) -> (B, S, dim)."""
+        for layer in self.layers:
+            x = layer(x, mask, valid)
+        return x if self.norm is None else self.norm(x, valid)
+
+
+class Decoder(nn.Module):
+    """N layers, and a norm at the end as in the encoder."""
+
+    def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module | None = None) -> None:
+        super().__init__()
+        self.layers, self.norm = nn.ModuleList(layers), norm
+
+    @property
+    def _own(self) -> Sequence[DecoderLayer]:
+        return cast("Sequence[DecoderLayer]", self.layers)  # a ModuleList does not say what it holds
+
+    def prepare(self, annotations: Tensor, mask: Mask) -> tuple[Source, ...]:
+        """(B, S, dim) what the encoder found -> the keys and values of each layer, projected once."""
+        return tuple(layer.source_attention.prepare(annotations, mask=mask) for layer in self._own)
+
+    def empty(self, annotations: Tensor, mask: Mask) -> tuple[Cache, ...]:
+        """The caches of each layer before the first position; `mask` is that of the self-attention."""
+        nothing = annotations[:, :0]
+        return tuple(Cache.of(layer.self_attention.prepare(nothing), mask) for layer in self._own)
+
+    def forward(
+        self, x: Tensor, sources: Sequence[Source], mask: Mask, valid: Tensor | None = None
+    ) -> Tensor:
+        """(B, T, dim) -> (B, T, dim): all positions at once."""
+        for layer, source in zip(self.layers, sources, strict=True):
+            x = layer(x, source, mask, valid)
+        return x if self.norm is None else self.norm(x, valid)
+
+    def step(
+        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache]
+    ) -> tuple[Tensor, tuple[Cache, ...]]:
+        """(B, 1, dim) -> (B, 1, dim), and the caches one position longer."""
+        grown = []
+        for layer, source, cache in zip(self._own, sources, caches, strict=True):
+            x, cache = layer.step(x, source, cache)
+            grown.append(cache)
+        return x if self.norm is None else self.norm(x), tuple(grown)

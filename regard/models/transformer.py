@@ -1,0 +1,298 @@
+"""The Transformer: translation by attention alone, all positions of a sentence at once.
+
+    encoder   x = E x √d + PE;  N ×: self-attention, feed-forward       (section 3.1)
+    decoder   y = E y √d + PE;  N ×: masked self-attention, attention over the encoder, feed-forward
+    p(y_t)    = softmax(Eᵀ y)                                          (section 3.4)
+
+    paper        here                       shape
+    x y          batch.source/.target       (B, S), (B, T)
+    N            layers, decoder_layers
+    d_model d_ff d_model, d_ff
+    h d_k        heads, d_k
+    P_drop       dropout                    after each sub-layer, and on words + positions
+    PE           positions
+    E            E_source, E, W             one matrix where the vocabulary is one
+
+Training computes all target positions in one pass under a causal mask. Decoding keeps the keys and values of
+what it has written (`Cache`) and projects those of the source once, so a step costs one position.
+
+The paper does not say how weights begin: matrices are Glorot's uniform, biases zero, embeddings normal with
+variance 1/d, so that times √d they have variance 1 and, tied, give the first scores about that variance too.
+
+Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser, Polosukhin. Attention is all you need. 2017.
+https://arxiv.org/abs/1706.03762
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.build import Sizes, build_attention
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.scores.base import HistoryScore
+from regard.attention.source import Source
+from regard.data.batches import PairBatch
+from regard.errors import ConfigError
+from regard.layers.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
+from regard.layers.transformer import (
+    BatchNorm,
+    Decoder,
+    DecoderLayer,
+    Encoder,
+    EncoderLayer,
+    FeedForward,
+    LayerNorm,
+    PostNorm,
+    PreNorm,
+)
+from regard.models.base import Translating, teacher_inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """A size by name, and whatever differs from it; "base" and "big" are the paper's."""
+
+    source_vocab: int
+    target_vocab: int
+    shared_vocab: int = 0  # 1: one vocabulary serves both languages; the task knows
+    size: Literal["tiny", "base", "big"] = "base"
+    layers: int | None = None  # None, here and below: as the size has it
+    decoder_layers: int | None = None  # None: as `layers`
+    d_model: int | None = None
+    d_ff: int | None = None
+    heads: int | None = None
+    d_k: int | None = None  # None: d_model / heads
+    dropout: float | None = None
+    norm: Literal["post", "pre"] = "post"  # after each sum as printed, or before each sub-layer
+    norm_kind: Literal["layer", "batch"] = "layer"
+    positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
+    longest: int = 256  # learned positions and the location score: the longest sequence
+    tied: Literal["auto", "all", "target", "none"] = "auto"  # "auto": all where a vocabulary is shared
+    score: str = "scaled-dot"
+    normalizer: str = "softmax"
+    restricted: int = 0  # self-attention sees so many positions on either side (section 4); 0: all
+    kernel: str = "auto"
+    aligning_layer: int = -1  # the decoder layer whose attention is taken as the alignment
+
+    @property
+    def tying(self) -> Literal["all", "target", "none"]:
+        """Which matrices are one: both embeddings and the output, the decoder's two, or none."""
+        if self.tied == "auto":
+            return "all" if self.shared_vocab else "target"
+        return self.tied
+
+    def resolved(self) -> "Shape":
+        """The sizes in numbers."""
+        preset = PRESETS[self.size]
+        given = {
+            name: getattr(self, name)
+            for name in ("layers", "d_model", "d_ff", "heads", "dropout")
+            if getattr(self, name) is not None
+        }
+        shape = replace(preset, **given)
+        shape = replace(shape, decoder_layers=self.decoder_layers or shape.layers)
+        if self.d_k is None and shape.d_model % shape.heads:
+            raise ConfigError(
+                f"transformer: `heads` has {shape.heads}; expected a divisor of d_model={shape.d_model}. "
+                "Or give d_k."
+            )
+        return replace(shape, d_k=self.d_k or shape.d_model // shape.heads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The sizes of a Transformer."""
+
+    layers: int
+    decoder_layers: int = 0
+    d_model: int
+    d_ff: int
+    heads: int
+    d_k: int = 0
+    dropout: float
+
+
+PRESETS = {
+    "tiny": Shape(layers=2, d_model=64, d_ff=256, heads=4, dropout=0.0),
+    "base": Shape(layers=6, d_model=512, d_ff=2048, heads=8, dropout=0.1),
+    "big": Shape(layers=6, d_model=1024, d_ff=4096, heads=16, dropout=0.3),
+}
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": LayerNorm, "batch": BatchNorm}
+RESIDUALS: dict[str, Callable[[nn.Module, float], PostNorm | PreNorm]] = {"post": PostNorm, "pre": PreNorm}
+
+
+class TransformerState(NamedTuple):
+    """Where the decoder stands."""
+
+    sources: tuple[Source, ...]  # for each layer the source's keys and values, projected once
+    caches: tuple[Cache, ...]  # for each layer the keys and values of what was written
+    step: int
+
+
+class Transformer(Translating):
+    """Encoder, decoder, and the embeddings that both may share."""
+
+    Config = TransformerConfig
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.shape = shape = config.resolved()
+        _check(config, shape)
+        d = shape.d_model
+        self.E_source = nn.Embedding(config.source_vocab, d)
+        self.E = self.E_source if config.tying == "all" else nn.Embedding(config.target_vocab, d)
+        self.W = nn.Linear(d, config.target_vocab, bias=False)
+        self.positions_source = _positions(config, d)
+        self.positions = _positions(config, d)
+        self.encoder = build_encoder(config, shape)
+        self.decoder = build_decoder(config, shape)
+        self.dropout = nn.Dropout(shape.dropout)
+        initialize(self)
+        if config.tying != "none":
+            self.W.weight = self.E.weight
+        layer = config.aligning_layer % shape.decoder_layers
+        self.aligner = f"decoder.layers.{layer}.source_attention.attention"
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Teacher forcing: (B, T, V) scores of each target word given those before it."""
+        annotations, mask = self._encode(batch)
+        inputs = teacher_inputs(batch)
+        words = self.dropout(self.positions(self.E(inputs) * math.sqrt(self.shape.d_model)))
+        valid = _valid(batch.target_lengths, inputs.shape[1])
+        # no lengths here: padding stands at the end, where causality hides it from every word
+        decoded = self.decoder(words, self.decoder.prepare(annotations, mask), self._before(), valid)
+        return self.W(decoded)
+
+    def start(self, batch: PairBatch) -> TransformerState:
+        annotations, mask = self._encode(batch)
+        caches = self.decoder.empty(annotations, self._before())
+        return TransformerState(self.decoder.prepare(annotations, mask), caches, 0)
+
+    def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
+        words = self.E(tokens[:, None]) * math.sqrt(self.shape.d_model)
+        words = self.dropout(self.positions(words, state.step))
+        decoded, caches = self.decoder.step(words, state.sources, state.caches)
+        log_probabilities = self.W(decoded[:, 0]).log_softmax(-1)
+        return log_probabilities, TransformerState(state.sources, caches, state.step + 1)
+
+    def select(self, state: TransformerState, rows: Tensor) -> TransformerState:
+        return TransformerState(
+            share(state.sources, rows), tuple(cache.select(rows) for cache in state.caches), state.step
+        )
+
+    def _encode(self, batch: PairBatch) -> tuple[Tensor, Mask]:
+        """(B, S, d) what the encoder found, and which of it is padding."""
+        words = self.E_source(batch.source) * math.sqrt(self.shape.d_model)
+        words = self.dropout(self.positions_source(words))
+        valid = _valid(batch.source_lengths, words.shape[1])
+        visible = Mask(dense=valid[:, None])  # (B, 1, S): made once for all layers, as lengths would not be
+        r = self.config.restricted
+        within = visible & Mask(window=(r, r)) if r else visible
+        return self.encoder(words, within, valid), visible
+
+    def _before(self) -> Mask:
+        """A word sees itself and those before it."""
+        r = self.config.restricted
+        return Mask(causal=True, window=(r, 0) if r else None)
+
+
+def share(sources: tuple[Source, ...], rows: Tensor) -> tuple[Source, ...]:
+    """Each source for these rows; they are found once, since all layers have the same ones."""
+    first = sources[0].share(rows)
+    if first.keys is sources[0].keys:
+        return tuple(replace(source, copies=first.copies) for source in sources)
+    return (first, *(source.share(rows) for source in sources[1:]))
+
+
+def build_encoder(config: TransformerConfig, shape: Shape) -> Encoder:
+    """N layers of self-attention and feed-forward."""
+    layers = [
+        EncoderLayer(_multi_head(config, shape), _feed_forward(shape), lambda: _residual(config, shape))
+        for _ in range(shape.layers)
+    ]
+    return Encoder(layers, _last_norm(config, shape))
+
+
+def build_decoder(config: TransformerConfig, shape: Shape) -> Decoder:
+    """N layers of self-attention, attention over the source and feed-forward."""
+    layers = [
+        DecoderLayer(
+            _multi_head(config, shape),
+            _multi_head(config, shape),
+            _feed_forward(shape),
+            lambda: _residual(config, shape),
+        )
+        for _ in range(shape.decoder_layers)
+    ]
+    return Decoder(layers, _last_norm(config, shape))
+
+
+def initialize(model: nn.Module) -> None:
+    """Matrices Glorot, biases zero, embeddings of variance 1/d."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+def _multi_head(config: TransformerConfig, shape: Shape) -> MultiHead:
+    sizes = Sizes(query=shape.d_k, keys=shape.d_k, hidden=shape.d_k, positions=config.longest)
+    attention = build_attention(config.score, sizes, normalizer=config.normalizer, kernel=config.kernel)
+    if isinstance(attention.score, HistoryScore):
+        raise ConfigError(
+            f"transformer: `score` has {config.score!r}, which looks back at earlier alignments; expected "
+            "one that does not, since all positions are computed at once."
+        )
+    return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=attention)
+
+
+def _feed_forward(shape: Shape) -> FeedForward:
+    return FeedForward(shape.d_model, shape.d_ff)
+
+
+def _residual(config: TransformerConfig, shape: Shape) -> PostNorm | PreNorm:
+    return RESIDUALS[config.norm](NORMS[config.norm_kind](shape.d_model), shape.dropout)
+
+
+def _last_norm(config: TransformerConfig, shape: Shape) -> nn.Module | None:
+    return NORMS[config.norm_kind](shape.d_model) if config.norm == "pre" else None
+
+
+def _positions(config: TransformerConfig, d: int) -> Positions:
+    match config.positions:
+        case "sinusoidal":
+            return SinusoidalPositions(d)
+        case "learned":
+            return LearnedPositions(d, longest=config.longest)
+        case "none":
+            return NoPositions()
+
+
+def _valid(lengths: Tensor, longest: int) -> Tensor:
+    """(B,) -> (B, L): True where a word stands."""
+    return torch.arange(longest, device=lengths.device) < lengths[:, None]
+
+
+def _check(config: TransformerConfig, shape: Shape) -> None:
+    if config.tying == "all" and config.source_vocab != config.target_vocab:
+        raise ConfigError(
+            f"transformer: `tied` has 'all' with {config.source_vocab} source and {config.target_vocab} "
+            "target words; expected one vocabulary for both. 'target' ties the decoder's two matrices."
+        )
+    if not -shape.decoder_layers <= config.aligning_layer < shape.decoder_layers:
+        raise ConfigError(
+            f"transformer: `aligning_layer` has {config.aligning_layer}; expected the number of one of "
+            f"{shape.decoder_layers} decoder layers."
+        )
