@@ -1,0 +1,219 @@
+"""A training step of the Neural Turing Machine beside a plain one: one sequence, head and shift at a time.
+
+    python benchmarks/ntm.py                     measures on this machine and prints
+    python benchmarks/ntm.py --record            also writes results/ntm-speed.json
+    python benchmarks/ntm.py --device cuda       on a GPU: eager, and captured as a CUDA graph
+
+Both have the same parameters. Before anything is timed, loss and every gradient of the two are compared in
+float64.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.bits import BitBatch
+from regard.evaluate.results import Result, commit, machine, write_result
+from regard.models.ntm import NTM, NTMConfig
+from regard.tasks.base import Loss
+from regard.tasks.bits import costs
+from regard.tasks.ntm import CopySettings, CopyTask
+from regard.train.capture import CapturedStep
+
+ROOT = Path(__file__).parents[1]
+LENGTH = 10
+
+
+def plain_logits(model: NTM, batch: BitBatch) -> Tensor:
+    """The same machine, sequence by sequence and head by head, as one would write it from the paper."""
+    return torch.stack([_run_one(model, inputs) for inputs in batch.inputs])
+
+
+def _run_one(model: NTM, inputs: Tensor) -> Tensor:
+    """(T, I) -> (T, O)."""
+    start = model.start(1)
+    controller, reads = start.controller, start.reads[0]
+    cells, at = start.memory.cells[0], [*start.memory.read[0], *start.memory.write[0]]
+    R = model.config.read_heads
+    out = []
+    for x in inputs:
+        h, controller = model.controller(torch.cat([x, reads.flatten()])[None], controller)
+        heads = _heads(model, h[0])
+        at = [_address(cells, w, head) for w, head in zip(at, heads, strict=True)]
+        for w, head in zip(at[R:], heads[R:], strict=True):
+            cells = cells * (1 - torch.outer(w, head["erase"]))
+        for w, head in zip(at[R:], heads[R:], strict=True):
+            cells = cells + torch.outer(w, head["add"])
+        reads = torch.stack([w @ cells for w in at[:R]])
+        out.append(model.output(torch.cat([h[0], reads.flatten()])))
+    return torch.stack(out)
+
+
+def _heads(model: NTM, h: Tensor) -> list[dict[str, Tensor]]:
+    """What each head does: its own share of the controller's words."""
+    c = model.config
+    R, W, M, s = c.read_heads, c.write_heads, c.width, 2 * c.reach + 1
+    H = R + W
+    words = list(model.heads.speak(h).split([M] * (H + W) + [1] * H + [M] * W + [1] * (2 * H) + [s] * H))
+    keys, adds = words[:H], words[H : H + W]
+    gates, erases = words[H + W : 2 * H + W], words[2 * H + W : 2 * H + 2 * W]
+    strengths, gammas, shifts = (words[2 * H + 2 * W + i * H :][:H] for i in range(3))
+    found = [
+        {
+            "key": torch.tanh(keys[i]),
+            "gate": torch.sigmoid(gates[i]),
+            "strength": F.softplus(strengths[i]),
+            "gamma": 1 + F.softplus(gammas[i]),
+            "shifts": shifts[i].softmax(0),
+        }
+        for i in range(H)
+    ]
+    for i in range(W):
+        found[R + i] |= {"erase": torch.sigmoid(erases[i]), "add": torch.tanh(adds[i])}
+    return found
+
+
+def _address(cells: Tensor, previous: Tensor, head: dict[str, Tensor]) -> Tensor:
+    """Equations 5 to 9 for one head."""
+    similar = F.cosine_similarity(cells, head["key"][None], dim=1, eps=1e-12)
+    content = (head["strength"] * similar).softmax(0)
+    gated = head["gate"] * content + (1 - head["gate"]) * previous
+    r = len(head["shifts"]) // 2
+    moved = sum((gated.roll(d) * head["shifts"][d + r] for d in range(-r, r + 1)), torch.zeros(()))
+    assert isinstance(moved, Tensor)
+    powers = (moved + 1e-38) ** head["gamma"]
+    return powers / powers.sum()
+
+
+def build(heads: int, device: str) -> tuple[NTM, CopyTask]:
+    """The copy recipe's machine."""
+    torch.manual_seed(1)
+    task = CopyTask(CopySettings(longest=LENGTH, shortest=LENGTH, tested=(LENGTH,)))
+    config = NTMConfig(**task.sizes(), read_heads=heads, write_heads=heads)
+    return NTM(config).to(device), task
+
+
+def compare(heads: int) -> float:
+    """The largest relative difference of loss and gradients, in float64."""
+    model, task = build(heads, "cpu")
+    model.double()
+    batch = task.batch("train", range(2))
+    batch = replace(batch, inputs=batch.inputs.double(), targets=batch.targets.double())
+    found = []
+    for logits in (model(batch), plain_logits(model, batch)):
+        loss = F.binary_cross_entropy_with_logits(logits, batch.targets)
+        found.append([loss.detach(), *torch.autograd.grad(loss, list(model.parameters()))])
+    return max(
+        float((a - b).abs().max() / b.abs().max().clamp_min(1e-12)) for a, b in zip(*found, strict=True)
+    )
+
+
+def time_step(step: Callable[[], object], *, repeats: int, device: str) -> float:
+    """Seconds of one call, the median."""
+    taken = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken[1:])
+
+
+def training_step(model: NTM, logits: Callable[[BitBatch], Tensor], batch: BitBatch) -> Callable[[], object]:
+    """Forward and backward."""
+
+    def step() -> None:
+        model.zero_grad()
+        (costs(logits(batch), batch).sum() / batch.size).backward()
+
+    return step
+
+
+def captured(model: nn.Module, task: CopyTask, batch: BitBatch) -> Callable[[], object]:
+    """Forward and backward as one recording."""
+
+    def step(kept: BitBatch) -> Loss:
+        loss = task.loss(model, kept)
+        loss.total.backward()
+        return loss
+
+    recording = CapturedStep(step, model)
+    return lambda: recording(batch)
+
+
+def main() -> None:
+    """Compare, then time."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--heads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--record", action="store_true")
+    options = parser.parse_args()
+    difference = compare(options.heads)
+    print(f"largest relative difference of loss and gradients (float64): {difference:.1e}")
+    if not difference < 1e-6:
+        raise SystemExit("the two do not agree; nothing was timed.")
+    model, task = build(options.heads, options.device)
+    batch = task.batch("train", range(options.batch)).to(options.device)
+    steps = {
+        "plain": training_step(model, lambda given: plain_logits(model, given), batch),
+        "batched": training_step(model, model, batch),
+    }
+    if options.device == "cuda":
+        steps["captured"] = captured(model, task, batch)
+    began = time.perf_counter()
+    seconds = {
+        name: time_step(step, repeats=options.repeats, device=options.device) for name, step in steps.items()
+    }
+    for name, value in seconds.items():
+        print(
+            f"{name:9} {1000 * value:9.1f} ms a training step, "
+            f"{seconds['plain'] / value:6.1f} times as fast as the plain one"
+        )
+    if options.record:
+        fastest = min(seconds, key=lambda name: seconds[name])
+        record(options, seconds, fastest, difference, time.perf_counter() - began)
+
+
+def record(
+    options: argparse.Namespace, seconds: dict[str, float], fastest: str, difference: float, taken: float
+) -> None:
+    """Keep the ratio beside the other results."""
+    ratio = seconds["plain"] / seconds[fastest]
+    result = Result(
+        recipe="ntm-speed",
+        metric=f"training step, times a per-sample one ({options.device}, batch {options.batch})",
+        value=round(ratio, 2),
+        paper_value=None,
+        paper_note="the paper gives no times",
+        seconds=round(taken, 1),
+        machine=machine(),
+        date=date.today().isoformat(),
+        commit=commit(),
+        seeds=(1,),
+        details={
+            "catalogue": ["memory:ntm-heads"],
+            "milliseconds": {name: round(1000 * value, 2) for name, value in seconds.items()},
+            "threads": torch.get_num_threads(),
+            "length": LENGTH,
+            "heads": options.heads,
+            "largest relative difference": difference,
+        },
+    )
+    write_result(ROOT / "results", result)
+
+
+if __name__ == "__main__":
+    main()

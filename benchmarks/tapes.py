@@ -1,0 +1,120 @@
+"""Pictures of the Neural Turing Machine, its tasks and its baseline.
+
+    python benchmarks/tapes.py                          the five tasks; needs no training
+    python benchmarks/tapes.py --machine runs/ntm-copy  the tape and the heads of a trained machine
+    python benchmarks/tapes.py --baseline runs/lstm-copy --length 30
+
+Writes docs/pictures/*.png with a caption beside each.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from regard import catalog
+from regard.cli.views.tape import view
+from regard.models.ntm import NTM
+from regard.tasks.bits import BitTask
+from regard.train.run import open_run
+from regard.viz.tape import draw_sequences
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+SHAPES = {
+    "copy": (10,),
+    "repeat-copy": (5, 3),
+    "associative-recall": (4,),
+    "ngrams": (60,),
+    "priority-sort": (20,),
+}
+CAPTIONS = {
+    "copy": "Ten vectors and the end flag are read; then the vectors are asked for.",
+    "repeat-copy": "Five vectors, the end flag and the number of copies are read; three copies and an end "
+    "marker are asked for.",
+    "associative-recall": "Four items of three vectors, a delimiter before each; one of them again between "
+    "query flags; the item after it is asked for.",
+    "ngrams": "Sixty bits of one source; at every step the next is asked for.",
+    "priority-sort": "Twenty vectors, each with its priority in the last row but one; the sixteen of highest "
+    "priority are asked for, in order.",
+}
+
+
+def caption(name: str, text: str) -> None:
+    """The sentence under a picture."""
+    (PICTURES / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+
+
+def draw_tasks() -> None:
+    """One example of each task."""
+    for key, shape in SHAPES.items():
+        kind = catalog.find(key, "task").load()
+        batch = kind(kind.Settings()).example(shape)
+        panels = {"read": batch.inputs[0], "asked for": batch.targets[0]}
+        draw_sequences(panels, path=PICTURES / f"task-{key}.png")
+        caption(f"task-{key}", CAPTIONS[key])
+
+
+def draw_machine(folder: Path, length: int) -> None:
+    """The tape of a copying machine, and what its heads were told."""
+    run = open_run(folder)
+    line = view(run, str(length), PICTURES / "model-ntm.png", beam=None)
+    longest = run.config.task_settings["longest"]
+    rows = run.config.model_settings["rows"]
+    trained = f"A machine of {rows} rows, trained to copy up to {longest} vectors, copies {length}"
+    caption(
+        "model-ntm",
+        f"{trained} ({line.partition(': ')[2]}): the write head steps through the tape, the read head "
+        "retraces it.",
+    )
+    assert isinstance(run.model, NTM)
+    assert isinstance(run.task, BitTask)
+    with torch.no_grad():
+        controls = run.model.trace(run.task.example((length,)).inputs).controls
+    panels = {}
+    for head, name in ((1, "write head"), (0, "read head")):
+        panels[f"shift of the {name}: -1, 0, +1"] = controls.shifts[0, :, head]
+        panels[f"gate of the {name}: 1 is content, 0 is where it stood"] = controls.gate[0, :, head]
+        panels[f"sharpening of the {name}"] = controls.gamma[0, :, head] - 1
+    draw_sequences(panels, path=PICTURES / "memory-ntm-heads.png")
+    caption(
+        "memory-ntm-heads",
+        f"{trained}: what its heads are told at each step. One shift carries each head along the tape; "
+        "the gate opens where a head is called by content.",
+    )
+
+
+def draw_baseline(folder: Path, length: int) -> None:
+    """What the baseline answers beyond what it was trained on."""
+    run = open_run(folder)
+    assert isinstance(run.task, BitTask)
+    batch = run.task.example((length,))
+    with torch.no_grad():
+        answers = run.model(batch).sigmoid() * batch.counted[..., None]
+    panels = {"read": batch.inputs[0], "asked for": batch.targets[0], "answered": answers[0]}
+    draw_sequences(panels, path=PICTURES / "model-lstm-sequence.png")
+    longest = run.config.task_settings["longest"]
+    caption(
+        "model-lstm-sequence",
+        f"Three LSTM layers, trained to copy up to {longest} vectors, are asked to copy {length}.",
+    )
+
+
+def main() -> None:
+    """Draw what was asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--machine", type=Path)
+    parser.add_argument("--baseline", type=Path)
+    parser.add_argument("--length", type=int, default=20)
+    options = parser.parse_args()
+    if options.machine is not None:
+        draw_machine(options.machine, options.length)
+    if options.baseline is not None:
+        draw_baseline(options.baseline, options.length)
+    if options.machine is None and options.baseline is None:
+        draw_tasks()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""A machine at work on one example: its inputs and outputs, and its heads on the tape."""
+
+from pathlib import Path
+
+import torch
+
+from regard.errors import ConfigError, DataError
+from regard.models.ntm import NTM
+from regard.tasks.bits import BitTask, Shape, costs
+from regard.train.run import Run
+
+
+def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Run the machine on one example, of the first tested shape or of the one named (`20`, or `10 3`)."""
+    task, model = run.task, run.model
+    assert isinstance(task, BitTask)
+    if not isinstance(model, NTM):
+        raise DataError(f"{run.folder}: model is {run.config.model!r}, which has no tape; expected 'ntm'.")
+    shape = task.shapes("test")[0] if text is None else read_shape(task, text)
+    batch = task.example(shape)
+    with torch.no_grad():
+        tape = model.trace(batch.inputs.to(next(model.parameters()).device))
+    logits = tape.logits.cpu()
+    answers = logits.sigmoid() * batch.counted[..., None]
+    wrong = int((((logits > 0) != (batch.targets > 0.5)) & batch.counted[..., None]).sum())
+    name = ", ".join(f"{unit} {size}" for unit, size in zip(task.units, shape, strict=True))
+    draw(out, title=f"{task.name}, {name}", inputs=batch.inputs[0], outputs=answers[0], tape=tape)
+    cost = float(costs(logits, batch).sum())
+    bits = int(batch.counted.sum()) * batch.targets.shape[-1]
+    return f"{task.name}, {name}: {cost:.2f} bits, {wrong} of {bits} bits wrong"
+
+
+def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: object) -> None:
+    """The tape as a picture, or as a page where the file ends in .html."""
+    from regard.models.ntm import Tape
+    from regard.viz.report import FigureSection, write_report
+    from regard.viz.tape import draw_tape
+
+    assert isinstance(tape, Tape)
+    picture = out.with_suffix(".svg") if out.suffix == ".html" else out
+    draw_tape(
+        inputs=inputs,
+        outputs=outputs,
+        adds=tape.adds[0],
+        reads=tape.reads[0],
+        write_weights=tape.write_weights[0],
+        read_weights=tape.read_weights[0],
+        title=title,
+        path=picture,
+    )
+    if out.suffix == ".html":
+        alt = "Inputs, outputs, vectors added and read, and the weightings of the heads, step by step."
+        section = FigureSection("The tape", picture.read_bytes(), alt)
+        write_report(out, title=title, summary="Neural Turing Machine", sections=[section])
+        picture.unlink()
+
+
+def read_shape(task: BitTask, text: str) -> Shape:
+    """`10 3` as the shape (10, 3) of the task's examples."""
+    wanted = " and ".join(task.units)
+    try:
+        shape = tuple(int(word) for word in text.split())
+    except ValueError:
+        shape = ()
+    if len(shape) != len(task.units) or min(shape, default=0) < 1:
+        raise ConfigError(f"show: the text has {text!r}; expected {wanted} as numbers from 1.")
+    task.check(shape)
+    return shape

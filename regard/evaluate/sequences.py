@@ -1,0 +1,134 @@
+"""Measure a machine that answers in bits: cost per sequence, wrong bits, whole sequences, by length.
+
+cost  = -log2 p(answer)                       mean over sequences, in bits; `optimum` is the best possible
+wrong = bits on the wrong side of 1/2         share of all bits that count
+whole = sequences without a wrong bit         share
+"""
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from regard.decode.translator import DEFAULT, Decoding
+from regard.evaluate.base import Advance, MeasureTable
+from regard.models.base import Model
+from regard.tasks.base import Split
+from regard.tasks.bits import BitTask, costs
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class ShapeScore:
+    """What was measured on the sequences of one shape."""
+
+    shape: tuple[int, ...]
+    sequences: int
+    bits: int  # that count, in one sequence
+    cost: float  # bits per sequence
+    optimum: float  # bits per sequence of the best possible predictor
+    wrong: float  # share of bits
+    whole: float  # share of sequences
+
+
+@dataclass(frozen=True)
+class SequenceEvaluation:
+    """What was measured on a split, shape by shape; the first shape is the one that is compared."""
+
+    split: Split
+    units: tuple[str, ...]
+    shapes: tuple[ShapeScore, ...]
+    seconds: float
+
+    def headline(self) -> tuple[str, float]:
+        first = self.shapes[0]
+        return f"bits per sequence at {self._name(first)}", first.cost
+
+    def measures(self) -> list[tuple[str, str]]:
+        name, cost = self.headline()
+        first = self.shapes[0]
+        found = [(name, f"{cost:.3f}")]
+        if first.optimum:
+            found.append(("the best possible", f"{first.optimum:.3f}"))
+        found.append((f"wrong bits at {self._name(first)}", f"{100 * first.wrong:.2f} %"))
+        found.append((f"sequences without a wrong bit at {self._name(first)}", f"{100 * first.whole:.1f} %"))
+        return found
+
+    def tables(self) -> list[MeasureTable]:
+        columns = (
+            *self.units,
+            "sequences",
+            "bits per sequence",
+            "optimum",
+            "of bits",
+            "wrong bits",
+            "all right",
+        )
+        rows = [
+            (
+                *map(str, score.shape),
+                str(score.sequences),
+                f"{score.cost:.3f}",
+                f"{score.optimum:.3f}",
+                str(score.bits),
+                f"{100 * score.wrong:.2f} %",
+                f"{100 * score.whole:.1f} %",
+            )
+            for score in sorted(self.shapes, key=lambda score: score.shape)
+        ]
+        return [MeasureTable(columns, rows)]
+
+    def summary(self) -> dict[str, Any]:
+        name, cost = self.headline()
+        return {
+            "split": self.split,
+            "metric": name,
+            "value": cost,
+            "units": list(self.units),
+            "shapes": [asdict(score) | {"shape": list(score.shape)} for score in self.shapes],
+            "seconds": round(self.seconds, 1),
+        }
+
+    def _name(self, score: ShapeScore) -> str:
+        return ", ".join(f"{unit} {size}" for unit, size in zip(self.units, score.shape, strict=True))
+
+
+@torch.no_grad()
+def evaluate_sequences(
+    model: Model,
+    task: BitTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> SequenceEvaluation:
+    """Run the model over a split. Nothing is decoded: an answer is not fed back."""
+    started = time.perf_counter()
+    device = next(model.parameters()).device
+    sums: dict[tuple[int, ...], torch.Tensor] = {}
+    bits: dict[tuple[int, ...], int] = {}
+    for rows in task.evaluation_plan(split, batch=BATCH):
+        batch = task.batch(split, rows)
+        best = task.optimum(batch).sum()
+        batch = batch.to(device)
+        logits = model(batch)
+        wrong = ((logits > 0) != (batch.targets > 0.5)) & batch.counted[..., None]
+        errors = wrong.flatten(1).sum(1)  # (B,)
+        found = [len(rows), costs(logits, batch).sum(), best, errors.sum(), (errors == 0).sum()]
+        shape = task.shape(split, rows[0])
+        sums[shape] = sums.get(shape, 0) + torch.tensor([float(x) for x in found], dtype=torch.float64)
+        bits[shape] = int(batch.counted[0].sum()) * batch.targets.shape[-1]
+        if progress is not None:
+            progress(len(rows))
+    scores = tuple(_score(shape, bits[shape], *total.tolist()) for shape, total in sums.items())
+    return SequenceEvaluation(split, task.units, scores, time.perf_counter() - started)
+
+
+def _score(
+    shape: tuple[int, ...], bits: int, count: float, cost: float, best: float, errors: float, right: float
+) -> ShapeScore:
+    return ShapeScore(
+        shape, int(count), bits, cost / count, best / count, errors / (count * bits), right / count
+    )

@@ -1,0 +1,196 @@
+"""The Neural Turing Machine: a network with a memory that it reads and writes by attention.
+
+    h_t = controller(x_t, r_{t-1})                      feed-forward, or an LSTM             (section 3)
+    w_t, M_t, r_t = heads(h_t, w_{t-1}, M_{t-1})        equations 2 to 9
+    y_t = σ(W_y [h_t; r_t] + b_y)
+
+    paper    here                 shape
+    x_t      batch.inputs         (B, T, I)
+    h_t      h                    (B, n)
+    r_t      reads                (B, R, M)     what the R read heads found
+    M_t      state.memory.cells   (B, N, M)
+    w_t      state.memory.read    (B, R, N), .write (B, W, N)
+    y_t                           (B, T, O)     here as logits
+
+Every sequence begins anew: controller, reads, memory and weightings start from bias values (section 4). Here
+the memory starts as a small constant and the heads on row 0, which trains faster than learnt values; `learnt`
+names the parts whose first values are learnt.
+
+The tape is a ring: a head that steps past the last row comes to the first. A sequence that needs more rows
+than there are overwrites what was written first; nothing fails, and what was overwritten is lost.
+
+Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.memory.cells import MemoryState
+from regard.attention.memory.heads import Controls, Heads, advance
+from regard.data.bits import BitBatch
+from regard.errors import ConfigError, ShapeError, check_shapes
+from regard.models.base import Model
+
+Part = Literal["memory", "reads", "weights"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTMConfig:
+    """The paper's memory is 128 rows of 20, its controllers have 100 units (more for recall and sorting)."""
+
+    inputs: int
+    outputs: int
+    controller: Literal["feedforward", "lstm"] = "lstm"
+    hidden: int = 100
+    layers: int = 1
+    rows: int = 128  # N
+    width: int = 20  # M
+    read_heads: int = 1
+    write_heads: int = 1
+    reach: int = 1  # a head moves by -reach … reach rows
+    learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
+    blank: float = 1e-6  # every cell of a memory that is not learnt
+
+
+class NTMState(NamedTuple):
+    """The machine between two steps."""
+
+    controller: tuple[Tensor, ...]  # (B, n) each: h and c of every LSTM layer; nothing for a feed-forward one
+    reads: Tensor  # (B, R, M) r_{t-1}
+    memory: MemoryState
+
+
+class Tape(NamedTuple):
+    """A run of the machine, step by step."""
+
+    logits: Tensor  # (B, T, O)
+    reads: Tensor  # (B, T, R, M) what was read
+    adds: Tensor  # (B, T, W, M) what was added
+    read_weights: Tensor  # (B, T, R, N)
+    write_weights: Tensor  # (B, T, W, N)
+    controls: Controls  # each (B, T, …)
+
+
+class NTM(Model):
+    """Controller, heads, memory."""
+
+    Config = NTMConfig
+
+    def __init__(self, config: NTMConfig) -> None:
+        super().__init__()
+        _check(config)
+        self.config = config
+        R, M, N, H = config.read_heads, config.width, config.rows, config.read_heads + config.write_heads
+        controllers: dict[str, type[FeedForward] | type[StackedLSTM]]
+        controllers = {"feedforward": FeedForward, "lstm": StackedLSTM}
+        self.controller = controllers[config.controller](
+            inputs=config.inputs + R * M, hidden=config.hidden, layers=config.layers
+        )
+        self.heads = Heads(
+            inputs=config.hidden, width=M, reads=R, writes=config.write_heads, reach=config.reach
+        )
+        self.output = nn.Linear(config.hidden + R * M, config.outputs)
+        self.first_reads = _first("reads" in config.learnt, torch.randn(R, M) * 0.01)
+        self.first_cells = _first("memory" in config.learnt, torch.full((N, M), config.blank))
+        on_row_0 = torch.full((H, N), -1.0).index_fill(1, torch.tensor([0]), 5.0)  # logits; half on row 0
+        one_hot = F.one_hot(torch.zeros(H, dtype=torch.long), N).float()
+        self.learns_weights = "weights" in config.learnt
+        self.first_weights = _first(self.learns_weights, on_row_0 if self.learns_weights else one_hot)
+
+    def forward(self, batch: BitBatch) -> Tensor:
+        """(B, T, O) logits of the answers, of which those that count matter."""
+        steps = [(h, state.reads) for h, _, state in self._walk(batch.inputs)]
+        return self._answer(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
+
+    def trace(self, inputs: Tensor) -> Tape:
+        """(B, T, I) -> everything the machine did."""
+        hidden, controls, states = zip(*self._walk(inputs), strict=True)
+        reads = torch.stack([state.reads for state in states], 1)
+        every = Controls(*(torch.stack(parts, 1) for parts in zip(*controls, strict=True)))
+        return Tape(
+            logits=self._answer(torch.stack(hidden, 1), reads),
+            reads=reads,
+            adds=every.add,
+            read_weights=torch.stack([state.memory.read for state in states], 1),
+            write_weights=torch.stack([state.memory.write for state in states], 1),
+            controls=every,
+        )
+
+    def start(self, B: int) -> NTMState:
+        """The machine before a sequence, for B sequences."""
+        R, W = self.config.read_heads, self.config.write_heads
+        weights = self.first_weights.softmax(-1) if self.learns_weights else self.first_weights
+        at_read, at_write = torch.split(weights.expand(B, -1, -1), [R, W], 1)
+        memory = MemoryState(self.first_cells.expand(B, -1, -1), at_read, at_write)
+        return NTMState(self.controller.start(B), self.first_reads.expand(B, -1, -1), memory)
+
+    def step(self, x: Tensor, state: NTMState) -> tuple[Tensor, Controls, NTMState]:
+        """(B, I) -> (B, n) what the controller says, what the heads do, the machine after it."""
+        h, controller = self.controller(torch.cat([x, state.reads.flatten(1)], -1), state.controller)
+        controls = self.heads(h)
+        reads, memory = advance(state.memory, controls)
+        return h, controls, NTMState(controller, reads, memory)
+
+    def _walk(self, inputs: Tensor) -> Iterator[tuple[Tensor, Controls, NTMState]]:
+        check_shapes("NTM", ("inputs", inputs, "B T I"), I=self.config.inputs)
+        if not inputs.shape[1]:
+            raise ShapeError(f"NTM: `inputs` has shape {tuple(inputs.shape)}; expected at least one step.")
+        state = self.start(inputs.shape[0])
+        for x in inputs.unbind(1):
+            h, controls, state = self.step(x, state)
+            yield h, controls, state
+
+    def _answer(self, h: Tensor, reads: Tensor) -> Tensor:
+        """(B, T, n), (B, T, R, M) -> (B, T, O)."""
+        return self.output(torch.cat([h, reads.flatten(-2)], -1))
+
+
+class FeedForward(nn.Module):
+    """A controller without a memory of its own: h = tanh(W [x; r] + b), once for each layer."""
+
+    def __init__(self, *, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(hidden if i else inputs, hidden) for i in range(layers))
+
+    def start(self, B: int) -> tuple[Tensor, ...]:
+        return ()
+
+    def forward(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x, state
+
+
+class StackedLSTM(nn.Module):
+    """A controller with registers: LSTM layers one upon the other, whose first state is learnt."""
+
+    def __init__(self, *, inputs: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.LSTMCell(hidden if i else inputs, hidden) for i in range(layers))
+        self.first = nn.Parameter(torch.zeros(2 * layers, hidden))
+
+    def start(self, B: int) -> tuple[Tensor, ...]:
+        return self.first[:, None].expand(-1, B, -1).unbind(0)
+
+    def forward(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        new: list[Tensor] = []
+        for i, layer in enumerate(self.layers):
+            x, c = layer(x, state[2 * i : 2 * i + 2])
+            new += [x, c]
+        return x, tuple(new)
+
+
+def _first(learnt: bool, value: Tensor) -> Tensor:
+    """A value at the start of every sequence: a parameter, or a constant that travels with the model."""
+    return nn.Parameter(value) if learnt else nn.Buffer(value, persistent=False)
+
+
+def _check(config: NTMConfig) -> None:
+    for name in ("inputs", "outputs", "hidden", "layers", "rows", "width", "read_heads", "write_heads"):
+        if getattr(config, name) < 1:
+            raise ConfigError(f"ntm: `{name}` has {getattr(config, name)}; expected 1 or more.")

@@ -1,0 +1,177 @@
+"""Algorithms to be learnt from examples: vectors in, bits out, cost in bits.
+
+    cost = -Σ_t Σ_o [ y log2 p + (1 - y) log2 (1 - p) ]          over the steps that count
+
+An example's number says everything about it. Its remainder is its *shape* (how long, how often); the number
+itself seeds its content. A training batch has one shape, drawn for the batch, and fresh examples; so nothing
+is seen twice, and a plan depends on the seed and the epoch alone. Test examples have the shapes of `tested`,
+which may lie beyond the trained ones.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.bits import BitBatch, Uniform, join, uniform
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+Shape = tuple[int, ...]
+NUMBERS = 2**40  # where in the stream of examples an epoch may begin
+
+
+class BitTask:
+    """What the algorithmic tasks share; a subclass says which shapes there are and draws examples of one."""
+
+    Settings: ClassVar[type[Any]]
+    name: ClassVar[str]
+    units: ClassVar[tuple[str, ...]]  # what the numbers of a shape count
+    evaluator: ClassVar[str] = "regard.evaluate.sequences:evaluate_sequences"
+    viewer: ClassVar[str] = "regard.cli.views.tape:view"
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+        for name in ("train", "valid", "test"):
+            self._require(name, getattr(settings, name), 1)
+        if not settings.tested:
+            raise ConfigError(f"{self.name}: `tested` has no shapes; expected at least one.")
+        for shape in self._tested():
+            if len(shape) != len(self.units) or min(shape) < 1:
+                wanted = " and ".join(self.units)
+                raise ConfigError(f"{self.name}: `tested` has {shape}; expected {wanted}, each 1 or more.")
+            self.check(shape)
+
+    @classmethod
+    def create(cls, settings: Any) -> Self:
+        return cls(settings)
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings)
+
+    def save(self, folder: Path) -> None:
+        """Nothing: the settings say all."""
+
+    # what a subclass says
+
+    def sizes(self) -> dict[str, int]:
+        """`inputs` channels and `outputs` bits."""
+        raise NotImplementedError(f"{type(self).__name__} defines no sizes().")
+
+    def trained(self) -> list[Shape]:
+        """The shapes of training and validation, the smallest first."""
+        raise NotImplementedError(f"{type(self).__name__} defines no trained().")
+
+    def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
+        """Examples of one shape from (B, `needs(shape)`) uniform numbers."""
+        raise NotImplementedError(f"{type(self).__name__} defines no draw(shape, chance).")
+
+    def needs(self, shape: Shape) -> int:
+        """How many uniform numbers an example of this shape is made of."""
+        raise NotImplementedError(f"{type(self).__name__} defines no needs(shape).")
+
+    def optimum(self, batch: BitBatch) -> Tensor:
+        """(B,) bits that the best possible predictor pays; nothing, where the answer can be computed."""
+        return torch.zeros(batch.size)
+
+    def check(self, shape: Shape) -> None:
+        """Refuse a shape that has no examples."""
+
+    def allowed(self, epoch: int) -> int:
+        """How many of the trained shapes an epoch draws from, the smallest first: all."""
+        return len(self.trained())
+
+    # plans
+
+    def shapes(self, split: Split) -> list[Shape]:
+        """The shapes of a split; example `row` has the one of number `row` modulo their count."""
+        return self._tested() if split == "test" else self.trained()
+
+    def shape(self, split: Split, row: int) -> Shape:
+        shapes = self.shapes(split)
+        return shapes[row % len(shapes)]
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """About `train` fresh sequences, `batch` of one shape at a time."""
+        shapes, allowed = self.trained(), self.allowed(epoch)
+        chance = Random(f"{seed} {epoch}")
+        first = chance.randrange(NUMBERS)
+        return [
+            [
+                (first + number) * len(shapes) + shape
+                for shape in (chance.randrange(allowed),)
+                for number in range(start, start + batch)
+            ]
+            for start in range(0, max(self.settings.train // batch, 1) * batch, batch)
+        ]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        """`valid` or `test` sequences of every shape, one shape a batch."""
+        each, count = getattr(self.settings, split), len(self.shapes(split))
+        if split != "test":  # over all shapes together
+            each = -(-each // count)
+        return [
+            [number * count + shape for number in range(start, min(start + batch, each))]
+            for shape in range(count)
+            for start in range(0, each, batch)
+        ]
+
+    def batch(self, split: Split, rows: Sequence[int]) -> BitBatch:
+        """The examples of these numbers; where their shapes differ, the shorter ones are padded."""
+        shapes = [self.shape(split, row) for row in rows]
+        stream = f"{self.name} {self.settings.seed} {split}"
+        if len(set(shapes)) == 1:
+            return self.draw(shapes[0], uniform(stream, rows, self.needs(shapes[0])))
+        pairs = zip(shapes, rows, strict=True)
+        return join([self.draw(shape, uniform(stream, [row], self.needs(shape))) for shape, row in pairs])
+
+    def example(self, shape: Shape, number: int = 0) -> BitBatch:
+        """One example of any shape, apart from all splits: to look at."""
+        self.check(shape)
+        return self.draw(
+            shape, uniform(f"{self.name} {self.settings.seed} shown", [number], self.needs(shape))
+        )
+
+    def loss(self, model: nn.Module, batch: BitBatch) -> Loss:
+        """Cross-entropy in bits; the mean over the bits that count is 1 for a coin and 0 for the truth."""
+        cost = costs(model(batch), batch)
+        return Loss(cost.sum(), batch.counted.sum() * batch.targets.shape[-1])
+
+    def _tested(self) -> list[Shape]:
+        return [shape if isinstance(shape, tuple) else (shape,) for shape in self.settings.tested]
+
+    def _require(self, name: str, value: int, least: int) -> None:
+        if value < least:
+            raise ConfigError(f"{self.name}: `{name}` has {value}; expected {least} or more.")
+
+    def _require_range(self, low: str, high: str, least: int = 1) -> None:
+        shortest, longest = getattr(self.settings, low), getattr(self.settings, high)
+        if not least <= shortest <= longest:
+            raise ConfigError(
+                f"{self.name}: `{low}` has {shortest} and `{high}` {longest}; "
+                f"expected {least} <= {low} <= {high}."
+            )
+
+
+class GrowingTask(BitTask):
+    """A task whose longest sequences may come later: `curriculum` epochs until all shapes are drawn."""
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self._require("curriculum", settings.curriculum, 0)
+
+    def allowed(self, epoch: int) -> int:
+        count, epochs = len(self.trained()), self.settings.curriculum
+        return min(count, math.ceil(count * (epoch + 1) / epochs)) if epochs else count
+
+
+def costs(logits: Tensor, batch: BitBatch) -> Tensor:
+    """(B, T, O) logits -> (B,) bits that each sequence costs."""
+    nats = F.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="none")
+    return (nats.sum(-1) * batch.counted).sum(-1) / math.log(2)

@@ -1,0 +1,58 @@
+"""`regard show` on a machine with a tape."""
+
+import pytest
+import torch
+
+from regard.cli.views.tape import view
+from regard.errors import ConfigError, DataError
+from regard.models.lstm_sequence import LSTMSequence, LSTMSequenceConfig
+from regard.models.ntm import NTM, NTMConfig
+from regard.tasks.ntm import CopySettings, CopyTask, RepeatCopySettings, RepeatCopyTask
+from regard.train.config import RunConfig
+from regard.train.run import Run
+
+
+def run(tmp_path, model, task):
+    config = RunConfig(model="ntm", model_settings={}, task=task.name, task_settings={})
+    return Run(config, model, task, tmp_path, 1)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    task = CopyTask(CopySettings(bits=3, tested=(4, 2)))
+    torch.manual_seed(1)
+    return run(tmp_path, NTM(NTMConfig(**task.sizes(), hidden=8, rows=9, width=4)), task)
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".html"])
+def test_an_example_is_drawn_in_every_format(opened, tmp_path, ending):
+    out = tmp_path / f"tape{ending}"
+    line = view(opened, None, out, beam=None)
+    assert line.startswith("copy, length 4: ")
+    assert line.endswith(" of 12 bits wrong")
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_the_text_names_the_shape(opened, tmp_path):
+    assert view(opened, "7", tmp_path / "tape.png", beam=None).startswith("copy, length 7: ")
+
+
+@pytest.mark.parametrize("text", ["seven", "0", "3 4", ""])
+def test_a_text_that_names_no_shape_is_refused(opened, tmp_path, text):
+    with pytest.raises(ConfigError) as error:
+        view(opened, text, tmp_path / "tape.png", beam=None)
+    assert str(error.value) == f"show: the text has {text!r}; expected length as numbers from 1."
+
+
+def test_two_numbers_for_two_units(tmp_path):
+    task = RepeatCopyTask(RepeatCopySettings(bits=3))
+    opened = run(tmp_path, NTM(NTMConfig(**task.sizes(), hidden=8, rows=9, width=4)), task)
+    line = view(opened, "3 2", tmp_path / "tape.png", beam=None)
+    assert line.startswith("repeat-copy, length 3, copies 2: ")
+
+
+def test_a_model_without_a_tape_cannot_be_shown(tmp_path):
+    task = CopyTask(CopySettings(bits=3))
+    model = LSTMSequence(LSTMSequenceConfig(**task.sizes(), hidden=4))
+    with pytest.raises(DataError, match="which has no tape; expected 'ntm'"):
+        view(run(tmp_path, model, task), None, tmp_path / "tape.png", beam=None)
