@@ -1,0 +1,123 @@
+"""regard point: a model's answer for your own points."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from regard.cli.common import RunArgument, complain, messages, read_input
+from regard.data.parallel import read_lines
+from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from regard.data.geometry import Points
+    from regard.tasks.pointing import PointingTask
+
+
+def command(
+    run: RunArgument,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="POINTS", help="A CSV file, one point a line: x,y. `-` reads standard input."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Draw the answer: a .png or .svg file.")
+    ] = None,
+    form: Annotated[
+        Literal["numbers", "csv", "json"],
+        typer.Option("--form", help="Numbers of the points, the points themselves, or everything."),
+    ] = "numbers",
+    beam: Annotated[
+        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
+    ] = None,
+) -> None:
+    """Ask a trained model about your own points: in which order does it point at them?
+
+    regard point runs/pointer-hull points.csv
+    regard point runs/pointer-tsp points.csv --form csv --out tour.png
+
+    Points are counted from 0, as they stand in the file. A first line of words is a header. Points outside
+    the unit square are moved and scaled into it, all together, which changes no answer.
+    """
+    from regard.cli.views.points import answer, draw
+    from regard.data.geometry import QUESTIONS, check_points, in_unit_square
+    from regard.tasks.pointing import PointingTask
+    from regard.train.run import open_run
+
+    opened = open_run(run)
+    task = opened.task
+    if not isinstance(task, PointingTask):
+        raise DataError(f"{run}: task is {opened.config.task!r}; expected one that points: sort, hull, …")
+    dimension = QUESTIONS[task.question].dimension
+    points = check_points(str(file), read_points(file, dimension), dimension=dimension)
+    if len(points) < task.smallest:
+        raise DataError(
+            f"{file}: has {len(points)} points; expected {task.smallest} or more for {task.question!r}."
+        )
+    _warn(points, task)
+    unit = in_unit_square(points)
+    found = answer(opened, unit, beam=beam)
+    if out is not None:
+        draw(task, unit, found, out)
+        messages.print(f"drawn: {out}")
+    if form == "json":
+        typer.echo(
+            json.dumps(
+                {
+                    "question": task.question,
+                    "points": len(points),
+                    "order": found.order,
+                    "solver": task.answer(unit),
+                    "log_probability": round(found.log_probability, 4),
+                    "finished": found.finished,
+                }
+            )
+        )
+        return
+    for number in found.order:
+        typer.echo(number if form == "numbers" else ",".join(f"{x:g}" for x in points[number].tolist()))
+
+
+def read_points(file: Path, dimension: int) -> "Points":
+    """(n, D) from lines of comma-separated numbers; empty lines do not count."""
+    import numpy as np
+
+    lines = read_input() if str(file) == "-" else read_lines(file)
+    rows: list[list[float]] = []
+    for number, fields in enumerate(csv.reader(io.StringIO("\n".join(lines))), 1):
+        words = [field.strip() for field in fields]
+        if not any(words):
+            continue
+        try:
+            values = [float(word) for word in words]
+        except ValueError:
+            if not rows and number == 1:
+                continue  # a header
+            raise DataError(
+                f"{file}, line {number}: {','.join(words)!r} has no numbers; expected {_form(dimension)}."
+            ) from None
+        if len(values) != dimension:
+            raise DataError(f"{file}, line {number}: has {len(values)} numbers; expected {_form(dimension)}.")
+        rows.append(values)
+    return np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
+
+
+def _form(dimension: int) -> str:
+    return "x,y" if dimension == 2 else "one number"
+
+
+def _warn(points: "Points", task: "PointingTask") -> None:
+    """Degenerate input is answered, and said to be so."""
+    import numpy as np
+
+    distinct = len(np.unique(points, axis=0))
+    if distinct < len(points):
+        complain(f"{len(points) - distinct} points coincide with others; random training sets have none.")
+    if points.shape[1] == 2 and len(points) > 2 and np.linalg.matrix_rank(points - points[0]) < 2:
+        complain("all points lie on one line; random training sets never do.")
+    s = task.settings
+    if not s.shortest <= len(points) <= s.longest:
+        complain(f"{len(points)} points; the model was trained on {s.shortest} to {s.longest}.")

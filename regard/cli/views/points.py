@@ -1,0 +1,62 @@
+"""A point set, what the model pointed out, and what is right."""
+
+from pathlib import Path
+
+from regard import catalog
+from regard.cli.common import decoding
+from regard.data.geometry import Points
+from regard.data.points import own_batch
+from regard.decode.pointing import Pointed, point
+from regard.errors import ConfigError
+from regard.models.base import Translating
+from regard.tasks.pointing import PointingTask
+from regard.train.run import Run
+from regard.viz.points import STEPS, Shape, draw_points
+
+SHAPES: dict[str, Shape] = {"sort": "path", "hull": "cycle", "delaunay": "triangles", "tsp": "cycle"}
+WIDEST = STEPS  # points up to which the pointer itself is drawn
+
+
+def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Draw a random set: `text` is its size, default the first of the test sizes; the order of pointing."""
+    task = run.task
+    assert isinstance(task, PointingTask)
+    points = task.example(task.settings.tests[0] if text is None else _size(text, task.smallest))
+    found = answer(run, points, beam=beam)
+    draw(task, points, found, out)
+    return " ".join(map(str, found.order))
+
+
+def answer(run: Run, points: Points, *, beam: int | None) -> Pointed:
+    """What the run's model points at in one set."""
+    task, model = run.task, run.model
+    assert isinstance(task, PointingTask)
+    assert isinstance(model, Translating)
+    batch = own_batch([points]).to(next(model.parameters()).device)
+    how = decoding(run.config.decode, beam=beam)
+    [found] = point(model, batch, rule=task.rule, decoding=how, attention=True)
+    return found
+
+
+def draw(task: PointingTask, points: Points, found: Pointed, out: Path) -> None:
+    """The picture; the pointer itself only where it fits."""
+    if out.suffix.lower() not in (".png", ".svg"):
+        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for points.")
+    weights = found.weights
+    # a model with a dictionary has weights too, but they point at nothing: they are no part of its answer
+    fits = weights is not None and weights.shape[1] == len(points) + 1 and len(points) <= WIDEST
+    draw_points(
+        points,
+        found.order,
+        right=task.answer(points),
+        shape=SHAPES[task.question],
+        weights=weights if fits else None,
+        title=f"{catalog.find(task.question, 'task').title}, {len(points)} points",
+        path=out,
+    )
+
+
+def _size(text: str, smallest: int) -> int:
+    if not text.isdecimal() or int(text) < smallest:
+        raise ConfigError(f"show: `TEXT` has {text!r}; expected a number of points, {smallest} or more.")
+    return int(text)

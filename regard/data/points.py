@@ -1,0 +1,185 @@
+"""Point sets as batches, and point sets that are made from nothing but their numbers.
+
+A batch looks like sentence pairs to whatever decodes it. Position 0 of the source is the place of the end
+symbol, positions 1 … n are the points. The target writes position p as number p + 3, and position 0 as eos:
+
+    number     0     1     2     3     4         5
+               pad   bos   eos   unk   point 0   point 1   …
+    position               0           1         2         …
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.batches import PairBatch
+from regard.data.geometry import QUESTIONS, Numbers, Points, random_numbers, unit
+from regard.data.tokens import EOS, PAD, SPECIAL
+from regard.errors import DataError
+
+FIRST = len(SPECIAL)  # the number of point 0
+SHIFT = FIRST - 1  # from a point's position to its number
+CACHE = "REGARD_CACHE"  # names the folder of solved sets; default ~/.cache/regard
+CHUNK = 2048  # sets solved at a time
+IN_PROCESS = 50_000  # so many sets are solved without other processes and kept in memory
+_VERSION = 1  # of sets and answers; a change of either makes older files useless
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PointBatch(PairBatch):
+    """Point sets and what to point at. Padding is told by the lengths, never by a value.
+
+    `source` is (B, 1 + N, D): the end symbol's place, all zeros, then the points; `source_lengths` are 1 + n.
+    """
+
+    def rounded(self) -> Self:
+        """Padded to one of a few shapes: steps to a multiple of 4; training sets have one width already."""
+        target = F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD)
+        return type(self)(self.source, self.source_lengths, target, self.target_lengths)
+
+
+def point_batch(points: Points, sizes: Numbers, answers: Numbers, *, width: int | None = None) -> PointBatch:
+    """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1 -> tensors.
+
+    They are as short as they can be, or for sets of up to `width` points.
+    """
+    N = int(sizes.max(initial=1)) if width is None else width
+    lengths = (answers >= 0).sum(1)
+    T = int(lengths.max(initial=0)) + 1
+    numbers = np.full((len(points), T), PAD, dtype=np.int64)
+    step = np.arange(T)
+    numbers[:, : T - 1] = np.where(answers[:, : T - 1] >= 0, answers[:, : T - 1] + FIRST, PAD)
+    numbers[step == lengths[:, None]] = EOS
+    shown = np.where((np.arange(N) < sizes[:, None])[..., None], points[:, :N], 0)
+    source = np.concatenate([np.zeros_like(shown[:, :1]), shown], 1).astype(np.float32)
+    return PointBatch(
+        torch.from_numpy(source),
+        torch.from_numpy(sizes + 1),
+        torch.from_numpy(numbers),
+        torch.from_numpy(lengths + 1),
+    )
+
+
+def own_batch(sets: Sequence[Points]) -> PointBatch:
+    """Sets of (n, D) points whose answers nobody knows."""
+    sizes = np.array([len(each) for each in sets], dtype=np.int64)
+    points = np.zeros((len(sets), sizes.max(initial=1), sets[0].shape[1]), dtype=np.float32)
+    for row, each in zip(points, sets, strict=True):
+        row[: len(each)] = each
+    return point_batch(points, sizes, np.full((len(sets), 0), -1, dtype=np.int64))
+
+
+def positions(numbers: Tensor) -> Tensor:
+    """Numbers -> positions of the source: eos, like everything that is no point, is position 0."""
+    return (numbers - SHIFT).clamp(min=0)
+
+
+def points_of(tokens: Sequence[int]) -> list[int]:
+    """Numbers that a search found -> point numbers, counted from 0."""
+    return [token - FIRST for token in tokens]
+
+
+@dataclass(frozen=True)
+class PointSets:
+    """Endless random sets, uniform in the unit square, with the answers to one question."""
+
+    question: str
+    key: str  # sets of different keys have nothing in common
+    shortest: int
+    longest: int
+
+    def points(self, examples: NDArray[np.int64]) -> tuple[Points, Numbers]:
+        """(B,) example numbers -> (B, N, D) points, (B,) sizes from shortest to longest."""
+        D = QUESTIONS[self.question].dimension
+        drawn = random_numbers(self.key, examples, 1 + self.longest * D)
+        span = np.uint64(self.longest - self.shortest + 1)
+        sizes = (drawn[:, 0] >> np.uint64(32)) % span + np.uint64(self.shortest)
+        return unit(drawn[:, 1:]).reshape(len(drawn), self.longest, D), sizes.astype(np.int64)
+
+    def answers(self, examples: NDArray[np.int64]) -> Numbers:
+        """(B,) example numbers -> (B, M) answers filled up with -1."""
+        parts = [
+            QUESTIONS[self.question].solve(*self.points(examples[i : i + CHUNK]))
+            for i in range(0, len(examples), CHUNK)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, self.width), dtype=np.int64)
+
+    @property
+    def width(self) -> int:
+        """Numbers of the longest answer."""
+        return QUESTIONS[self.question].longest(self.longest)
+
+    def solved(self, count: int, *, folder: str = "", processes: int = 0) -> Numbers:
+        """The answers to examples 0 … count - 1.
+
+        Up to 50,000 are solved here and now. More are solved once, by several processes, into a file that is
+        mapped and not read: in `folder`, else the folder that REGARD_CACHE names, else ~/.cache/regard.
+        """
+        if count <= IN_PROCESS:
+            return self.answers(np.arange(count))
+        home = folder or os.environ.get(CACHE, "") or str(Path.home() / ".cache" / "regard")
+        kind = f"{self.question}-{self.shortest}-{self.longest}"
+        path = Path(home) / f"{kind}-{self.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
+        if not path.exists():
+            self._write(path, count, processes or os.cpu_count() or 1)
+        return np.load(path, mmap_mode="r")
+
+    def _write(self, path: Path, count: int, processes: int) -> None:
+        """Let each process fill its part of a file beside `path`, then rename it."""
+        began = time.perf_counter()
+        print(f"{self.question}: solving {count:,} point sets with {processes} processes …", file=sys.stderr)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".solving-") as aside:
+            part = Path(aside) / path.name
+            kind = np.int8 if self.longest < 128 else np.int16
+            np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(count, self.width)).flush()
+            bounds = np.linspace(0, count, processes + 1).astype(int).tolist()
+            words = [self.question, self.key, str(self.shortest), str(self.longest), str(part)]
+            workers = [
+                subprocess.Popen(
+                    [sys.executable, "-m", "regard.data.points", *words, str(start), str(stop)],
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                    stderr=subprocess.PIPE,
+                )
+                for start, stop in pairwise(bounds)
+            ]
+            try:
+                errors = [worker.communicate()[1] for worker in workers]
+            finally:
+                for worker in workers:
+                    worker.kill()  # only after an interruption is any of them still at work
+            if any(worker.returncode for worker in workers):
+                last = b"".join(errors).decode(errors="replace").strip().splitlines()[-1:]
+                raise DataError(f"{self.question}: solving failed: {' '.join(last) or 'a process died'}.")
+            part.replace(path)
+        _log.info("%s: %d sets in %.0f s", path, count, time.perf_counter() - began)
+
+
+def _solve_part(words: Sequence[str]) -> None:
+    """What one process of `PointSets.solved` does."""
+    question, key, shortest, longest, path, start, stop = words
+    sets = PointSets(question, key, int(shortest), int(longest))
+    file = np.load(path, mmap_mode="r+")
+    for i in range(int(start), int(stop), CHUNK):
+        examples = np.arange(i, min(i + CHUNK, int(stop)))
+        file[examples[0] : examples[-1] + 1] = sets.answers(examples)
+    file.flush()
+
+
+if __name__ == "__main__":
+    _solve_part(sys.argv[1:])

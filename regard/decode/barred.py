@@ -1,0 +1,69 @@
+"""A model that may not say everything: what the rule forbids has probability zero, whatever the model thinks.
+
+    free     anything
+    once     no number twice
+    all      every number of the source once, and only then the end
+
+The paper keeps only valid tours in its beam; that is `all`. The log-probabilities of what is allowed stay
+those of the model: they are not normalized again.
+
+Vinyals, Fortunato, Jaitly. Pointer networks. 2015. Section 4.4.
+https://arxiv.org/abs/1506.03134
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batches import PairBatch
+from regard.data.tokens import EOS, SPECIAL
+from regard.models.base import Translating
+
+Rule = Literal["free", "once", "all"]
+
+
+class BarredState(NamedTuple):
+    """The model's own state, and what was said."""
+
+    inner: Any
+    said: Tensor  # (B, V) True: said already
+    left: Tensor  # (B,) numbers not said yet
+
+
+class Barred(nn.Module):
+    """The same model under a rule: a StepDecoder around a StepDecoder."""
+
+    def __init__(self, model: Translating, rule: Rule) -> None:
+        super().__init__()
+        self.model, self.rule = model, rule
+
+    def start(self, batch: PairBatch) -> BarredState:
+        said = torch.zeros(batch.size, 0, dtype=torch.bool, device=batch.source.device)
+        return BarredState(self.model.start(batch), said, batch.source_lengths - 1)
+
+    def step(self, tokens: Tensor, state: BarredState) -> tuple[Tensor, BarredState]:
+        """(B,) last numbers -> (B, V) log-probabilities, -inf where the rule forbids."""
+        each, inner = self.model.step(tokens, state.inner)
+        V = each.shape[-1]
+        # V is the model's affair and not known before its first step
+        said = state.said if state.said.shape[1] == V else state.said.new_zeros(len(tokens), V)
+        said = said | ((torch.arange(V, device=tokens.device) == tokens[:, None]) & _is_point(V, tokens))
+        left = state.left - (tokens >= len(SPECIAL)).long()
+        return self._bar(each, said, left), BarredState(inner, said, left)
+
+    def select(self, state: BarredState, rows: Tensor) -> BarredState:
+        return BarredState(self.model.select(state.inner, rows), state.said[rows], state.left[rows])
+
+    def _bar(self, each: Tensor, said: Tensor, left: Tensor) -> Tensor:
+        if self.rule == "free":
+            return each
+        barred = said
+        if self.rule == "all":
+            early = (torch.arange(each.shape[-1], device=each.device) == EOS) & (left > 0)[:, None]
+            barred = barred | early
+        return each.masked_fill(barred, -torch.inf)
+
+
+def _is_point(V: int, tokens: Tensor) -> Tensor:
+    return torch.arange(V, device=tokens.device) >= len(SPECIAL)

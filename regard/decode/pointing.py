@@ -1,0 +1,63 @@
+"""From point sets to orders of points: what `regard point` and the evaluation do, for Python code.
+
+    run = open_run("runs/pointer-hull")
+    [found] = point(run.model, own_batch([points]), rule=run.task.rule)
+
+`found.order` are point numbers, `found.weights` where the model pointed at each step.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from regard.data.points import PointBatch, points_of
+from regard.decode.barred import Barred, Rule
+from regard.decode.base import Hypothesis, Lengths
+from regard.decode.beam import beam_search
+from regard.decode.greedy import greedy
+from regard.decode.translator import DEFAULT, Decoding
+from regard.models.base import Translating
+
+# steps for each of 1 + n positions; a triangulation has up to 2 n - 5 triangles of three points
+LONGEST: dict[Rule, Lengths] = {"free": Lengths(6.0), "once": Lengths(1.0), "all": Lengths(1.0)}
+
+
+@dataclass(frozen=True, eq=False)
+class Pointed:
+    """What a model answered for one set."""
+
+    order: list[int]  # point numbers, from 0
+    log_probability: float
+    finished: bool  # False: cut at the longest answer there can be
+    weights: Tensor | None  # (T, 1 + n), T counts the end, column 0 is the end; None without attention
+
+
+def point(
+    model: Translating,
+    batch: PointBatch,
+    *,
+    rule: Rule,
+    decoding: Decoding = DEFAULT,
+    attention: bool = False,
+) -> list[Pointed]:
+    """The best answer found for each set of the batch; what the rule forbids is never said."""
+    barred = Barred(model, rule)
+    attention = attention and model.aligner is not None
+    if decoding.beam == 1:
+        found = greedy(barred, batch, maximum=LONGEST[rule], attention=attention)
+    else:
+        beams = beam_search(
+            barred,
+            batch,
+            width=decoding.beam,
+            maximum=LONGEST[rule],
+            penalty=decoding.penalty,
+            attention=attention,
+        )
+        found = [best for best, *_ in beams]
+    return [_pointed(hypothesis, f"model.{model.aligner}") for hypothesis in found]
+
+
+def _pointed(hypothesis: Hypothesis, path: str) -> Pointed:
+    weights = hypothesis.attention.get(path)
+    return Pointed(points_of(hypothesis.tokens), hypothesis.log_probability, hypothesis.finished, weights)

@@ -1,0 +1,213 @@
+"""Questions about point sets, answered by pointing: sort, convex hull, Delaunay triangulation, shortest tour.
+
+The points are uniform in the unit square (numbers in the unit interval, for sorting), in random order. Sets
+of different sizes share a batch. Example numbers are seeds: a set is a function of its split and number
+alone, and only the answers to the training sets are kept. What an answer is, also for degenerate sets, is
+told in data/geometry.py.
+
+Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
+https://arxiv.org/abs/1506.03134
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.data.geometry import QUESTIONS, Numbers, Points
+from regard.data.points import PointBatch, PointSets, point_batch, positions
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointingSettings:
+    """How large the sets are, and how many there are."""
+
+    shortest: int = 5  # points of the smallest set in training and validation
+    longest: int = 50
+    train: int = 1_000_000  # as in the paper
+    valid: int = 1_000
+    test: int = 1_000  # of each of the sizes `tests`
+    tests: tuple[int, ...] = (5, 10, 20, 50)  # sizes of the test sets, also such as training never saw
+    seed: int = 1
+    cache: str = ""  # folder for the training answers; default REGARD_CACHE, else ~/.cache/regard
+    processes: int = 0  # that solve the training sets; 0 = one a core
+
+
+class PointingTask:
+    """What the four questions share."""
+
+    Settings = PointingSettings
+    evaluator: ClassVar[str] = "regard.evaluate.pointing:evaluate_pointing"
+    viewer: ClassVar[str] = "regard.cli.views.points:view"
+    question: ClassVar[str]
+    rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/barred.py
+    smallest: ClassVar[int] = 1  # points of the smallest set that the question makes sense for
+
+    def __init__(self, settings: PointingSettings) -> None:
+        self.settings = settings
+        self._train: Numbers | None = None
+        self._others: dict[tuple[Split, int], Numbers] = {}
+
+    @classmethod
+    def create(cls, settings: PointingSettings) -> Self:
+        """The task with the answers to its training sets."""
+        task = cls(settings)
+        task._check()
+        task.train_answers()
+        return task
+
+    @classmethod
+    def restore(cls, settings: PointingSettings, folder: Path) -> Self:
+        """The task as it was; training sets are solved again only if training goes on."""
+        task = cls(settings)
+        task._check()
+        return task
+
+    def _check(self) -> None:
+        s, least = self.settings, self.smallest
+        if not least <= s.shortest <= s.longest:
+            raise ConfigError(
+                f"{self.question}: `shortest` has {s.shortest} and `longest` {s.longest}; "
+                f"expected {least} <= shortest <= longest."
+            )
+        if not s.tests or min(s.tests) < least:
+            raise ConfigError(
+                f"{self.question}: `tests` has {list(s.tests)}; expected sizes of {least} or more."
+            )
+        for name in ("train", "valid", "test"):
+            if getattr(s, name) < 1:
+                raise ConfigError(f"{self.question}: `{name}` has {getattr(s, name)}; expected 1 or more.")
+
+    def train_answers(self) -> Numbers:
+        """(train, M), in memory or mapped from the cache."""
+        if self._train is None:
+            s = self.settings
+            self._train = self._sets("train").solved(s.train, folder=s.cache, processes=s.processes)
+        return self._train
+
+    def _sets(self, split: Split, size: int | None = None) -> PointSets:
+        """The sets of a split; those of the test split have one size each."""
+        s = self.settings
+        if size is None:
+            return PointSets(self.question, f"{s.seed} {split}", s.shortest, s.longest)
+        return PointSets(self.question, f"{s.seed} {split} {size}", size, size)
+
+    def sizes(self) -> dict[str, int]:
+        return {"dimension": QUESTIONS[self.question].dimension, "places": self.settings.longest}
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """`batch` counts point sets; the few that would not fill a last batch wait for another epoch."""
+        order = np.arange(self.settings.train)
+        np.random.default_rng([seed, epoch]).shuffle(order)
+        size = min(batch, len(order))
+        whole = order[: len(order) // size * size]
+        return [rows.tolist() for rows in whole.reshape(-1, size)]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        """Test sets go size by size."""
+        s = self.settings
+        counts = [s.test] * len(s.tests) if split == "test" else [s.valid if split == "valid" else s.train]
+        plan, start = [], 0
+        for count in counts:
+            rows = range(start, start + count)
+            plan += [list(rows[i : i + batch]) for i in range(0, count, batch)]
+            start += count
+        return plan
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PointBatch:
+        points, sizes, answers = self.solved(split, rows)
+        # one width for all training batches, so that a recorded step fits them all
+        return point_batch(points, sizes, answers, width=self.settings.longest if split == "train" else None)
+
+    def solved(self, split: Split, rows: Sequence[int]) -> tuple[Points, Numbers, Numbers]:
+        """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1."""
+        numbers = np.asarray(rows, dtype=np.int64)
+        if split == "train":
+            return *self._sets(split).points(numbers), self.train_answers()[numbers].astype(np.int64)
+        if split == "valid":
+            return *self._sets(split).points(numbers), self._answers(split, 0)[numbers]
+        return self._test(numbers)
+
+    def _test(self, numbers: NDArray[np.int64]) -> tuple[Points, Numbers, Numbers]:
+        """Test set k has the size number k // test of `tests`."""
+        s, question = self.settings, QUESTIONS[self.question]
+        N = max(s.tests)
+        points = np.zeros((len(numbers), N, question.dimension), dtype=np.float32)
+        sizes = np.zeros(len(numbers), dtype=np.int64)
+        answers = np.full((len(numbers), question.longest(N)), -1, dtype=np.int64)
+        for block in np.unique(numbers // s.test).tolist():
+            here = np.flatnonzero(numbers // s.test == block)
+            size, own = s.tests[block], numbers[here] % s.test
+            sizes[here] = size
+            points[here, :size] = self._sets("test", size).points(own)[0]
+            known = self._answers("test", size)[own]
+            answers[here, : known.shape[1]] = known
+        return points, sizes, answers
+
+    def _answers(self, split: Split, size: int) -> Numbers:
+        """All answers of a small split, solved once."""
+        key = (split, size)
+        if key not in self._others:
+            count = self.settings.test if split == "test" else self.settings.valid
+            self._others[key] = self._sets(split, size or None).answers(np.arange(count))
+        return self._others[key]
+
+    def loss(self, model: nn.Module, batch: PointBatch) -> Loss:
+        """Minus the log-probability of the right positions and of the end, summed."""
+        scores = model(batch)  # (B, T, P)
+        t = torch.arange(batch.target.shape[1], device=batch.target.device)
+        right = positions(batch.target).masked_fill(t >= batch.target_lengths[:, None], -100)
+        total = F.cross_entropy(
+            scores.flatten(0, 1).float(), right.flatten(), ignore_index=-100, reduction="sum"
+        )
+        return Loss(total, batch.target_lengths.sum())
+
+    def save(self, folder: Path) -> None:
+        """Nothing: the settings say it all."""
+
+    def example(self, size: int, seed: int = 0) -> Points:
+        """(n, D) a random set that is in no split, for pictures."""
+        drawn = PointSets(self.question, f"{self.settings.seed} example {size}", size, size)
+        return drawn.points(np.array([seed]))[0][0]
+
+    def answer(self, points: Points) -> list[int]:
+        """The canonical answer for one set of (n, D) points."""
+        [found] = QUESTIONS[self.question].solve(points[None], np.array([len(points)]))
+        return found[found >= 0].tolist()
+
+
+class SortTask(PointingTask):
+    """Numbers, to be pointed at from the smallest to the largest."""
+
+    question = "sort"
+    rule = "all"
+
+
+class HullTask(PointingTask):
+    """The corners of the convex hull, counter-clockwise."""
+
+    question = "hull"
+    rule = "once"
+
+
+class DelaunayTask(PointingTask):
+    """The triangles of the Delaunay triangulation, three points each."""
+
+    question = "delaunay"
+    rule = "free"
+    smallest = 3  # fewer points have no triangle
+
+
+class TourTask(PointingTask):
+    """The shortest closed tour through all points."""
+
+    question = "tsp"
+    rule = "all"
