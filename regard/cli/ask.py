@@ -1,0 +1,101 @@
+"""regard ask: a question about a story, answered, with the sentences that the model attended to."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.common import RunArgument, complain, messages, output, table
+from regard.data.parallel import decode_lines, read_lines
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.evaluate.answering import Answer
+
+ENDINGS = (".png", ".svg")
+
+
+def command(
+    run: RunArgument,
+    story: Annotated[
+        str,
+        typer.Argument(metavar="STORY|-", help="A text file, one sentence a line; `-` reads standard input."),
+    ],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="What to ask, in quotes.")] = "",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with the weights of every hop.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Draw the attention into a .png or .svg file."),
+    ] = None,
+) -> None:
+    """Ask about a story; the answer, and how much each hop attended to each sentence.
+
+    regard ask runs/memn2n-babi story.txt "Where is the milk?"
+    echo "Anna went to the garden. Omar took the lamp." | regard ask runs/memn2n-stories - "Where is Anna?"
+
+    Words that training never saw are named and left out. Of a story longer than the memory the most recent
+    sentences are read.
+    """
+    from regard.evaluate.answering import ask
+    from regard.tasks.questions import QuestionTask
+    from regard.train.run import open_run
+
+    if out is not None and out.suffix not in ENDINGS:
+        raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")
+    if not question.strip():
+        raise ConfigError('ask: no question is given; expected one behind the story, "Where is the milk?".')
+    text = "\n".join(
+        decode_lines(sys.stdin.buffer.read(), "standard input") if story == "-" else read_lines(Path(story))
+    )
+    opened = open_run(run)
+    if not isinstance(opened.task, QuestionTask):
+        raise DataError(f"{run}: task is {opened.config.task!r}; expected one on stories, babi or stories.")
+    found = ask(opened.model, opened.task, text, question)
+    name_gaps(found)
+    if as_json:
+        typer.echo(json.dumps(record_of(found), ensure_ascii=False))
+    else:
+        print_answer(found)
+    if out is not None:
+        from regard.viz.hops import draw_hops
+
+        draw_hops(found.weights, found.sentences, question=found.question, answer=found.text, path=out)
+        messages.print(f"drawn: {out}")
+
+
+def print_answer(found: "Answer") -> None:
+    """The answer, then a row for each sentence with its share in each hop."""
+    names = [f"hop {k + 1}" for k in range(len(found.weights))]
+    output.print(f"{found.question} [bold]{found.text}[/bold] ({found.probability:.0%})")
+    made = table("sentence", *names, numeric=tuple(names))
+    for sentence, shares in zip(found.sentences, found.weights.T.tolist(), strict=True):
+        made.add_row(sentence, *(f"{share:.2f}" if share >= 0.005 else "" for share in shares))
+    output.print(made)
+
+
+def record_of(found: "Answer") -> dict[str, object]:
+    """The answer as plain values."""
+    return {
+        "question": found.question,
+        "answer": found.text,
+        "probability": round(found.probability, 4),
+        "others": [{"answer": word, "probability": round(share, 4)} for word, share in found.others],
+        "sentences": list(found.sentences),
+        "hops": [[round(share, 4) for share in row] for row in found.weights.tolist()],
+        "unknown": list(found.unknown),
+        "forgotten": found.forgotten,
+    }
+
+
+def name_gaps(found: "Answer") -> None:
+    """Say what the model did not read."""
+    if found.unknown:
+        words = ", ".join(repr(word) for word in found.unknown)
+        complain(f"never seen in training: {words} (left out).")
+    if found.forgotten:
+        kept = len(found.sentences)
+        complain(f"the story has {kept + found.forgotten} sentences; the memory holds the last {kept}.")

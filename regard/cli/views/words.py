@@ -1,0 +1,78 @@
+"""A text and what a language model looked back at before each of its words."""
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from regard.data.ptb import EOS
+from regard.data.stream import StreamBatch, WordStream
+from regard.data.tokens import Tokenizer
+from regard.errors import DataError
+from regard.tasks.language import LanguageTask, read_words
+from regard.train.run import Run
+
+LONGEST = 30  # words that are drawn
+
+
+@runtime_checkable
+class LooksBack(Protocol):
+    """A language model with attention over the words before."""
+
+    def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
+        """Named maps (T, C + T - 1): for the first row, each predicted word's weights over the inputs."""
+        ...
+
+
+def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Draw the weights for each word of the text, or of the test split's first sentence."""
+    task, model = run.task, run.model
+    assert isinstance(task, LanguageTask)
+    if not isinstance(model, LooksBack):
+        raise DataError(
+            f"{run.folder}: model is {run.config.model!r}, which does not look back; nothing can be shown."
+        )
+    words = (
+        first_sentence(task)
+        if text is None
+        else Tokenizer.train((), kind="words", lowercase=True).pieces(text)
+    )
+    words = words[:LONGEST]
+    if len(words) < 2:
+        raise DataError(f"show: the text has {len(words)} words; expected two or more.")
+    C = task.settings.context
+    stream = WordStream(
+        task.words.numbers(words), context=C, predict=len(words), start=task.words.number(EOS)
+    )
+    device = next(run.model.parameters()).device
+    maps = model.lookback(stream.batch([0]).to(device))
+    draw([(name, weights[1:, C:].cpu()) for name, weights in maps], words, out)
+    return " ".join(words)
+
+
+def first_sentence(task: LanguageTask) -> list[str]:
+    """The first sentence of the test split that has some length."""
+    sentence: list[str] = []
+    for word in read_words(task.settings, "test"):
+        sentence.append(word)
+        if word == EOS:
+            if len(sentence) > 8:
+                break
+            sentence = []
+    return sentence
+
+
+def draw(maps: list[tuple[str, Tensor]], words: list[str], out: Path) -> None:
+    """The maps as a picture, or as a page where the file ends in .html: rows are predicted words."""
+    import torch
+
+    from regard.viz.heatmap import draw_heads
+    from regard.viz.report import FigureSection, write_report
+
+    picture = out.with_suffix(".svg") if out.suffix == ".html" else out
+    weights = torch.stack([weights for _, weights in maps])
+    draw_heads(weights, words[:-1], words[1:], names=[name for name, _ in maps], path=picture)
+    if out.suffix == ".html":
+        section = FigureSection("What each word looked back at", picture.read_bytes(), " ".join(words))
+        write_report(out, title="Looking back", summary=" ".join(words), sections=[section])
+        picture.unlink()

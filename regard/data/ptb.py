@@ -1,0 +1,32 @@
+"""The Penn Treebank text of the language-model papers: ptb.train.txt, ptb.valid.txt, ptb.test.txt.
+
+Words are separated by spaces, rare ones are already written `<unk>` and numbers `N`; each line is a sentence.
+With one end mark a line, `<eos>`, the vocabulary has 10,000 words. The text may not be passed on, so it is
+read from a folder of the user's: `task.data` or REGARD_DATA, in which `ptb/` may hold it, files plain or .gz.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from regard.data.folders import find_file
+from regard.data.parallel import read_lines
+
+EOS = "<eos>"
+HOME = "https://www.fit.vut.cz/person/imikolov/rnnlm/ (simple-examples.tgz)."
+FOLDERS = ("ptb", "data", "simple-examples/data", "ptb/simple-examples/data")
+
+
+def read_ptb(split: Literal["train", "valid", "test"], *, data: str = "") -> list[str]:
+    """The words of a split in their order, each line closed by `<eos>`."""
+    return sentences_to_words([line.split() for line in read_lines(find_ptb(split, data=data))])
+
+
+def find_ptb(split: str, *, data: str = "") -> Path:
+    """The file of a split."""
+    names = (f"ptb.{split}.txt", f"ptb.{split}.txt.gz")
+    return find_file("ptb", names, data=data, folders=FOLDERS, home=HOME)
+
+
+def sentences_to_words(sentences: list[list[str]]) -> list[str]:
+    """One stream of words, each sentence closed by `<eos>`; empty sentences are left out."""
+    return [word for sentence in sentences if sentence for word in (*sentence, EOS)]

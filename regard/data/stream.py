@@ -1,0 +1,73 @@
+"""A long text as numbers, cut into windows: what language models are trained on.
+
+A window that begins at position p asks for the words p, p + 1, …, p + T - 1, each given the words before it:
+
+    inputs   w[p - C] … w[p - 1] … w[p + T - 2]            C + T - 1 words
+    targets                w[p] … w[p + T - 1]             T words
+
+C words of context are read before the first prediction, at least one. A recurrent model warms up on them; a
+memory network remembers them. Nothing is carried from batch to batch, so that a run can go on at any step.
+Before the first word of the text stand end marks, as if a sentence had just ended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """Windows of a text. What counts is told by `counts`, never by a value."""
+
+    inputs: Tensor  # (B, C + T - 1)
+    targets: Tensor  # (B, T), the words that follow the last T inputs
+    counts: Tensor  # (B,) of the targets, so many from the left count
+
+    @property
+    def size(self) -> int:
+        return self.inputs.shape[0]
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+class WordStream:
+    """The numbers of a text and its windows."""
+
+    def __init__(self, numbers: Sequence[int], *, context: int, predict: int, start: int) -> None:
+        """`start` is the number of the mark that stands before the first word."""
+        self.context, self.predict, self.length = context, predict, len(numbers)
+        lead, tail = [start] * context, [start] * (predict - 1)  # the tail is never counted
+        self._padded = torch.tensor([*lead, *numbers, *tail], dtype=torch.long)
+
+    def batch(self, starts: Sequence[int]) -> StreamBatch:
+        """The windows that begin at these positions of the text."""
+        C, T = self.context, self.predict
+        first = torch.tensor(starts, dtype=torch.long)
+        words = self._padded[first[:, None] + torch.arange(C + T)]
+        return StreamBatch(words[:, :-1], words[:, C:], (self.length - first).clamp(max=T))
+
+    def plan(self, *, rows: int) -> list[list[int]]:
+        """Every word predicted once, in order, `rows` windows a batch."""
+        return _cut(list(range(0, self.length, self.predict)), rows)
+
+    def shuffled_plan(self, *, rows: int, epoch: int, seed: int) -> list[list[int]]:
+        """One training epoch: the windows in random order, cut at another place each epoch.
+
+        Batches are full: what remains is left out, other words each time, unless there is nothing else.
+        """
+        chance = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+        offset = int(torch.randint(min(self.predict, self.length), (), generator=chance))
+        starts = torch.arange(offset, max(self.length - self.predict, 0) + 1, self.predict)
+        if len(starts) == 0:
+            starts = torch.zeros(1, dtype=torch.long)
+        shuffled = starts[torch.randperm(len(starts), generator=chance)].tolist()
+        batches = _cut(shuffled, rows)
+        return batches if len(batches) == 1 or len(batches[-1]) == rows else batches[:-1]
+
+
+def _cut(items: list[int], size: int) -> list[list[int]]:
+    return [items[i : i + size] for i in range(0, len(items), size)]

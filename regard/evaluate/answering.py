@@ -1,0 +1,76 @@
+"""One question about one story, answered, with what each hop looked at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.attention.record import record
+from regard.data.questions import Question, Sentence, cut_sentence, split_story
+from regard.errors import DataError
+from regard.models.base import Model
+from regard.tasks.questions import QuestionTask
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model said, how sure it was, and where it looked."""
+
+    sentences: tuple[str, ...]  # those that the model remembered, the oldest first
+    question: str
+    text: str
+    probability: float
+    others: tuple[tuple[str, float], ...]  # the next best answers
+    weights: Tensor  # (K, S) of each hop over the sentences
+    unknown: tuple[str, ...]  # words that training never saw; the model does not see them
+    forgotten: int  # sentences before those that the memory holds
+
+
+def ask(model: Model, task: QuestionTask, story: str, question: str) -> Answer:
+    """Answer a question about a story, both as raw text; the sentences come back as they were written."""
+    told, asked = split_story(story), cut_sentence(question)
+    if not told:
+        raise DataError(
+            "ask: the story has no sentences; expected one a line, or several closed by full stops."
+        )
+    if not asked:
+        raise DataError("ask: the question has no words; expected e.g. 'Where is the milk?'.")
+    found = answer(model, task, Question(tuple(map(cut_sentence, told)), asked, ""))
+    return replace(found, sentences=told[found.forgotten :], question=question.strip())
+
+
+def answer(model: Model, task: QuestionTask, question: Question, *, others: int = 3) -> Answer:
+    """Answer a question that is already cut into words."""
+    device = next(model.parameters()).device
+    batch = task.encode([question]).batch([0]).to(device)
+    with record(model) as trace, torch.no_grad():
+        scores = model(batch)[0, 1:]  # null is no answer
+    kept = question.story[-task.settings.memory :]
+    weights = torch.stack([results[0].weights[0, 0, : len(kept)] for results in trace.values()])
+    best = scores.softmax(-1).topk(min(others + 1, len(scores)))
+    found = [
+        (task.words.words[number + 1], share)
+        for share, number in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    ]
+    return Answer(
+        sentences=tuple(map(as_text, kept)),
+        question=as_text(question.question, end="?"),
+        text=found[0][0],
+        probability=found[0][1],
+        others=tuple(found[1:]),
+        weights=weights.cpu(),
+        unknown=unknown_words(task, (*kept, question.question)),
+        forgotten=len(question.story) - len(kept),
+    )
+
+
+def unknown_words(task: QuestionTask, sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """The words that training never saw, each once, in their order."""
+    return tuple(dict.fromkeys(word for s in sentences for word in s if word not in task.words))
+
+
+def as_text(words: Sentence, end: str = ".") -> str:
+    """A sentence as a reader writes it; names were not kept apart from other words, so they stay small."""
+    text = " ".join(words)
+    return text[:1].upper() + text[1:] + end

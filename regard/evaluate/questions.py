@@ -1,0 +1,147 @@
+"""Questions about stories, measured: the error of each task, their mean, and how many tasks fail.
+
+The paper's column is "3 hop PE LS RN joint" of table 1: trained on all twenty tasks at once, 1,000 questions
+each.
+
+Sukhbaatar, Szlam, Weston, Fergus. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.babi import NAMES
+from regard.decode.translator import Decoding
+from regard.evaluate.base import Advance, MeasureTable
+from regard.models.base import Model
+from regard.tasks.babi import BabiTask
+from regard.tasks.base import Split
+from regard.tasks.questions import QuestionTask
+
+FAILED = 5.0  # per cent of wrong answers above which a task counts as failed
+BATCH = 256
+
+# error in per cent on bAbI en, 1,000 training questions a task, joint training, 3 hops, PE LS RN
+PAPER = dict(
+    enumerate(
+        (
+            0.0,
+            11.4,
+            21.9,
+            13.4,
+            14.4,
+            2.8,
+            18.3,
+            9.3,
+            1.9,
+            6.5,
+            0.3,
+            0.1,
+            0.2,
+            6.9,
+            0.0,
+            2.7,
+            40.4,
+            9.4,
+            88.0,
+            0.0,
+        ),
+        1,
+    )
+)
+
+
+@dataclass(frozen=True)
+class QuestionsEvaluation:
+    """Wrong and all answers of each task."""
+
+    split: Split
+    wrong: Mapping[int, int]
+    count: Mapping[int, int]
+    paper: Mapping[int, float]  # error in per cent; empty where the paper has none
+
+    def error(self, task: int) -> float:
+        """Wrong answers of a task, in per cent."""
+        return 100 * self.wrong[task] / self.count[task]
+
+    @property
+    def mean_error(self) -> float:
+        """The mean over tasks, each counting the same."""
+        return sum(map(self.error, self.count)) / len(self.count)
+
+    @property
+    def failed(self) -> list[int]:
+        """The tasks with more than 5 % of wrong answers."""
+        return [task for task in self.count if self.error(task) > FAILED]
+
+    def headline(self) -> tuple[str, float]:
+        return "mean error", self.mean_error
+
+    def measures(self) -> list[tuple[str, str]]:
+        shown = [("mean error", f"{self.mean_error:.1f} %")]
+        if len(self.count) > 1:
+            shown.append((f"failed tasks (> {FAILED:g} %)", f"{len(self.failed)} of {len(self.count)}"))
+        if set(self.count) <= set(self.paper):
+            mean = sum(self.paper[task] for task in self.count) / len(self.count)
+            shown.append(("mean error in the paper", f"{mean:.1f} %"))
+        return [*shown, ("questions", str(sum(self.count.values())))]
+
+    def tables(self) -> list[MeasureTable]:
+        if len(self.count) < 2:
+            return []
+        return [MeasureTable(("task", "error %", "paper %"), [self._row(t) for t in self.count])]
+
+    def _row(self, task: int) -> tuple[str, str, str]:
+        paper = f"{self.paper[task]:.1f}" if task in self.paper else ""
+        return f"{task} {NAMES[task - 1]}", f"{self.error(task):.1f}", paper
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "questions": sum(self.count.values()),
+            "mean_error": self.mean_error,
+            "failed": self.failed,
+            "errors": {str(task): self.error(task) for task in self.count},
+            "paper": {str(task): self.paper[task] for task in self.count if task in self.paper},
+        }
+
+
+def evaluate_questions(
+    model: Model,
+    task: QuestionTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding | None = None,
+    progress: Advance | None = None,
+) -> QuestionsEvaluation:
+    """Answer every question of a split. An answer that training never saw is wrong whatever is said."""
+    questions = task.questions(split)
+    wrong: dict[int, int] = defaultdict(int)
+    count: dict[int, int] = defaultdict(int)
+    for rows in task.evaluation_plan(split, batch=BATCH):
+        for row, answer in zip(rows, answer_rows(model, task, split, rows), strict=True):
+            number = questions[row].task
+            wrong[number] += answer != questions[row].answer
+            count[number] += 1
+        if progress is not None:
+            progress(len(rows))
+    tasks = sorted(count)
+    paper = PAPER if isinstance(task, BabiTask) else {}
+    return QuestionsEvaluation(split, {t: wrong[t] for t in tasks}, {t: count[t] for t in tasks}, paper)
+
+
+def answer_rows(model: Model, task: QuestionTask, split: Split, rows: Sequence[int]) -> list[str]:
+    """The model's answers to these questions of a split."""
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        scores = model(task.batch(split, rows).to(device))
+    return [task.words.words[number] for number in best_words(scores).tolist()]
+
+
+def best_words(scores: Tensor) -> Tensor:
+    """(B, V) -> (B,) the likeliest word, null left out."""
+    return scores[:, 1:].argmax(-1) + 1

@@ -1,0 +1,207 @@
+"""End-to-end memory network: each hop reads from the sentences what the hops before it asked for.
+
+    m_i = Σ_j l_j · A x_ij + T_A(i),  c_i = Σ_j l_j · C x_ij + T_C(i),  u = Σ_j l_j · B q_j      (section 4.1)
+    p_i = softmax(uᵀ m_i),  o = Σ_i p_i c_i                                            (equations 1 and 2)
+    u^{k+1} = u^k + o^k,  â = softmax(W u^{K+1})                                       (equations 3 and 4)
+
+    position encoding    l_kj = (1 - j/J) - (k/d)(1 - 2j/J)           bag of words: 1
+    adjacent tying       A^{k+1} = C^k,  B = A^1,  Wᵀ = C^K
+    layer-wise tying     A^1 = … = A^K,  C^1 = … = C^K,  u^{k+1} = H u^k + o^k
+    linear start         p_i = uᵀ m_i until the softmax is put in
+
+    paper    here                shape
+    x_ij     batch.sentences     (N, J) words of the different sentences of a batch; the null word is number 0
+    x_i q    .stories .question  (B, S), (B,) rows of these, the oldest sentence first
+    A B C    tables              (tables, V, d), side by side in the order in which hops use them
+    T_A T_C  time                (tables, M, d), row 0 for the most recent sentence
+    m_i c_i  keys, values        (B, S, d)
+    p_i      weights of hops.k   (B, 1, S)
+    u o      u, context          (B, 1, d)
+
+The position encoding is linear in j/J, so a sentence is a blend of two sums of word vectors, plain and
+weighted by j/J: m_k = (1 - k/d) Σ_j A_k + (2k/d - 1) Σ_j (j/J) A_k. No tensor over the words of all sentences
+is made.
+
+Random noise: in training, up to a tenth as many empty memories are inserted at random places. As in the
+authors' code they take no part in the softmax; they make sentences older than they are. The authors put the
+softmax in when the validation loss stops falling; here it is after a share of the steps, so that the model is
+a function of the step alone and a run can go on anywhere.
+
+Sukhbaatar, Szlam, Weston, Fergus. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.build import Sizes, build_normalizer
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.scores.dot import DotScore
+from regard.data.questions import StoryBatch
+from regard.errors import ConfigError
+from regard.models.base import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemN2NConfig:
+    """Sizes and choices; the paper's are 3 hops, adjacent tying, d = 20 for one bAbI task and 50 for all."""
+
+    vocab: int
+    memory: int = 50  # M, sentences
+    embedding: int = 50  # d
+    hops: int = 3  # K
+    tying: Literal["adjacent", "layer-wise"] = "adjacent"
+    encoding: Literal["position", "bag"] = "position"
+    time: bool = True
+    noise: float = 0.1  # empty memories in training, as a share of the sentences; 0 = none
+    linear_start: float = 0.0  # share of the steps before the softmax is put in
+    relu: float = 0.0  # share of the units that pass a ReLU after each hop
+    normalizer: str = "softmax"
+    spread: float = 0.1  # standard deviation of the first weights
+
+    def __post_init__(self) -> None:
+        for name in ("vocab", "memory", "embedding", "hops"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"memn2n: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        for name in ("noise", "linear_start", "relu"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"memn2n: `{name}` has {getattr(self, name)}; expected 0 to 1.")
+
+
+class LinearStart(Normalizer):
+    """The scores themselves while `linear`, then another normalizer.
+
+    The switch is a tensor: a step that was captured as a graph sees it, and a checkpoint keeps it.
+    """
+
+    linear: Tensor  # () bool
+
+    def __init__(self, after: Normalizer) -> None:
+        super().__init__()
+        self.after = after
+        self.register_buffer("linear", torch.tensor(False))
+
+    def normalize(self, scores: Tensor) -> Tensor:
+        visible = scores.masked_fill(torch.isneginf(scores), 0.0)
+        return torch.where(self.linear, visible, self.after(scores))
+
+
+class MemN2N(Model):
+    """Question, hops over the story's sentences, answer."""
+
+    Config = MemN2NConfig
+
+    def __init__(self, config: MemN2NConfig) -> None:
+        super().__init__()
+        self.config = config
+        V, M, d, K = config.vocab, config.memory, config.embedding, config.hops
+        adjacent = config.tying == "adjacent"
+        # (A, C) of each hop and B, as places among the tables; the memories' own tables come first
+        self.places = [(k, k + 1) for k in range(K)] if adjacent else [(0, 1)] * K
+        self.told, self.asked = (K + 1, 0) if adjacent else (2, 2)
+        self.tables = nn.Parameter(torch.empty(K + 1 if adjacent else 3, V, d))
+        self.time = nn.Parameter(torch.empty(self.told, M, d)) if config.time else None
+        self.H = nn.Identity() if adjacent else nn.Linear(d, d, bias=False)
+        self.W = None if adjacent else nn.Linear(d, V, bias=False)  # None: the last C
+        self.hops = nn.ModuleList(
+            Attention(DotScore(scale=1.0), normalizer=build_hop_normalizer(config)) for _ in range(K)
+        )
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=config.spread)
+
+    def at_step(self, step: int, steps: int) -> None:
+        """Put the softmax in after the first share of the steps. The switch is a tensor: all is one phase."""
+        for hop in self.attentions():
+            if isinstance(hop.normalizer, LinearStart):
+                hop.normalizer.linear.fill_(step <= self.config.linear_start * steps)
+
+    def forward(self, batch: StoryBatch) -> Tensor:
+        """(B, V) scores of each word as the answer."""
+        encoded = self.encode(batch.sentences)  # (tables, N, d)
+        u = rows(encoded[self.asked, None], batch.question[:, None])[0]  # (B, 1, d)
+        memories = rows(encoded[: self.told], batch.stories)  # (told, B, S, d)
+        if self.time is not None:
+            memories = memories + rows(self.time, self.ages(batch))
+        told, mask = memories.unbind(0), Mask(lengths=batch.counts)
+        for (a, c), hop in zip(self.places, self.attentions(), strict=True):
+            found = hop(u, hop.prepare(told[a], told[c], mask)).context
+            u = rectify(self.H(u) + found, self.config.relu)
+        W = self.tables[-1] if self.W is None else self.W.weight
+        return (u @ W.mT)[:, 0]
+
+    def attentions(self) -> list[Attention]:
+        """The attention of each hop."""
+        return [hop for hop in self.hops if isinstance(hop, Attention)]
+
+    def encode(self, words: Tensor) -> Tensor:
+        """(N, J) words -> (tables, N, d): each sentence under each of the tables."""
+        tables, V, d = self.tables.shape
+        real = (words != 0).to(self.tables)
+        count = real.sum(1, keepdim=True).clamp(min=1)  # J
+        place = torch.arange(1, words.shape[1] + 1, device=words.device) / count  # j / J
+        # x_i as the paper has it, a vector over the vocabulary: words counted, then words weighted by j / J
+        bag = self.tables.new_zeros(len(words), 2 * V)
+        bag.scatter_add_(1, torch.cat([words, words + V], 1), torch.cat([real, real * place], 1))
+        plain, placed = position_blend(self.tables) if self.config.encoding == "position" else (1.0, 0.0)
+        blended = torch.cat([self.tables * plain, self.tables * placed], 1)  # (tables, 2 V, d)
+        return (bag @ blended.transpose(0, 1).reshape(2 * V, -1)).view(-1, tables, d).transpose(0, 1)
+
+    def ages(self, batch: StoryBatch) -> Tensor:
+        """(B, S) how many memories are more recent than each sentence, empty ones counted."""
+        S = batch.stories.shape[1]
+        position = torch.arange(S, device=batch.counts.device)
+        age = batch.counts[:, None] - 1 - position
+        if self.training and self.config.noise:
+            age = age + empty_after(batch.counts, S, self.config.noise)
+        return age.clamp(0, self.config.memory - 1)
+
+
+def rows(table: Tensor, numbers: Tensor) -> Tensor:
+    """(tables, N, d), (B, S) -> (tables, B, S, d)."""
+    return table.index_select(1, numbers.flatten()).view(len(table), *numbers.shape, -1)
+
+
+def empty_after(counts: Tensor, S: int, share: float) -> Tensor:
+    """(B,), S -> (B, S) how many empty memories come after each sentence.
+
+    Each story of n sentences gets between none and ⌈share · n⌉ of them, each at a random one of n + 1 gaps.
+    """
+    most = math.ceil(share * S)
+    chance = torch.rand(2, *counts.shape, most, device=counts.device)
+    number = chance[0, :, :1] * ((share * counts).ceil()[:, None] + 1)  # uniform on [0, ⌈share · n⌉ + 1)
+    exists = torch.arange(1, most + 1, device=counts.device) <= number  # (B, most)
+    gap = chance[1] * (counts[:, None] + 1)  # before sentence ⌊gap⌋
+    position = torch.arange(S, device=counts.device)[:, None]
+    return ((gap[:, None] >= position + 1) & exists[:, None]).sum(-1)
+
+
+def position_blend(tables: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., d) -> (d,), (d,): the factors 1 - k/d and 2k/d - 1 of the plain and the placed sum."""
+    d = tables.shape[-1]
+    share = torch.arange(1, d + 1, device=tables.device, dtype=tables.dtype) / d
+    return 1 - share, 2 * share - 1
+
+
+def rectify(u: Tensor, share: float) -> Tensor:
+    """A ReLU on the first part of the units."""
+    size = round(share * u.shape[-1])
+    return u if size == 0 else torch.cat([u[..., :size].relu(), u[..., size:]], -1)
+
+
+def build_hop_normalizer(config: MemN2NConfig) -> Normalizer | HistoryNormalizer:
+    """The normalizer of a hop, behind a linear start where one is wanted."""
+    d = config.embedding
+    after = build_normalizer(config.normalizer, Sizes(query=d, keys=d, hidden=d))
+    if not config.linear_start:
+        return after
+    if not isinstance(after, Normalizer):
+        raise ConfigError(
+            f"memn2n: `normalizer` has {config.normalizer!r} with a linear start; "
+            "expected one without history."
+        )
+    return LinearStart(after)

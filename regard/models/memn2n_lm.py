@@ -1,0 +1,94 @@
+"""The memory network as a language model: the words before are the memories, and nothing is asked.
+
+    m_i = A x_i + T_A(i),  c_i = C x_i + T_C(i),  u^1 = (0.1, …, 0.1)                     (section 5)
+    p_i = softmax(u^kᵀ m_i),  o^k = Σ_i p_i c_i,  u^{k+1} = f(H u^k + o^k)
+    p(w) = softmax(W u^{K+1})
+
+    paper    here               shape
+    x_i      windows            (B T, M) the M words before each predicted one
+    A C      A, C               (V, d) tables, the same for all hops (layer-wise tying)
+    T_A T_C  time_A, time_C     (M, d), the last row for the word just before
+    p_i      weights of hops.k  (B T, 1, M)
+    f        a ReLU on half of the units
+    W        W                  (V, d)
+
+Sukhbaatar, Szlam, Weston, Fergus. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.record import record
+from regard.attention.scores.dot import DotScore
+from regard.data.stream import StreamBatch
+from regard.errors import ConfigError
+from regard.models.base import Model
+from regard.models.memn2n import rectify
+
+QUESTION = 0.1  # every part of u^1
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemN2NLanguageConfig:
+    """Sizes; the paper's best on Penn Treebank are d = 150, 7 hops, 150 memories."""
+
+    vocab: int
+    context: int = 100  # M, words remembered
+    embedding: int = 150  # d
+    hops: int = 6  # K
+    relu: float = 0.5  # share of the units that pass a ReLU after each hop
+    spread: float = 0.05  # standard deviation of the first weights
+
+    def __post_init__(self) -> None:
+        for name in ("vocab", "context", "embedding", "hops"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"memn2n-lm: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        if not 0 <= self.relu <= 1:
+            raise ConfigError(f"memn2n-lm: `relu` has {self.relu}; expected 0 to 1.")
+
+
+class MemN2NLanguage(Model):
+    """The next word from the words before it, read in several hops."""
+
+    Config = MemN2NLanguageConfig
+
+    def __init__(self, config: MemN2NLanguageConfig) -> None:
+        super().__init__()
+        self.config = config
+        V, M, d = config.vocab, config.context, config.embedding
+        self.A, self.C = nn.Embedding(V, d), nn.Embedding(V, d)
+        self.time_A, self.time_C = nn.Parameter(torch.empty(M, d)), nn.Parameter(torch.empty(M, d))
+        self.H = nn.Linear(d, d, bias=False)
+        self.W = nn.Linear(d, V, bias=False)
+        self.hops = nn.ModuleList(Attention(DotScore(scale=1.0)) for _ in range(config.hops))
+        for parameter in self.parameters():
+            nn.init.normal_(parameter, std=config.spread)
+
+    def forward(self, batch: StreamBatch) -> Tensor:
+        """(B, T, V) scores of each target word given the words before it."""
+        B, T = batch.targets.shape
+        windows = batch.inputs.unfold(1, self.config.context, 1).flatten(0, 1)  # (B T, M)
+        keys, values = self.A(windows) + self.time_A, self.C(windows) + self.time_C
+        u = keys.new_full((len(windows), 1, self.config.embedding), QUESTION)
+        for hop in self.hops:
+            assert isinstance(hop, Attention)
+            u = rectify(self.H(u) + hop(u, hop.prepare(keys, values)).context, self.config.relu)
+        return torch.matmul(u, self.W.weight.mT).view(B, T, -1)
+
+    def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
+        """For each hop its name and what each predicted word looked back at: (T, C + T - 1)."""
+        B, T = batch.targets.shape
+        M = self.config.context
+        with record(self) as trace, torch.no_grad():
+            self(batch)
+        maps = []
+        for k in range(len(self.hops)):
+            weights = trace[f"hops.{k}"][0].weights.view(B, T, M)[0]
+            full = weights.new_zeros(T, M + T - 1)
+            for t in range(T):
+                full[t, t : t + M] = weights[t]
+            maps.append((f"hop {k + 1}", full))
+        return maps

@@ -1,0 +1,81 @@
+"""The bAbI tasks, one at a time or all at once.
+
+    [task]
+    name = "babi"
+    tasks = "all"                # or "1,2,5"; a model that learns several at once is trained jointly
+    set = "en"                   # 1,000 training questions a task; "en-10k" has 10,000
+    data = "/data"               # the folder that holds babi/; empty: REGARD_DATA
+
+One story in ten of the training file is kept for validation, with all its questions. The memory holds the
+most recent sentences of a story. A task whose training file the set lacks (3 in some copies of en-10k) is
+left out, with a warning.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.data.babi import TASKS, BabiSet, read_babi, read_files
+from regard.data.questions import Question
+from regard.errors import ConfigError, DataError
+from regard.tasks.base import Split
+from regard.tasks.questions import QuestionTask
+
+VALID_EVERY = 10  # one training story in so many
+
+
+@dataclass(frozen=True, kw_only=True)
+class BabiSettings:
+    """Which tasks, of which set, and how much of a story is remembered."""
+
+    tasks: str | int = "all"  # or numbers, "1,2,5"
+    set: BabiSet = "en"
+    data: str = ""
+    memory: int = 50  # sentences
+
+
+class BabiTask(QuestionTask):
+    """Questions of the bAbI tasks."""
+
+    Settings = BabiSettings
+
+    @classmethod
+    def read(cls, settings: BabiSettings, split: Split) -> Sequence[Question]:
+        return [q for number in chosen_tasks(settings) for q in read_split(settings, number, split)]
+
+
+def read_split(settings: BabiSettings, task: int, split: Split) -> list[Question]:
+    """One task's questions of a split."""
+    if split == "test":
+        return read_babi(settings.set, task, "test", data=settings.data)
+    held_out = VALID_EVERY - 1
+    questions = read_babi(settings.set, task, "train", data=settings.data)
+    return [q for q in questions if (q.origin % VALID_EVERY == held_out) == (split == "valid")]
+
+
+def chosen_tasks(settings: BabiSettings) -> list[int]:
+    """The numbers that `tasks` names, less those without a training file when all were asked for."""
+    wanted = task_numbers(settings.tasks)
+    files = read_files(settings.set, data=settings.data)
+    missing = [task for task in wanted if (task, "train") not in files]
+    if not missing:
+        return wanted
+    named = ", ".join(map(str, missing))
+    if settings.tasks != "all":
+        raise DataError(
+            f"babi: the set {settings.set!r} has no training file of task {named}; choose others."
+        )
+    logging.getLogger("regard").warning(
+        "babi: the set %r has no training file of task %s; it is left out.", settings.set, named
+    )
+    return [task for task in wanted if task not in missing]
+
+
+def task_numbers(tasks: str | int) -> list[int]:
+    """ "all" or "1,2,5" as numbers."""
+    if tasks == "all":
+        return list(TASKS)
+    parts = [part.strip() for part in str(tasks).split(",")]
+    if not all(part.isdigit() and int(part) in TASKS for part in parts):
+        raise ConfigError(f"babi: `task.tasks` has {tasks!r}; expected 'all' or numbers of 1 to 20, '1,2,5'.")
+    return sorted({int(part) for part in parts})

@@ -1,0 +1,141 @@
+"""Language modelling: the next word of a text, given the words before it.
+
+    loss = -Σ_t log p(w_t | w_{t-C}, …, w_{t-1}),   perplexity = exp(loss / words)
+
+    [task]
+    name = "language"
+    corpus = "ptb"               # Penn Treebank, from `data` or REGARD_DATA; "grammar" needs no data
+    text = "novel.txt"           # or a text of your own, one sentence or paragraph a line, plain or .gz
+
+A model of this task is called with a `StreamBatch` and gives the scores (B, T, V) of its targets. Training
+goes through windows of `predict` words in random order, each with `context` words before it. The units of
+`train.batch` are predicted words.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.grammar import generate
+from regard.data.parallel import read_lines
+from regard.data.ptb import EOS, read_ptb, sentences_to_words
+from regard.data.stream import StreamBatch, WordStream
+from regard.data.tokens import Tokenizer
+from regard.data.wordlist import UNKNOWN, WordList
+from regard.errors import ConfigError, DataError
+from regard.tasks.base import Loss, Split
+
+HELD_OUT = 20  # of a user's text, one line in so many is for validation, and as many for the test
+SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded grammar
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageSettings:
+    """Which text, and how it is cut into windows."""
+
+    corpus: Literal["grammar", "ptb"] = "grammar"
+    data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
+    text: str = ""  # a text file instead of the corpus
+    size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
+    context: int = 1  # words read before the first prediction of a window
+    predict: int = 35  # words predicted in a window
+
+    def __post_init__(self) -> None:
+        for name, least in (("size", 3), ("context", 1), ("predict", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(
+                    f"language: `task.{name}` has {getattr(self, name)}; expected {least} or more."
+                )
+
+
+class LanguageTask:
+    """The next word of a text."""
+
+    Settings = LanguageSettings
+    evaluator = "regard.evaluate.language:evaluate_language"
+    viewer = "regard.cli.views.words:view"
+
+    def __init__(self, settings: LanguageSettings, words: WordList) -> None:
+        self.settings, self.words = settings, words
+        self._streams: dict[Split, WordStream] = {}
+
+    @classmethod
+    def create(cls, settings: LanguageSettings) -> Self:
+        training = read_words(settings, "train")
+        read_words(settings, "valid")  # what is wrong is told before training, not after
+        return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
+
+    @classmethod
+    def restore(cls, settings: LanguageSettings, folder: Path) -> Self:
+        return cls(settings, WordList.load(folder / "words.json"))
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder / "words.json")
+
+    def stream(self, split: Split) -> WordStream:
+        """The text of a split as numbers."""
+        if split not in self._streams:
+            numbers = self.words.numbers(read_words(self.settings, split))
+            context, predict = self.settings.context, self.settings.predict
+            start = self.words.number(EOS)
+            self._streams[split] = WordStream(numbers, context=context, predict=predict, start=start)
+        return self._streams[split]
+
+    def sizes(self) -> dict[str, int]:
+        return {"vocab": len(self.words), "context": self.settings.context}
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        return self.stream("train").shuffled_plan(rows=self._rows(batch), epoch=epoch, seed=seed)
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        return self.stream(split).plan(rows=self._rows(batch))
+
+    def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
+        return self.stream(split).batch(rows)
+
+    def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
+        """Cross-entropy, summed over the words that count."""
+        return word_loss(model(batch), batch)
+
+    def _rows(self, batch: int) -> int:
+        return max(batch // self.settings.predict, 1)
+
+
+def word_loss(scores: Tensor, batch: StreamBatch) -> Loss:
+    """(B, T, V) scores against the batch's targets."""
+    t = torch.arange(batch.targets.shape[1], device=batch.targets.device)
+    targets = batch.targets.masked_fill(t >= batch.counts[:, None], -100)
+    flat = scores.flatten(0, 1).float()
+    total = F.cross_entropy(flat, targets.flatten(), ignore_index=-100, reduction="sum")
+    return Loss(total, batch.counts.sum())
+
+
+def read_words(settings: LanguageSettings, split: Split) -> list[str]:
+    """The words of a split: of the user's text, of Penn Treebank, or of the embedded grammar."""
+    if settings.text:
+        return read_text(settings.text, split)
+    if settings.corpus == "ptb":
+        return read_ptb(split, data=settings.data)
+    pairs = islice(generate("fr", split, words=(3, 20)), SENTENCES[split])
+    return sentences_to_words([list(pair.source) for pair in pairs])
+
+
+def read_text(path: str, split: Split) -> list[str]:
+    """A user's text: of every twenty lines the last is for the test and the one before it for validation."""
+    cutter = Tokenizer.train((), kind="words", lowercase=True)
+    lines = [cutter.pieces(line) for line in read_lines(Path(path))]
+    lines = [line for line in lines if line]
+    if len(lines) < HELD_OUT:
+        raise DataError(
+            f"{path}: has {len(lines)} lines with words; expected {HELD_OUT} or more, one sentence or "
+            "paragraph a line, so that some can be held out."
+        )
+    places: dict[int, Split] = {HELD_OUT - 2: "valid", HELD_OUT - 1: "test"}
+    chosen = [line for n, line in enumerate(lines) if places.get(n % HELD_OUT, "train") == split]
+    return sentences_to_words(chosen)

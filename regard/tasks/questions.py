@@ -1,0 +1,97 @@
+"""Questions about stories as a task: batches of equal size, cross-entropy over the words that can answer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Self
+
+import torch.nn.functional as F
+from torch import nn
+
+from regard.data.questions import NULL, EncodedQuestions, Question, StoryBatch, all_words
+from regard.data.wordlist import WordList
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+
+class QuestionTask:
+    """What every task on stories shares; a subclass says where the questions come from.
+
+    A model is called with a `StoryBatch` and gives the scores (B, V) of every word as the answer. The units
+    of `train.batch` are questions.
+    """
+
+    Settings: ClassVar[type[Any]]
+    evaluator: ClassVar[str] = "regard.evaluate.questions:evaluate_questions"
+    viewer: ClassVar[str] = "regard.cli.views.hops:view"
+
+    def __init__(self, settings: Any, words: WordList) -> None:
+        self.settings, self.words = settings, words
+        self._questions: dict[Split, Sequence[Question]] = {}
+        self._encoded: dict[Split, EncodedQuestions] = {}
+
+    @classmethod
+    def create(cls, settings: Any) -> Self:
+        """The task with the vocabulary of its training and validation questions."""
+        check_memory(settings.memory)
+        seen = [*cls.read(settings, "train"), *cls.read(settings, "valid")]
+        return cls(settings, WordList.learn(all_words(seen), first=(NULL,), unknown=NULL))
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings, WordList.load(folder / "words.json", unknown=NULL))
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder / "words.json")
+
+    @classmethod
+    def read(cls, settings: Any, split: Split) -> Sequence[Question]:
+        """The questions of a split, from wherever they come."""
+        raise NotImplementedError(f"{cls.__name__} defines no read(settings, split).")
+
+    def questions(self, split: Split) -> Sequence[Question]:
+        """The questions of a split."""
+        if split not in self._questions:
+            self._questions[split] = self.read(self.settings, split)
+        return self._questions[split]
+
+    def encoded(self, split: Split) -> EncodedQuestions:
+        """The questions of a split as tensors."""
+        if split not in self._encoded:
+            self._encoded[split] = self.encode(self.questions(split))
+        return self._encoded[split]
+
+    def encode(self, questions: Sequence[Question]) -> EncodedQuestions:
+        """Any questions as tensors."""
+        return EncodedQuestions(questions, self.words, memory=self.settings.memory)
+
+    def sizes(self) -> dict[str, int]:
+        return {"vocab": len(self.words), "memory": self.settings.memory}
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """The questions in random order; the last, smaller batch is left out if there are others."""
+        order = list(range(len(self.questions("train"))))
+        Random(f"{seed} {epoch}").shuffle(order)
+        batches = _cut(order, batch)
+        return batches if len(batches) == 1 or len(batches[-1]) == batch else batches[:-1]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        return _cut(list(range(len(self.questions(split)))), batch)
+
+    def batch(self, split: Split, rows: Sequence[int]) -> StoryBatch:
+        return self.encoded(split).batch(rows)
+
+    def loss(self, model: nn.Module, batch: StoryBatch) -> Loss:
+        """Cross-entropy of the answers, summed."""
+        total = F.cross_entropy(model(batch).float(), batch.answer, reduction="sum")
+        return Loss(total, batch.answer.new_tensor(0) + batch.answer.shape[0])
+
+
+def check_memory(memory: int) -> None:
+    """A story has at least one sentence to remember."""
+    if memory < 1:
+        raise ConfigError(f"questions: `task.memory` has {memory}; expected 1 or more sentences.")
+
+
+def _cut(items: list[int], size: int) -> list[list[int]]:
+    return [items[i : i + size] for i in range(0, len(items), size)]
