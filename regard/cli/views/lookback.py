@@ -1,0 +1,91 @@
+"""A sequence read word by word, and what each word looked back at on the tapes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from regard.attention.record import record
+from regard.attention.result import AttentionResult
+from regard.data.stream import StreamBatch
+from regard.decode.base import evaluating
+from regard.errors import DataError
+from regard.models.base import Model
+from regard.tasks.recall import RecallTask
+from regard.tasks.sentences import SentenceTask
+from regard.train.run import Run
+from regard.viz.lookback import draw_lookback
+
+START = "⟨s⟩"
+
+
+def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Read a sentence, or one of the test set, and draw its look-back; the sentence with its perplexity."""
+    task, model = run.task, run.model
+    assert isinstance(task, SentenceTask)
+    words, batch = task.read(text) if text is not None else _of_the_test(task)
+    with evaluating(model), record(model) as trace:
+        loss = task.loss(model, batch.to(next(model.parameters()).device))
+    weights = lookback(_results(run, trace))
+    # slot 0 is empty and slot 1 the mark before the sentence: neither is a word
+    weights = torch.cat([weights[:, :2].sum(1, keepdim=True), weights[:, 2:]], 1)
+    n = len(words) + 1  # what stands behind the sentence fills the batch up
+    _draw(weights[:n, :n], [START, *words], out)
+    perplexity = float((loss.total / loss.count).exp())
+    return f"{' '.join(words)}\nperplexity {perplexity:.1f}"
+
+
+def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Read pairs such as "3=7 5=1 3", or a sequence of the test set, and draw the look-back; the answer."""
+    task, model = run.task, run.model
+    assert isinstance(task, RecallTask)
+    example = task.example("test", 2 * task.settings.test) if text is None else task.read(text)
+    batch = task.tensors([example], steps=len(example.pairs) + 1)
+    with evaluating(model), record(model) as trace:
+        answer = int(model(batch.to(next(model.parameters()).device)).argmax(-1))
+    weights = lookback(_results(run, trace))[:, 1:]  # slot 0 holds no pair
+    asked, value = example.pairs[example.place]
+    names = [*(f"{k}={v}" for k, v in example.pairs), f"{asked}=?"]
+    _draw(weights, names, out)
+    return f"{' '.join(names[:-1])}; {asked} = {answer} ({'right' if answer == value else f'it was {value}'})"
+
+
+def _of_the_test(task: SentenceTask) -> tuple[list[str], StreamBatch]:
+    """The first sentence of the test set that has six words or more."""
+    sentences = task.sentences("test")
+    for number in range(len(sentences)):
+        batch = sentences.batch([number])
+        count = int(batch.counts[0])
+        if count > 6:
+            break
+    return [task.words.words[i] for i in batch.targets[0, : count - 1].tolist()], batch
+
+
+def _results(run: Run, trace: dict[str, list[AttentionResult]]) -> Sequence[AttentionResult]:
+    model: Model = run.model
+    if model.aligner is None:
+        raise DataError(
+            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
+        )
+    return trace[model.aligner]
+
+
+def lookback(results: Sequence[AttentionResult]) -> Tensor:
+    """The weights of T steps over a tape that grows -> (T, T + 1), column s being slot s."""
+    T = len(results)
+    rows = torch.zeros(T, T + 1)
+    for t, result in enumerate(results):
+        weights = result.weights[0, 0].cpu()
+        rows[t, t + 1 - len(weights) : t + 1] = weights  # a span keeps the last slots alone
+    return rows
+
+
+def _draw(weights: Tensor, words: Sequence[str], out: Path) -> None:
+    from regard.viz.report import AlignmentSection, write_report
+
+    if out.suffix == ".html":
+        section = AlignmentSection("each row's word looked back at its columns' words", weights, words, words)
+        write_report(out, title="Looking back", summary=" ".join(words), sections=[section])
+        return
+    draw_lookback(weights, words, path=out)

@@ -1,0 +1,111 @@
+"""Measure recall by number of pairs: the share of right values, and of looks at the right place."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from regard.attention.record import record
+from regard.decode.base import evaluating
+from regard.decode.translator import DEFAULT, Decoding
+from regard.evaluate.base import Advance, MeasureTable
+from regard.models.base import Model
+from regard.tasks.base import Split
+from regard.tasks.recall import RecallTask
+
+BATCH = 250
+
+
+@dataclass(frozen=True)
+class PairsScore:
+    """What was measured on the sequences of one number of pairs."""
+
+    pairs: int
+    sequences: int
+    right: float  # share of right values
+    found: float | None  # share whose largest weight lies on the pair asked for; None without attention
+
+
+@dataclass(frozen=True)
+class RecallEvaluation:
+    """What was measured on a split, by number of pairs."""
+
+    split: Split
+    trained_on: tuple[int, int]  # pairs of the training sequences, shortest and longest
+    scores: tuple[PairsScore, ...]
+    seconds: float
+
+    def headline(self) -> tuple[str, float]:
+        """Over the numbers of pairs that training had."""
+        low, high = self.trained_on
+        seen = [score for score in self.scores if low <= score.pairs <= high] or list(self.scores)
+        right = sum(score.right * score.sequences for score in seen) / sum(score.sequences for score in seen)
+        return "accuracy", right
+
+    def measures(self) -> list[tuple[str, str]]:
+        low, high = self.trained_on
+        return [(f"accuracy at {low} to {high} pairs, as trained", f"{self.headline()[1]:.3f}")]
+
+    def tables(self) -> list[MeasureTable]:
+        rows = [
+            (str(s.pairs), str(s.sequences), f"{s.right:.3f}", "" if s.found is None else f"{s.found:.3f}")
+            for s in self.scores
+        ]
+        return [MeasureTable(("pairs", "sequences", "accuracy", "looked at the pair"), rows)]
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "accuracy": round(self.headline()[1], 4),
+            "by_pairs": [
+                {
+                    "pairs": s.pairs,
+                    "sequences": s.sequences,
+                    "accuracy": round(s.right, 4),
+                    "found": None if s.found is None else round(s.found, 4),
+                }
+                for s in self.scores
+            ],
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def evaluate_recall(
+    model: Model,
+    task: RecallTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> RecallEvaluation:
+    """Ask for one value of each sequence of a split."""
+    started = time.perf_counter()
+    counts: dict[int, list[int]] = {}  # pairs -> sequences, right, found
+    device = next(model.parameters()).device
+    for rows in task.evaluation_plan(split, batch=BATCH):
+        examples = [task.example(split, row) for row in rows]
+        for pairs in sorted({len(example.pairs) for example in examples}):
+            same = [example for example in examples if len(example.pairs) == pairs]
+            batch = task.tensors(same, steps=pairs + 1).to(device)
+            with evaluating(model), record(model) as trace:
+                right = int((model(batch).argmax(-1) == batch.labels).sum())
+            found = 0
+            if model.aligner is not None:
+                places = torch.tensor([example.place for example in same], device=device)
+                weights = trace[model.aligner][-1].weights[:, 0]  # (B, S) of the step that asks
+                slots = weights.argmax(-1) + pairs + 1 - weights.shape[-1]  # a span has passed the first
+                found = int((slots - 1 == places).sum())  # slot 0 holds no pair
+            total = counts.setdefault(pairs, [0, 0, 0])
+            for k, number in enumerate((len(same), right, found)):
+                total[k] += number
+        if progress is not None:
+            progress(len(rows))
+    scores = tuple(
+        PairsScore(pairs, n, right / n, None if model.aligner is None else found / n)
+        for pairs, (n, right, found) in sorted(counts.items())
+    )
+    settings = task.settings
+    return RecallEvaluation(
+        split, (settings.shortest, settings.longest), scores, time.perf_counter() - started
+    )

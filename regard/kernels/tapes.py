@@ -1,0 +1,197 @@
+"""The recurrence of a long short-term memory-network as one operation, with its gradient written out.
+
+    tapes = lstmn(projected, U, W_h, b_h, v, span)
+
+    projected (B, T, 5 n)     W x_t: input, forget, output, candidate, query
+    U         (5 n, n)        the same five from h̃; 4 n rows where the query does not see h̃_{t-1}
+    W_h b_h   (n, n), (n,)    the keys
+    v         (n,)
+    tapes     (B, T, 2 n)     [h_t; c_t]
+
+The reference is LSTMNCell, one step after the other. What is gained: the tapes are written in place instead
+of grown by copying, their gradients are summed in place, the gradients of U, W_h and v are one product over
+all steps instead of a sum of T, and nothing of the size T × T × n is kept. Inside, the step comes first,
+(T, B, ·), so that the tape up to step t is one block of memory.
+
+Backward, with r = ∂/∂a of the scores, q_t = W_x x_t + W_h̃ h̃_{t-1} and k_i = W_h h_i + b_h:
+
+    ∂k_i += r_i v ∘ (1 - tanh²(q_t + k_i)),  ∂q_t = Σ_i of the same,  ∂v += Σ_i r_i tanh(q_t + k_i)
+
+Since Σ_i r_i = 0, ∂q_t needs only Σ_i r_i v ∘ tanh²; v is multiplied in at the end.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.scores.additive import AdditiveScore
+
+if TYPE_CHECKING:
+    from regard.attention.compose import Attention
+
+LARGEST = 43.0  # e^{2x} is a normal float32 up to here
+SATURATED = 33.0  # keys within this: a query beyond LARGEST saturates the sum, and may be cut there
+
+
+def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
+    """None: the whole recurrence can run as one operation; otherwise the reason, as a clause."""
+    if type(attention.score) is not AdditiveScore:
+        return f"score is {type(attention.score).__name__}, this kernel computes AdditiveScore"
+    if type(attention.normalizer) is not Softmax or attention.normalizer.temperature != 1.0:
+        return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
+    if attention._forward_hooks:
+        return "the attention is being recorded, which sees it step by step"
+    if attention.training and attention.dropout:
+        return f"dropout is {attention.dropout:g}, this kernel has none"
+    if torch.is_autocast_enabled(inputs.device.type):
+        return "autocast is on, this kernel has one precision"
+    if inputs.dtype not in (torch.float32, torch.float64):
+        return f"dtype is {inputs.dtype}, which goes to the reference"
+    return None
+
+
+def lstmn(
+    projected: Tensor, U: Tensor, W_h: Tensor, b_h: Tensor, v: Tensor, span: int | None = None
+) -> Tensor:
+    """(B, T, 5 n) -> (B, T, 2 n): both tapes, slot 0 left out."""
+    return _Tapes.apply(projected, U, W_h, b_h, v, span)  # type: ignore[no-untyped-call]
+
+
+class _Sums:
+    """tanh(q + k) as it stands."""
+
+    @staticmethod
+    def prepare(x: Tensor) -> Tensor:
+        return x
+
+    @staticmethod
+    def compare(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
+        return torch.add(keys, query, out=out).tanh_()
+
+
+class _Exponentials:
+    """tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): exponentials once a position, not once a pair."""
+
+    @staticmethod
+    def prepare(x: Tensor) -> Tensor:
+        return x.clamp(-LARGEST, LARGEST).mul_(2.0).exp_()
+
+    @staticmethod
+    def compare(keys: Tensor, query: Tensor, out: Tensor) -> Tensor:
+        return torch.mul(keys, query, out=out).add_(1.0).reciprocal_().mul_(-2.0).add_(1.0)
+
+
+def _arithmetic(W_h: Tensor, b_h: Tensor) -> type[_Sums] | type[_Exponentials]:
+    """On a CPU tanh costs ten multiplications. |h| < 1 bounds the keys, so that overflow is ruled out first.
+
+    On a GPU tanh is cheap and asking for the bound would make the host wait.
+    """
+    if W_h.device.type == "cpu" and (W_h.abs().sum(1) + b_h.abs()).max() <= SATURATED:
+        return _Exponentials
+    return _Sums
+
+
+class _Tapes(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, projected: Tensor, U: Tensor, W_h: Tensor, b_h: Tensor, v: Tensor, span: int | None
+    ) -> Tensor:
+        (B, T, _), n = projected.shape, W_h.shape[0]
+        arithmetic = _arithmetic(W_h, b_h)
+        given = _shift(projected.transpose(0, 1), n)  # (T, B, 5 n): gates of step t, query of step t + 1
+        new = projected.new_empty
+        keys, tapes, contexts, tanh_c = new(T + 1, B, n), new(T + 1, B, 2 * n), new(T, B, 2 * n), new(T, B, n)
+        every_weight = new(T, T + 1, B)
+        pairs, mixed = new(T, B, n), new(T, B, 2 * n)  # room for one step's products, used again and again
+        tapes[0], keys[0] = 0.0, arithmetic.prepare(b_h)
+        query = projected[:, 0, 4 * n :]
+        for t in range(T):
+            slots = _slots(t, span)
+            S = slots.stop - slots.start
+            hidden = arithmetic.compare(keys[slots], arithmetic.prepare(query), pairs[:S])
+            weights = torch.softmax(hidden @ v, 0)  # (S, B)
+            every_weight[t, slots] = weights
+            context = torch.sum(
+                torch.mul(weights[..., None], tapes[slots], out=mixed[:S]), 0, out=contexts[t]
+            )
+            given[t, :, : U.shape[0]].addmm_(context[:, :n], U.mT)
+            query = given[t, :, 4 * n :]
+            given[t, :, : 3 * n].sigmoid_()
+            given[t, :, 3 * n : 4 * n].tanh_()
+            i, f, o, candidate, _ = given[t].chunk(5, -1)
+            h, c = tapes[t + 1].chunk(2, -1)
+            torch.addcmul(f * context[:, n:], i, candidate, out=c)
+            torch.mul(o, torch.tanh(c, out=tanh_c[t]), out=h)
+            keys[t + 1] = arithmetic.prepare(torch.addmm(b_h, h, W_h.mT))
+        ctx.span, ctx.arithmetic = span, arithmetic
+        first = projected[:, 0, 4 * n :]
+        ctx.save_for_backward(U, W_h, v, given, first, keys, tapes, contexts, tanh_c, every_weight)
+        return tapes[1:].transpose(0, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        U, W_h, v, given, first, keys, tapes, contexts, tanh_c, every_weight = ctx.saved_tensors
+        T, B, n = tanh_c.shape
+        rows, compare, prepare = U.shape[0], ctx.arithmetic.compare, ctx.arithmetic.prepare
+        grad_tapes = torch.cat([tapes.new_zeros(1, B, 2 * n), grad.transpose(0, 1)])
+        curved = tapes.new_zeros(T + 1, B, n)  # Σ r tanh², over all steps that read the slot
+        slopes = tapes.new_zeros(T + 1, B)  # Σ r
+        grad_given = tapes.new_zeros(T, B, 5 * n)
+        grad_first = torch.zeros_like(first)
+        grad_v = torch.zeros_like(v)
+        pairs, bent, mixed = (torch.empty_like(x) for x in (tanh_c, tanh_c, contexts))
+        for t in reversed(range(T)):
+            slots = _slots(t, ctx.span)
+            S = slots.stop - slots.start
+            i, f, o, candidate, _ = given[t].chunk(5, -1)
+            grad_key = (slopes[t + 1][:, None] - curved[t + 1]) * v
+            grad_h = torch.addmm(grad_tapes[t + 1, :, :n], grad_key, W_h)
+            grad_c = torch.addcmul(grad_tapes[t + 1, :, n:], grad_h * o, 1 - tanh_c[t] * tanh_c[t])
+            gates = grad_given[t, :, : 4 * n]
+            torch.mul(grad_c, candidate, out=gates[:, :n])
+            torch.mul(grad_c, contexts[t, :, n:], out=gates[:, n : 2 * n])
+            torch.mul(grad_h, tanh_c[t], out=gates[:, 2 * n : 3 * n])
+            torch.mul(grad_c * i, 1 - candidate * candidate, out=gates[:, 3 * n :])
+            sigmoids = given[t, :, : 3 * n]
+            gates[:, : 3 * n].mul_(sigmoids * (1 - sigmoids))
+            grad_context = torch.cat([grad_given[t, :, :rows] @ U, grad_c * f], -1)  # (B, 2 n)
+            weights = every_weight[t, slots]
+            r = torch.mul(tapes[slots], grad_context, out=mixed[:S]).sum(-1)  # (S, B)
+            r = weights * (r - (r * weights).sum(0))
+            grad_tapes[slots].addcmul_(weights[..., None], grad_context)
+            query = given[t - 1, :, 4 * n :] if t else first
+            hidden = compare(keys[slots], prepare(query), pairs[:S])
+            grad_v += r.flatten() @ hidden.flatten(0, 1)
+            step = torch.mul(r[..., None], hidden, out=bent[:S]).mul_(hidden)
+            curved[slots] += step
+            slopes[slots] += r
+            torch.mul(step.sum(0), -v, out=grad_given[t - 1, :, 4 * n :] if t else grad_first)
+        grad_U = grad_given[..., :rows].flatten(0, 1).mT @ contexts[..., :n].flatten(0, 1)
+        grad_keys = (slopes[..., None] - curved).mul_(v)
+        grad_W_h = grad_keys.flatten(0, 1).mT @ tapes[..., :n].flatten(0, 1)
+        grad_projected = grad_given.clone()
+        grad_projected[1:, :, 4 * n :], grad_projected[0, :, 4 * n :] = (
+            grad_given[:-1, :, 4 * n :],
+            grad_first,
+        )
+        return grad_projected.transpose(0, 1), grad_U, grad_W_h, grad_keys.sum((0, 1)), grad_v, None
+
+
+def _shift(projected: Tensor, n: int) -> Tensor:
+    """(T, B, 5 n): the gates' part of each step beside the query's part of the next.
+
+    h̃_t adds to the gates of its own step and to the query of the next: so one product adds to both.
+    """
+    given = projected.new_zeros(projected.shape)
+    given[..., : 4 * n] = projected[..., : 4 * n]
+    given[:-1, :, 4 * n :] = projected[1:, :, 4 * n :]
+    return given
+
+
+def _slots(t: int, span: int | None) -> slice:
+    """The slots that step t reads: those written before it, the last `span` of them."""
+    return slice(0 if span is None else max(0, t + 1 - span), t + 1)

@@ -1,0 +1,188 @@
+"""LSTMN as a language model and as a classifier: reading word by word with the whole past in view.
+
+    p(w_{t+1} | w_1 … w_t) = softmax(W h_t + b)
+    p(y | w_1 … w_T) = softmax(W_2 relu(W_1 h̄ + b_1) + b_2),  h̄ = 1/T Σ_t h_t
+
+    paper    here         shape
+    x_t      words        (B, T, m)     embeddings of the words
+    h_t c_t  tapes        (B, T, 2 n)   see regard.layers.lstmn
+    W b      W            (V, n)
+
+Each sequence is read from empty tapes, so padding at its end changes nothing before it.
+
+Cheng, Dong, Lapata. Long short-term memory-networks for machine reading. 2016.
+https://arxiv.org/abs/1601.06733
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.labelled import LabelledBatch
+from regard.data.stream import StreamBatch
+from regard.layers.lstmn import LSTMN, Tape
+from regard.models.base import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMNConfig:
+    """Sizes and choices; the paper's are embedding 150, hidden 300, one to three layers."""
+
+    vocab: int
+    embedding: int = 150
+    hidden: int = 300
+    layers: int = 1
+    span: int | None = None  # slots kept of each tape; None: all of the sentence
+    summary: bool = True  # the score sees h̃_{t-1}
+    dropout: float = 0.0
+    kernel: str = "auto"
+
+
+class LSTMNLanguageModel(Model):
+    """The next word from the words before it."""
+
+    Config = LSTMNConfig
+
+    def __init__(self, config: LSTMNConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.E = nn.Embedding(config.vocab, config.embedding)
+        self.lstmn = LSTMN(
+            inputs=config.embedding,
+            hidden=config.hidden,
+            layers=config.layers,
+            span=config.span,
+            summary=config.summary,
+            dropout=config.dropout,
+            kernel=config.kernel,
+        )
+        self.W = nn.Linear(config.hidden, config.vocab)
+        self.dropout = nn.Dropout(config.dropout)
+        self.aligner = f"lstmn.cells.{config.layers - 1}.attention"
+        nn.init.uniform_(self.E.weight, -0.1, 0.1)
+
+    def forward(self, batch: StreamBatch) -> Tensor:
+        """(B, T, V) scores of the batch's targets."""
+        tapes = self.lstmn(self.dropout(self.E(batch.inputs)))
+        hidden = tapes[:, -batch.targets.shape[1] :, : self.config.hidden]
+        return self.W(self.dropout(hidden))
+
+    def start(self, rows: int) -> tuple[Tape, ...]:
+        """The tapes before the first word."""
+        return self.lstmn.start(rows)
+
+    def step(self, tokens: Tensor, state: tuple[Tape, ...]) -> tuple[Tensor, tuple[Tape, ...]]:
+        """(B,) words -> (B, V) log-probabilities of the next, and the tapes after them."""
+        tapes, state = self.lstmn.step(self.dropout(self.E(tokens[:, None])), state)
+        return self.W(self.dropout(tapes[:, 0, : self.config.hidden])).log_softmax(-1), state
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMNClassifierConfig:
+    """Sizes and choices; the paper's for sentiment are embedding 300, hidden 168, mean pooling."""
+
+    vocab: int
+    classes: int
+    embedding: int = 300
+    hidden: int = 168
+    layers: int = 1
+    cell: Literal["lstmn", "lstm"] = "lstmn"  # lstm: the same without the tapes
+    span: int | None = None
+    summary: bool = True
+    pool: Literal["mean", "last"] = "mean"  # of the hidden states
+    dropout: float = 0.0
+    kernel: str = "auto"
+
+
+class LSTMNClassifier(Model):
+    """A label for a sequence. A step may carry several symbols, whose embeddings are summed."""
+
+    Config = LSTMNClassifierConfig
+
+    def __init__(self, config: LSTMNClassifierConfig) -> None:
+        super().__init__()
+        self.config = config
+        n, m = config.hidden, config.embedding
+        self.E = nn.Embedding(config.vocab, m)
+        self.reader = READERS[config.cell](config)
+        self.W_1 = nn.Linear(n, n)
+        self.W_2 = nn.Linear(n, config.classes)
+        self.dropout = nn.Dropout(config.dropout)
+        self.aligner = self.reader.aligner
+
+    def forward(self, batch: LabelledBatch) -> Tensor:
+        """(B, classes) scores."""
+        words = self.dropout(self.E(batch.symbols).sum(2))  # (B, T, m)
+        pooled = POOLS[self.config.pool](self.reader(words), batch.lengths)
+        return self.W_2(self.dropout(torch.relu(self.W_1(self.dropout(pooled)))))
+
+
+class Reader(nn.Module):
+    """(B, T, m) -> (B, T, n): a state for each step; `aligner` is the path of its attention, if any."""
+
+    aligner: str | None = None
+
+    def __init__(self, config: LSTMNClassifierConfig) -> None:
+        super().__init__()
+
+
+class TapeReader(Reader):
+    """The hidden tape."""
+
+    def __init__(self, config: LSTMNClassifierConfig) -> None:
+        super().__init__(config)
+        self.lstmn = LSTMN(
+            inputs=config.embedding,
+            hidden=config.hidden,
+            layers=config.layers,
+            span=config.span,
+            summary=config.summary,
+            dropout=config.dropout,
+            kernel=config.kernel,
+        )
+        self.aligner = f"reader.lstmn.cells.{config.layers - 1}.attention"
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.lstmn(words).chunk(2, -1)[0]
+
+
+class LSTMReader(Reader):
+    """The states of an LSTM."""
+
+    def __init__(self, config: LSTMNClassifierConfig) -> None:
+        super().__init__(config)
+        between = config.dropout if config.layers > 1 else 0.0
+        self.lstm = nn.LSTM(config.embedding, config.hidden, config.layers, batch_first=True, dropout=between)
+        open_forget_gates(self.lstm)
+
+    def forward(self, words: Tensor) -> Tensor:
+        states: Tensor = self.lstm(words)[0]
+        return states
+
+
+def mean(states: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T, n), (B,) -> (B, n): over each row's own steps."""
+    t = torch.arange(states.shape[1], device=states.device)
+    own = (t < lengths[:, None])[..., None]
+    return (states * own).sum(1) / lengths.clamp(min=1)[:, None]
+
+
+def last(states: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T, n), (B,) -> (B, n): the state at each row's last step."""
+    place = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[-1])
+    return states.gather(1, place)[:, 0]
+
+
+def open_forget_gates(lstm: nn.LSTM) -> None:
+    """The forget gates begin with a bias of 1 in sum, as those of the LSTMN do."""
+    n = lstm.hidden_size
+    with torch.no_grad():
+        for name, bias in lstm.named_parameters():
+            if name.startswith("bias"):
+                bias[n : 2 * n] = 1.0 if name.startswith("bias_ih") else 0.0
+
+
+READERS: dict[str, type[Reader]] = {"lstmn": TapeReader, "lstm": LSTMReader}
+POOLS = {"mean": mean, "last": last}

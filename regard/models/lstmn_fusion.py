@@ -1,0 +1,172 @@
+"""LSTMN encoder and decoder, joined by shallow or by deep attention fusion.
+
+    b_j^t = uᵀ tanh(W_γ γ_j + W_x x_t + W_γ̃ γ̃_{t-1}),  p^t = softmax(b^t)        (equations 11 and 12)
+    [γ̃_t; α̃_t] = Σ_j p_j^t [γ_j; α_j]                                          (equation 13)
+    r_t = σ(W_r [γ̃_t; x_t])                                                   (equation 14)
+    c_t = r_t ∘ α̃_t + f_t ∘ c̃_t + i_t ∘ ĉ_t,  h_t = o_t ∘ tanh(c_t)             (equations 15 and 16)
+
+Deep fusion is printed above: the memory of the source goes into the memory of the target through a gate of
+its own. In shallow fusion the source is searched as in RNNsearch, with h_{t-1} in place of γ̃_{t-1}, and γ̃_t
+is read beside x_t; the decoder's cell stays as it is.
+
+    paper    here                shape
+    Y A      tapes of `encoder`  (B, S, 2 n)   hidden and memory tape of the source
+    p^t      the weights of `fusion.attention`; those of `fusion.cell.attention` look back at the target
+    γ̃_t α̃_t  hidden, memory      (B, 1, n)
+    W_x W_r  fusion.W            (2 n, m)      side by side: of the word
+    W_γ̃ W_r  fusion.U            (2 n, n)      side by side: of what was found
+    W_γ u    fusion.attention.score.U, .v
+
+Cheng, Dong, Lapata. Long short-term memory-networks for machine reading. 2016.
+https://arxiv.org/abs/1601.06733
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.source import Source
+from regard.data.batches import PairBatch
+from regard.layers.lstmn import LSTMN, LSTMNCell, Tape
+from regard.models.base import Translating, teacher_inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class LSTMNFusionConfig:
+    """Sizes and choices; the paper's are hidden 100, 300 or 450, embedding 300."""
+
+    source_vocab: int
+    target_vocab: int
+    embedding: int = 300
+    hidden: int = 300
+    layers: int = 1  # of the encoder
+    fusion: Literal["shallow", "deep"] = "deep"
+    span: int | None = None  # slots kept of the decoder's tapes; None: all
+    dropout: float = 0.0
+    kernel: str = "auto"  # of the encoder
+
+
+class FusionState(NamedTuple):
+    """Where the decoder stands."""
+
+    tape: Tape  # what it has written
+    source: Source
+    asked: Tensor  # (B, 1, n) what the last step adds to the query into the source
+
+
+class Fusion(nn.Module):
+    """A decoder's cell, and how it takes in what it finds in the source."""
+
+    def __init__(self, *, inputs: int, hidden: int, span: int | None) -> None:
+        super().__init__()
+        self.cell = LSTMNCell(inputs=inputs, hidden=hidden, span=span)
+        self.attention = Attention(AdditiveScore(query=None, keys=hidden, hidden=hidden))
+
+    def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, m) -> what the words add to the cell (B, T, 5 n), and to the look at the source."""
+        raise NotImplementedError(f"{type(self).__name__} defines no project(words).")
+
+    def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
+        """(B, S, 2 n) tapes of the source, (B,) -> what is attended to."""
+        raise NotImplementedError(f"{type(self).__name__} defines no prepare(tapes, lengths).")
+
+    def forward(self, projected: tuple[Tensor, Tensor], state: FusionState) -> tuple[Tensor, FusionState]:
+        """One step: h_t (B, 1, n) and the state after it."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward(projected, state).")
+
+
+class DeepFusion(Fusion):
+    """The source's memory enters the target's through the gate r."""
+
+    def __init__(self, *, inputs: int, hidden: int, span: int | None) -> None:
+        super().__init__(inputs=inputs, hidden=hidden, span=span)
+        self.W = nn.Linear(inputs, 2 * hidden)
+        self.U = nn.Linear(hidden, 2 * hidden, bias=False)
+
+    def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        return self.cell.project(words), self.W(words)
+
+    def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
+        return self.attention.prepare(tapes.chunk(2, -1)[0], tapes, mask=Mask(lengths=lengths))
+
+    def forward(self, projected: tuple[Tensor, Tensor], state: FusionState) -> tuple[Tensor, FusionState]:
+        own, other = projected  # (B, 1, 5 n), (B, 1, 2 n)
+        query, gate = other.chunk(2, -1)
+        hidden, memory = self.attention(query + state.asked, state.source).context.chunk(2, -1)
+        asked, found = self.U(hidden).chunk(2, -1)
+        h, _, tape = self.cell.step(own, state.tape, added=(gate + found).sigmoid() * memory)
+        return h, FusionState(tape, state.source, asked)
+
+
+class ShallowFusion(Fusion):
+    """What is found in the source is read beside the word."""
+
+    def __init__(self, *, inputs: int, hidden: int, span: int | None) -> None:
+        super().__init__(inputs=inputs, hidden=hidden, span=span)
+        self.W = nn.Linear(inputs, hidden)
+        self.U = nn.Linear(hidden, hidden, bias=False)
+        self.C = nn.Linear(hidden, 5 * hidden, bias=False)
+
+    def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        return self.cell.project(words), self.W(words)
+
+    def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
+        return self.attention.prepare(tapes.chunk(2, -1)[0], mask=Mask(lengths=lengths))
+
+    def forward(self, projected: tuple[Tensor, Tensor], state: FusionState) -> tuple[Tensor, FusionState]:
+        own, query = projected  # (B, 1, 5 n), (B, 1, n)
+        found = self.attention(query + state.asked, state.source).context
+        h, _, tape = self.cell.step(own + self.C(found), state.tape)
+        return h, FusionState(tape, state.source, self.U(h))
+
+
+FUSIONS: dict[str, type[Fusion]] = {"shallow": ShallowFusion, "deep": DeepFusion}
+
+
+class LSTMNFusion(Translating):
+    """Reads the source with tapes, writes the target with tapes and the source's in view."""
+
+    Config = LSTMNFusionConfig
+    aligner = "fusion.attention"
+
+    def __init__(self, config: LSTMNFusionConfig) -> None:
+        super().__init__()
+        self.config = config
+        m, n = config.embedding, config.hidden
+        self.E_source = nn.Embedding(config.source_vocab, m)
+        self.E = nn.Embedding(config.target_vocab, m)
+        self.encoder = LSTMN(
+            inputs=m, hidden=n, layers=config.layers, dropout=config.dropout, kernel=config.kernel
+        )
+        self.fusion = FUSIONS[config.fusion](inputs=m, hidden=n, span=config.span)
+        self.W = nn.Linear(n, config.target_vocab)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Teacher forcing: (B, T, V) scores of each target word given those before it."""
+        state = self.start(batch)
+        own, other = self.fusion.project(self.dropout(self.E(teacher_inputs(batch))))
+        hidden = []
+        for t in range(own.shape[1]):
+            here = slice(t, t + 1)
+            h, state = self.fusion((own[:, here], other[:, here]), state)
+            hidden.append(h)
+        return self.W(self.dropout(torch.cat(hidden, 1)))
+
+    def start(self, batch: PairBatch) -> FusionState:
+        tapes = self.encoder(self.dropout(self.E_source(batch.source)))
+        tape = self.fusion.cell.start(batch.size)
+        return FusionState(tape, self.fusion.prepare(tapes, batch.source_lengths), tape.asked)
+
+    def step(self, tokens: Tensor, state: FusionState) -> tuple[Tensor, FusionState]:
+        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
+        h, state = self.fusion(self.fusion.project(self.dropout(self.E(tokens[:, None]))), state)
+        return self.W(self.dropout(h[:, 0])).log_softmax(-1), state
+
+    def select(self, state: FusionState, rows: Tensor) -> FusionState:
+        return FusionState(state.tape.select(rows), state.source.select(rows), state.asked[rows])

@@ -1,0 +1,171 @@
+"""Key-value recall: pairs are read one by one, then a key is shown again and its value is asked for.
+
+    step       1        2       …    P        P + 1
+    symbols    k₁ v₁    k₂ v₂   …    k_P v_P   k_j blank        label: v_j
+
+The keys of a sequence are distinct, so the answer stands at one place alone and where a model looks can be
+checked. A recurrent state must hold all pairs at once; tapes keep each where it was written. The training
+sequences have `shortest` to `longest` pairs, the test asks each of `asked`, longer ones too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.data.labelled import LabelledBatch
+from regard.errors import ConfigError, DataError
+from regard.tasks.base import Loss, Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallSettings:
+    """How many keys and values there are, and how many pairs a sequence has."""
+
+    keys: int = 20
+    values: int = 10
+    shortest: int = 2
+    longest: int = 12
+    asked: tuple[int, ...] = (2, 4, 8, 12, 16, 20)  # pairs of the test sequences
+    train: int = 20_000  # sequences an epoch, new ones each time
+    valid: int = 512
+    test: int = 500  # sequences for each number of pairs
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.values < 2:
+            raise ConfigError(f"key-value: `values` has {self.values}; expected 2 or more.")
+        if not 1 <= self.shortest <= self.longest:
+            raise ConfigError(
+                f"key-value: `shortest` has {self.shortest} and `longest` {self.longest}; "
+                "expected 1 <= shortest <= longest."
+            )
+        if not self.asked or min(self.asked) < 1:
+            raise ConfigError(
+                f"key-value: `asked` has {self.asked}; expected numbers of pairs, 1 or more each."
+            )
+        most = max(self.longest, *self.asked)
+        if most > self.keys:
+            raise ConfigError(
+                f"key-value: `keys` has {self.keys} and sequences have up to {most} pairs; expected as many "
+                "keys or more, since those of a sequence are distinct."
+            )
+
+
+class Recall(NamedTuple):
+    """One sequence: its pairs, and the place of the pair that is asked for."""
+
+    pairs: tuple[tuple[int, int], ...]
+    place: int
+
+
+class RecallTask:
+    """The value that stood beside a key."""
+
+    Settings = RecallSettings
+    evaluator = "regard.evaluate.recall:evaluate_recall"
+    viewer = "regard.cli.views.lookback:view_pairs"
+
+    def __init__(self, settings: RecallSettings) -> None:
+        self.settings = settings
+
+    @classmethod
+    def create(cls, settings: RecallSettings) -> Self:
+        return cls(settings)
+
+    @classmethod
+    def restore(cls, settings: RecallSettings, folder: Path) -> Self:
+        return cls(settings)
+
+    def save(self, folder: Path) -> None:
+        """The settings are in the run's config; there is nothing else."""
+
+    def sizes(self) -> dict[str, int]:
+        return {"vocab": self.settings.keys + self.settings.values + 1, "classes": self.settings.values}
+
+    @property
+    def blank(self) -> int:
+        """The symbol that stands where the value is asked for."""
+        return self.settings.keys + self.settings.values
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """New sequences in every epoch: their numbers are their seeds. The units of `batch` are sequences."""
+        first = (seed * 1_000_003 + epoch) * self.settings.train
+        numbers = range(first, first + self.settings.train)
+        return [list(numbers[i : i + batch]) for i in range(0, len(numbers) - batch + 1, batch)] or [
+            list(numbers)
+        ]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        """The test in the order of its numbers of pairs, no batch holding two of them."""
+        if split != "test":
+            size = self.settings.valid if split == "valid" else self.settings.train
+            return [list(range(size))[i : i + batch] for i in range(0, size, batch)]
+        each = self.settings.test
+        return [
+            list(range(start, start + each))[i : i + batch]
+            for start in range(0, each * len(self.settings.asked), each)
+            for i in range(0, each, batch)
+        ]
+
+    def example(self, split: Split, number: int) -> Recall:
+        """Sequence `number` of a split."""
+        settings = self.settings
+        chance = Random(f"{settings.seed} {split} {number}")
+        if split == "test":
+            pairs = settings.asked[number // settings.test]
+        else:
+            pairs = chance.randint(settings.shortest, settings.longest)
+        keys = chance.sample(range(settings.keys), pairs)
+        values = chance.choices(range(settings.values), k=pairs)
+        return Recall(tuple(zip(keys, values, strict=True)), chance.randrange(pairs))
+
+    def batch(self, split: Split, rows: Sequence[int]) -> LabelledBatch:
+        """All training batches have one shape: as if every sequence were of the longest."""
+        examples = [self.example(split, row) for row in rows]
+        longest = max((len(example.pairs) for example in examples), default=0)
+        return self.tensors(
+            examples, steps=1 + max(longest, self.settings.longest if split == "train" else 0)
+        )
+
+    def tensors(self, examples: Sequence[Recall], *, steps: int) -> LabelledBatch:
+        """The sequences, padded to `steps`."""
+        rows = [
+            [*((k, self.settings.keys + v) for k, v in pairs), (pairs[place][0], self.blank)]
+            for pairs, place in examples
+        ]
+        padded = [[*row, *[(0, self.blank)] * (steps - len(row))] for row in rows]
+        return LabelledBatch(
+            torch.tensor(padded, dtype=torch.long).reshape(len(rows), steps, 2),
+            torch.tensor([len(row) for row in rows], dtype=torch.long),
+            torch.tensor([pairs[place][1] for pairs, place in examples], dtype=torch.long),
+        )
+
+    def read(self, text: str) -> Recall:
+        """A user's sequence: pairs `key=value`, then the key that is asked for, as in "3=7 5=1 3"."""
+        *pairs, asked = [word.split("=") for word in text.split()] or [[""]]
+        keys = [pair[0] for pair in pairs]
+        settings = self.settings
+        right = all(len(pair) == 2 and _below(pair[0], settings.keys) for pair in pairs)
+        right = right and all(_below(pair[1], settings.values) for pair in pairs)
+        if not right or len(set(keys)) < len(keys) or len(asked) != 1 or asked[0] not in keys:
+            raise DataError(
+                f"key-value: {text!r} is no sequence; expected pairs key=value with distinct keys below "
+                f"{settings.keys} and values below {settings.values}, then one of the keys: 3=7 5=1 3"
+            )
+        return Recall(tuple((int(k), int(v)) for k, v in pairs), keys.index(asked[0]))
+
+    def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
+        """Cross-entropy of the value, summed over sequences."""
+        scores = model(batch).float()
+        count = torch.ones_like(batch.labels).sum()
+        return Loss(F.cross_entropy(scores, batch.labels, reduction="sum"), count)
+
+
+def _below(word: str, limit: int) -> bool:
+    return word.isdecimal() and int(word) < limit

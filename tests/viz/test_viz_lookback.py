@@ -1,0 +1,56 @@
+"""The look-back picture: its files, its errors, and that its shades are its weights."""
+
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from regard.errors import ConfigError, DataError, ShapeError
+from regard.viz import lookback, style
+
+WORDS = ["⟨s⟩", "the", "run", "of", "the", "mill"]
+
+
+def weights(T=6):
+    return torch.rand(T, T).tril(-1)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_same_weights_give_the_same_file(tmp_path, ending):
+    given = weights()
+    one, two = (tmp_path / f"{name}.{ending}" for name in "ab")
+    lookback.draw_lookback(given, WORDS, title="Reading", path=one)
+    lookback.draw_lookback(given.double().numpy(), WORDS, title="Reading", path=two)
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_each_earlier_word_is_shaded_by_its_weight():
+    given = torch.zeros(3, 3)
+    given[1, 0], given[2, 0], given[2, 1] = 0.5, 0.25, 0.5
+    with style.look():
+        figure = lookback._compose(given.numpy(), ["a", "b", "c"], "")
+        boxes = [
+            patch
+            for patch in figure.axes[0].patches
+            if isinstance(patch, Rectangle)
+            and patch.get_height() == pytest.approx(lookback.ROW - lookback.SPACE)
+        ]
+    shades = [to_hex(box.get_facecolor()) for box in boxes]
+    assert shades[:3] == [to_hex(style.WEIGHTS(x)) for x in (1.0, 0.5, 1.0)]
+
+
+def test_one_word_alone_can_be_drawn(tmp_path):
+    assert lookback.draw_lookback([[0.0]], ["alone"], path=tmp_path / "one.png").stat().st_size > 0
+
+
+def test_what_cannot_be_drawn_says_so(tmp_path):
+    with pytest.raises(
+        ShapeError, match=r"draw_lookback: `weights` has shape \(6, 5\); expected \(T=6, T=6\)"
+    ):
+        lookback.draw_lookback(torch.rand(6, 5), WORDS, path=tmp_path / "a.png")
+    with pytest.raises(ShapeError, match=r"`weights` has shape \(0, 0\); expected .* of one word or more"):
+        lookback.draw_lookback(torch.zeros(0, 0), [], path=tmp_path / "a.png")
+    with pytest.raises(ConfigError, match=r"draw_lookback: `path` has the ending '.pdf'"):
+        lookback.draw_lookback(weights(), WORDS, path=tmp_path / "a.pdf")
+    with pytest.raises(DataError, match="draw_lookback"):
+        lookback.draw_lookback(torch.full((6, 6), torch.nan), WORDS, path=tmp_path / "a.png")
