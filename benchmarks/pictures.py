@@ -2,9 +2,10 @@
 
     python benchmarks/pictures.py
 
-Writes docs/pictures/*.png with a caption beside each.
+Writes docs/pictures/*.png with a caption beside each. That of the public corpora needs them: REGARD_DATA.
 """
 
+import os
 from itertools import islice
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import torch
 
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
 from regard.attention.memory.cells import write
+from regard.data.corpora import CORPORA
 from regard.data.grammar import generate
 from regard.tasks.reverse import ReverseSettings, ReverseTask
+from regard.viz.curves import draw_lengths
 from regard.viz.heatmap import Panel, draw_alignment, draw_gallery
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -84,7 +87,30 @@ def draw_tasks() -> None:
     caption("task-reverse", "The gold alignment of one sequence: the anti-diagonal.")
 
 
+def draw_corpora() -> None:
+    """How long the English sentences of the public corpora are; no sentence is shown."""
+    edges = list(range(1, 26, 3))
+    lines = {}
+    for name, split in (("multi30k", "train"), ("tatoeba", "train"), ("hansards", "test")):
+        corpus = next(corpus for key, corpus in CORPORA.items() if key.startswith(name))
+        lengths = [len(pair.source.split()) for pair in corpus.stream(split)]
+        lines[name] = [
+            (low, high - 1, 100 * sum(low <= length < high for length in lengths) / len(lengths))
+            for low, high in zip(edges, [*edges[1:], 10_000], strict=True)
+        ]
+        lines[name][-1] = (edges[-1], float("inf"), lines[name][-1][2])
+    path = PICTURES / "task-corpus.png"
+    draw_lengths(lines, path, xlabel="English words between spaces", ylabel="% of the sentences")
+    caption(
+        "task-corpus",
+        "How long the English sentences are: captions of Multi30k, everyday sentences of Tatoeba, debates of "
+        "the Hansards.",
+    )
+
+
 if __name__ == "__main__":
+    if os.environ.get("REGARD_DATA"):
+        draw_corpora()
     draw_addressing()
     draw_writing()
     draw_tasks()

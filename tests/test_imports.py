@@ -172,7 +172,7 @@ def test_the_walk_sees_the_imports():
 ALGEBRA = (
     ("numerics", "mask"),
     ("source", "result"),
-    ("history",),
+    ("history", "cache"),
     ("scores", "normalizers", "windows"),
     ("memory", "compose"),
     ("multihead", "record"),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import demo, evaluate, list_, results, show, train, translate
+from regard.cli import ask, compare, demo, dictionary, evaluate, list_, point, results, show, train, translate
 from regard.cli.common import complain
 from regard.errors import RegardError
 
@@ -32,7 +32,11 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("list", list_.command),
     ("train", train.command),
     ("evaluate", evaluate.command),
+    ("compare", compare.command),
     ("translate", translate.command),
+    ("dictionary", dictionary.command),
+    ("ask", ask.command),
+    ("point", point.command),
     ("show", show.command),
     ("results", results.command),
 )
