@@ -43,6 +43,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for row in catalog.rows():
         files.append(File.generated(config, _address(row), content=page(row)))
     files.append(File.generated(config, "results.md", content=tables.results_page(ROOT / "results")))
+    files.append(File.generated(config, "recipes.md", content=tables.recipes_page()))
     return files
 
 

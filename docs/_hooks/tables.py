@@ -61,11 +61,16 @@ def results_page(folder: Path) -> str:
     )
 
 
-def readme_table(folder: Path) -> str:
-    """Year, mechanism, paper, file, what was measured: one line for each row of the catalogue."""
-    lines = ["| year | mechanism | paper | file | measured |", "|---|---|---|---|---|"]
+SYSTEMS: tuple[catalog.Kind, ...] = ("model",)
+MECHANISMS: tuple[catalog.Kind, ...] = ("score", "normalizer", "window", "layer", "memory")
+
+
+def readme_table(folder: Path, kinds: tuple[catalog.Kind, ...]) -> str:
+    """Year, name, paper, file, what was measured: one line for each row of these kinds."""
+    what = "system" if kinds == SYSTEMS else "mechanism"
+    lines = [f"| year | {what} | paper | file | measured |", "|---|---|---|---|---|"]
     for row in sorted(catalog.rows(), key=lambda r: r.year):
-        if row.kind in ("kernel", "task"):
+        if row.kind not in kinds:
             continue
         paper = f"[{row.authors}]({row.link})"
         measured = "; ".join(headlines(rows_of(folder, f"{row.kind}:{row.key}")))
@@ -111,6 +116,15 @@ def demo_table(folder: Path) -> str:
         f"training took {without.seconds:.0f} and {search.seconds:.0f} seconds, side by side."
     )
     return "\n".join([*lines, "", close])
+
+
+def recipes_page() -> str:
+    """All recipes, and how to use one."""
+    about = (
+        "`regard train NAME` trains one; each file says the paper, what to expect and how long it takes. "
+        "`--set model.hidden=64` changes a setting, your own `.toml` file takes the place of a name."
+    )
+    return f"# Recipes\n\n{about}\n\n{recipes_table()}\n"
 
 
 def recipes_table() -> str:
@@ -234,7 +248,11 @@ def _markdown(header: list[str], body: list[list[str]]) -> str:
 
 def renewed(readme: str, folder: Path) -> str:
     """The README with its tables made anew."""
-    tables = {"demo": demo_table(folder), "catalogue": readme_table(folder), "recipes": recipes_table()}
+    tables = {
+        "demo": demo_table(folder),
+        "systems": readme_table(folder, SYSTEMS),
+        "mechanisms": readme_table(folder, MECHANISMS),
+    }
     for name, table_ in tables.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, _, rest = readme.partition(begin)
