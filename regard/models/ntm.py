@@ -80,6 +80,7 @@ class NTM(Model):
     """Controller, heads, memory."""
 
     Config = NTMConfig
+    steps = ("step",)
 
     def __init__(self, config: NTMConfig) -> None:
         super().__init__()

@@ -159,6 +159,10 @@ class _Training:
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.plain = self.accelerator.unwrap_model(self.model)
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.train.compile and isinstance(self.plain, Model):
+            cleanup.callback(_plain_steps, self.plain)
+            for name in self.plain.steps:
+                setattr(self.plain, name, torch.compile(getattr(self.plain, name), dynamic=False))
         if self.train.capture and self.device.type == "cuda" and self.processes == 1:
             self.captured = CapturedStep(self._backward, self.plain)
 
@@ -481,6 +485,12 @@ def _build_accelerator(train: TrainConfig) -> Accelerator:
 def _remove_autocast(model: nn.Module) -> None:
     """Give the caller's model back as it was: Accelerate shadows the class's `forward` on the instance."""
     for name in ("forward", "_original_forward"):
+        vars(model).pop(name, None)
+
+
+def _plain_steps(model: Model) -> None:
+    """Give the model back with the methods of its class in the place of the compiled ones."""
+    for name in model.steps:
         vars(model).pop(name, None)
 
 

@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import nn
-from train_support import TinyBatch, TinyTask, build, make_config
+from train_support import TinyBatch, TinyModel, TinyTask, build, make_config
 
 from regard.errors import ConfigError
 from regard.tasks.base import Loss
@@ -301,3 +301,21 @@ def test_the_loss_scale_is_resumed(tmp_path: Path) -> None:
     assert parts.numbers == whole.numbers
     assert 0 < parts.numbers["scaler"]["scale"] < 2.0**126
     assert all(torch.equal(tensor, whole.model[name]) for name, tensor in parts.model.items())
+
+
+def test_compiling_replaces_the_steps_of_the_model_while_it_trains(tmp_path, monkeypatch):
+    compiled = []
+
+    def compiling(function, *, dynamic):
+        compiled.append(function.__name__)
+        assert dynamic is False
+        return lambda *arguments: function(*arguments)
+
+    monkeypatch.setattr(torch, "compile", compiling)
+    monkeypatch.setattr(TinyModel, "steps", ("forward_step",))
+    monkeypatch.setattr(TinyModel, "forward_step", lambda self, x: x, raising=False)
+    config = make_config({"compile": True, "steps": 2})
+    model, task = build(config)
+    fit(model, task, config, run=tmp_path / "run", progress=Quiet())
+    assert compiled == ["<lambda>"]
+    assert "forward_step" not in vars(model)
