@@ -8,7 +8,7 @@ what came before. Tasks with generated data use the example numbers as seeds.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -21,6 +21,13 @@ class Loss:
 
     total: Tensor  # () differentiable
     count: Tensor  # () number of predicted units (tokens), not differentiable
+
+
+class Scored(NamedTuple):
+    """What a model's forward returns where it wants more to be minimised than its task asks for."""
+
+    scores: Tensor  # (B, T, V) of each target word given those before it
+    extra: Tensor  # () summed over the batch, as the task's loss is; 0 outside training
 
 
 class Task(Protocol):
@@ -67,4 +74,13 @@ class Task(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write what a user of the model needs beside the weights (tokenizers, settings)."""
+        ...
+
+
+@runtime_checkable
+class Filling(Protocol):
+    """A task that knows something of a model's first weights: word vectors that were given."""
+
+    def fill(self, model: nn.Module) -> None:
+        """Called once on a new model, before it is trained."""
         ...

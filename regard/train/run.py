@@ -14,7 +14,7 @@ from regard.decode.base import PowerPenalty, WuPenalty
 from regard.decode.translator import LIMIT, Decoding
 from regard.errors import ConfigError
 from regard.models.base import Model
-from regard.tasks.base import Task
+from regard.tasks.base import Filling, Task
 from regard.train.checkpoint import Name, RunFolder
 from regard.train.config import DecodeConfig, RunConfig, load_recipe
 
@@ -33,7 +33,10 @@ class Run:
 def create(config: RunConfig) -> tuple[Model, Task]:
     """The task with its data, and the model with the first weights that the seed gives."""
     task = create_task(config)
-    return build_model(config, task), task
+    model = build_model(config, task)
+    if isinstance(task, Filling):
+        task.fill(model)
+    return model, task
 
 
 def create_task(config: RunConfig) -> Task:

@@ -1,0 +1,51 @@
+"""Two sentences, the label, and which words of the one were aligned with which of the other."""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from regard.attention.record import record
+from regard.data.entailment import LABELS, UNLABELLED
+from regard.decode.base import evaluating
+from regard.errors import DataError
+from regard.tasks.entailment import EntailmentTask
+from regard.train.run import Run
+
+NOTHING = "⟨null⟩"
+
+
+def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Label a pair, "premise ||| hypothesis", or the first of the test set, and draw both alignments."""
+    task, model = run.task, run.model
+    assert isinstance(task, EntailmentTask)
+    if model.aligner is None:
+        raise DataError(
+            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
+        )
+    pair = task.pairs("test")[0] if text is None else task.read(text)
+    with evaluating(model), record(model) as trace:
+        scores = model(task.tensors([pair]).to(next(model.parameters()).device))
+        there, back = (result.weights[0].cpu() for result in trace[model.aligner])
+    shares = scores[0].softmax(-1).tolist()
+    said = max(range(len(LABELS)), key=shares.__getitem__)
+    draw(there, back, [NOTHING, *pair.premise], [NOTHING, *pair.hypothesis], LABELS[said], out)
+    shown = ", ".join(f"{label} {share:.2f}" for label, share in zip(LABELS, shares, strict=True))
+    wrong = pair.label not in (said, UNLABELLED)
+    return shown + (f" (it was {LABELS[pair.label]})" if wrong else "")
+
+
+def draw(
+    there: Tensor, back: Tensor, premise: list[str], hypothesis: list[str], label: str, out: Path
+) -> None:
+    """Both alignments as a picture, or as a page where the file ends in .html."""
+    from regard.viz.pairs import draw_pair
+    from regard.viz.report import AlignmentSection, write_report
+
+    if out.suffix == ".html":
+        sections = [
+            AlignmentSection("Each premise word in the hypothesis", there, hypothesis, premise),
+            AlignmentSection("Each hypothesis word in the premise", back, premise, hypothesis),
+        ]
+        write_report(out, title="Soft alignment", summary=label, sections=sections)
+        return
+    draw_pair(there, back, premise, hypothesis, title=label, path=out)

@@ -1,0 +1,224 @@
+"""Sentence pairs with a label, read from public files or made: does the hypothesis follow from the premise?
+
+    SICK    SICK.txt, tab-separated, a header line; SemEval_set says TRAIN, TRIAL (here valid) or TEST
+    SNLI    snli_1.0_train.jsonl, …_dev.jsonl, …_test.jsonl: one JSON object a line; pairs without a gold
+            label, "-", are left out
+    toy     made here, see `make_pairs`
+
+The files may be plain or .gz; they lie in the folder that `task.data` or REGARD_DATA names. Every sentence
+begins with NULL, a word of no meaning to which words without a partner can be aligned.
+
+Marelli et al. A SICK cure for the evaluation of compositional distributional semantic models. LREC 2014.
+Bowman, Angeli, Potts, Manning. A large annotated corpus for learning natural language inference. 2015.
+https://arxiv.org/abs/1508.05326
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Literal, NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.data.folders import find_file
+from regard.data.parallel import stream_lines
+from regard.data.tokens import Tokenizer
+from regard.errors import DataError
+
+Split = Literal["train", "valid", "test"]
+
+LABELS = ("entailment", "neutral", "contradiction")
+NULL = "<null>"
+UNLABELLED = -1  # the label of a row that fills a batch up
+ROUND_LENGTHS, ROUND_ROWS = 8, 16  # what the shapes of rounded batches are multiples of
+
+SICK_HOME = "https://zenodo.org/records/2787612 (SICK.zip)."
+SICK_SETS: dict[Split, str] = {"train": "TRAIN", "valid": "TRIAL", "test": "TEST"}
+SICK_COLUMNS = ("sentence_A", "sentence_B", "entailment_label", "SemEval_set")
+SNLI_HOME = "https://nlp.stanford.edu/projects/snli/ (snli_1.0.zip)."
+SNLI_FILES: dict[Split, str] = {"train": "train", "valid": "dev", "test": "test"}
+SNLI_FIELDS = ("gold_label", "sentence1", "sentence2")
+
+
+class Pair(NamedTuple):
+    """A premise, a hypothesis and the number of their label in LABELS."""
+
+    premise: tuple[str, ...]
+    hypothesis: tuple[str, ...]
+    label: int
+
+
+@dataclass(frozen=True)
+class PairTextBatch:
+    """Premises and hypotheses as numbers, NULL first; padding is told by the lengths."""
+
+    premise: Tensor  # (B, Ta)
+    premise_lengths: Tensor  # (B,)
+    hypothesis: Tensor  # (B, Tb)
+    hypothesis_lengths: Tensor  # (B,)
+    labels: Tensor  # (B,) UNLABELLED in rows that count nothing
+
+    @property
+    def size(self) -> int:
+        return self.labels.shape[0]
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+    def rounded(self) -> Self:
+        """The same batch, filled up to one of few shapes. New rows hold NULL alone and count nothing."""
+        more = -self.size % ROUND_ROWS
+
+        def widen(words: Tensor) -> Tensor:
+            return F.pad(words, (0, -words.shape[1] % ROUND_LENGTHS, 0, more))
+
+        return type(self)(
+            widen(self.premise),
+            F.pad(self.premise_lengths, (0, more), value=1),
+            widen(self.hypothesis),
+            F.pad(self.hypothesis_lengths, (0, more), value=1),
+            F.pad(self.labels, (0, more), value=UNLABELLED),
+        )
+
+
+def fill_up(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Sentences of different lengths -> (B, T) numbers, 0 behind the end, and (B,) lengths."""
+    T = max(map(len, sentences), default=0)
+    rows = [[*sentence, *[0] * (T - len(sentence))] for sentence in sentences]
+    lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
+    return torch.tensor(rows, dtype=torch.long).reshape(len(rows), T), lengths
+
+
+@cache
+def _cutter() -> Tokenizer:
+    return Tokenizer.train((), kind="words", lowercase=True)
+
+
+def cut(sentence: str) -> tuple[str, ...]:
+    """A sentence as lower-cased words."""
+    return tuple(_cutter().pieces(sentence))
+
+
+def find_sick(*, data: str = "") -> Path:
+    """The file of SICK."""
+    return find_file("sick", ("SICK.txt", "SICK.txt.gz"), data=data, folders=("sick", "SICK"), home=SICK_HOME)
+
+
+def read_sick(split: Split, *, data: str = "") -> list[Pair]:
+    """The pairs of a split of SICK."""
+    path = find_sick(data=data)
+    lines = (line for line in stream_lines(path) if line)
+    header = next(lines, "").split("\t")
+    missing = [name for name in SICK_COLUMNS if name not in header]
+    if missing:
+        raise DataError(
+            f"{path}: the first line has no column {missing[0]}; expected the header of SICK.txt."
+        )
+    premise, hypothesis, label, part = (header.index(name) for name in SICK_COLUMNS)
+    pairs = []
+    for number, line in enumerate(lines, 2):
+        cells = line.split("\t")
+        if len(cells) != len(header):
+            raise DataError(f"{path}: line {number} has {len(cells)} columns; expected {len(header)}.")
+        if cells[part] == SICK_SETS[split]:
+            known = _label(cells[label].lower(), f"{path}: line {number}")
+            pairs.append(Pair(cut(cells[premise]), cut(cells[hypothesis]), known))
+    return _some(pairs, path, split)
+
+
+def find_snli(split: Split, *, data: str = "") -> Path:
+    """The file of a split of SNLI."""
+    name = f"snli_1.0_{SNLI_FILES[split]}.jsonl"
+    return find_file("snli", (name, f"{name}.gz"), data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
+
+
+def read_snli(split: Split, *, data: str = "") -> list[Pair]:
+    """The pairs of a split of SNLI that have a gold label."""
+    path = find_snli(split, data=data)
+    pairs = []
+    for number, line in enumerate(stream_lines(path), 1):
+        if not line:
+            continue
+        where = f"{path}: line {number}"
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"{where} is no JSON; expected one object a line.") from error
+        fits = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in SNLI_FIELDS)
+        if not fits:
+            raise DataError(f"{where} has other fields; expected the texts {', '.join(SNLI_FIELDS)}.")
+        if record["gold_label"] != "-":
+            label = _label(record["gold_label"], where)
+            pairs.append(Pair(cut(record["sentence1"]), cut(record["sentence2"]), label))
+    return _some(pairs, path, split)
+
+
+def _label(name: str, where: str) -> int:
+    if name not in LABELS:
+        raise DataError(f"{where} has the label {name!r}; expected {', '.join(LABELS)}.")
+    return LABELS.index(name)
+
+
+def _some(pairs: list[Pair], path: Path, split: Split) -> list[Pair]:
+    if not pairs:
+        raise DataError(f"{path}: no pair belongs to {split}; expected some.")
+    return pairs
+
+
+WORDS = 60  # of the toy, each with an antonym
+LONG, SHORT = 8, 4  # words of its premises and hypotheses
+
+
+def make_pairs(split: Split, count: int, *, seed: int) -> list[Pair]:
+    """Pairs of the toy: words w0 … w59 and their antonyms -w0 … -w59.
+
+    The premise has 8 distinct words. The hypothesis has 4 of them; in a contradiction one is replaced by its
+    antonym, in a neutral pair by a word that the premise does not have. Each label is as frequent. Antonyms
+    stand in hypotheses alone, so a contradiction shows without the premise: what needs an alignment is to
+    tell entailment from neutral.
+    """
+    return [_make_pair(Random(f"{seed} {split} {number}"), number % 3) for number in range(count)]
+
+
+def _make_pair(chance: Random, label: int) -> Pair:
+    *told, other = chance.sample(range(WORDS), LONG + 1)
+    premise = [f"w{word}" for word in told]
+    hypothesis = chance.sample(premise, SHORT)
+    place = chance.randrange(SHORT)
+    if LABELS[label] == "contradiction":
+        hypothesis[place] = f"-{hypothesis[place]}"
+    if LABELS[label] == "neutral":
+        hypothesis[place] = f"w{other}"
+    return Pair(tuple(premise), tuple(hypothesis), label)
+
+
+def read_vectors(path: Path, wanted: Iterable[str]) -> dict[str, list[float]]:
+    """The vectors of wanted words from a file in the text format of GloVe: a word and its numbers a line."""
+    needed = set(wanted)
+    found: dict[str, list[float]] = {}
+    size = 0
+    for number, line in enumerate(stream_lines(path), 1):
+        word, *cells = line.split(" ")
+        if number == 1 and len(cells) == 1:
+            continue  # the header of word2vec's text format: how many, how long
+        # a few words of the public files have spaces in them: the numbers are counted from the end
+        size = size or len(cells)
+        word = " ".join([word, *cells[: len(cells) - size]])
+        if word in needed and word not in found:
+            found[word] = _numbers(cells[-size:] if size else [], size, f"{path}: line {number}")
+    return found
+
+
+def _numbers(cells: Sequence[str], size: int, where: str) -> list[float]:
+    try:
+        numbers = [float(cell) for cell in cells]
+    except ValueError:
+        numbers = []
+    if len(numbers) != size or not numbers:
+        raise DataError(f"{where} is no vector; expected a word and {size or 'its'} numbers, as in GloVe.")
+    return numbers

@@ -1,0 +1,222 @@
+"""Entailment: is the second of two sentences true, false or undecided, given the first?
+
+    loss = -Σ log p(label | premise, hypothesis)
+
+The corpora are SICK, SNLI and an embedded toy. Words are lower-cased; one that training did not have gets one
+of 100 numbers by its spelling, so that it is at least the same word in both sentences. With `vectors`, a file
+of GloVe's format, the words of all splits are listed and the model's embeddings begin as those vectors, made
+one long; words without one are those 100. The units of `train.batch` are pairs.
+
+Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016.
+https://arxiv.org/abs/1606.01933
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.entailment import (
+    LABELS,
+    NULL,
+    UNLABELLED,
+    Pair,
+    PairTextBatch,
+    cut,
+    fill_up,
+    make_pairs,
+    read_sick,
+    read_snli,
+    read_vectors,
+)
+from regard.data.wordlist import WordList
+from regard.errors import ConfigError, DataError
+from regard.tasks.base import Loss, Split
+
+UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
+FIRST = (NULL, *UNKNOWN)
+POOL = 20  # batches among which pairs of similar length are brought together
+SEPARATOR = "|||"
+
+
+@runtime_checkable
+class TakesVectors(Protocol):
+    """A model whose word vectors can be given."""
+
+    def take_vectors(self, vectors: Tensor) -> None:
+        """(V, D) one vector for each word's number."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntailmentSettings:
+    """Which pairs."""
+
+    corpus: Literal["toy", "sick", "snli"] = "toy"
+    data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
+    vectors: str = ""  # a file of word vectors in GloVe's text format, plain or .gz; empty: random ones
+    size: int = 50_000  # words of the vocabulary, the most frequent
+    train: int = 40_000  # toy: pairs
+    valid: int = 1_000
+    test: int = 4_000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.train, self.valid, self.test) < 1:
+            raise ConfigError("entailment: `train`, `valid` or `test` has 0 pairs; expected 1 or more.")
+        if self.size <= len(FIRST):
+            raise ConfigError(
+                f"entailment: `size` has {self.size}; expected more than {len(FIRST)}, which are NULL and "
+                f"the {len(UNKNOWN)} unknown words."
+            )
+
+
+class EntailmentTask:
+    """Entailment, neutral or contradiction."""
+
+    Settings = EntailmentSettings
+    evaluator = "regard.evaluate.classification:evaluate_classification"
+    viewer = "regard.cli.views.entailment:view"
+    labels = LABELS
+
+    def __init__(self, settings: EntailmentSettings, words: WordList) -> None:
+        self.settings, self.words = settings, words
+        self._pairs: dict[Split, list[Pair]] = {}
+
+    @classmethod
+    def create(cls, settings: EntailmentSettings) -> Self:
+        if settings.vectors and not Path(settings.vectors).is_file():
+            raise DataError(
+                f"entailment: `vectors` has {settings.vectors}; expected a file of GloVe's format."
+            )
+        # with given vectors a word of the test set is known although training has no pair with it
+        read: tuple[Split, ...] = ("train", "valid", "test") if settings.vectors else ("train", "valid")
+        listed = read if settings.vectors else read[:1]
+        pairs = {split: read_pairs(settings, split) for split in read}
+        said = (word for split in listed for pair in pairs[split] for word in pair.premise + pair.hypothesis)
+        task = cls(settings, WordList.learn(said, first=FIRST, unknown=UNKNOWN[0], size=settings.size))
+        task._pairs.update(pairs)
+        return task
+
+    @classmethod
+    def restore(cls, settings: EntailmentSettings, folder: Path) -> Self:
+        return cls(settings, WordList.load(folder / "words.json", unknown=UNKNOWN[0]))
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder / "words.json")
+
+    def fill(self, model: nn.Module) -> None:
+        """Give the model the vectors of the settings, before training."""
+        if not self.settings.vectors:
+            return
+        if not isinstance(model, TakesVectors):
+            raise ConfigError(
+                f"entailment: `vectors` are given, but {type(model).__name__} takes none. Leave the key out."
+            )
+        model.take_vectors(self.vectors())
+
+    def vectors(self) -> Tensor:
+        """(V, D) the given vector of each word, of length 1; a random one for words without."""
+        found = read_vectors(Path(self.settings.vectors), self.words.words)
+        if not found:
+            raise DataError(f"{self.settings.vectors}: no word of the corpus is in it; expected its vectors.")
+        size = len(next(iter(found.values())))
+        table = torch.randn(len(self.words), size, generator=torch.Generator().manual_seed(0))
+        for number, word in enumerate(self.words.words[len(FIRST) :], len(FIRST)):
+            # words without a vector share those of unknown words
+            table[number] = torch.tensor(found[word]) if word in found else table[self._unknown(word)]
+        return F.normalize(table, dim=-1)
+
+    def sizes(self) -> dict[str, int]:
+        return {"vocab": len(self.words), "classes": len(LABELS)}
+
+    def pairs(self, split: Split) -> list[Pair]:
+        """The pairs of a split."""
+        if split not in self._pairs:
+            self._pairs[split] = read_pairs(self.settings, split)
+        return self._pairs[split]
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """Every pair once, in random company of similar length."""
+        chance = Random(f"{seed} {epoch}")
+        order = list(range(len(self.pairs("train"))))
+        chance.shuffle(order)
+        sorted_pools = [
+            sorted(order[i : i + POOL * batch], key=self._length) for i in range(0, len(order), POOL * batch)
+        ]
+        batches = [pool[i : i + batch] for pool in sorted_pools for i in range(0, len(pool), batch)]
+        chance.shuffle(batches)
+        return batches
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        numbers = list(range(len(self.pairs(split))))
+        return [numbers[i : i + batch] for i in range(0, len(numbers), batch)]
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PairTextBatch:
+        return self.tensors([self.pairs(split)[row] for row in rows])
+
+    def tensors(self, pairs: Sequence[Pair]) -> PairTextBatch:
+        """The pairs as numbers, NULL before each sentence."""
+        premise, premise_lengths = fill_up([self.numbers(pair.premise) for pair in pairs])
+        hypothesis, hypothesis_lengths = fill_up([self.numbers(pair.hypothesis) for pair in pairs])
+        labels = torch.tensor([pair.label for pair in pairs], dtype=torch.long)
+        return PairTextBatch(premise, premise_lengths, hypothesis, hypothesis_lengths, labels)
+
+    def numbers(self, words: Sequence[str]) -> list[int]:
+        """NULL and the words."""
+        known = [self.words.number(w) if w in self.words else self._unknown(w) for w in words]
+        return [self.words.number(NULL), *known]
+
+    def loss(self, model: nn.Module, batch: PairTextBatch) -> Loss:
+        """Cross-entropy, summed over the pairs."""
+        total = F.cross_entropy(model(batch).float(), batch.labels, reduction="sum", ignore_index=UNLABELLED)
+        return Loss(total, (batch.labels != UNLABELLED).sum())
+
+    def read(self, text: str) -> Pair:
+        """A user's pair, "premise ||| hypothesis", without a label."""
+        cut_words = CORPORA[self.settings.corpus].cut
+        sentences = [tuple(cut_words(part)) for part in text.split(SEPARATOR)]
+        if len(sentences) != 2 or not all(sentences):
+            raise DataError(
+                f"entailment: {text!r} is no pair; expected two sentences, PREMISE {SEPARATOR} HYPOTHESIS."
+            )
+        return Pair(sentences[0], sentences[1], UNLABELLED)
+
+    def _length(self, number: int) -> int:
+        pair = self.pairs("train")[number]
+        return len(pair.premise) + len(pair.hypothesis)
+
+    def _unknown(self, word: str) -> int:
+        """The number of a word that is not listed: the same in every run and on every machine."""
+        return self.words.number(UNKNOWN[zlib.crc32(word.encode()) % len(UNKNOWN)])
+
+
+def read_pairs(settings: EntailmentSettings, split: Split) -> list[Pair]:
+    """The pairs that the settings name."""
+    return CORPORA[settings.corpus].read(settings, split)
+
+
+def make_toy(settings: EntailmentSettings, split: Split) -> list[Pair]:
+    """As many pairs of the toy as the settings ask for."""
+    count = {"train": settings.train, "valid": settings.valid, "test": settings.test}[split]
+    return make_pairs(split, count, seed=settings.seed)
+
+
+class Corpus(NamedTuple):
+    """How the pairs of a corpus are had, and how a user's sentence is cut into its words."""
+
+    read: Callable[[EntailmentSettings, Split], list[Pair]]
+    cut: Callable[[str], Sequence[str]]
+
+
+CORPORA = {
+    "toy": Corpus(make_toy, str.split),  # its antonyms begin with a sign
+    "sick": Corpus(lambda settings, split: read_sick(split, data=settings.data), cut),
+    "snli": Corpus(lambda settings, split: read_snli(split, data=settings.data), cut),
+}
