@@ -1,0 +1,89 @@
+"""Omniglot: 1,623 characters of 50 alphabets, each drawn by 20 people; 28 × 28 here.
+
+Two forms are read from `task.data` or REGARD_DATA, in which `omniglot/` may hold them: the archives as they
+are distributed, `images_background.zip` and `images_evaluation.zip` (made smaller when read, half a minute);
+or one file `omniglot28.npz` with the arrays `background` (964, 20, 28, 28) and `evaluation` (659, 20, 28, 28)
+of uint8, ink dark.
+
+Lake, Salakhutdinov, Tenenbaum. Human-level concept learning through probabilistic program induction. 2015.
+https://doi.org/10.1126/science.aab3050
+"""
+
+import zipfile
+import zlib
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.folders import find_file
+from regard.errors import DataError
+
+Drawings = npt.NDArray[np.uint8]  # (classes, drawings, 28, 28), ink is 255
+
+HOME = "https://github.com/brendenlake/omniglot (python/images_background.zip, images_evaluation.zip)."
+PARTS = ("background", "evaluation")
+FOLDERS = ("omniglot", "omniglot/python", "python")
+SIDE = 28
+DRAWINGS = 20  # of each character
+
+
+def find_omniglot(data: str = "") -> Path:
+    """The packed file or the first archive."""
+    names = ("omniglot28.npz", "images_background.zip")
+    return find_file("omniglot", names, data=data, folders=FOLDERS, home=HOME)
+
+
+def read_omniglot(data: str = "") -> Drawings:
+    """(1623, 20, 28, 28): the background alphabets, then the evaluation alphabets."""
+    return _read(find_omniglot(data))
+
+
+@lru_cache(maxsize=1)
+def _read(path: Path) -> Drawings:
+    if path.suffix == ".npz":
+        return np.concatenate([_packed(path, part) for part in PARTS])
+    return np.concatenate([_archive(path.with_name(f"images_{part}.zip")) for part in PARTS])
+
+
+def _packed(path: Path, part: str) -> Drawings:
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            if part not in file:
+                raise DataError(f"{path}: the array {part!r} is missing; expected {' and '.join(PARTS)}.")
+            images = file[part]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{path}: cannot be read ({error}); expected an .npz file, perhaps copy it again."
+        ) from error
+    if images.ndim != 4 or images.shape[1:] != (DRAWINGS, SIDE, SIDE) or images.dtype != np.uint8:
+        raise DataError(
+            f"{path}: {part!r} has shape {images.shape} of {images.dtype}; "
+            f"expected (classes, {DRAWINGS}, {SIDE}, {SIDE}) of uint8."
+        )
+    return 255 - images
+
+
+def _archive(path: Path) -> Drawings:
+    """Every character's drawings from an archive of images, characters in the order of their names."""
+    from PIL import Image, UnidentifiedImageError
+
+    classes: dict[str, list[Drawings]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(name for name in archive.namelist() if name.endswith(".png")):
+                with archive.open(name) as file, Image.open(file) as image:
+                    small = image.convert("L").resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+                classes.setdefault(name.rpartition("/")[0], []).append(
+                    255 - np.asarray(small, dtype=np.uint8)
+                )
+    except (OSError, zipfile.BadZipFile, UnidentifiedImageError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({error}); expected the archive of {HOME}") from error
+    wrong = [name for name, drawings in classes.items() if len(drawings) != DRAWINGS]
+    if wrong or not classes:
+        found = f"{wrong[0]} has {len(classes[wrong[0]])} drawings" if wrong else "no drawings were found"
+        raise DataError(f"{path}: {found}; expected {DRAWINGS} of each character, as in {HOME}")
+    return np.stack([np.stack(drawings) for drawings in classes.values()])

@@ -1,0 +1,79 @@
+"""Characters that nobody ever wrote: a few random strokes a class, drawn again and again by an unsteady hand.
+
+    stroke_k(u) = Σ_i Bernstein_i(u) (c_ki + ε)          u in [0, 1], i = 0 … 3: a cubic Bézier curve
+    drawing = R · stroke + shift                         R turns and stretches a little
+    ink(y, x) = min(1, Σ_u exp(-(y - s_y(u))² / 2σ²) exp(-(x - s_x(u))² / 2σ²))
+
+    here          shape
+    c  controls   (classes, strokes, 4, 2) in the unit square: the class
+    ε  jitter     anew for each drawing
+    σ  PEN        the width of the pen
+
+The bell is a product of one in y and one in x, so a drawing is one matrix product. Everything follows from
+the numbers of the class and of the drawing; no generator has a state.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.bits import uniform
+from regard.data.omniglot import SIDE, Drawings
+
+STROKES = 3  # the most of a class; a quarter of the classes has one less
+POINTS = 24  # on each stroke
+PEN = 0.022  # of the side
+JITTER = 0.05  # the most that a control point is moved by, of the side
+CHUNK = 2048  # drawings rendered at once
+
+Floats = npt.NDArray[np.float64]
+
+
+def draw_characters(
+    stream: str, classes: int, drawings: int, *, first: int = 0, jitter: float = JITTER
+) -> Drawings:
+    """(classes, drawings, 28, 28): the classes numbered from `first` of a named stream."""
+    rows = range(first, first + classes)
+    controls, present = _classes(uniform(f"{stream} class", rows, STROKES * 8 + 1))
+    hand = uniform(
+        f"{stream} hand", range(first * drawings, (first + classes) * drawings), STROKES * 8 * 2 + 5
+    )
+    return np.concatenate(
+        [
+            _render(controls[owner], present[owner], hand[start : start + CHUNK], jitter)
+            for start in range(0, len(hand), CHUNK)
+            for owner in [np.arange(start, min(start + CHUNK, len(hand))) // drawings]
+        ]
+    ).reshape(classes, drawings, SIDE, SIDE)
+
+
+def _classes(u: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """(C, 25) numbers -> controls (C, strokes, 4, 2), and (C, strokes) which of them a class has."""
+    controls = 1.1 * u[:, :-1].reshape(-1, STROKES, 4, 2) - 0.05
+    present = np.ones((len(u), STROKES), dtype=bool)
+    present[u[:, -1] < 0.25, -1] = False
+    return controls, present
+
+
+def _render(controls: Floats, present: npt.NDArray[np.bool_], u: Floats, jitter: float) -> Drawings:
+    """One drawing for each row: (B, strokes, 4, 2) -> (B, 28, 28)."""
+    B, size = len(u), STROKES * 8
+    # the sum of two uniform numbers is bell enough for a hand
+    shaking = (u[:, :size] + u[:, size : 2 * size] - 1).reshape(controls.shape)
+    angle, stretch, shift = u[:, -5] - 0.5, u[:, -4:-2] - 0.5, u[:, -2:] - 0.5
+    points = np.einsum("pi,bkid->bkpd", _bernstein(), controls + jitter * shaking) - 0.5
+    cos, sin = np.cos(0.4 * angle), np.sin(0.4 * angle)
+    turn = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)  # (B, 2, 2)
+    points = np.einsum("bij,bkpj->bkpi", turn, points) * (1 + 0.2 * stretch)[:, None, None]
+    points = (points + 0.5 + 0.2 * shift[:, None, None]).reshape(B, -1, 2)
+    grid = (np.arange(SIDE) + 0.5) / SIDE
+    away = ((grid - points[..., None]) / PEN).astype(np.float32)
+    bells = np.exp(-(away**2) / 2)  # (B, P, 2, 28)
+    weight = np.repeat(present, POINTS, axis=1)[..., None].astype(np.float32)
+    ink = (bells[:, :, 0] * weight).swapaxes(1, 2) @ bells[:, :, 1]
+    return (255 * np.minimum(ink, 1)).astype(np.uint8)
+
+
+def _bernstein() -> Floats:
+    """(P, 4): what each control point weighs along a cubic curve."""
+    u = np.linspace(0, 1, POINTS)
+    return np.stack([(1 - u) ** 3, 3 * u * (1 - u) ** 2, 3 * u**2 * (1 - u), u**3], -1)

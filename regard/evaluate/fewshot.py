@@ -1,0 +1,149 @@
+"""Measure few-shot classification: the share of queries named rightly, with its 95 % interval, by shots.
+
+    accuracy ± 1.96 · √(p (1 - p) / n)          n episodes of one query each, drawn independently
+
+Beside it what needs no learning, the label of the drawing that is nearest by its pixels; and, of each
+attention block, how much of the query's weight lies on the drawings of its class.
+"""
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.record import record
+from regard.data.episodes import EpisodeBatch
+from regard.decode.base import evaluating
+from regard.decode.translator import DEFAULT, Decoding
+from regard.evaluate.base import Advance, MeasureTable
+from regard.models.base import Model
+from regard.tasks.base import Split
+from regard.tasks.fewshot import FewShotTask
+
+BATCH = 100  # episodes
+
+
+@dataclass(frozen=True)
+class ShotsScore:
+    """What was measured on the episodes of one number of shots."""
+
+    shots: int
+    episodes: int
+    right: float  # share of queries named rightly
+    nearest: float  # the same of the nearest drawing by pixels
+    looked: dict[str, float] = field(default_factory=dict)  # attention block -> weight on the query's class
+
+    @property
+    def interval(self) -> float:
+        """Half the width of the 95 % interval."""
+        return 1.96 * math.sqrt(self.right * (1 - self.right) / self.episodes)
+
+
+@dataclass(frozen=True)
+class FewShotEvaluation:
+    """What was measured on a split, by number of shots."""
+
+    split: Split
+    ways: int
+    scores: tuple[ShotsScore, ...]
+    seconds: float
+
+    def headline(self) -> tuple[str, float]:
+        """Of the first number of shots that the task tests."""
+        return "accuracy", self.scores[0].right
+
+    def measures(self) -> list[tuple[str, str]]:
+        return [
+            shown
+            for s in self.scores
+            for name in (f"{self.ways}-way {s.shots}-shot",)
+            for shown in (
+                (f"accuracy, {name}", f"{100 * s.right:.2f} %"),
+                (f"95 % interval, {name}, plus and minus", f"{100 * s.interval:.2f} %"),
+            )
+        ]
+
+    def tables(self) -> list[MeasureTable]:
+        rows = [
+            (
+                str(s.shots),
+                str(s.episodes),
+                f"{s.right:.4f}",
+                f"{s.interval:.4f}",
+                f"{s.nearest:.4f}",
+                ", ".join(f"{weight:.2f}" for weight in s.looked.values()),
+            )
+            for s in self.scores
+        ]
+        columns = ("shots", "episodes", "accuracy", "±", "nearest by pixels", "weight on the class, by block")
+        return [MeasureTable(columns, rows)]
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "ways": self.ways,
+            "accuracy": round(self.scores[0].right, 4),
+            "by_shots": [
+                {
+                    "shots": s.shots,
+                    "episodes": s.episodes,
+                    "accuracy": round(s.right, 4),
+                    "interval": round(s.interval, 4),
+                    "nearest_by_pixels": round(s.nearest, 4),
+                    "weight_on_class": {path: round(weight, 4) for path, weight in s.looked.items()},
+                }
+                for s in self.scores
+            ],
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def evaluate_fewshot(
+    model: Model,
+    task: FewShotTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> FewShotEvaluation:
+    """Name one query of each episode of a split."""
+    started = time.perf_counter()
+    device = next(model.parameters()).device
+    sums: dict[int, dict[str, float]] = {}  # shots -> sums over its episodes
+    shots, last = task.shots(split), torch.tensor([-1], device=device)
+    for rows in task.evaluation_plan(split, batch=BATCH):
+        K = shots[rows[0] % len(shots)]
+        batch = task.episodes(split, rows, K).to(device)
+        with evaluating(model), record(model) as trace:
+            right = (model(batch).argmax(-1) == batch.answers).sum()
+            looks = {path: weight_on_class(trace[path][0].rows(last), batch) for path in trace}
+        found = {"episodes": len(rows), "right": right, "nearest": nearest(batch), **looks}
+        total = sums.setdefault(K, dict.fromkeys(found, 0.0))
+        for name, number in found.items():
+            total[name] += float(number)
+        if progress is not None:
+            progress(len(rows))
+    order = sorted(sums, key=shots.index)
+    scores = tuple(_score(K, **sums[K]) for K in order)
+    return FewShotEvaluation(split, task.settings.ways, scores, time.perf_counter() - started)
+
+
+def _score(K: int, *, episodes: float, right: float, nearest: float, **looks: float) -> ShotsScore:
+    looked = {path: weight / episodes for path, weight in looks.items()}
+    return ShotsScore(K, int(episodes), right / episodes, nearest / episodes, looked)
+
+
+def weight_on_class(weights: Tensor, batch: EpisodeBatch) -> Tensor:
+    """(B, …, T) weights of the queries -> () their sum over the drawings of the queries' classes."""
+    support = weights.reshape(len(weights), -1)[:, : batch.labels.shape[1]]
+    return (support * (batch.labels == batch.answers[:, :1])).sum()
+
+
+def nearest(batch: EpisodeBatch) -> Tensor:
+    """() how many queries have the label of the drawing that differs least, pixel by pixel."""
+    support, query = batch.support.flatten(2).float(), batch.queries.flatten(2).float()
+    best = torch.cdist(query, support).argmin(-1)  # (B, Q)
+    return (batch.labels.gather(1, best) == batch.answers).sum()

@@ -1,0 +1,127 @@
+"""The blocks of SNAIL: dilated causal convolutions that gather, causal attention that picks out.
+
+    dense(x)_t = [x_t; tanh(W_f [x_{t-r}; x_t] + b_f) ∘ σ(W_g [x_{t-r}; x_t] + b_g)]         dilation r
+    TC(x) = dense_{r_m}( … dense_{r_1}(x)),   m = ⌈log₂ T⌉
+    attention(x)_t = [x_t; Σ_{s ≤ t} p_ts W_v x_s],   p_t = softmax_s(W_q x_t · W_k x_s / √K)
+
+    paper    here                  shape
+    inputs   x                     (B, T, C)
+    R        dilation
+    D        filters               of each of the two convolutions
+    xf xg    the halves of gates   (B, T, D)
+    K V      keys, values          sizes of what attention compares and of what it reads
+    probs    the weights of `attention`
+
+Every block keeps its input and puts what it found beside it: a TC block adds m·D channels, an attention block
+V. A convolution of two taps is two matrix products, the older one moved r steps later; before the sequence
+there is nothing, and nothing comes from behind t.
+
+The paper prints the dilations 2, 4, 8, … (2^i for i from 1), with which a stack reads even lags alone: the
+step just before is never seen. With 1, 2, 4, … (2^(i-1), as in WaveNet) it reads every lag of 0 to 2^m - 1.
+`dilations` chooses: "doubling" starts at 1, "printed" at 2.
+
+Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018.
+https://arxiv.org/abs/1707.03141
+van den Oord et al. WaveNet: a generative model for raw audio. 2016. https://arxiv.org/abs/1609.03499
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.scores.dot import DotScore
+from regard.errors import ConfigError, check_shapes
+
+Dilations = Literal["doubling", "printed"]
+FIRST: dict[str, int] = {"doubling": 1, "printed": 2}
+
+
+def later(x: Tensor, steps: int) -> Tensor:
+    """(B, T, C) moved `steps` steps later, zeros in front."""
+    kept = max(x.shape[1] - steps, 0)
+    return F.pad(x[:, :kept], (0, 0, x.shape[1] - kept, 0))
+
+
+def blocks_for(T: int) -> int:
+    """⌈log₂ T⌉: how many dense blocks a sequence of T steps gets, at least one."""
+    return max((T - 1).bit_length(), 1)
+
+
+def dilations_for(T: int, dilations: Dilations) -> tuple[int, ...]:
+    """The dilations of a TC block for T steps."""
+    if dilations not in FIRST:
+        raise ConfigError(f"TCBlock: `dilations` has {dilations!r}; expected one of {', '.join(FIRST)}.")
+    return tuple(FIRST[dilations] * 2**i for i in range(blocks_for(T)))
+
+
+def lags_of(dilations: Sequence[int]) -> set[int]:
+    """How far back a stack of two-tap convolutions reads: every sum of some of its dilations."""
+    lags = {0}
+    for dilation in dilations:
+        lags |= {lag + dilation for lag in lags}
+    return lags
+
+
+class DenseBlock(nn.Module):
+    """Two gated causal convolutions of two taps; what they give is put beside the input."""
+
+    def __init__(self, *, inputs: int, dilation: int, filters: int) -> None:
+        super().__init__()
+        if dilation < 1:
+            raise ConfigError(f"DenseBlock: `dilation` has {dilation}; expected 1 or more.")
+        self.dilation = dilation
+        self.outputs = inputs + filters
+        self.now = nn.Linear(inputs, 2 * filters)
+        self.before = nn.Linear(inputs, 2 * filters, bias=False)
+        for part in (self.now, self.before):  # as one convolution with 2 · inputs incoming values
+            nn.init.uniform_(part.weight, -((2 * inputs) ** -0.5), (2 * inputs) ** -0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C + D)."""
+        gates = self.now(x) + later(self.before(x), self.dilation)  # (B, T, 2 D)
+        f, g = gates.chunk(2, -1)
+        return torch.cat([x, f.tanh() * g.sigmoid()], -1)
+
+
+class TCBlock(nn.Module):
+    """Dense blocks with growing dilations, as many as a sequence of `steps` steps needs."""
+
+    def __init__(self, *, inputs: int, steps: int, filters: int, dilations: Dilations = "doubling") -> None:
+        super().__init__()
+        self.dilations = dilations_for(steps, dilations)
+        self.outputs = inputs + len(self.dilations) * filters
+        self.blocks = nn.Sequential(
+            *(
+                DenseBlock(inputs=inputs + i * filters, dilation=dilation, filters=filters)
+                for i, dilation in enumerate(self.dilations)
+            )
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C + m D)."""
+        check_shapes("TCBlock", ("x", x, "B T C"))
+        out: Tensor = self.blocks(x)
+        return out
+
+
+class AttentionBlock(nn.Module):
+    """Every step asks all steps up to itself; what it reads is put beside the input."""
+
+    def __init__(self, *, inputs: int, keys: int, values: int) -> None:
+        super().__init__()
+        self.outputs = inputs + values
+        self.query = nn.Linear(inputs, keys)
+        self.keys = nn.Linear(inputs, keys)
+        self.values = nn.Linear(inputs, values)
+        self.attention = Attention(DotScore())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, C) -> (B, T, C + V)."""
+        check_shapes("AttentionBlock", ("x", x, "B T C"))
+        source = self.attention.prepare(self.keys(x), self.values(x), Mask(causal=True))
+        return torch.cat([x, self.attention(self.query(x), source).context], -1)

@@ -1,0 +1,125 @@
+"""SNAIL for few-shot classification: labelled examples are read as a sequence, the last one has no label.
+
+    x_t = [e(image_t); one-hot(label_t)]   t ≤ N K        x_T = [e(query); 0]        T = N K + 1
+    h = A_3(TC_2(A_2(TC_1(A_1(x)))))
+    p(y | episode) = softmax(W h_T + b)
+
+    paper                   here            shape
+    e                       embed           image (28, 28) -> 64, see OmniglotEmbedding
+    AttentionBlock(K, V)    A of `blocks`   keys 64, 256, 512; values 32, 128, 256; see layers/temporal.py
+    TCBlock(T, D)           TC of `blocks`  filters 128
+    1 × 1 convolution       W               (N, C), on the last step alone: only that one is asked
+
+Attention finds the examples that look like the query, and their labels come with them; the convolutions
+gather what stands side by side. Without `attention` or without `convolutions` those blocks are left out: the
+paper's two ablations.
+
+The examples do not depend on the query. So an episode may have Q queries: its images are embedded once, and
+each query ends a sequence of its own. The paper has Q = 1.
+
+Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018.
+https://arxiv.org/abs/1707.03141
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.episodes import EpisodeBatch
+from regard.errors import ConfigError, check_shapes
+from regard.layers.temporal import AttentionBlock, Dilations, TCBlock
+from regard.models.base import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class SNAILConfig:
+    """Sizes and choices; the defaults are the paper's."""
+
+    ways: int  # N, the classes of an episode
+    steps: int  # T of the longest episode: it decides how many dense blocks a TC block has
+    embedding: int = 64
+    channels: int = 64  # of the embedding's convolutions
+    keys: tuple[int, ...] = (64, 256, 512)
+    values: tuple[int, ...] = (32, 128, 256)
+    filters: int = 128
+    dilations: Dilations = "doubling"  # or "printed", as in the paper's text; see layers/temporal.py
+    attention: bool = True
+    convolutions: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.keys) != len(self.values) or len(self.keys) < 2:
+            raise ConfigError(
+                f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; "
+                "expected one of each for every attention block, of two or more blocks."
+            )
+        if not (self.attention or self.convolutions):
+            raise ConfigError(
+                "snail: `attention` and `convolutions` have false; expected one of them, or the query is "
+                "named without its episode."
+            )
+
+
+class OmniglotEmbedding(nn.Sequential):
+    """(B, 28, 28) ink of 0 to 1 -> (B, D): four times 3 × 3 convolution, batch norm, ReLU, 2 × 2 max-pool."""
+
+    def __init__(self, *, channels: int, outputs: int) -> None:
+        layers: list[nn.Module] = [nn.Unflatten(1, (1, 28))]  # (B, 1, 28, 28)
+        for i in range(4):
+            layers += [
+                nn.Conv2d(channels if i else 1, channels, 3, padding=1, bias=False),  # batch norm has one
+                nn.BatchNorm2d(channels),
+                nn.MaxPool2d(2),
+                nn.ReLU(),  # behind the pooling: the same values, at a quarter of the cost
+            ]
+        super().__init__(*layers, nn.Flatten(), nn.Linear(channels, outputs))  # 28, 14, 7, 3, 1
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # twice as fast on a CPU
+
+
+class SNAIL(Model):
+    """An embedding of images, and blocks over the sequence of them."""
+
+    Config = SNAILConfig
+
+    def __init__(self, config: SNAILConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = OmniglotEmbedding(channels=config.channels, outputs=config.embedding)
+        width = config.embedding + config.ways
+        blocks: list[TCBlock | AttentionBlock] = []
+        for number, (keys, values) in enumerate(zip(config.keys, config.values, strict=True)):
+            if config.convolutions and number > 0:  # between the attention blocks
+                blocks.append(
+                    TCBlock(
+                        inputs=width, steps=config.steps, filters=config.filters, dilations=config.dilations
+                    )
+                )
+                width = blocks[-1].outputs
+            if config.attention:
+                blocks.append(AttentionBlock(inputs=width, keys=keys, values=values))
+                width = blocks[-1].outputs
+        self.blocks = nn.Sequential(*blocks)
+        self.W = nn.Linear(width, config.ways)
+        if config.attention:
+            self.aligner = f"blocks.{len(blocks) - 1}.attention"
+
+    def forward(self, batch: EpisodeBatch) -> Tensor:
+        """(B, Q, N) scores of the classes for each query."""
+        check_shapes("SNAIL", ("support", batch.support, "B S H W"), ("queries", batch.queries, "B Q H W"))
+        h: Tensor = self.blocks(self.sequences(batch))  # (B Q, T, C)
+        scores: Tensor = self.W(h[:, -1])
+        return scores.view(*batch.queries.shape[:2], -1)
+
+    def sequences(self, batch: EpisodeBatch) -> Tensor:
+        """(B Q, T, D + N): the labelled examples, then one query without a label."""
+        (B, S), Q = batch.support.shape[:2], batch.queries.shape[1]
+        images = torch.cat([batch.support, batch.queries], 1).flatten(0, 1)
+        ink = images.to(self.W.weight.dtype) / 255
+        embedded = self.embed(ink).view(B, S + Q, -1)  # (B, S + Q, D)
+        classes = torch.arange(self.config.ways, device=embedded.device)
+        labels = (batch.labels[..., None] == classes).to(embedded.dtype)  # one-hot
+        support = torch.cat([embedded[:, :S], labels], -1)  # (B, S, D + N)
+        queries = F.pad(embedded[:, S:], (0, self.config.ways))  # (B, Q, D + N)
+        repeated = support[:, None].expand(B, Q, *support.shape[1:])
+        return torch.cat([repeated, queries[:, :, None]], 2).flatten(0, 1)

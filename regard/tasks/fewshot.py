@@ -1,0 +1,238 @@
+"""Few-shot classification: N classes that were never seen before, K drawings of each, and one to be named.
+
+    [task]
+    name = "few-shot"
+    characters = "omniglot"      # or "strokes", drawn by the machine itself: no data needed
+    ways = 5                     # N
+    shots = [1, 2, 3, 4, 5]      # K of the training episodes, one of them a batch
+    tested = [1, 5]              # K of the test episodes, the headline's first
+    data = "/data"               # the folder that holds omniglot/; empty: REGARD_DATA
+
+Training, validation and test have classes of their own. Of Omniglot's 1,623 characters 1,200, chosen by
+chance once and for all, are there to learn from: 1,140 of them for training and 60 for validation; turned by
+90, 180 and 270 degrees they count as classes of their own (4,560 and 240). The other 423 are the test,
+upright.
+
+Which label a class has changes from episode to episode, so labels cannot be learnt, only looked up. Episodes
+are never the same: an example's number is its seed, and its remainder tells which K it has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from random import Random
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.data.bits import Uniform, uniform
+from regard.data.episodes import EpisodeBatch
+from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
+from regard.data.strokes import draw_characters
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+LEARNT, HELD_OUT = 1200, 60  # Omniglot's characters for training, and how many of these for validation
+STROKE_CLASSES: dict[Split, int] = {"train": 600, "valid": 40, "test": 160}
+NUMBERS = 2**40  # where in the stream of examples an epoch may begin
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShotSettings:
+    """Which characters, how many classes and drawings an episode has, how many episodes."""
+
+    characters: Literal["strokes", "omniglot"] = "strokes"
+    data: str = ""
+    ways: int = 5
+    shots: tuple[int, ...] = (1,)
+    tested: tuple[int, ...] = (1,)
+    queries: int = 1  # of each training episode; tests have one, as in the paper
+    shift: int = 0  # pixels by which a training drawing may be moved, each way
+    train: int = 20_000  # episodes an epoch, new ones each time
+    valid: int = 500
+    test: int = 2000  # of each K
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.ways < 2:
+            raise ConfigError(f"few-shot: `ways` has {self.ways}; expected 2 classes or more.")
+        for name in ("shots", "tested"):
+            numbers = getattr(self, name)
+            if not numbers or min(numbers) < 1 or max(numbers) >= DRAWINGS:
+                raise ConfigError(
+                    f"few-shot: `{name}` has {list(numbers)}; expected numbers of 1 to {DRAWINGS - 1}, since "
+                    f"a class has {DRAWINGS} drawings and one is asked for."
+                )
+        if not 1 <= self.queries <= DRAWINGS - max(self.shots):
+            raise ConfigError(
+                f"few-shot: `queries` has {self.queries}; expected 1 to {DRAWINGS - max(self.shots)}, the "
+                "drawings of a class that are not shown."
+            )
+        if not 0 <= self.shift < SIDE:
+            raise ConfigError(f"few-shot: `shift` has {self.shift}; expected 0 to {SIDE - 1} pixels.")
+        for name in ("train", "valid", "test"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"few-shot: `{name}` has {getattr(self, name)}; expected 1 or more.")
+
+
+class FewShotTask:
+    """Whose drawing is it: one of N classes that an episode shows."""
+
+    Settings = FewShotSettings
+    evaluator = "regard.evaluate.fewshot:evaluate_fewshot"
+    viewer = "regard.cli.views.episode:view"
+
+    def __init__(self, settings: FewShotSettings) -> None:
+        self.settings = settings
+
+    @classmethod
+    def create(cls, settings: FewShotSettings) -> Self:
+        if settings.characters == "omniglot":
+            find_omniglot(settings.data)  # what is missing is said before anything is built
+        task = cls(settings)
+        for split in ("train", "valid", "test"):
+            if len(task.drawings[split]) < settings.ways:
+                raise ConfigError(
+                    f"few-shot: `ways` has {settings.ways}; expected at most {len(task.drawings[split])}, "
+                    f"the classes of the {split} split."
+                )
+        return task
+
+    @classmethod
+    def restore(cls, settings: FewShotSettings, folder: Path) -> Self:
+        return cls(settings)
+
+    def save(self, folder: Path) -> None:
+        """The settings are in the run's config, the drawings in the data folder or drawn again."""
+
+    def sizes(self) -> dict[str, int]:
+        settings = self.settings
+        return {"ways": settings.ways, "steps": settings.ways * max(settings.shots + settings.tested) + 1}
+
+    @cached_property
+    def drawings(self) -> dict[Split, Drawings]:
+        """(classes, 20, 28, 28) of each split."""
+        if self.settings.characters == "strokes":
+            return draw_strokes(self.settings.seed)
+        characters = read_omniglot(self.settings.data)
+        order = Random("omniglot").sample(range(len(characters)), len(characters))
+        kept = LEARNT - HELD_OUT
+        return {
+            "train": turned(characters[order[:kept]]),
+            "valid": turned(characters[order[kept:LEARNT]]),
+            "test": characters[order[LEARNT:]],
+        }
+
+    # plans
+
+    def shots(self, split: Split) -> tuple[int, ...]:
+        """K of a split's episodes; example `row` has the one of number `row` modulo their count."""
+        return self.settings.tested if split == "test" else self.settings.shots
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """New episodes in every epoch, those of a batch with one K. The units of `batch` are episodes."""
+        count = len(self.settings.shots)
+        chance = Random(f"{seed} {epoch}")
+        first = chance.randrange(NUMBERS)
+        return [
+            [(first + number) * count + k for number in range(start, start + batch)]
+            for start in range(0, max(self.settings.train // batch, 1) * batch, batch)
+            for k in (chance.randrange(count),)
+        ]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        """`test` episodes of every K, or `valid` of them all together; one K a batch."""
+        each, count = getattr(self.settings, split), len(self.shots(split))
+        if split != "test":
+            each = -(-each // count)
+        return [
+            [number * count + k for number in range(start, min(start + batch, each))]
+            for k in range(count)
+            for start in range(0, each, batch)
+        ]
+
+    def batch(self, split: Split, rows: Sequence[int]) -> EpisodeBatch:
+        """The episodes of these numbers, which must have one K."""
+        shots = self.shots(split)
+        found = {row % len(shots) for row in rows}
+        if len(found) > 1:
+            raise ConfigError(f"few-shot: `rows` has {len(found)} numbers of shots; expected one.")
+        K = shots[found.pop()] if found else shots[0]
+        return self.episodes(split, rows, K, queries=self.settings.queries if split == "train" else 1)
+
+    def episodes(self, split: Split, rows: Sequence[int], K: int, *, queries: int = 1) -> EpisodeBatch:
+        """Episode `row` of a split with K shots: the classes, their labels, the order, the drawings."""
+        images, N = self.drawings[split], self.settings.ways
+        B, Q = len(rows), queries
+        moved = 2 * (N * K + Q) if split == "train" and self.settings.shift else 0
+        counts = (N, N, N * DRAWINGS, N * K, Q, moved)
+        u = uniform(f"few-shot {self.settings.seed} {split} {K}", rows, sum(counts))
+        classes, labels, drawn, order, asked, move = np.split(u, np.cumsum(counts)[:-1], axis=1)
+        # the class of each label: which N classes is chance, and which of them is called 0 too
+        chosen = np.take_along_axis(distinct(classes, len(images)), labels.argsort(1), 1)  # (B, N)
+        drawing = drawn.reshape(B, N, DRAWINGS).argsort(-1)  # (B, N, 20) a permutation of each class's
+        place = order.argsort(1)  # (B, N K) label and shot of each step
+        label, shot = place // K, place % K
+        row = np.arange(B)[:, None]
+        support = images[chosen[row, label], drawing[row, label, shot]]  # (B, N K, 28, 28)
+        answer = (asked * N).astype(np.int64)  # (B, Q)
+        query = images[chosen[row, answer], drawing[row, answer, K + np.arange(Q)]]
+        if moved:
+            both = shifted(np.concatenate([support, query], 1), move, self.settings.shift)
+            support, query = both[:, : N * K], both[:, N * K :]
+        return EpisodeBatch(*(torch.from_numpy(x) for x in (support, label, query, answer)))
+
+    def loss(self, model: nn.Module, batch: EpisodeBatch) -> Loss:
+        """Cross-entropy of the queries' classes, summed; the support asks nothing."""
+        scores = model(batch).float().flatten(0, 1)
+        answers = batch.answers.flatten()
+        return Loss(F.cross_entropy(scores, answers, reduction="sum"), torch.ones_like(answers).sum())
+
+
+@lru_cache(maxsize=1)
+def draw_strokes(seed: int) -> dict[Split, Drawings]:
+    """The embedded characters, each split's apart."""
+    return {
+        split: draw_characters(f"strokes {seed} {split}", count, DRAWINGS)
+        for split, count in STROKE_CLASSES.items()
+    }
+
+
+def turned(drawings: Drawings) -> Drawings:
+    """(C, 20, 28, 28) -> (4 C, 20, 28, 28): every class, then all turned by 90, 180 and 270 degrees."""
+    return np.concatenate([np.rot90(drawings, k, axes=(2, 3)) for k in range(4)])
+
+
+def distinct(u: Uniform, size: int) -> Numbers:
+    """(B, N) uniform numbers -> N different numbers below `size` in each row, every set as likely.
+
+    Floyd's way: the i-th number is drawn below size - N + i + 1; one that is there already gives way to the
+    largest. Their order is not uniform.
+    """
+    B, N = u.shape
+    chosen = np.full((B, N), -1, dtype=np.int64)
+    for i in range(N):
+        most = size - N + i
+        drawn = (u[:, i] * (most + 1)).astype(np.int64)
+        taken = (chosen == drawn[:, None]).any(1)
+        chosen[:, i] = np.where(taken, most, drawn)
+    return chosen
+
+
+def shifted(images: Drawings, u: Uniform, most: int) -> Drawings:
+    """(B, S, 28, 28), (B, 2 S) -> each image moved by up to `most` pixels both ways, paper coming in."""
+    B, S = images.shape[:2]
+    padded = np.pad(images, ((0, 0), (0, 0), (most, most), (most, most))).reshape(
+        B * S, *[SIDE + 2 * most] * 2
+    )
+    y, x = (u.reshape(B * S, 2) * (2 * most + 1)).astype(np.int64).T
+    grid = np.arange(SIDE)
+    rows, columns = (y[:, None] + grid)[:, :, None], (x[:, None] + grid)[:, None, :]
+    return padded[np.arange(B * S)[:, None, None], rows, columns].reshape(images.shape)

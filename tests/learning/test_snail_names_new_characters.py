@@ -1,0 +1,91 @@
+"""SNAIL names blots of classes it never saw, from one example each; with attention cut off it does not.
+
+Expected on new 5-way 1-shot episodes: above 0.75 with all blocks; near chance (0.2) with trained
+attention and convolutions cut off; below 0.5 with attention alone cut off, and for convolutions trained
+alone. The images are blots at places that differ by class: simple enough to be learnt in seconds.
+"""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention.normalizers.mean import Mean
+from regard.evaluate.fewshot import evaluate_fewshot
+from regard.layers.temporal import AttentionBlock, DenseBlock
+from regard.models.snail import SNAIL, SNAILConfig
+from regard.tasks.fewshot import FewShotSettings, FewShotTask
+from regard.train.config import RunConfig, TrainConfig
+from regard.train.loop import fit
+from regard.train.progress import Quiet
+
+pytestmark = pytest.mark.slow
+SMALL = {"embedding": 16, "channels": 8, "keys": (16, 16, 16), "values": (8, 8, 8), "filters": 8}
+STEPS = 450
+
+
+def blots(classes, seed):
+    """(classes, 20, 28, 28): three blots a class, each drawing moved by a pixel or not."""
+    chance = np.random.default_rng(seed)
+    images = np.zeros((classes, 20, 32, 32), dtype=np.uint8)
+    for image, places in zip(images, chance.integers(3, 25, (classes, 3, 2)), strict=True):
+        for drawing in image:
+            for y, x in places + chance.integers(-1, 2, 2):
+                drawing[y : y + 6, x : x + 6] = 255
+    return np.ascontiguousarray(images[:, :, 2:30, 2:30])
+
+
+@pytest.fixture(scope="module")
+def task():
+    made = FewShotTask(FewShotSettings(queries=5, valid=50, test=400))
+    made.__dict__["drawings"] = {"train": blots(300, 1), "valid": blots(20, 2), "test": blots(60, 3)}
+    return made
+
+
+def train(task, run, **choices):
+    torch.manual_seed(0)
+    model = SNAIL(SNAILConfig(**task.sizes(), **SMALL, **choices))
+    settings = TrainConfig(steps=STEPS, batch=8, lr=5e-3, evaluate_every=0, checkpoint_every=0)
+    config = RunConfig(model="snail", model_settings={}, task="few-shot", task_settings={}, train=settings)
+    fit(model, task, config, run=run, progress=Quiet())
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def snail(task, tmp_path_factory):
+    return train(task, tmp_path_factory.mktemp("snail") / "run")
+
+
+def accuracy(model, task):
+    return evaluate_fewshot(model, task).headline()[1]
+
+
+def cut(model, *, attention, convolutions):
+    """A copy whose attention weighs all alike, whose convolutions find nothing."""
+    model = deepcopy(model)
+    for module in model.modules():
+        if attention and isinstance(module, AttentionBlock):
+            module.attention.normalizer = Mean()
+        if convolutions and isinstance(module, DenseBlock):
+            for parameter in module.parameters():
+                torch.nn.init.zeros_(parameter)
+    return model
+
+
+def test_new_classes_are_named_from_one_example(snail, task):
+    found = evaluate_fewshot(snail, task).scores[0]
+    assert found.right > 0.75
+    assert max(found.looked.values()) > 0.3  # by chance 1 in 6: a block looks at the query's class
+
+
+def test_with_attention_and_convolutions_cut_off_it_is_chance(snail, task):
+    assert accuracy(cut(snail, attention=True, convolutions=True), task) < 0.35
+
+
+def test_with_attention_cut_off_it_is_far_below(snail, task):
+    assert accuracy(cut(snail, attention=True, convolutions=False), task) < 0.5
+
+
+def test_convolutions_trained_alone_do_not_learn_it_at_this_budget(task, tmp_path):
+    assert accuracy(train(task, tmp_path / "run", attention=False), task) < 0.5
