@@ -46,7 +46,7 @@ def random_numbers(key: str, examples: NDArray[np.int64], count: int) -> NDArray
     This is SplitMix64 (Steele, Lea, Flood 2014) started anew for each example, so that any examples can be
     made at once, in any order, in any process.
     """
-    seed = np.uint64(int.from_bytes(key.encode()[-8:], "little"))
+    seed = np.uint64(len(key))
     for letter in key.encode():
         seed = _mix(np.array([seed ^ np.uint64(letter)]) + _GOLDEN)[0]
     start = _mix(np.asarray(examples).astype(np.uint64) * _GOLDEN + seed)

@@ -36,7 +36,7 @@ SHIFT = FIRST - 1  # from a point's position to its number
 CACHE = "REGARD_CACHE"  # names the folder of solved sets; default ~/.cache/regard
 CHUNK = 2048  # sets solved at a time
 IN_PROCESS = 50_000  # so many sets are solved without other processes and kept in memory
-_VERSION = 1  # of sets and answers; a change of either makes older files useless
+_VERSION = 2  # of sets and answers; a change of either makes older files useless
 _log = logging.getLogger(__name__)
 
 

@@ -16,8 +16,8 @@ class Model(nn.Module):
     """A complete system, built from one frozen dataclass.
 
     `Config` is the dataclass; `aligner` is the path of the attention that aligns source and target, as
-    `record(model)` names it, or None for a model without attention. `steps` are the methods that do one step of
-    a recurrence in pure tensors: what `train.compile` compiles.
+    `record(model)` names it, or None for a model without attention. `steps` are the methods that do one step
+    of a recurrence in pure tensors: what `train.compile` compiles.
     """
 
     Config: ClassVar[type[Any]]

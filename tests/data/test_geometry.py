@@ -219,3 +219,11 @@ def test_points_outside_the_square_are_moved_into_it_and_others_left_alone():
     moved = g.in_unit_square(np.array([[-10.0, 0], [10, 10]]))
     assert moved.tolist() == [[0, 0], [1, 0.5]]
     assert g.in_unit_square(np.array([[5.0, 5], [5, 5]])).tolist() == [[0, 0], [0, 0]]
+
+
+def test_every_letter_of_the_key_matters():
+    from regard.data.geometry import random_numbers
+
+    keys = ("1 test", "2 test", "1 tess", "11 test", "1 test 5", "2 test 5", "3", "4")
+    drawn = {key: tuple(random_numbers(key, np.arange(3), 2).flatten().tolist()) for key in keys}
+    assert len(set(drawn.values())) == len(keys)
