@@ -108,6 +108,25 @@ def plan_by_tokens(lengths: Lengths, *, budget: int, epoch: int, seed: int, pool
     return _shuffle(order, counts, np.argsort(shuffled_batches(len(counts)), kind="stable"))
 
 
+def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
+    """One training epoch: batches of exactly `rows` examples of similar lengths, in random order.
+
+    The few that would not fill a last batch wait for another epoch; fewer than `rows` are one batch. All
+    depends on (seed, epoch) alone.
+    """
+    if rows < 1:
+        raise ConfigError(f"plan: `rows` has {rows}; expected 1 or more.")
+    shuffled, shuffled_batches = _bits(seed, epoch, 0), _bits(seed, epoch, 1)
+    order = np.argsort(shuffled(len(lengths)), kind="stable")
+    rows = min(rows, max(1, len(order)))
+    order = order[: len(order) // rows * rows]
+    sizes = np.asarray(lengths, dtype=np.int64)[order]
+    pool = max(rows, pool // rows * rows)
+    order = order[np.lexsort((sizes, np.arange(len(order)) // pool))]
+    counts = np.full(len(order) // rows, rows)
+    return _shuffle(order, counts, np.argsort(shuffled_batches(len(counts)), kind="stable"))
+
+
 def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     """Every example once, in its own order, in batches within `budget` tokens: for evaluation."""
     _check_budget(budget)

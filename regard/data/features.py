@@ -1,0 +1,155 @@
+"""Frozen encoders of pictures, and their annotations, computed once and mapped from the cache.
+
+squeezenet           the file squeezenet_v1.0_decoded.npz in the data folder
+torchvision:NAME     a network of torchvision with its own weights, if torchvision is installed
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.data.cache import cache_folder
+from regard.data.folders import find_file
+from regard.data.images import Pixels
+from regard.errors import ConfigError, DataError
+from regard.layers.convolution import SqueezeNet, TorchvisionGrid
+
+SQUEEZENET = "squeezenet_v1.0_decoded.npz"
+HOME = "https://github.com/songhan/SqueezeNet-Deep-Compression"
+CHUNK = 64  # pictures encoded at a time
+FORMAT = 1  # of the cached annotations
+
+Half = NDArray[np.float16]
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenEncoder:
+    """A network that turns squares of pixels into annotations and never learns."""
+
+    name: str
+    network: nn.Module
+
+    def __call__(self, pictures: Pixels) -> Half:
+        """(B, H, W, 3) -> (B, L, D), on the accelerator if there is one."""
+        device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+        network = self.network.to(device).eval()
+        with torch.no_grad():
+            found: Tensor = network(torch.from_numpy(np.ascontiguousarray(pictures)).to(device))
+        half = torch.finfo(torch.float16)
+        return found.clamp(half.min, half.max).half().cpu().numpy()
+
+    def digest(self) -> str:
+        """Of the weights, the sizes and the kind of the network."""
+        total = hashlib.sha256(f"{FORMAT} {self.name} {self.network!r} {self.network.side}".encode())
+        for name, tensor in sorted(self.network.state_dict().items()):
+            total.update(name.encode())
+            total.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        return total.hexdigest()
+
+    def save(self, file: Path) -> None:
+        """The weights, so that a run folder needs no data folder."""
+        from safetensors.torch import save_file
+
+        save_file(
+            {name: tensor.cpu().contiguous() for name, tensor in self.network.state_dict().items()}, file
+        )
+
+
+def build_encoder(name: str, *, data: str = "", saved: Path | None = None) -> FrozenEncoder:
+    """An encoder by its name, with the weights that `save` wrote, or those of the data folder."""
+    network = _squeezenet(data, saved) if name == "squeezenet" else _torchvision(name, saved)
+    if saved is not None:
+        from safetensors.torch import load_file
+
+        network.load_state_dict(load_file(saved))
+    return FrozenEncoder(name, network.requires_grad_(False))
+
+
+def _squeezenet(data: str, saved: Path | None) -> SqueezeNet:
+    network = SqueezeNet()
+    if saved is None:
+        path = find_file("squeezenet", [SQUEEZENET], data=data, folders=["squeezenet"], home=HOME)
+        try:
+            with np.load(path) as arrays:
+                network.load_original({name: torch.from_numpy(arrays[name]) for name in arrays.files})
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{path}: cannot be read as arrays ({error}).") from error
+    return network
+
+
+def _torchvision(name: str, saved: Path | None) -> TorchvisionGrid:
+    kind, _, model = name.partition(":")
+    if kind != "torchvision" or not model:
+        raise ConfigError(
+            f"task: `encoder` has {name!r}; expected 'small', 'squeezenet' or 'torchvision:NAME'."
+        )
+    if find_spec("torchvision") is None:
+        raise ConfigError(f"task: `encoder` has {name!r}, and torchvision is not installed. Install it.")
+    import torchvision  # type: ignore[import-not-found,unused-ignore]
+
+    weights = None if saved is not None else "DEFAULT"
+    return TorchvisionGrid(cast(nn.Module, torchvision.models.get_model(model, weights=weights)))
+
+
+def cached_features(
+    encoder: FrozenEncoder,
+    pictures: Callable[[range], Pixels],
+    count: int,
+    *,
+    of: str,
+    progress: Callable[[int], None] | None = None,
+) -> Any:
+    """(count, L, D) annotations of pictures 0 … count - 1, mapped from a file, made if it is not there.
+
+    `of` identifies the pictures: the digest of what they are read from. A file is written aside and renamed,
+    so that an interruption leaves none or a whole one.
+    """
+    key = hashlib.sha256(f"{encoder.digest()} {of} {count}".encode()).hexdigest()[:32]
+    path = cache_folder() / "features" / f"{encoder.name.replace(':', '-')}-{key}.npy"
+    if not path.exists():
+        _write(path, _encode(encoder, pictures, count, progress), count)
+    return np.load(path, mmap_mode="r")
+
+
+def _encode(
+    encoder: FrozenEncoder,
+    pictures: Callable[[range], Pixels],
+    count: int,
+    progress: Callable[[int], None] | None,
+) -> Iterator[Half]:
+    for start in range(0, count, CHUNK):
+        rows = range(start, min(start + CHUNK, count))
+        yield encoder(pictures(rows))
+        if progress is not None:
+            progress(len(rows))
+
+
+def _write(path: Path, parts: Iterator[Half], count: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("regard").info("computing the annotations of %d pictures into %s", count, path)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        place, file = 0, None
+        for part in parts:
+            if file is None:
+                shape = (count, *part.shape[1:])
+                file = np.lib.format.open_memmap(aside, mode="w+", dtype=np.float16, shape=shape)
+            file[place : place + len(part)] = part
+            place += len(part)
+        if file is None:
+            raise DataError(f"features: `count` has {count} pictures; expected one or more.")
+        file.flush()
+        del file
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+"""Pictures: from files and bytes to squares of pixels, and to batches that decoding can read.
+
+Any kind that Pillow opens is taken: grey, with a palette, with transparency (laid on white), sixteen bits,
+rotated by its camera (turned upright), animated (its first frame). What cannot be a photograph is refused
+with a sentence: no image, a truncated file, fewer than SMALLEST pixels a side, more than LARGEST in all.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.batches import PairBatch, pad
+from regard.data.tokens import EOS, PAD
+from regard.errors import DataError
+
+Pixels = NDArray[np.uint8]  # (H, W, 3), red first
+
+SMALLEST = 8  # pixels a side
+LARGEST = 64_000_000  # pixels in all: 192 MB once unpacked
+ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+
+
+@dataclass(frozen=True)
+class ImageBatch(PairBatch):
+    """Pictures and their captions. `source` is (B, H, W, 3) bytes, or (B, L, D) annotations made beforehand.
+
+    `source_lengths` are those of the source's second axis: a picture has no padding.
+    """
+
+    def rounded(self) -> Self:
+        """Captions padded to a multiple of 4 words, so that a captured step meets few shapes."""
+        target = F.pad(self.target, (0, -self.target.shape[1] % 4), value=PAD)
+        return type(self)(self.source, self.source_lengths, target, self.target_lengths)
+
+
+def image_batch(source: Tensor, captions: Sequence[Sequence[int]] | None = None) -> ImageBatch:
+    """Pictures or annotations, and the numbers of their captions without eos; None: nobody knows them."""
+    target, lengths = pad([[*row, EOS] for row in captions or [[]] * len(source)])
+    return ImageBatch(source, torch.full((len(source),), source.shape[1]), target, lengths)
+
+
+def read_image(file: Path | bytes, *, side: int, owner: str = "image") -> Pixels:
+    """(side, side, 3): the largest square in the middle of a picture, resized.
+
+    `file` is a path, which names itself in errors, or the bytes of a file, named `owner`.
+    """
+    return square(open_image(file, owner=owner), side)
+
+
+def open_image(file: Path | bytes, *, owner: str = "image") -> Pixels:
+    """(H, W, 3) the whole picture."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    if isinstance(file, Path):
+        owner, file = str(file), file.read_bytes()
+    try:
+        with Image.open(io.BytesIO(file)) as opened:
+            _check_size(owner, *opened.size)
+            upright: Image.Image = ImageOps.exif_transpose(opened)
+            return _colours(upright)
+    except DataError:
+        raise
+    except UnidentifiedImageError:
+        raise DataError(f"{owner}: has no image that can be read; expected JPEG, PNG or the like.") from None
+    except Image.DecompressionBombError:
+        raise DataError(f"{owner}: has too many pixels; expected at most {LARGEST:,}.") from None
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise DataError(f"{owner}: has a damaged image ({reason}); expected a whole file.") from error
+
+
+def _check_size(owner: str, width: int, height: int) -> None:
+    if min(width, height) < SMALLEST:
+        raise DataError(f"{owner}: has {width} × {height} pixels; expected {SMALLEST} or more a side.")
+    if width * height > LARGEST:
+        raise DataError(
+            f"{owner}: has {width} × {height} pixels; expected at most {LARGEST:,} in all. Make it smaller."
+        )
+
+
+def _colours(image: Any) -> Pixels:
+    """Any mode of Pillow -> (H, W, 3)."""
+    from PIL import Image
+
+    if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # more than eight bits of grey
+        grey = np.asarray(image, dtype=np.float64)
+        top = 65535.0 if grey.max() > 255 else 255.0
+        bytes_ = (grey.clip(0, top) * (255 / top)).round().astype(np.uint8)
+        return np.repeat(bytes_[..., None], 3, axis=-1)
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        above = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)
+    return np.array(image.convert("RGB"), dtype=np.uint8)
+
+
+def square(pixels: Pixels, side: int) -> Pixels:
+    """(H, W, 3) -> (side, side, 3): the square in the middle, resized."""
+    from PIL import Image
+
+    H, W = pixels.shape[:2]
+    least = min(H, W)
+    top, left = (H - least) // 2, (W - least) // 2
+    middle = pixels[top : top + least, left : left + least]
+    if least == side:
+        return middle
+    resized = Image.fromarray(middle).resize((side, side), Image.Resampling.BILINEAR)
+    return np.array(resized, dtype=np.uint8)
+
+
+def images_in(paths: Sequence[Path]) -> list[Path]:
+    """The files, and for a folder those in it that end like pictures, in the order of their names."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(each for each in path.iterdir() if each.suffix.lower() in ENDINGS)
+        else:
+            found.append(path)
+    return found

@@ -1,0 +1,216 @@
+"""Measure captions: BLEU-1 to 4 against all references of a picture, and where attention looked.
+
+    BLEU-n    brevity penalty × geometric mean of the precisions of 1 … n words; every picture's references
+              are used at once. Beside it the same without the penalty, as the paper prints it.
+    exact     the share of captions that equal one of their references
+    hit       the share of named things at whose words the largest weight lies on the thing itself; a thing
+              that is named and is not there is a miss. Chance is the share of the places that would hit.
+
+Papineni, Roukos, Ward, Zhu. BLEU. 2002. https://aclanthology.org/P02-1040
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.images import image_batch
+from regard.decode.captions import Caption, describe
+from regard.decode.translator import DEFAULT, Decoding
+from regard.errors import DataError
+from regard.evaluate.base import Advance, MeasureTable
+from regard.models.base import Translating
+from regard.tasks.base import Split
+from regard.tasks.captions import CaptionTask, Named
+
+BATCH = 256  # pictures decoded together, divided by the beam
+ORDERS = (1, 2, 3, 4)
+
+# Flickr8k, table 1: soft and hard attention, BLEU-1 to 4 without brevity penalty
+PAPER = {"soft": (67.0, 44.8, 29.9, 19.5), "hard": (67.0, 45.7, 31.4, 21.3)}
+
+
+@dataclass(frozen=True)
+class Bleus:
+    """BLEU-1 to 4 in per cent."""
+
+    scores: tuple[float, ...]
+    unpenalized: tuple[float, ...]
+    brevity: float
+    ratio: float  # words written / words of the references nearest in length
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Where the largest weight lay at the words of named things."""
+
+    things: int
+    colour: float  # at the first word of a thing's name
+    shape: float  # at its last
+    chance: float
+    weight: float  # the mean share of the weight on the thing, at its last word
+
+    @property
+    def rate(self) -> float:
+        """Both words together."""
+        return (self.colour + self.shape) / 2
+
+
+@dataclass(frozen=True)
+class CaptionEvaluation:
+    """What was measured on the captions of one split."""
+
+    split: Split
+    beam: int
+    pictures: int
+    bleu: Bleus
+    exact: float
+    hits: Hits | None  # None where nobody knows what lies where
+    captions: list[str]
+    seconds: float
+
+    def headline(self) -> tuple[str, float]:
+        return ("BLEU-4", self.bleu.scores[3]) if self.hits is None else ("exact", self.exact)
+
+    def measures(self) -> list[tuple[str, str]]:
+        """The headline, BLEU-4 and where attention lay."""
+        lines = [("BLEU-4", f"{self.bleu.scores[3]:.2f}"), ("exact", f"{100 * self.exact:.1f} %")]
+        if self.hits is not None:
+            lines = [lines[1], ("attention hits", f"{100 * self.hits.rate:.1f} %"), lines[0]]
+            lines.append(("hits by chance", f"{100 * self.hits.chance:.1f} %"))
+        return [*lines, ("pictures", str(self.pictures))]
+
+    def tables(self) -> list[MeasureTable]:
+        columns = ("", *(f"BLEU-{n}" for n in ORDERS))
+        rows = [
+            ("with brevity penalty", *(f"{score:.2f}" for score in self.bleu.scores)),
+            ("without", *(f"{score:.2f}" for score in self.bleu.unpenalized)),
+        ]
+        if self.hits is None:
+            rows += [(f"paper, {kind}, without", *map(str, scores)) for kind, scores in PAPER.items()]
+            return [MeasureTable(columns, rows)]
+        hits = MeasureTable(
+            ("attention at", "on the thing"),
+            [
+                ("the colour", f"{100 * self.hits.colour:.1f} %"),
+                ("the shape", f"{100 * self.hits.shape:.1f} %"),
+            ],
+        )
+        return [MeasureTable(columns, rows), hits]
+
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "split": self.split,
+            "beam": self.beam,
+            "pictures": self.pictures,
+            **{f"bleu{n}": round(score, 3) for n, score in zip(ORDERS, self.bleu.scores, strict=True)},
+            "unpenalized": [round(score, 3) for score in self.bleu.unpenalized],
+            "brevity": round(self.bleu.brevity, 4),
+            "ratio": round(self.bleu.ratio, 4),
+            "exact": round(self.exact, 4),
+            "seconds": round(self.seconds, 1),
+        }
+        if self.hits is not None:
+            found["hits"] = {**asdict(self.hits), "rate": self.hits.rate}
+        return found
+
+    def note(self) -> str:
+        return "BLEU of lower-cased words without punctuation; sacrebleu, all references, no smoothing"
+
+    def lines(self) -> list[str]:
+        return self.captions
+
+
+def evaluate_captions(
+    model: Translating,
+    task: CaptionTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> CaptionEvaluation:
+    """Describe every picture of a split, and compare."""
+    began = time.perf_counter()
+    count, size = task.count(split), max(1, BATCH // decoding.beam)
+    if count == 0:
+        raise DataError(f"evaluate: the {split} split has no pictures; expected one or more.")
+    device = next(model.parameters()).device
+    captions: list[str] = []
+    found: list[tuple[bool, bool, float, float]] = []
+    for start in range(0, count, size):
+        numbers = range(start, min(start + size, count))
+        batch = image_batch(task.sources(split, numbers)).to(device)
+        for number, caption in zip(numbers, describe(model, batch, decoding=decoding), strict=True):
+            captions.append(task.tokenizer.decode(caption.tokens))
+            words = task.tokenizer.pieces_of(caption.tokens)
+            found += [_hit(caption, named) for named in task.named(split, number, words)]
+        if progress is not None:
+            progress(len(numbers))
+    references = task.references(split)
+    exact = sum(said in texts for said, texts in zip(captions, references, strict=True)) / count
+    hits = Hits(len(found), *map(float, np.mean(found, axis=0))) if found else None
+    return CaptionEvaluation(
+        split=split,
+        beam=decoding.beam,
+        pictures=count,
+        bleu=corpus_bleu(captions, references),
+        exact=exact,
+        hits=hits,
+        captions=captions,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _hit(caption: Caption, named: Named) -> tuple[bool, bool, float, float]:
+    """Does the largest weight lie on the thing, at the first and at the last word; chance; weight on it."""
+    if named.mask is None or caption.weights is None:
+        return False, False, 0.0, 0.0
+    weights = caption.weights.numpy()
+    touched = on_grid(named.mask, weights.shape[1])
+    first, last = (weights[t] for t in (named.words[0], named.words[-1]))
+    hit = bool(touched[first.argmax()]), bool(touched[last.argmax()])
+    return *hit, float(touched.mean()), float(last[touched].sum())
+
+
+def on_grid(mask: NDArray[np.bool_], places: int) -> NDArray[np.bool_]:
+    """(side, side) pixels -> (L,) the places of a square grid whose own pixels the mask touches."""
+    rows = math.isqrt(places)
+    if rows * rows != places or len(mask) % rows:
+        raise DataError(
+            f"captions: a grid of {places} places over {len(mask)} pixels; expected a square grid that "
+            "divides them."
+        )
+    step = len(mask) // rows
+    return mask.reshape(rows, step, rows, step).any((1, 3)).flatten()
+
+
+def corpus_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Bleus:
+    """BLEU-1 to 4 of captions that are words with single spaces; a picture may have fewer references."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    if len(captions) != len(references) or not captions:
+        raise DataError(
+            f"corpus_bleu: `captions` has {len(captions)} lines and `references` {len(references)}; "
+            "expected as many, one or more."
+        )
+    most = max(map(len, references))
+    # sacrebleu takes None for a reference that a line does not have
+    streams: Any = [[texts[k] if k < len(texts) else None for texts in references] for k in range(most)]
+    scored = [
+        BLEU(tokenize="none", force=True, smooth_method="none", max_ngram_order=n).corpus_score(
+            list(captions), streams
+        )
+        for n in ORDERS
+    ]
+    last = scored[-1]
+    plain = tuple(_geometric(last.precisions[:n]) for n in ORDERS)
+    ratio = last.sys_len / max(1, last.ref_len)
+    return Bleus(tuple(float(each.score) for each in scored), plain, float(last.bp), ratio)
+
+
+def _geometric(values: Sequence[float]) -> float:
+    return 0.0 if min(values) <= 0 else math.exp(sum(map(math.log, values)) / len(values))

@@ -1,0 +1,226 @@
+"""Show, attend and tell: a caption is written while attention moves over the picture.
+
+    (i, f, o, g) = (σ, σ, σ, tanh) T(E y_{t-1}, h_{t-1}, ẑ_t)         (equation 1)
+    c_t = f ∘ c_{t-1} + i ∘ g,  h_t = o ∘ tanh(c_t)                    (equations 2 and 3)
+    e_ti = f_att(a_i, h_{t-1}),  α_t = softmax(e_t)                    (equations 4 and 5)
+    p(y_t) ∝ exp(L_o (E y_{t-1} + L_h h_t + L_z ẑ_t))                  (equation 7; tanh around the sum)
+
+    soft     ẑ_t = β_t Σ_i α_ti a_i,  β_t = σ(f_β(h_{t-1}))            (section 4.2.1)
+             L_d = -log p(y | a) + λ Σ_i (1 - Σ_t α_ti)²               (equation 14)
+    hard     s_t ~ Multinoulli(α_t),  ẑ_t = Σ_i s_ti a_i               (equations 8 and 9)
+             ∂L_s ≈ ∂log p(y | s̃, a) + λ_r (log p(y | s̃, a) - b) ∂log p(s̃ | a) + λ_e ∂H[s̃]
+
+    paper     here                   shape
+    a_i       annotations            (B, L, D)   places of a grid, row by row
+    y_t       batch.target           (B, T)
+    h_t c_t   h, c                   (B, n)
+    ẑ_t       context                (B, D)
+    T         W, U, Z                of the word before, the state before, the context
+    f_att     attention.score        additive; normalizer softmax, hard, gumbel-softmax, mean, …
+    f_β       gate                   a number a step; it also stands before a sampled place
+    λ λ_r λ_e coverage, reward, entropy
+    b         baseline               moving average of log p of a word; n words have the baseline n b
+
+A location answers for the words from its own on (`credit` "rest"), or for all of the caption as printed; both
+gradients have the same mean. A picture is sampled with probability `sampled`, else s̃ is replaced by α.
+
+Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio. Show, attend and tell: neural image caption
+generation with visual attention. 2015. https://arxiv.org/abs/1502.03044
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.build import Sizes, build_attention
+from regard.attention.compose import mix
+from regard.attention.normalizers.hard import Hard
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import full
+from regard.attention.result import AttentionResult
+from regard.attention.source import Source
+from regard.data.batches import PairBatch
+from regard.data.tokens import BOS
+from regard.errors import ConfigError
+from regard.layers.convolution import SmallConvolution
+from regard.models.base import Translating, teacher_inputs
+from regard.tasks.base import Scored
+
+MOVED = 0.1  # the share of a batch in the moving average
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowAttendTellConfig:
+    """Sizes and choices; the released program has embedding, alignment 512 and hidden 1800 for COCO."""
+
+    target_vocab: int
+    features: int = 0  # D of annotations that the task gives; 0: pictures come, a small net makes them
+    channels: int = 32  # of that net
+    annotation: int = 128  # its D
+    embedding: int = 512
+    hidden: int = 1800
+    alignment: int = 512
+    dropout: float = 0.5
+    normalizer: str = (
+        "softmax"  # "hard" is trained by REINFORCE, "gumbel-softmax" relaxed, "mean" sees no place
+    )
+    temperature: float = 1.0
+    coverage: float = 1.0  # λ
+    share: Literal["one", "even"] = "one"  # what a place's weights should sum to: 1, or steps / places
+    sampled: float = 0.5  # hard: how likely a picture's places are sampled in training
+    reward: float = 1.0  # hard: λ_r
+    entropy: float = 0.0  # hard: λ_e
+    credit: Literal["rest", "caption"] = "rest"  # hard: the words that a location answers for
+
+    def __post_init__(self) -> None:
+        for name in ("coverage", "reward", "entropy"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(
+                    f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 or more."
+                )
+        if not 0 <= self.sampled <= 1:
+            raise ConfigError(f"show-attend-tell: `sampled` has {self.sampled}; expected 0 to 1.")
+
+
+class TellState(NamedTuple):
+    """Where the decoder stands."""
+
+    h: Tensor  # (B, n)
+    c: Tensor  # (B, n)
+    source: Source
+
+
+class Look(NamedTuple):
+    """What a step saw, as the losses need it."""
+
+    weights: Tensor  # (B, L) α_t
+    log_probability: Tensor | None  # (B,) of the sampled place; None where none is sampled
+
+
+class ShowAttendTell(Translating):
+    """Annotations, attention, LSTM, deep output."""
+
+    Config = ShowAttendTellConfig
+    aligner = "attention"
+    baseline: Tensor
+
+    def __init__(self, config: ShowAttendTellConfig) -> None:
+        super().__init__()
+        self.config = config
+        n, m = config.hidden, config.embedding
+        D = config.features or config.annotation
+        self.encoder = (
+            nn.Identity() if config.features else SmallConvolution(channels=config.channels, features=D)
+        )
+        self.E = nn.Embedding(config.target_vocab, m, padding_idx=BOS)  # before the first word stands a zero
+        self.start_layer = nn.Linear(D, n)
+        self.start_h, self.start_c = nn.Linear(n, n), nn.Linear(n, n)
+        sizes = Sizes(query=n, keys=D, hidden=config.alignment, temperature=config.temperature)
+        # the weights are part of the loss: a fused kernel, which never has them, would compute them twice
+        self.attention = build_attention("additive", sizes, normalizer=config.normalizer, kernel="reference")
+        self.expect = Softmax()  # α of a hard choice
+        self.gate = nn.Linear(n, 1)
+        self.W, self.U = nn.Linear(m, 4 * n), nn.Linear(n, 4 * n, bias=False)
+        self.Z = nn.Linear(D, 4 * n, bias=False)
+        self.L_h, self.L_z = nn.Linear(n, m), nn.Linear(D, m, bias=False)
+        self.L_o = nn.Linear(m, config.target_vocab)
+        self.dropout = nn.Dropout(config.dropout)
+        self.register_buffer("baseline", torch.zeros(()))
+        with torch.no_grad():
+            nn.init.ones_(self.W.bias[n : 2 * n])  # forget gates begin open
+
+    @property
+    def reinforces(self) -> bool:
+        """Places are sampled without a gradient, so REINFORCE has to teach where to look."""
+        return isinstance(self.attention.normalizer, Hard)
+
+    def forward(self, batch: PairBatch) -> Scored:
+        """Teacher forcing: the scores of each target word, and in training what else is to be minimised."""
+        h, c, source = self.start(batch)
+        words = self.E(teacher_inputs(batch))
+        projected = self.W(words).unbind(1)
+        sampled = None
+        if self.training and self.reinforces:
+            sampled = torch.rand(batch.size, device=h.device) < self.config.sampled
+        states, contexts, looks = [], [], []
+        for word in projected:
+            result = self.attention(h[:, None], source)
+            found, look = self._found(result, source, sampled)
+            h, c, context = self._advance(word, h, c, found)
+            states.append(h)
+            contexts.append(context)
+            looks.append(look)
+        scores = self._tell(words, torch.stack(states, 1), torch.stack(contexts, 1))
+        if not self.training:
+            return Scored(scores, scores.new_zeros(()))
+        return Scored(scores, self._extra(scores, batch, looks, sampled))
+
+    def start(self, batch: PairBatch) -> TellState:
+        annotations = self.encoder(batch.source).to(self.start_layer.weight.dtype)
+        first = torch.relu(self.start_layer(self.dropout(annotations.mean(1))))
+        source = self.attention.prepare(annotations)
+        return TellState(torch.tanh(self.start_h(first)), torch.tanh(self.start_c(first)), source)
+
+    def step(self, tokens: Tensor, state: TellState) -> tuple[Tensor, TellState]:
+        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
+        word = self.E(tokens)
+        found = self.attention(state.h[:, None], state.source).context[:, 0]
+        h, c, context = self._advance(self.W(word), state.h, state.c, found)
+        return self._tell(word, h, context).log_softmax(-1), TellState(h, c, state.source)
+
+    def select(self, state: TellState, rows: Tensor) -> TellState:
+        return TellState(state.h[rows], state.c[rows], state.source.share(rows))
+
+    def _found(self, result: AttentionResult, source: Source, sampled: Tensor | None) -> tuple[Tensor, Look]:
+        """(B, D) what attention found; for pictures that are not sampled, its expectation."""
+        if sampled is None:
+            return result.context[:, 0], Look(result.weights[:, 0], None)
+        expected = self.expect(result.scores)  # (B, 1, L)
+        weights = torch.where(sampled[:, None, None], result.weights, expected)
+        return mix(weights, source.values)[:, 0], Look(expected[:, 0], result.log_probability[:, 0])
+
+    def _advance(self, word: Tensor, h: Tensor, c: Tensor, found: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, 4 n) the projected word, the state, (B, D) what was found -> the next state, (B, D) ẑ_t."""
+        context = torch.sigmoid(self.gate(h)) * found
+        i, f, o, g = (word + self.U(h) + self.Z(context)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(c), c, context
+
+    def _tell(self, word: Tensor, h: Tensor, context: Tensor) -> Tensor:
+        """(..., m), (..., n), (..., D) -> (..., V)."""
+        return self.L_o(self.dropout(torch.tanh(word + self.L_h(self.dropout(h)) + self.L_z(context))))
+
+    def _extra(self, scores: Tensor, batch: PairBatch, looks: list[Look], sampled: Tensor | None) -> Tensor:
+        """() the doubly stochastic penalty, and REINFORCE where places were sampled."""
+        t = torch.arange(scores.shape[1], device=scores.device)
+        real = (t < batch.target_lengths[:, None]).to(looks[0].weights.dtype)  # (B, T)
+        alpha = torch.stack([look.weights for look in looks], 1)  # (B, T, L)
+        extra = self.config.coverage * uneven(alpha * real[..., None], share=self.config.share).sum()
+        if sampled is None:
+            return extra
+        logs = torch.stack([look.log_probability for look in looks if look.log_probability is not None], 1)
+        target = batch.target[..., None]
+        told = full(scores.detach()).log_softmax(-1).gather(-1, target)[..., 0] * real
+        surprise = advantage(told, real, self.baseline, credit=self.config.credit)
+        with torch.no_grad():
+            self.baseline.lerp_((told.sum() / real.sum()).to(self.baseline.dtype), MOVED)
+        chosen = surprise * logs * real * sampled[:, None]
+        # not entr(): its gradient at a weight of 0 is infinite
+        entropy = -(alpha * alpha.clamp(min=torch.finfo(alpha.dtype).tiny).log()).sum(-1) * real
+        return extra - self.config.reward * chosen.sum() - self.config.entropy * entropy.sum()
+
+
+def uneven(alpha: Tensor, *, share: Literal["one", "even"]) -> Tensor:
+    """(B, T, L) weights, zero on padding -> (B,) Σ_i (τ - Σ_t α_ti)², τ being 1 or steps / places."""
+    looked = alpha.sum(1)  # (B, L)
+    wanted = torch.ones_like(looked) if share == "one" else looked.detach().mean(-1, keepdim=True)
+    return (wanted - looked).square().sum(-1)
+
+
+def advantage(told: Tensor, real: Tensor, baseline: Tensor, *, credit: Literal["rest", "caption"]) -> Tensor:
+    """(B, T) log p of each word, 0 on padding; which words are real; () b -> (B, T) reward less baseline."""
+    above = told - baseline * real
+    total = above.sum(1, keepdim=True)
+    return total.expand_as(above) if credit == "caption" else total - above.cumsum(1) + above

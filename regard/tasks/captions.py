@@ -1,0 +1,288 @@
+"""Pictures and sentences about them: embedded scenes of coloured shapes, and Flickr8k.
+
+An example is a picture with one of its captions. Pictures come to a model as pixels, or as annotations that a
+frozen encoder made beforehand (`encoder`), once and for all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from regard.data.batches import Plan, plan_by_rows
+from regard.data.features import FrozenEncoder, build_encoder, cached_features
+from regard.data.flickr8k import Flickr8k
+from regard.data.images import ImageBatch, Pixels, image_batch
+from regard.data.shapes import COLOURS, SHAPES, SIDE, Scenes, draw_scenes
+from regard.data.tokens import Tokenizer
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Scored, Split
+from regard.tasks.translation import cross_entropy
+
+ENCODER = "encoder.safetensors"  # in a run folder
+
+
+class Named(NamedTuple):
+    """What a caption names: its words, and where in the picture it is, if it is there at all."""
+
+    words: range
+    mask: npt.NDArray[np.bool_] | None  # (side, side)
+
+
+class CaptionTask:
+    """What captioning tasks share; a subclass says where pictures and captions come from."""
+
+    Settings: ClassVar[type[Any]]
+    evaluator: ClassVar[str] = "regard.evaluate.captions:evaluate_captions"
+    viewer: ClassVar[str] = "regard.cli.views.captions:view"
+    side: int  # pixels of a picture's side
+    encoder: FrozenEncoder | None = None
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._examples: dict[Split, tuple[npt.NDArray[np.int64], list[list[int]]]] = {}
+
+    @classmethod
+    def create(cls, settings: Any) -> Self:
+        """The task with its tokenizer."""
+        raise NotImplementedError(f"{cls.__name__} defines no create(settings).")
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        """The task with what `save` wrote."""
+        raise NotImplementedError(f"{cls.__name__} defines no restore(settings, folder).")
+
+    def count(self, split: Split) -> int:
+        """Pictures of a split."""
+        raise NotImplementedError(f"{type(self).__name__} defines no count(split).")
+
+    def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
+        """(B, side, side, 3) pictures of a split by their numbers."""
+        raise NotImplementedError(f"{type(self).__name__} defines no pictures(split, numbers).")
+
+    def references(self, split: Split) -> list[list[str]]:
+        """All captions of each picture of a split."""
+        raise NotImplementedError(f"{type(self).__name__} defines no references(split).")
+
+    def named(self, split: Split, number: int, words: Sequence[str]) -> list[Named]:
+        """What a caption names and where it is, where that is known; for photographs it is not."""
+        return []
+
+    def sizes(self) -> dict[str, int]:
+        return {"target_vocab": len(self.tokenizer)}
+
+    def examples(self, split: Split) -> tuple[npt.NDArray[np.int64], list[list[int]]]:
+        """For each example the number of its picture, and its caption's numbers without eos."""
+        if split not in self._examples:
+            pairs = [(n, text) for n, texts in enumerate(self.references(split)) for text in texts]
+            captions = self.tokenizer.encode_all([text for _, text in pairs])
+            self._examples[split] = np.array([n for n, _ in pairs], dtype=np.int64), captions
+        return self._examples[split]
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
+        """`batch` counts captions; those of a batch are of similar lengths."""
+        lengths = [len(caption) for caption in self.examples("train")[1]]
+        return plan_by_rows(lengths, rows=batch, epoch=epoch, seed=seed)
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        rows = range(len(self.examples(split)[1]))
+        return [list(rows[i : i + batch]) for i in range(0, len(rows), batch)]
+
+    def batch(self, split: Split, rows: Sequence[int]) -> ImageBatch:
+        numbers, captions = self.examples(split)
+        return image_batch(self.sources(split, numbers[list(rows)].tolist()), [captions[row] for row in rows])
+
+    def sources(self, split: Split, numbers: Sequence[int]) -> Tensor:
+        """What a model reads of these pictures."""
+        return self.annotate(self.pictures(split, numbers))
+
+    def annotate(self, pictures: Pixels) -> Tensor:
+        """(B, side, side, 3) pictures -> what a model reads of them: pixels, or a frozen encoder's view."""
+        return torch.from_numpy(pictures if self.encoder is None else self.encoder(pictures))
+
+    def loss(self, model: nn.Module, batch: ImageBatch) -> Loss:
+        """Cross-entropy, summed over the words and their eos, and what else the model wants minimised."""
+        found: Scored = model(batch)
+        loss = cross_entropy(found.scores, batch)
+        return Loss(loss.total + found.extra, loss.count)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / "tokenizer.json")
+        if self.encoder is not None:
+            self.encoder.save(folder / ENCODER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapesSettings:
+    """How many scenes, and what is in them."""
+
+    fewest: int = 2  # things that a sentence names
+    most: int = 3
+    clutter: int = 1  # grey things that no sentence names, at most
+    train: int = 50_000
+    valid: int = 500
+    test: int = 1000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.fewest <= self.most:
+            raise ConfigError(
+                f"shapes: `fewest` has {self.fewest} and `most` {self.most}; expected 1 <= fewest <= most."
+            )
+        if self.clutter < 0 or self.most + self.clutter > 9:
+            raise ConfigError(
+                f"shapes: `most` has {self.most} and `clutter` {self.clutter}; expected 9 things at most, "
+                "one a cell."
+            )
+
+
+class ShapesTask(CaptionTask):
+    """Scenes of coloured shapes, each with one sentence; what lies where is known."""
+
+    Settings = ShapesSettings
+    side = SIDE
+
+    def __init__(self, settings: ShapesSettings, tokenizer: Tokenizer) -> None:
+        super().__init__(tokenizer)
+        self.settings = settings
+
+    @classmethod
+    def create(cls, settings: ShapesSettings) -> Self:
+        words = " ".join(["a above left of", *COLOURS, *SHAPES])
+        return cls(settings, Tokenizer.train([words], kind="words", language="en", lowercase=True))
+
+    @classmethod
+    def restore(cls, settings: ShapesSettings, folder: Path) -> Self:
+        return cls(settings, Tokenizer.load(folder / "tokenizer.json"))
+
+    def count(self, split: Split) -> int:
+        return int(asdict(self.settings)[split])
+
+    def scenes(self, split: str, numbers: Sequence[int]) -> Scenes:
+        """The scenes of these numbers."""
+        s = self.settings
+        return draw_scenes(
+            f"shapes {s.seed} {split}",
+            np.asarray(numbers, dtype=np.int64),
+            fewest=s.fewest,
+            most=s.most,
+            clutter=s.clutter,
+        )
+
+    def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
+        return self.scenes(split, numbers).pictures()
+
+    def references(self, split: Split) -> list[list[str]]:
+        scenes = self.scenes(split, range(self.count(split)))
+        return [[scenes.sentence(n)] for n in range(len(scenes))]
+
+    def named(self, split: Split, number: int, words: Sequence[str]) -> list[Named]:
+        """A colour and a shape after it name a thing; a thing that is not there has no place."""
+        scene, found = self.scenes(split, [number]), []
+        for t in range(len(words) - 1):
+            if words[t] in COLOURS and words[t + 1] in SHAPES:
+                thing = scene.find(0, words[t], words[t + 1])
+                found.append(Named(range(t, t + 2), None if thing is None else scene.mask(0, thing)))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flickr8kSettings:
+    """Which words, and how the photographs are read."""
+
+    data: str = ""  # the data folder; default: the one that REGARD_DATA names
+    encoder: str = "squeezenet"  # "small": pixels for the model's own net; or "torchvision:NAME"
+    side: int = 128  # pixels of a photograph's side
+    minimum: int = 5  # how often a word must be seen to be learnt
+    longest: int = 30  # words of a training caption; longer ones are left out of training
+
+    def __post_init__(self) -> None:
+        for name, least in (("side", 32), ("minimum", 1), ("longest", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"flickr8k: `{name}` has {getattr(self, name)}; expected {least} or more.")
+
+
+class Flickr8kTask(CaptionTask):
+    """Photographs with five captions each; every caption of the training split is an example."""
+
+    Settings = Flickr8kSettings
+
+    def __init__(
+        self, settings: Flickr8kSettings, tokenizer: Tokenizer, encoder: FrozenEncoder | None
+    ) -> None:
+        super().__init__(tokenizer)
+        self.settings, self.side, self.encoder = settings, settings.side, encoder
+        self._photographs: Flickr8k | None = None
+        self._annotations: Any = None
+        self._features = 0
+
+    @classmethod
+    def create(cls, settings: Flickr8kSettings) -> Self:
+        photographs = Flickr8k(settings.data)
+        texts = [text for row in photographs.rows("train") for text in photographs.captions[row]]
+        tokenizer = Tokenizer.train(
+            texts, kind="words", language="en", minimum=settings.minimum, lowercase=True
+        )
+        small = settings.encoder == "small"
+        task = cls(
+            settings, tokenizer, None if small else build_encoder(settings.encoder, data=settings.data)
+        )
+        task._photographs = photographs
+        return task
+
+    @classmethod
+    def restore(cls, settings: Flickr8kSettings, folder: Path) -> Self:
+        """The data folder is needed only when its photographs are asked for."""
+        small = settings.encoder == "small"
+        encoder = None if small else build_encoder(settings.encoder, saved=folder / ENCODER)
+        return cls(settings, Tokenizer.load(folder / "tokenizer.json"), encoder)
+
+    @property
+    def photographs(self) -> Flickr8k:
+        """The data set, opened when it is first needed."""
+        if self._photographs is None:
+            self._photographs = Flickr8k(self.settings.data)
+        return self._photographs
+
+    def sizes(self) -> dict[str, int]:
+        if self.encoder is not None and not self._features:
+            blank = np.zeros((1, self.side, self.side, 3), dtype=np.uint8)
+            self._features = self.encoder(blank).shape[-1]
+        return {**super().sizes(), "features": self._features}
+
+    def count(self, split: Split) -> int:
+        return len(self.photographs.rows(split))
+
+    def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
+        rows = self.photographs.rows(split)[list(numbers)]
+        return self.photographs.pictures(rows.tolist(), side=self.side)
+
+    def references(self, split: Split) -> list[list[str]]:
+        return [self.photographs.captions[row] for row in self.photographs.rows(split)]
+
+    def examples(self, split: Split) -> tuple[npt.NDArray[np.int64], list[list[int]]]:
+        known = split in self._examples
+        numbers, captions = super().examples(split)
+        if split == "train" and not known:
+            kept = [n for n, caption in enumerate(captions) if len(caption) <= self.settings.longest]
+            self._examples[split] = numbers[kept], [captions[n] for n in kept]
+        return self._examples[split]
+
+    def sources(self, split: Split, numbers: Sequence[int]) -> Tensor:
+        if self.encoder is None:
+            return super().sources(split, numbers)
+        if self._annotations is None:
+            photographs, side = self.photographs, self.side
+            self._annotations = cached_features(
+                self.encoder,
+                lambda rows: photographs.pictures(rows, side=side),
+                len(photographs),
+                of=f"{photographs.digest()} {side}",
+            )
+        rows = self.photographs.rows(split)[list(numbers)]
+        return torch.from_numpy(self._annotations[rows])

@@ -1,0 +1,109 @@
+"""Pictures of every kind become squares of pixels; what is none is a sentence."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard.data.images import image_batch, images_in, open_image, read_image, square
+from regard.errors import DataError
+
+
+def encoded(image, kind="PNG", **options):
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def photo(width=40, height=20):
+    ramp = np.arange(width * height * 3, dtype=np.uint32).reshape(height, width, 3) % 251
+    return Image.fromarray(ramp.astype(np.uint8))
+
+
+@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "1", "CMYK", "I;16"])
+def test_any_mode_becomes_three_colours(mode):
+    kind = "TIFF" if mode == "CMYK" else "PNG"
+    image = photo().convert("L").convert("I;16") if mode == "I;16" else photo().convert(mode)
+    pixels = read_image(encoded(image, kind), side=16)
+    assert pixels.shape == (16, 16, 3)
+    assert pixels.dtype == np.uint8
+    assert np.ptp(pixels) > 0
+
+
+def test_sixteen_bits_of_grey_are_scaled():
+    grey = Image.fromarray(np.full((16, 16), 32896, dtype=np.uint16))
+    assert open_image(encoded(grey)).tolist()[0][0] == [128] * 3
+
+
+def test_what_is_transparent_is_white():
+    image = Image.new("RGBA", (16, 16), (255, 0, 0, 0))
+    assert read_image(encoded(image), side=16).min() == 255
+
+
+def test_a_photograph_that_lies_on_its_side_is_turned_upright():
+    image = Image.new("RGB", (16, 16), "black")
+    image.paste("white", (0, 0, 16, 8))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: the top is on the right
+    pixels = read_image(encoded(image, "JPEG", exif=exif, quality=95), side=16)
+    assert pixels[:, 12].min() > 200
+    assert pixels[:, 3].max() < 50
+
+
+def test_the_square_in_the_middle_is_taken():
+    pixels = np.zeros((10, 30, 3), dtype=np.uint8)
+    pixels[:, 10:20] = 200
+    assert (square(pixels, 10) == 200).all()
+    assert square(pixels, 20).shape == (20, 20, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"no picture at all", "p: has no image that can be read; expected JPEG, PNG or the like."),
+        (b"", "p: has no image that can be read; expected JPEG, PNG or the like."),
+        (encoded(photo(1, 1)), "p: has 1 × 1 pixels; expected 8 or more a side."),
+    ],
+    ids=["text", "empty", "one-pixel"],
+)
+def test_what_is_no_photograph_is_refused(data, message):
+    with pytest.raises(DataError) as error:
+        read_image(data, side=16, owner="p")
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_truncated_file_is_refused(kind):
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8))
+    data = encoded(noise, kind)
+    with pytest.raises(DataError, match=r"^p: has a damaged image \(.*\); expected a whole file\.$"):
+        read_image(data[: len(data) // 2], side=16, owner="p")
+
+
+def test_a_huge_picture_is_refused_before_it_is_unpacked():
+    data = encoded(Image.new("1", (9000, 8000)))
+    with pytest.raises(DataError) as error:
+        read_image(data, side=16, owner="p")
+    assert str(error.value) == (
+        "p: has 9000 × 8000 pixels; expected at most 64,000,000 in all. Make it smaller."
+    )
+
+
+def test_a_folder_gives_its_pictures_by_name(tmp_path):
+    for name in ("b.JPG", "a.png", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    other = tmp_path / "notes.txt"
+    assert [path.name for path in images_in([tmp_path, other])] == ["a.png", "b.JPG", "notes.txt"]
+
+
+def test_a_batch_moves_and_rounds_its_captions():
+    batch = image_batch(torch.zeros(2, 8, 8, 3, dtype=torch.uint8), [[4, 5], [6]])
+    assert batch.target.tolist() == [[4, 5, 2], [6, 2, 0]]
+    assert batch.source_lengths.tolist() == [8, 8]
+    rounded = batch.rounded().to("cpu")
+    assert type(rounded) is type(batch)
+    assert rounded.target.shape == (2, 4)
+    assert rounded.target_lengths.tolist() == [3, 2]
+    assert image_batch(torch.zeros(3, 4, 5)).target.tolist() == [[2]] * 3
