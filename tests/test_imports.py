@@ -85,6 +85,7 @@ LAYERS = (
     ("models",),
     ("decode", "evaluate", "viz"),
     ("train",),
+    ("export",),
     ("cli",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

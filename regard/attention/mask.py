@@ -113,10 +113,9 @@ class Mask:
         No axis is larger than the facts need: lengths alone give (B, 1, ..., 1, S). `positions` (T,) are the
         absolute positions of the queries where they do not follow one another.
         """
-        if self.is_trivial:
-            return None
-        s = torch.arange(S, device=device)
         mask: Tensor | None = None
+        if self.is_positional or self.lengths is not None:
+            s = torch.arange(S, device=device)
         if self.is_positional:
             t = (self.positions(T, device) if positions is None else positions)[:, None]
             mask = self._visible_by_position(t, s)

@@ -3,19 +3,25 @@
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, complain, decoding, messages, open_translator, read_input, waiting
+from regard.cli.common import complain, decoding, messages, open_translator, read_input, waiting
 from regard.cli.dictionary import UnknownOption, choose_dictionary
+from regard.errors import DataError
 
 if TYPE_CHECKING:
-    from regard.decode.translator import Decoding, Translation, Translator
+    from regard.decode.translator import Decoding, TextTranslator, Translation
+    from regard.train.config import DecodeConfig
 
 
 def command(
-    run: RunArgument,
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUN", help="A run folder, or what `regard export` has made of one."),
+    ],
     text: Annotated[
         str | None,
         typer.Argument(metavar="[TEXT|-]", help="A sentence; `-` or nothing reads standard input."),
@@ -41,13 +47,10 @@ def command(
     With --nbest N there are N lines for each line. Words the model has never seen are named on standard error
     and carried through to the translation, as --unknown says.
     """
-    from regard.decode.translator import Translator
-
     interactive = text in (None, "-") and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
-    opened = open_translator(run)
-    translator = Translator(opened.model, opened.task.source, opened.task.target)
-    how = decoding(opened.config.decode, beam=beam, nbest=nbest)
+    translator, settings = open_any(run, align=align)
+    how = decoding(settings, beam=beam, nbest=nbest)
     how = replace(how, dictionary=choose_dictionary(run, unknown))
     if interactive:
         _converse(translator, how, align, as_json)
@@ -59,10 +62,28 @@ def command(
         _name_unknown(translations[0], f"line {number}: " if len(lines) > 1 else "", how)
 
 
-def _converse(translator: "Translator", how: "Decoding", align: bool, as_json: bool) -> None:
+def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, DecodeConfig]":
+    """What translates in a folder, a run or an export, and how its recipe wants it decoded."""
+    from regard.decode.translator import Translator
+    from regard.export.base import is_export
+    from regard.export.formats import open_export
+
+    if not is_export(folder):
+        opened = open_translator(folder)
+        return Translator(opened.model, opened.task.source, opened.task.target), opened.config.decode
+    exported, translator = open_export(folder)
+    if align and translator.aligner is None:
+        raise DataError(
+            f"{folder}: an export to {exported.to}, which hands out no attention; expected, for "
+            "--align, a run folder or an export to ctranslate2."
+        )
+    return translator, exported.decode
+
+
+def _converse(translator: "TextTranslator", how: "Decoding", align: bool, as_json: bool) -> None:
     messages.print("One sentence a line; Ctrl-D ends.", style="dim")
     for line in sys.stdin:
-        [translations] = translator.translate([line.rstrip("\n")], how)
+        [translations] = translator.translate([line.rstrip("\n")], how, attention=align or as_json)
         _print(translations, align, as_json)
         _name_unknown(translations[0], "", how)
 

@@ -7,6 +7,7 @@
 `translation.text` is the raw text, `translation.weights` what was attended to.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -63,12 +64,21 @@ class Translation:
     unknown: tuple[str, ...]  # source pieces the model has never seen
 
 
-class Translator:
-    """A model with its two tokenizers."""
+class TextTranslator(ABC):
+    """Something that decodes numbers, with its two tokenizers.
 
-    def __init__(self, model: Translating, source: Tokenizer, target: Tokenizer) -> None:
-        self.model, self.source, self.target = model, source, target
-        self.device = next(model.parameters()).device
+    `aligner` names the attention of a hypothesis that aligns it with its source; None: there is none.
+    """
+
+    def __init__(self, source: Tokenizer, target: Tokenizer, *, aligner: str | None) -> None:
+        self.source, self.target, self.aligner = source, target, aligner
+
+    @abstractmethod
+    def decode(self, encoded: list[list[int]], decoding: Decoding, attention: bool) -> list[list[Hypothesis]]:
+        """Sources as numbers, without eos -> the `nbest` hypotheses of each.
+
+        They have their attention if it is asked for, and always where a word on either side is unknown.
+        """
 
     def translate(
         self,
@@ -90,7 +100,7 @@ class Translator:
         lengths = [(len(encoded[number]) + 1, 0) for number in filled]
         for rows in plan_in_order(lengths, budget=max(1, BUDGET // decoding.width)):
             chosen = [filled[row] for row in rows]
-            found = self._decode([encoded[number] for number in chosen], decoding, attention)
+            found = self.decode([encoded[number] for number in chosen], decoding, attention)
             for number, hypotheses in zip(chosen, found, strict=True):
                 results[number] = [
                     self._translation(texts[number], hypothesis, decoding) for hypothesis in hypotheses
@@ -99,11 +109,43 @@ class Translator:
                 progress(len(chosen))
         return results
 
-    def _decode(
-        self, encoded: list[list[int]], decoding: Decoding, attention: bool
-    ) -> list[list[Hypothesis]]:
+    def _translation(self, text: str, hypothesis: Hypothesis, decoding: Decoding) -> Translation:
+        source = self.source.pieces(text)
+        pieces = self.target.pieces_of(hypothesis.tokens)
+        weights = self._weights(hypothesis, len(pieces), len(source))
+        if weights is not None and decoding.dictionary is not None:
+            pieces = carry_unknown(pieces, source, weights, decoding.dictionary)
+        return Translation(
+            source=text,
+            text=self.target.decode_pieces(pieces),
+            source_pieces=tuple(source),
+            pieces=tuple(pieces),
+            score=hypothesis.score,
+            log_probability=hypothesis.log_probability,
+            finished=hypothesis.finished,
+            weights=weights,
+            unknown=tuple(self.source.unknown(text)),
+        )
+
+    def _weights(self, hypothesis: Hypothesis, T: int, S: int) -> Tensor | None:
+        if self.aligner is None or self.aligner not in hypothesis.attention:
+            return None
+        weights = hypothesis.attention[self.aligner]
+        heads = weights.reshape(-1, *weights.shape[-2:])
+        return heads.mean(0)[:T, :S].cpu()
+
+
+class Translator(TextTranslator):
+    """A model with its two tokenizers."""
+
+    def __init__(self, model: Translating, source: Tokenizer, target: Tokenizer) -> None:
+        super().__init__(source, target, aligner=model.aligner)
+        self.model = model
+        self.device = next((p.device for p in model.parameters()), torch.device("cpu"))
+
+    def decode(self, encoded: list[list[int]], decoding: Decoding, attention: bool) -> list[list[Hypothesis]]:
         # a sentence with unknown words will most likely need it, so it is not decoded twice
-        attention = self.model.aligner is not None and (attention or any(UNK in ids for ids in encoded))
+        attention = self.aligner is not None and (attention or any(UNK in ids for ids in encoded))
         batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
         if decoding.width == 1:
             found = greedy(
@@ -126,7 +168,7 @@ class Translator:
         self, encoded: list[list[int]], found: list[list[Hypothesis]], decoding: Decoding
     ) -> list[list[Hypothesis]]:
         """The same, with attention where an unknown word was written: it says whence the word comes."""
-        if self.model.aligner is None or decoding.dictionary is None:
+        if self.aligner is None or decoding.dictionary is None:
             return found
         places = [
             (row, rank)
@@ -143,32 +185,6 @@ class Translator:
         for (row, rank), track in zip(places, forced(self.model, batch), strict=True):
             found[row][rank] = replace(found[row][rank], attention=track.attention)
         return found
-
-    def _translation(self, text: str, hypothesis: Hypothesis, decoding: Decoding) -> Translation:
-        source = self.source.pieces(text)
-        pieces = self.target.pieces_of(hypothesis.tokens)
-        weights = self._weights(hypothesis, len(pieces), len(source))
-        if weights is not None and decoding.dictionary is not None:
-            pieces = carry_unknown(pieces, source, weights, decoding.dictionary)
-        return Translation(
-            source=text,
-            text=self.target.decode_pieces(pieces),
-            source_pieces=tuple(source),
-            pieces=tuple(pieces),
-            score=hypothesis.score,
-            log_probability=hypothesis.log_probability,
-            finished=hypothesis.finished,
-            weights=weights,
-            unknown=tuple(self.source.unknown(text)),
-        )
-
-    def _weights(self, hypothesis: Hypothesis, T: int, S: int) -> Tensor | None:
-        aligner = self.model.aligner
-        if aligner is None or aligner not in hypothesis.attention:
-            return None
-        weights = hypothesis.attention[aligner]
-        heads = weights.reshape(-1, *weights.shape[-2:])
-        return heads.mean(0)[:T, :S].cpu()
 
 
 def _nothing(text: str) -> Translation:

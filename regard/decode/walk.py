@@ -35,7 +35,7 @@ def walk(
     rows = torch.arange(len(sentences), device=limits.device)  # numbers of the running rows
     lengths, nodes = torch.zeros_like(rows), torch.zeros_like(rows)
     tokens = torch.full_like(rows, BOS)
-    origin = rows
+    origin = here = rows  # `here`: where the running rows stand in the batch
     trellis = Trellis()
     with evaluating(model):
         state = model.start(batch)
@@ -46,17 +46,19 @@ def walk(
             tokens = pick(step, rows, log_probabilities)
             trellis.add(
                 origin=origin,
-                rows=torch.arange(len(rows), device=rows.device),
+                rows=here,
                 tokens=tokens,
                 log_probabilities=log_probabilities.gather(-1, tokens[:, None]).squeeze(-1),
                 weights=weights,
             )
-            # what a running row writes here is overwritten by its later steps
-            lengths[rows], nodes[rows] = step + 1, torch.arange(len(rows), device=rows.device)
-            running = (tokens != EOS) & (limits[rows] > step + 1)
+            running = (tokens != EOS) & (limits > step + 1)
             origin = running.nonzero().squeeze(-1)
+            if len(origin) == len(rows):
+                continue
+            over = rows[~running]
+            lengths[over], nodes[over] = step + 1, here[~running]
             if len(origin) == 0:
                 break
-            if len(origin) < len(rows):
-                rows, tokens, state = rows[origin], tokens[origin], model.select(state, origin)
+            rows, limits, tokens = rows[origin], limits[origin], tokens[origin]
+            here, state = here[: len(rows)], model.select(state, origin)
         return trellis.tracks(Ends(sentences, lengths, nodes), batch)

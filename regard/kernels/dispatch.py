@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.attention.windows.base import Window
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # not frozen: that would triple the cost of making one, at every step of a decoder
 class Call:
     """One call of Attention, as a kernel sees it."""
 

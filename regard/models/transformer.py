@@ -40,6 +40,7 @@ from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
 from regard.layers.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
+from regard.layers.stepping import Stepper, gather
 from regard.layers.transformer import (
     BatchNorm,
     Decoder,
@@ -133,6 +134,7 @@ class TransformerState(NamedTuple):
 
     sources: tuple[Source, ...]  # for each layer the source's keys and values, projected once
     caches: tuple[Cache, ...]  # for each layer the keys and values of what was written
+    stepper: Stepper | None  # the decoder's weights in a row, gathered once a batch; None: its modules
     step: int
 
 
@@ -174,20 +176,22 @@ class Transformer(Translating):
     def start(self, batch: PairBatch) -> TransformerState:
         annotations, mask = self._encode(batch)
         caches = self.decoder.empty(annotations, self._before())
-        return TransformerState(self.decoder.prepare(annotations, mask), caches, 0)
+        sources = self.decoder.prepare(annotations, mask)
+        return TransformerState(sources, caches, gather(self.decoder, sources, caches), 0)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         words = self.E(tokens[:, None]) * math.sqrt(self.shape.d_model)
         words = self.dropout(self.positions(words, state.step))
-        decoded, caches = self.decoder.step(words, state.sources, state.caches)
+        stepper = state.stepper
+        decoder = self.decoder if stepper is None or stepper.listening() else stepper
+        decoded, caches = decoder.step(words, state.sources, state.caches)
         log_probabilities = self.W(decoded[:, 0]).log_softmax(-1)
-        return log_probabilities, TransformerState(state.sources, caches, state.step + 1)
+        return log_probabilities, state._replace(caches=caches, step=state.step + 1)
 
     def select(self, state: TransformerState, rows: Tensor) -> TransformerState:
-        return TransformerState(
-            share(state.sources, rows), tuple(cache.select(rows) for cache in state.caches), state.step
-        )
+        caches = tuple(cache.select(rows) for cache in state.caches)
+        return state._replace(sources=share(state.sources, rows), caches=caches)
 
     def _encode(self, batch: PairBatch) -> tuple[Tensor, Mask]:
         """(B, S, d) what the encoder found, and which of it is padding."""

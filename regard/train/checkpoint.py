@@ -97,6 +97,8 @@ class RunFolder:
         """Refuse a folder that holds no run, or one of a later format."""
         if not self.path.is_dir():
             raise DataError(f"{self.path}: no such run folder.")
+        if (self.path / "export.json").exists():
+            raise DataError(f"{self.path}: an export, which can only translate; expected a run folder.")
         if not self.config.exists():
             raise DataError(f"{self.path}: not a run folder: config.toml is missing.")
         found = self._read_json(self.path / "format.json").get("format")

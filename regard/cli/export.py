@@ -1,0 +1,30 @@
+"""regard export: a trained translator for other programs."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.cli.common import RunArgument, messages
+
+
+def command(
+    run: RunArgument,
+    to: Annotated[Literal["ctranslate2", "onnx"], typer.Option("--to", help="The format.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Default: a folder of that name in the run.")
+    ] = None,
+) -> None:
+    """Write a trained translator for CTranslate2 (the Transformer) or ONNX (the Transformer, luong).
+
+    regard export runs/transformer-en-fr --to ctranslate2
+    regard translate runs/transformer-en-fr/ctranslate2 "She is eating a green apple."
+
+    The folder has the tokenizers too and needs nothing of the run. Both need `pip install 'regard[export]'`.
+    """
+    from regard.export.formats import export_run
+    from regard.train.run import open_run
+
+    folder = export_run(open_run(run, device="cpu"), to, out)
+    size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    messages.print(f"written: {folder} ({size:.1f} MB)")

@@ -1,0 +1,140 @@
+"""What every export shares: the folder with its tokenizers, and the record that says what it is.
+
+    export.json            the format, the model, the step, the whole resolved config of the run
+    *.tokenizer.json       as in the run folder: raw text in, raw text out
+    everything else        the other program's own files
+
+A folder is written aside and renamed, so that it is there whole or not at all.
+"""
+
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.tokens import Tokenizer
+from regard.errors import ConfigError, DataError
+from regard.models.base import Translating
+from regard.tasks.translation import TranslationTask
+from regard.train.config import DecodeConfig
+from regard.train.run import Run
+
+FORMAT = 1  # of export.json
+NAME = "export.json"
+
+
+@dataclass(frozen=True)
+class Translatable:
+    """A run that can be exported: a model that translates, and its tokenizers."""
+
+    run: Run
+    model: Translating
+    task: TranslationTask
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported folder, before its model is loaded."""
+
+    folder: Path
+    to: str
+    decode: DecodeConfig
+    longest: int  # pieces of a sentence, eos counted
+    source: Tokenizer
+    target: Tokenizer
+
+
+def is_export(folder: Path) -> bool:
+    """An export, and not a run folder."""
+    return (folder / NAME).is_file()
+
+
+def translatable(run: Run) -> Translatable:
+    """The run, if it translates."""
+    if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):
+        raise DataError(f"{run.folder}: task is {run.config.task!r}; expected a translation task.")
+    return Translatable(run, run.model, run.task)
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `out` at the end; an earlier export gives way, nothing else does."""
+    if out.exists() and not is_export(out):
+        raise DataError(f"{out}: exists already and is no export; choose another folder with --out.")
+    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    aside.mkdir(parents=True)
+    try:
+        yield aside
+        if out.exists():
+            shutil.rmtree(out)
+        aside.rename(out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def describe(given: Translatable, folder: Path, *, to: str, longest: int, **facts: Any) -> None:
+    """Write the tokenizers and the record."""
+    TranslationTask.save(given.task, folder)
+    record = {
+        "format": FORMAT,
+        "to": to,
+        "step": given.run.step,
+        "longest": longest,
+        "config": given.run.config.tables(),
+        **facts,
+    }
+    (folder / NAME).write_text(
+        json.dumps(record, indent=2, ensure_ascii=False, default=list) + "\n", encoding="utf-8"
+    )
+
+
+def read_export(folder: Path) -> Export:
+    """What `describe` wrote."""
+    record = _read(folder / NAME)
+    if record.get("format") != FORMAT:
+        raise DataError(
+            f"{folder / NAME}: `format` has {record.get('format')!r}; expected {FORMAT}. Update regard."
+        )
+    try:
+        decode = DecodeConfig(**record["config"]["decode"])
+        to, longest = str(record["to"]), int(record["longest"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{folder / NAME}: fields are missing or wrong; export the run again.") from error
+    return Export(folder, to, decode, longest, *TranslationTask.load_tokenizers(folder))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON; export the run again.") from error
+    if not isinstance(record, dict):
+        raise DataError(f"{path}: fields are missing or wrong; export the run again.")
+    return record
+
+
+def needed(*names: str) -> None:
+    """Refuse to go on without these packages, which are not among those that regard always needs."""
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            raise ConfigError(
+                f"export: the package {name!r} is not installed; expected the extra `export`. "
+                "pip install 'regard[export]'"
+            ) from None
+
+
+def check_length(encoded: Sequence[Sequence[int]], longest: int) -> None:
+    """Refuse sources that the exported model has no positions for."""
+    pieces = max(map(len, encoded)) + 1
+    if pieces > longest:
+        raise DataError(
+            f"translate: a sentence has {pieces} pieces, its end counted; expected {longest} at most, the "
+            "positions of the exported model."
+        )

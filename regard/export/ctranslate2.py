@@ -1,0 +1,277 @@
+"""The Transformer for CTranslate2, a C++ engine that translates on CPUs and GPUs without PyTorch.
+
+    ours                              CTranslate2's
+    E x √d                            embeddings, scale_embeddings
+    PE                                position_encodings, given as a table: its own has all sines first
+    W_Q W_K W_V                       self_attention/linear_0, one above the other
+    W_Q; W_K W_V                      attention/linear_0; linear_1
+    W_O                               the last linear
+    W_1 W_2                           ffn/linear_0, linear_1
+    norm                              layer_norm of the sub-layer it stands around
+
+Its search is its own. Greedily it writes the same words. Its beam differs from ours in when it ends: it keeps
+`beam` hypotheses alive beside those that have ended and stops when `beam` have ended; ours stops when nothing
+alive can become the best. It hands out the log-probabilities here, and the recipe's length penalty chooses
+among what it found. Both never write pad or bos; it leaves them out of the softmax's sum too, so that its
+log-probabilities are higher by the little that the model gives them.
+
+OpenNMT. CTranslate2. https://opennmt.net/CTranslate2
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.multihead import MultiHead
+from regard.data.batches import pair_batch
+from regard.data.tokens import BOS_PIECE, EOS, EOS_PIECE, PAD_PIECE, UNK, UNK_PIECE
+from regard.decode.base import Hypothesis, PowerPenalty, limits_of
+from regard.decode.translator import Decoding, TextTranslator
+from regard.errors import ConfigError, DataError
+from regard.export.base import Export, Translatable, check_length, describe, needed, new_folder
+from regard.layers.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoids
+from regard.layers.transformer import DecoderLayer, EncoderLayer, FeedForward, LayerNorm
+from regard.models.base import Translating
+from regard.models.transformer import Transformer
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+TO = "ctranslate2"
+POSITIONS = 2048  # rows of the table where the model has no last position: the longest sentence
+ALIGNER = "attention"  # the path under which hypotheses carry the alignment
+
+
+def export(given: Translatable, out: Path) -> Path:
+    """Write the folder that `ctranslate2.Translator(str(out))` and `regard translate` read."""
+    needed("ctranslate2")
+    model = checked(given.model)
+    with new_folder(out) as folder:
+        save(model, given.task.source.vocabulary, given.task.target.vocabulary, folder)
+        describe(given, folder, to=TO, longest=longest(model))
+    return out
+
+
+def checked(model: Translating) -> Transformer:
+    """The model, if CTranslate2 can compute it."""
+    if not isinstance(model, Transformer):
+        raise ConfigError(
+            f"export to ctranslate2: the model is {type(model).__name__}; expected Transformer. "
+            "`--to onnx` takes luong too."
+        )
+    config, shape = model.config, model.shape
+    demands = (
+        ("score", config.score, "scaled-dot"),
+        ("normalizer", config.normalizer, "softmax"),
+        ("norm_kind", config.norm_kind, "layer"),
+        ("restricted", config.restricted, 0),
+        ("d_k", shape.d_k * shape.heads, shape.d_model),
+    )
+    for name, has, expected in demands:
+        if has != expected and name == "d_k":
+            raise ConfigError(
+                f"export to ctranslate2: `d_k` has {shape.d_k}; expected d_model / heads = "
+                f"{shape.d_model / shape.heads:g}."
+            )
+        if has != expected:
+            raise ConfigError(
+                f"export to ctranslate2: `{name}` has {has!r}; expected {expected!r}, which is all that "
+                "CTranslate2 computes."
+            )
+    return model
+
+
+def save(model: Transformer, source: Sequence[str], target: Sequence[str], folder: Path) -> None:
+    """CTranslate2's own files for a model and its two vocabularies."""
+    specification = specify(model)
+    specification.register_source_vocabulary(list(source))
+    specification.register_target_vocabulary(list(target))
+    specification.validate()
+    specification.optimize()
+    specification.save(str(folder))
+
+
+def specify(model: Transformer) -> "ctranslate2.specs.TransformerSpec":
+    """All weights in CTranslate2's places."""
+    from ctranslate2.specs import TransformerSpec
+
+    shape = model.shape
+    specification = TransformerSpec.from_config(
+        (shape.layers, shape.decoder_layers),
+        shape.heads,
+        pre_norm=model.config.norm == "pre",
+        alignment_layer=model.config.aligning_layer % shape.decoder_layers,
+        alignment_heads=shape.heads,  # their mean, as we take it
+    )
+    config = specification.config
+    config.bos_token = config.decoder_start_token = BOS_PIECE
+    config.eos_token, config.unk_token = EOS_PIECE, UNK_PIECE
+    config.add_source_eos = True
+    encoder, decoder = specification.encoder, specification.decoder
+    encoder.embeddings[0].weight = _array(model.E_source.weight)
+    decoder.embeddings.weight = _array(model.E.weight)
+    _linear(decoder.projection, model.W)
+    for part, positions in ((encoder, model.positions_source), (decoder, model.positions)):
+        part.position_encodings.encodings = _array(table(positions, shape.d_model))
+    for part, norm in ((encoder, model.encoder.norm), (decoder, model.decoder.norm)):
+        if norm is not None:
+            _norm(part.layer_norm, norm)
+    for layer, ours in zip(encoder.layer, model.encoder.layers, strict=True):
+        _encoder_layer(layer, ours)
+    for layer, ours in zip(decoder.layer, model.decoder.layers, strict=True):
+        _decoder_layer(layer, ours)
+    config.layer_norm_epsilon = _epsilon(model)
+    return specification
+
+
+def table(positions: Positions, dim: int) -> Tensor:
+    """(positions, d) what is added at each position."""
+    if isinstance(positions, LearnedPositions):
+        return positions.table.detach()
+    if isinstance(positions, SinusoidalPositions):
+        return sinusoids(POSITIONS, dim)
+    return torch.zeros(POSITIONS, dim)  # CTranslate2 would put its own sinusoids where it finds none
+
+
+def longest(model: Transformer) -> int:
+    """The most positions of a sentence, its eos counted."""
+    return len(table(model.positions_source, 1))
+
+
+def _encoder_layer(layer: Any, ours: nn.Module) -> None:
+    assert isinstance(ours, EncoderLayer)
+    _self_attention(layer.self_attention, ours.attention)
+    _norm(layer.self_attention.layer_norm, ours.around_attention.norm)
+    _feed_forward(layer.ffn, ours.feed_forward)
+    _norm(layer.ffn.layer_norm, ours.around_feed_forward.norm)
+
+
+def _decoder_layer(layer: Any, ours: nn.Module) -> None:
+    assert isinstance(ours, DecoderLayer)
+    _self_attention(layer.self_attention, ours.self_attention)
+    _norm(layer.self_attention.layer_norm, ours.around_self_attention.norm)
+    heads = ours.source_attention
+    _linear(layer.attention.linear[0], heads.W_Q)
+    _linear(layer.attention.linear[1], heads.W_K, heads.W_V)
+    _linear(layer.attention.linear[2], heads.W_O)
+    _norm(layer.attention.layer_norm, ours.around_source_attention.norm)
+    _feed_forward(layer.ffn, ours.feed_forward)
+    _norm(layer.ffn.layer_norm, ours.around_feed_forward.norm)
+
+
+def _self_attention(spec: Any, heads: MultiHead) -> None:
+    _linear(spec.linear[0], heads.W_Q, heads.W_K, heads.W_V)
+    _linear(spec.linear[1], heads.W_O)
+
+
+def _feed_forward(spec: Any, ours: FeedForward) -> None:
+    _linear(spec.linear_0, ours.W_1)
+    _linear(spec.linear_1, ours.W_2)
+
+
+def _linear(spec: Any, *parts: nn.Linear) -> None:
+    """Matrices that share an input, one above the other, and their biases where they have them."""
+    spec.weight = _array(torch.cat([part.weight for part in parts]))
+    biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
+    if biases:
+        spec.bias = _array(torch.cat(biases))
+
+
+def _norm(spec: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, LayerNorm)
+    spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _epsilon(model: Transformer) -> float:
+    return next(module.eps for module in model.modules() if isinstance(module, LayerNorm))
+
+
+def _array(x: Tensor) -> Any:
+    return x.detach().float().cpu().numpy()
+
+
+class EngineTranslator(TextTranslator):
+    """CTranslate2's engine with our tokenizers; on a GPU where it finds one."""
+
+    def __init__(self, exported: Export) -> None:
+        needed("ctranslate2")
+        import ctranslate2
+
+        super().__init__(exported.source, exported.target, aligner=ALIGNER)
+        self.longest = exported.longest
+        self._numbers = {piece: number for number, piece in enumerate(exported.target.vocabulary)}
+        try:
+            self.engine = ctranslate2.Translator(
+                str(exported.folder), device="auto", intra_threads=torch.get_num_threads()
+            )
+        except RuntimeError as error:
+            raise DataError(f"{exported.folder}: CTranslate2 cannot read it: {error}") from error
+
+    def decode(self, encoded: list[list[int]], decoding: Decoding, attention: bool) -> list[list[Hypothesis]]:
+        check_length(encoded, self.longest)
+        found = [] if attention else self._in_groups(encoded, decoding)
+        for number, source in enumerate(encoded):
+            # one by one: in a batch, CTranslate2 4.8 hands out the first step's attention of another sentence
+            if attention or UNK in source or any(UNK in each.tokens for each in found[number]):
+                found[number : number + 1] = self._search([source], decoding, attention=True)
+        return found
+
+    def _in_groups(self, encoded: list[list[int]], decoding: Decoding) -> list[list[Hypothesis]]:
+        """The engine has one maximum length for a batch, so sentences of one maximum go together."""
+        groups: dict[int, list[int]] = {}
+        for row, limit in enumerate(_limits(encoded, decoding)):
+            groups.setdefault(limit, []).append(row)
+        found: list[list[Hypothesis]] = [[] for _ in encoded]
+        for rows in groups.values():
+            results = self._search([encoded[row] for row in rows], decoding, attention=False)
+            for row, hypotheses in zip(rows, results, strict=True):
+                found[row] = hypotheses
+        return found
+
+    def _search(
+        self, encoded: list[list[int]], decoding: Decoding, *, attention: bool
+    ) -> list[list[Hypothesis]]:
+        width = decoding.width
+        results = self.engine.translate_batch(
+            [[self.source.vocabulary[number] for number in row] for row in encoded],
+            beam_size=width,
+            num_hypotheses=width,
+            length_penalty=0,  # the log-probabilities themselves
+            max_input_length=0,
+            max_decoding_length=min(*_limits(encoded, decoding), self.longest),
+            min_decoding_length=decoding.minimum,
+            suppress_sequences=[[PAD_PIECE], [BOS_PIECE]],
+            return_scores=True,
+            return_end_token=True,
+            return_attention=attention,
+        )
+        return [self._hypotheses(result, decoding) for result in results]
+
+    def _hypotheses(self, result: Any, decoding: Decoding) -> list[Hypothesis]:
+        # greedy decoding has one path and nothing to compare
+        penalty = decoding.penalty if decoding.width > 1 else PowerPenalty(0.0)
+        found = []
+        for number, (pieces, total) in enumerate(zip(result.hypotheses, result.scores, strict=True)):
+            tokens = tuple(self._numbers[piece] for piece in pieces)
+            finished = bool(tokens) and tokens[-1] == EOS
+            divisor = float(penalty.divisor(torch.tensor(max(1, len(tokens)))))
+            weights = {ALIGNER: torch.tensor(result.attention[number])} if result.attention else {}
+            found.append(
+                Hypothesis(
+                    tokens=tokens[:-1] if finished else tokens,
+                    log_probability=total,
+                    score=total / divisor,
+                    finished=finished,
+                    attention=weights,
+                )
+            )
+        return sorted(found, key=lambda each: (not each.finished, -each.score))[: decoding.nbest]
+
+
+def _limits(encoded: list[list[int]], decoding: Decoding) -> list[int]:
+    """The most steps of each sentence, as our own search counts them."""
+    batch = pair_batch(encoded, [[] for _ in encoded])
+    return limits_of(batch, decoding.maximum, decoding.minimum).tolist()

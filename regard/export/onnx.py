@@ -1,0 +1,391 @@
+"""A decoding step as two ONNX graphs, and the search around them in Python.
+
+    encoder.onnx     source (B, S), lengths (B,)                -> the state before the first word
+    step.onnx        tokens (B,), the state                     -> log-probabilities (B, V), the state after
+
+The state is a list of tensors whose first axis is the row, so that beam search reorders them all in one way.
+What does not change from step to step is an input of the step alone. B, S and the number of words written are
+free in both graphs; float32 throughout.
+
+    transformer      visible (B, S), source_keys and source_values (B, N, H, S, D),
+                     position (B,), keys and values (B, N, H, T, D)
+    luong            visible (B, S), source_keys and source_values (B, S, n), hidden (B, N, 2, n), fed (B, n)
+
+Greedy and beam search are ours and know nothing of it: `OnnxModel` has start, step and select.
+
+Open Neural Network Exchange. https://onnx.ai
+"""
+
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.scores.base import HistoryScore
+from regard.attention.source import Source
+from regard.data.batches import PairBatch
+from regard.decode.base import Hypothesis
+from regard.decode.translator import Decoding, Translator
+from regard.errors import ConfigError, DataError
+from regard.export.base import Export, Translatable, check_length, describe, needed, new_folder
+from regard.export.ctranslate2 import longest as most_positions
+from regard.export.ctranslate2 import table
+from regard.layers.positions import Positions
+from regard.models.base import Translating
+from regard.models.luong import Luong, LuongState
+from regard.models.transformer import Transformer
+
+TO = "onnx"
+ENCODER, STEP = "encoder.onnx", "step.onnx"
+NO_END = 1_000_000  # a recurrent model has no last position
+
+State = dict[str, Tensor]
+Axes = dict[int, str]
+
+
+class Steps(nn.Module):
+    """A model whose state is a plain list of tensors; `constant` and `changing` name their free axes."""
+
+    constant: Mapping[str, Axes]
+    changing: Mapping[str, Axes]
+    longest: int
+
+    def begin(self, source: Tensor, lengths: Tensor) -> State:
+        """(B, S), (B,) -> the state before the first word."""
+        raise NotImplementedError(f"{type(self).__name__} defines no begin(source, lengths).")
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B,), the state -> (B, V) log-probabilities, what has changed of the state."""
+        raise NotImplementedError(f"{type(self).__name__} defines no advance(tokens, state).")
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """Positions written so far; stands where the model's own step has a Cache, which writes in place."""
+
+    source: Source
+
+    def append(self, new: Source) -> "_Grown":
+        return _Grown(self.source.append(new))
+
+
+class _Table(Positions):
+    """Positions looked up one by one, so that a traced graph is bound to no number of them."""
+
+    table: Tensor
+
+    def __init__(self, rows: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("table", rows)
+
+    def forward(self, words: Tensor, offset: int = 0) -> Tensor:
+        return words + self.table[torch.arange(words.shape[-2], device=words.device) + offset]
+
+
+class TransformerSteps(Steps):
+    """The Transformer's step on keys and values of all layers side by side."""
+
+    constant: Mapping[str, Axes] = {
+        "visible": {0: "rows", 1: "source"},
+        "source_keys": {0: "rows", 3: "source"},
+        "source_values": {0: "rows", 3: "source"},
+    }
+    changing: Mapping[str, Axes] = {
+        "position": {0: "rows"},
+        "keys": {0: "rows", 3: "written"},
+        "values": {0: "rows", 3: "written"},
+    }
+    positions: Tensor
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        if model.config.restricted:
+            raise ConfigError(
+                f"export to onnx: `restricted` has {model.config.restricted}; expected 0, since the step's "
+                "graph sees all that was written."
+            )
+        self.model = model
+        self.longest = most_positions(model)
+        self.register_buffer("positions", table(model.positions, model.shape.d_model))
+        model.positions_source = _Table(table(model.positions_source, model.shape.d_model))
+
+    def begin(self, source: Tensor, lengths: Tensor) -> State:
+        model = self.model
+        annotations, mask = model._encode(PairBatch(source, lengths, source, lengths))
+        assert mask.dense is not None
+        prepared = model.decoder.prepare(annotations, mask)
+        keys = torch.stack([each.keys for each in prepared], 1)  # (B, N, H, S, D)
+        values = torch.stack([each.values for each in prepared], 1)
+        return {
+            "visible": mask.dense[:, 0],
+            "source_keys": keys,
+            "source_values": values,
+            "position": torch.zeros_like(lengths),
+            "keys": keys[:, :, :, :0],
+            "values": values[:, :, :, :0],
+        }
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        model = self.model
+        visible = Mask(dense=state["visible"][:, None, None])
+        sources = [
+            Source(keys, values, visible)
+            for keys, values in zip(
+                state["source_keys"].unbind(1), state["source_values"].unbind(1), strict=True
+            )
+        ]
+        written = [
+            _Grown(Source(keys, values, Mask()))
+            for keys, values in zip(state["keys"].unbind(1), state["values"].unbind(1), strict=True)
+        ]
+        words = model.E(tokens) * math.sqrt(model.shape.d_model) + self.positions[state["position"]]
+        decoded, grown = model.decoder.step(words[:, None], sources, written)  # type: ignore[arg-type]
+        return model.W(decoded[:, 0]).log_softmax(-1), {
+            "position": state["position"] + 1,
+            "keys": torch.stack([each.source.keys for each in grown], 1),
+            "values": torch.stack([each.source.values for each in grown], 1),
+        }
+
+
+class LuongSteps(Steps):
+    """Luong's step: the stack's state, h̃ of the step before, the source."""
+
+    longest = NO_END
+
+    def __init__(self, model: Luong) -> None:
+        super().__init__()
+        _check_luong(model)
+        self.model = model
+        attends, feeds = model.config.attention, model.config.feed
+        source: Mapping[str, Axes] = {
+            "visible": {0: "rows", 1: "source"},
+            "source_keys": {0: "rows", 1: "source"},
+            "source_values": {0: "rows", 1: "source"},
+        }
+        self.constant = source if attends else {}
+        self.changing = {"hidden": {0: "rows"}} | ({"fed": {0: "rows"}} if feeds else {})
+
+    def begin(self, source: Tensor, lengths: Tensor) -> State:
+        state = self.model.start(PairBatch(source, lengths, source, lengths))
+        found = self._changed(state)
+        if state.source is not None:
+            found |= {"visible": torch.arange(source.shape[1], device=source.device) < lengths[:, None]}
+            found |= {"source_keys": state.source.keys, "source_values": state.source.values}
+        return found
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        source = None
+        if "visible" in state:
+            visible = Mask(dense=state["visible"][:, None])
+            source = Source(state["source_keys"], state["source_values"], visible)
+        hidden = tuple((layer[:, 0], layer[:, 1]) for layer in state["hidden"].unbind(1))
+        matrices = self.model.decoder.matrices()
+        before = LuongState(hidden, state.get("fed"), source, None, matrices, 0)
+        log_probabilities, after = self.model.step(tokens, before)
+        return log_probabilities, self._changed(after)
+
+    def _changed(self, state: LuongState) -> State:
+        hidden = torch.stack([torch.stack(layer, 1) for layer in state.hidden], 1)  # (B, N, 2, n)
+        return {"hidden": hidden} | ({} if state.fed is None else {"fed": state.fed})
+
+
+def _check_luong(model: Luong) -> None:
+    if model.config.window != "global":
+        raise ConfigError(
+            f"export to onnx: `window` has {model.config.window!r}; expected 'global', since the step's "
+            "graph does not count its steps."
+        )
+    if model.attention is not None and isinstance(model.attention.score, HistoryScore):
+        raise ConfigError(
+            f"export to onnx: `score` has {model.config.score!r}, which looks back at earlier alignments; "
+            "expected one that does not."
+        )
+
+
+STEPS: dict[type[Translating], type[Any]] = {Transformer: TransformerSteps, Luong: LuongSteps}
+
+
+def steps_of(model: Translating) -> Steps:
+    """The model as one whose state is plain tensors, in a copy of its own that runs the reference."""
+    for known, adapter in STEPS.items():
+        if isinstance(model, known):
+            made: Steps = adapter(deepcopy(model).float().cpu().eval())
+            for module in made.modules():
+                if isinstance(module, Attention):
+                    module.kernel = "reference"  # fused kernels are operations that ONNX does not have
+            return made
+    names = " or ".join(known.__name__ for known in STEPS)
+    raise ConfigError(f"export to onnx: the model is {type(model).__name__}; expected {names}.")
+
+
+def export(given: Translatable, out: Path) -> Path:
+    """Write the folder that `regard translate` reads."""
+    needed("onnx", "onnxscript", "onnxruntime")
+    steps = steps_of(given.model)
+    with new_folder(out) as folder:
+        save(steps, folder)
+        state = {"constant": list(steps.constant), "changing": list(steps.changing)}
+        describe(given, folder, to=TO, longest=steps.longest, state=state)
+    return out
+
+
+class _Begin(nn.Module):
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, source: Tensor, lengths: Tensor) -> list[Tensor]:
+        state = self.steps.begin(source, lengths)
+        return [state[name] for name in (*self.steps.constant, *self.steps.changing)]
+
+
+class _Advance(nn.Module):
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, tokens: Tensor, state: list[Tensor]) -> list[Tensor]:
+        names = (*self.steps.constant, *self.steps.changing)
+        log_probabilities, changed = self.steps.advance(tokens, dict(zip(names, state, strict=True)))
+        return [log_probabilities, *(changed[name] for name in self.steps.changing)]
+
+
+def save(steps: Steps, folder: Path) -> None:
+    """Both graphs, traced on a small example whose sizes stay free."""
+    axes = {**steps.constant, **steps.changing}
+    names = list(axes)
+    source, lengths = torch.full((3, 5), 4), torch.tensor([5, 2, 4])
+    tokens = torch.tensor([1, 4, 5])
+    with torch.no_grad():
+        state = steps.begin(source, lengths)
+        for _ in range(2):  # sizes 0 and 1 would be taken as fixed
+            state |= steps.advance(tokens, state)[1]
+    _write(
+        _Begin(steps),
+        (source, lengths),
+        folder / ENCODER,
+        {"source": {0: "rows", 1: "source"}, "lengths": {0: "rows"}},
+        {name: {axis: free for axis, free in axes[name].items() if free != "written"} for name in names},
+        nested=False,
+    )
+    _write(
+        _Advance(steps),
+        (tokens, [state[name] for name in names]),
+        folder / STEP,
+        {"tokens": {0: "rows"}} | axes,
+        {"log_probabilities": {0: "rows"}}
+        | {
+            f"new_{name}": {a: f"{free}+1" if free == "written" else free for a, free in axes[name].items()}
+            for name in steps.changing
+        },
+        nested=True,
+    )
+
+
+def _write(
+    module: nn.Module,
+    example: tuple[Any, ...],
+    path: Path,
+    inputs: Mapping[str, Axes],
+    outputs: Mapping[str, Axes],
+    *,
+    nested: bool,
+) -> None:
+    import onnx
+
+    free = {axis: torch.export.Dim(axis) for axes in inputs.values() for axis in axes.values()}
+    shapes = [{number: free[axis] for number, axis in axes.items()} for axes in inputs.values()]
+    with _quiet():
+        program = torch.onnx.export(
+            module.eval(),
+            example,
+            dynamo=True,
+            dynamic_shapes=(shapes[0], shapes[1:]) if nested else tuple(shapes),
+            input_names=list(inputs),
+            output_names=list(outputs),
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
+    for value in proto.graph.output:  # the tracer leaves sizes of the example in what it does not follow
+        for number, axis in outputs[value.name].items():
+            value.type.tensor_type.shape.dim[number].dim_param = axis
+    onnx.save(proto, str(path))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter warns of its own use of what PyTorch will remove."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+class OnnxModel(Translating):
+    """The two graphs in onnxruntime as a model that can be searched; no parameters, no attention."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        needed("onnxruntime")
+        self._begin, self._advance = (_session(folder / name) for name in (ENCODER, STEP))
+        self._names = [each.name for each in self._begin.get_outputs()]
+        self._changing = [each.name for each in self._advance.get_outputs()[1:]]
+
+    def start(self, batch: PairBatch) -> State:
+        given = {"source": batch.source.numpy(), "lengths": batch.source_lengths.numpy()}
+        found = self._begin.run(None, given)
+        return {name: torch.from_numpy(each) for name, each in zip(self._names, found, strict=True)}
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
+        given = {name: each.numpy() for name, each in state.items()}
+        log_probabilities, *changed = self._advance.run(None, given | {"tokens": tokens.numpy()})
+        news = {
+            name.removeprefix("new_"): torch.from_numpy(each)
+            for name, each in zip(self._changing, changed, strict=True)
+        }
+        return torch.from_numpy(log_probabilities), state | news
+
+    def select(self, state: State, rows: Tensor) -> State:
+        return {name: each.index_select(0, rows) for name, each in state.items()}
+
+
+class OnnxTranslator(Translator):
+    """The exported model with its tokenizers."""
+
+    def __init__(self, exported: Export) -> None:
+        super().__init__(OnnxModel(exported.folder), exported.source, exported.target)
+        self.longest = exported.longest
+
+    def decode(self, encoded: list[list[int]], decoding: Decoding, attention: bool) -> list[list[Hypothesis]]:
+        check_length(encoded, self.longest)
+        return super().decode(encoded, decoding, attention)
+
+
+def _session(path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions have no common class of their own
+        raise DataError(f"{path}: onnxruntime cannot read it: {error}") from error

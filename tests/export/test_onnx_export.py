@@ -1,0 +1,122 @@
+"""A decoding step in onnxruntime: the same log-probabilities as our `step`, for any sizes and any search."""
+
+import pytest
+import torch
+
+from regard.data.batches import pair_batch
+from regard.decode.beam import beam_search
+from regard.decode.forced import forced
+from regard.decode.greedy import greedy
+from regard.errors import ConfigError, DataError
+from regard.export.onnx import OnnxModel, save, steps_of
+from regard.models.luong import Luong, LuongConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.models.transformer import Transformer, TransformerConfig
+
+V = 23
+
+
+def transformer(**settings):
+    return Transformer(
+        TransformerConfig(
+            **{"source_vocab": V, "target_vocab": V + 1, "size": "tiny", "layers": 1, "decoder_layers": 2}
+            | settings
+        )
+    )
+
+
+def luong(**settings):
+    sizes = {"source_vocab": V, "target_vocab": V, "embedding": 10, "hidden": 12, "alignment": 7}
+    return Luong(LuongConfig(**sizes | {"layers": 2, "dropout": 0.1, "score": "concat"} | settings))
+
+
+@pytest.fixture(scope="module", params=[transformer, luong], ids=["transformer", "luong"])
+def pair(request, tmp_path_factory):
+    """A model, and the same in onnxruntime."""
+    torch.manual_seed(7)
+    model = request.param().eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    folder = tmp_path_factory.mktemp("onnx")
+    save(steps_of(model), folder)
+    return model, OnnxModel(folder)
+
+
+def rows(*lengths):
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(4, V, (n,), generator=generator).tolist() for n in lengths]
+
+
+@pytest.mark.parametrize("lengths", [(3, 7, 0, 12), (1,), (600, 2)], ids=str)
+def test_every_step_has_the_same_log_probabilities(pair, lengths):
+    model, exported = pair
+    batch = pair_batch(rows(*lengths), rows(*lengths)[::-1])
+    for ours, theirs in zip(
+        forced(model, batch, attention=False), forced(exported, batch, attention=False), strict=True
+    ):
+        torch.testing.assert_close(ours.log_probabilities, theirs.log_probabilities, atol=1e-4, rtol=0)
+
+
+def test_greedy_and_beam_search_run_on_it_unchanged(pair):
+    batch = pair_batch(rows(3, 7, 1, 12), [[]] * 4)
+    ours, theirs = (greedy(each, batch, maximum=15) for each in pair)
+    assert [each.tokens for each in ours] == [each.tokens for each in theirs]
+    several = [beam_search(each, batch, width=3, nbest=3, maximum=9) for each in pair]
+    for a, b in zip(*several, strict=True):
+        assert [each.tokens for each in a] == [each.tokens for each in b]
+        assert [each.score for each in a] == pytest.approx([each.score for each in b], abs=1e-3)
+
+
+def test_a_step_leaves_its_state_as_it_was(pair):
+    _, exported = pair
+    state = exported.start(pair_batch(rows(4, 2), [[], []]))
+    first, _ = exported.step(torch.tensor([1, 1]), state)
+    exported.step(torch.tensor([5, 6]), state)
+    again, _ = exported.step(torch.tensor([1, 1]), state)
+    assert torch.equal(first, again)
+
+
+def test_the_model_that_is_exported_stays_as_it_was():
+    model = luong(layers=1)
+    model.train()
+    steps_of(model)
+    assert model.training
+    assert model.attention.kernel == "auto"
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (
+            lambda: transformer(restricted=2),
+            "export to onnx: `restricted` has 2; expected 0, since the step's graph sees all that was "
+            "written.",
+        ),
+        (
+            lambda: luong(window="local-monotonic", score="dot"),
+            "export to onnx: `window` has 'local-monotonic'; expected 'global', since the step's graph does "
+            "not count its steps.",
+        ),
+        (
+            lambda: luong(score="coverage"),
+            "export to onnx: `score` has 'coverage', which looks back at earlier alignments; expected one "
+            "that does not.",
+        ),
+        (
+            lambda: Seq2Seq(Seq2SeqConfig(source_vocab=9, target_vocab=9, embedding=4, hidden=4, layers=1)),
+            "export to onnx: the model is Seq2Seq; expected Transformer or Luong.",
+        ),
+    ],
+    ids=["restricted", "window", "score", "model"],
+)
+def test_what_the_graphs_cannot_hold_is_refused(model, sentence):
+    with pytest.raises(ConfigError) as error:
+        steps_of(model())
+    assert str(error.value) == sentence
+
+
+def test_a_damaged_graph_is_told(tmp_path):
+    (tmp_path / "encoder.onnx").write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"encoder.onnx: onnxruntime cannot read it: "):
+        OnnxModel(tmp_path)
