@@ -12,7 +12,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import ask, compare, demo, dictionary, evaluate, list_, point, results, show, train, translate
+from regard.cli import (
+    ask,
+    caption,
+    compare,
+    demo,
+    dictionary,
+    evaluate,
+    export,
+    list_,
+    point,
+    results,
+    show,
+    train,
+    translate,
+)
 from regard.cli.common import complain
 from regard.errors import RegardError
 
@@ -35,8 +49,10 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("compare", compare.command),
     ("translate", translate.command),
     ("dictionary", dictionary.command),
+    ("export", export.command),
     ("ask", ask.command),
     ("point", point.command),
+    ("caption", caption.command),
     ("show", show.command),
     ("results", results.command),
 )
