@@ -1,0 +1,187 @@
+"""One step of a Transformer's decoder on a CPU, in as many calls as it has operations.
+
+`Decoder.step` is the reference: it composes modules, so that any score, norm and kernel fits and everything
+can be recorded. At one position a step, that costs a good part of the time. Here the same equations run on a
+flat list of weights, gathered once a batch, for the decoder that the paper prints: scaled dot products,
+softmax, layer norm. `gather` says None for every other; and while somebody listens to an attention, the
+modules run.
+
+    post-norm   x ← LayerNorm(x + Sublayer(x))                          (section 3.1)
+    pre-norm    x ← x + Sublayer(LayerNorm(x))
+
+Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.scores.dot import DotScore
+from regard.attention.source import Source
+from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, PreNorm
+
+Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
+Norm = tuple[Sequence[int], Tensor, Tensor, float]  # the arguments of layer_norm behind the first
+ALL = Mask()
+
+
+class _Layer(NamedTuple):
+    heads: int
+    scale: float
+    source_scale: float
+    W_QKV: Affine  # one above the other
+    W_O: Affine
+    source_W_Q: Affine
+    source_W_O: Affine
+    W_1: Affine
+    W_2: Affine
+    norms: tuple[Norm, Norm, Norm]
+
+
+class Stepper(NamedTuple):
+    """The decoder's weights, flat."""
+
+    layers: tuple[_Layer, ...]
+    pre: bool
+    last: Norm | None
+    listened: tuple[dict[int, object], ...]  # the hooks of every attention, as they are at the time
+
+    def listening(self) -> bool:
+        """Somebody records an attention: then the modules themselves must run."""
+        return any(self.listened)
+
+    def step(
+        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache]
+    ) -> tuple[Tensor, tuple[Cache, ...]]:
+        """(R, 1, dim) -> (R, 1, dim), and the caches one position longer; what `Decoder.step` gives."""
+        x, grown, pre = x[:, 0], [], self.pre
+        for layer, source, cache in zip(self.layers, sources, caches, strict=True):
+            first, second, third = layer.norms
+            h, cache = _look_back(layer, F.layer_norm(x, *first) if pre else x, cache)
+            x = x + h if pre else F.layer_norm(x + h, *first)
+            h = _look_over(layer, F.layer_norm(x, *second) if pre else x, source)
+            x = x + h if pre else F.layer_norm(x + h, *second)
+            h = F.linear(F.layer_norm(x, *third) if pre else x, *layer.W_1)
+            h = F.linear(h.relu_(), *layer.W_2)
+            x = x + h if pre else F.layer_norm(x + h, *third)
+            grown.append(cache)
+        return (x if self.last is None else F.layer_norm(x, *self.last))[:, None], tuple(grown)
+
+
+def _look_back(layer: _Layer, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+    """(R, dim) the words, what was written before them -> (R, dim), with them."""
+    R = h.shape[0]
+    query, keys, values = F.linear(h, *layer.W_QKV).view(R, 3, layer.heads, 1, -1).unbind(1)
+    cache = cache.append(Source(keys, values, ALL))
+    seen = cache.source
+    context = F.scaled_dot_product_attention(query, seen.keys, seen.values, scale=layer.scale)
+    return F.linear(context.reshape(R, -1), *layer.W_O), cache
+
+
+def _look_over(layer: _Layer, h: Tensor, source: Source) -> Tensor:
+    """(R, dim) the words, the source of each; hypotheses that share a source ask it together."""
+    R = h.shape[0]
+    query = F.linear(h, *layer.source_W_Q).view(R // source.copies, source.copies, layer.heads, -1)
+    context = F.scaled_dot_product_attention(
+        query.transpose(1, 2),
+        source.keys,
+        source.values,
+        attn_mask=source.mask.dense,
+        scale=layer.source_scale,
+    )  # (B, H, copies, D)
+    return F.linear(context.transpose(1, 2).reshape(R, -1), *layer.source_W_O)
+
+
+def gather(decoder: Decoder, sources: Sequence[Source], caches: Sequence[Cache]) -> Stepper | None:
+    """The decoder's weights for its steps from here, or None where only its modules can take them."""
+    if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+        return None
+    plain = all(_is_dense(source) for source in sources) and all(c.mask.window is None for c in caches)
+    if not plain or not all(_is_plain(layer) for layer in decoder.layers):
+        return None
+    layers = [layer for layer in decoder.layers if isinstance(layer, DecoderLayer)]
+    attentions = [
+        heads.attention for each in layers for heads in (each.self_attention, each.source_attention)
+    ]
+    last = decoder.norm
+    return Stepper(
+        tuple(_flat(layer) for layer in layers),
+        isinstance(layers[0].around_feed_forward, PreNorm),
+        _norm(last) if isinstance(last, LayerNorm) else None,
+        tuple(attention._forward_hooks for attention in attentions),  # type: ignore[misc]
+    )
+
+
+def _is_dense(source: Source) -> bool:
+    """On a CPU, in float32, with a mask that is the same for each query of a row."""
+    mask, keys = source.mask, source.keys
+    known = mask.lengths is None and not mask.is_by_query
+    return known and keys.device.type == "cpu" and keys.dtype == torch.float32 and keys.ndim == 4
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    assert isinstance(layer, DecoderLayer)
+    residuals = (layer.around_self_attention, layer.around_source_attention, layer.around_feed_forward)
+    heads = (layer.self_attention, layer.source_attention)
+    return (
+        not layer.training
+        and all(isinstance(each.norm, LayerNorm) for each in residuals)
+        and all(_is_scaled_dot(each) for each in heads)
+    )
+
+
+def _is_scaled_dot(heads: MultiHead) -> bool:
+    attention = heads.attention
+    return (
+        type(attention.score) is DotScore
+        and type(attention.normalizer) is Softmax
+        and attention.window is None
+        and attention.kernel == "auto"
+    )
+
+
+def _flat(layer: DecoderLayer) -> _Layer:
+    own, other, network = layer.self_attention, layer.source_attention, layer.feed_forward
+    residuals = (layer.around_self_attention, layer.around_source_attention, layer.around_feed_forward)
+    first, second, third = (_norm(each.norm) for each in residuals)
+    return _Layer(
+        own.heads,
+        _scale(own),
+        _scale(other),
+        _above_one_another(own.W_Q, own.W_K, own.W_V),
+        _affine(own.W_O),
+        _affine(other.W_Q),
+        _affine(other.W_O),
+        _affine(network.W_1),
+        _affine(network.W_2),
+        (first, second, third),
+    )
+
+
+def _scale(heads: MultiHead) -> float:
+    score, normalizer = heads.attention.score, heads.attention.normalizer
+    assert isinstance(score, DotScore)
+    assert isinstance(normalizer, Softmax)
+    return score.factor(heads.W_Q.out_features // heads.heads) / normalizer.temperature
+
+
+def _above_one_another(*parts: nn.Linear) -> Affine:
+    """Several products with one input as a single one."""
+    biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
+    return torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
+
+
+def _affine(linear: nn.Linear) -> Affine:
+    return linear.weight, linear.bias
+
+
+def _norm(norm: nn.Module) -> Norm:
+    assert isinstance(norm, LayerNorm)
+    return norm.normalized_shape, norm.weight, norm.bias, norm.eps
