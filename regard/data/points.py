@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.batches import PairBatch
+from regard.data.cache import cache_folder
 from regard.data.geometry import QUESTIONS, Numbers, Points, random_numbers, unit
 from regard.data.tokens import EOS, PAD, SPECIAL
 from regard.errors import DataError
 
 FIRST = len(SPECIAL)  # the number of point 0
 SHIFT = FIRST - 1  # from a point's position to its number
-CACHE = "REGARD_CACHE"  # names the folder of solved sets; default ~/.cache/regard
 CHUNK = 2048  # sets solved at a time
 IN_PROCESS = 50_000  # so many sets are solved without other processes and kept in memory
 _VERSION = 2  # of sets and answers; a change of either makes older files useless
@@ -128,13 +128,13 @@ class PointSets:
         """The answers to examples 0 … count - 1.
 
         Up to 50,000 are solved here and now. More are solved once, by several processes, into a file that is
-        mapped and not read: in `folder`, else the folder that REGARD_CACHE names, else ~/.cache/regard.
+        mapped and not read: in `folder`, or in regard's cache.
         """
         if count <= IN_PROCESS:
             return self.answers(np.arange(count))
-        home = folder or os.environ.get(CACHE, "") or str(Path.home() / ".cache" / "regard")
+        home = Path(folder) if folder else cache_folder() / "points"
         kind = f"{self.question}-{self.shortest}-{self.longest}"
-        path = Path(home) / f"{kind}-{self.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
+        path = home / f"{kind}-{self.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
         if not path.exists():
             self._write(path, count, processes or os.cpu_count() or 1)
         return np.load(path, mmap_mode="r")

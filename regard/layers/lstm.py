@@ -29,17 +29,25 @@ Matrices = tuple[tuple[Tensor, Tensor | None], ...]  # ([W U], b) of each layer
 Direction = Literal["reversed", "forward", "bidirectional"]
 
 FLAGS = 8  # features that say "padding": one would do, but matrix units want widths that are multiples of 8
-SHUT = 1e4 / FLAGS  # σ(±1e4) is exactly 0 or 1 in every precision, and its derivative exactly 0
+SHUT = 1e4  # σ(±1e4) is exactly 0 or 1 in every precision, and its derivative exactly 0
 
 
 class LSTMEncoder(nn.Module):
     """Annotations of padded sentences in their own order, and the state after the last word read.
 
-    Reversed, it reads the last word first. Bidirectional, each direction has half of the n cells.
+    Reversed, it reads the last word first. Bidirectional, each direction has half of the n cells. `flags`
+    inputs are added to each layer's, to say where padding is.
     """
 
     def __init__(
-        self, *, inputs: int, hidden: int, layers: int, direction: Direction, dropout: float = 0.0
+        self,
+        *,
+        inputs: int,
+        hidden: int,
+        layers: int = 1,
+        direction: Direction = "forward",
+        dropout: float = 0.0,
+        flags: int = FLAGS,
     ) -> None:
         super().__init__()
         both = direction == "bidirectional"
@@ -48,8 +56,9 @@ class LSTMEncoder(nn.Module):
                 f"LSTMEncoder: `hidden` has {hidden}; expected an even number, half for each direction."
             )
         self.reversed, self.n = direction == "reversed", hidden // 2 if both else hidden
+        self.flags = flags
         self.layers = nn.ModuleList(
-            nn.LSTM(below + FLAGS, self.n, batch_first=True, bidirectional=both)
+            nn.LSTM(below + flags, self.n, batch_first=True, bidirectional=both)
             for below in [inputs] + [hidden] * (layers - 1)
         )
         self.dropout = nn.Dropout(dropout)
@@ -59,16 +68,15 @@ class LSTMEncoder(nn.Module):
         """(B, S, D), (B,) -> (B, S, n) and the state of every layer; padding comes last in each row."""
         B, S = inputs.shape[:2]
         padding = torch.arange(S, device=inputs.device) >= lengths[:, None]
-        flags = padding[..., None].expand(B, S, FLAGS).to(inputs.dtype)
+        flags = padding[..., None].expand(B, S, self.flags).to(inputs.dtype)
         last = (lengths - 1).clamp_min(0)[:, None, None].expand(B, 1, self.n)
         x, states = inputs, []
         if self.reversed:
             x, flags = x.flip(1), flags.flip(1)
         for layer in self.layers:
             x, (h, c) = _run(layer, torch.cat([self.dropout(x), flags.to(x.dtype)], -1))
-            if (
-                not self.reversed
-            ):  # the cell was kept, but padding has its own output gate: h from the last word
+            if not self.reversed:
+                # the cell was kept, but padding has its own output gate: h from the last word
                 h = torch.stack([x[..., : self.n].gather(1, last).squeeze(1), *h[1:]])
             states.append((torch.cat(h.unbind(), -1), torch.cat(c.unbind(), -1)))
         return x.flip(1) if self.reversed else x, tuple(states)
@@ -80,8 +88,9 @@ def hold_on_padding(encoder: LSTMEncoder) -> None:
         for layer in encoder.layers:
             for name, weight in layer.named_parameters():
                 if name.startswith("weight_ih"):
-                    i, f, g, o = weight[:, -FLAGS:].chunk(4)
-                    i.fill_(-SHUT), f.fill_(SHUT), g.zero_(), o.zero_()
+                    i, f, g, o = weight[:, -encoder.flags :].chunk(4)
+                    shut = SHUT / encoder.flags
+                    i.fill_(-shut), f.fill_(shut), g.zero_(), o.zero_()
 
 
 class LSTMDecoder(nn.Module):

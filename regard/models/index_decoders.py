@@ -31,9 +31,9 @@ from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import positions
 from regard.errors import DataError
-from regard.layers.padded import PaddedLSTM
+from regard.layers.lstm import LSTMEncoder
 from regard.models.base import Translating
-from regard.models.pointer import Hidden, initialize, numbered, read_before, select_hidden
+from regard.models.pointer import Hidden, initialize, numbered, read, read_before, select_hidden
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class PlainIndex(Translating):
         super().__init__()
         self.config = config
         n = config.hidden
-        self.encoder = PaddedLSTM(inputs=config.dimension, hidden=n)
+        self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)
         self.decoder = nn.LSTM(n, n, batch_first=True)
         self.W = nn.Linear(n, 1 + config.places)
@@ -77,8 +77,7 @@ class PlainIndex(Translating):
 
     def start(self, batch: PairBatch) -> Hidden:
         check_places("point-seq2seq", batch, self.config.places)
-        _, hidden = self.encoder(batch.source[:, 1:], batch.source_lengths - 1)
-        return hidden
+        return read(self.encoder, batch)[1]
 
     def step(self, tokens: Tensor, state: Hidden) -> tuple[Tensor, Hidden]:
         """(B,) last numbers -> (B, 4 + places) log-probabilities of the next, and the state after it."""
@@ -107,7 +106,7 @@ class AttentionIndex(Translating):
         super().__init__()
         self.config = config
         n = config.hidden
-        self.encoder = PaddedLSTM(inputs=config.dimension, hidden=n)
+        self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)
         self.decoder = nn.LSTM(2 * n, n, batch_first=True)
         score = AdditiveScore(query=n, keys=n, hidden=config.alignment or n)
@@ -126,7 +125,7 @@ class AttentionIndex(Translating):
 
     def start(self, batch: PairBatch) -> AttentionState:
         check_places("point-attention", batch, self.config.places)
-        states, hidden = self.encoder(batch.source[:, 1:], batch.source_lengths - 1)
+        states, hidden = read(self.encoder, batch)
         source = self.attention.prepare(states, mask=Mask(lengths=batch.source_lengths - 1))
         return AttentionState(hidden, torch.zeros_like(states[:, :1]), source)
 

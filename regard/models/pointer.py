@@ -34,7 +34,7 @@ from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
-from regard.layers.padded import PaddedLSTM
+from regard.layers.lstm import LSTMEncoder, hold_on_padding
 from regard.models.base import Translating
 
 Hidden = tuple[Tensor, Tensor]  # h, c, each (1, B, n)
@@ -68,7 +68,7 @@ class PointerNetwork(Translating):
         super().__init__()
         self.config = config
         n, D = config.hidden, config.dimension
-        self.encoder = PaddedLSTM(inputs=D, hidden=n)
+        self.encoder = LSTMEncoder(inputs=D, hidden=n, flags=1)
         self.decoder = nn.LSTM(D, n, batch_first=True)
         score = AdditiveScore(query=n, keys=n, hidden=config.alignment or n)
         # the scores are the output: a fused kernel, which never has them, would compute them twice
@@ -84,7 +84,7 @@ class PointerNetwork(Translating):
         return self.attention(query, start.source).scores
 
     def start(self, batch: PairBatch) -> PointerState:
-        states, hidden = self.encoder(batch.source[:, 1:], batch.source_lengths - 1)
+        states, hidden = read(self.encoder, batch)
         end = self.end.to(states.dtype).expand(batch.size, 1, -1)
         keys = torch.cat([end, states], 1)
         source = self.attention.prepare(keys, mask=Mask(lengths=batch.source_lengths))
@@ -102,7 +102,13 @@ class PointerNetwork(Translating):
         return PointerState(select_hidden(state.hidden, rows), state.source.select(rows), state.inputs[rows])
 
 
-def initialize(model: nn.Module, encoder: PaddedLSTM, decoder: nn.LSTM, *, bound: float | None) -> None:
+def read(encoder: LSTMEncoder, batch: PairBatch) -> tuple[Tensor, Hidden]:
+    """(B, N, n) the states e_j of the points, and the state behind each set's last one."""
+    states, [(h, c)] = encoder(batch.source[:, 1:], batch.source_lengths - 1)
+    return states, (h[None], c[None])
+
+
+def initialize(model: nn.Module, encoder: LSTMEncoder, decoder: nn.LSTM, *, bound: float | None) -> None:
     """Weights uniform in ±bound as in the paper; or by their inputs, and forget gates open.
 
     Two coordinates under weights of 0.08 hardly move a state: a small net on five-point hulls had not left
@@ -117,10 +123,10 @@ def initialize(model: nn.Module, encoder: PaddedLSTM, decoder: nn.LSTM, *, bound
         else:
             nn.init.zeros_(parameter)
     if bound is None:
-        for lstm in (encoder.lstm, decoder):
-            n, bias = lstm.hidden_size, dict(lstm.named_parameters())["bias_ih_l0"]
-            nn.init.ones_(bias[n : 2 * n])  # the second of torch's four gates
-    encoder.shut_on_padding()
+        for lstm in (encoder.layers[0], decoder):
+            bias = dict(lstm.named_parameters())["bias_ih_l0"]
+            nn.init.ones_(bias.chunk(4)[1])  # the second of torch's four gates
+    hold_on_padding(encoder)
 
 
 def read_before(batch: PairBatch) -> Tensor:

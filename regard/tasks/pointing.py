@@ -37,7 +37,7 @@ class PointingSettings:
     test: int = 1_000  # of each of the sizes `tests`
     tests: tuple[int, ...] = (5, 10, 20, 50)  # sizes of the test sets, also such as training never saw
     seed: int = 1
-    cache: str = ""  # folder for the training answers; default REGARD_CACHE, else ~/.cache/regard
+    cache: str = ""  # folder for the training answers; empty: regard's cache
     processes: int = 0  # that solve the training sets; 0 = one a core
 
 

@@ -64,9 +64,9 @@ def test_the_network_is_the_papers(model):
     parameters = {
         "end": p["end"],
         "go": p["go"],
-        "enc_W": [row[:2] for row in p["encoder.lstm.weight_ih_l0"]],
-        "enc_U": p["encoder.lstm.weight_hh_l0"],
-        "enc_b": bias("encoder.lstm"),
+        "enc_W": [row[:2] for row in p["encoder.layers.0.weight_ih_l0"]],
+        "enc_U": p["encoder.layers.0.weight_hh_l0"],
+        "enc_b": bias("encoder.layers.0"),
         "dec_W": p["decoder.weight_ih_l0"],
         "dec_U": p["decoder.weight_hh_l0"],
         "dec_b": bias("decoder"),
@@ -122,14 +122,14 @@ def test_a_step_gives_numbers_with_the_end_as_eos(model):
 
 def test_the_padding_column_never_learns():
     made = PointerNetwork(PointerConfig(dimension=2, hidden=6))
-    before = made.encoder.lstm.weight_ih_l0[:, -1].clone()
+    before = made.encoder.layers[0].weight_ih_l0[:, -1].clone()
     optimizer = torch.optim.Adam(made.parameters(), lr=0.1)
     for _ in range(3):
         optimizer.zero_grad()
         (-log_probabilities(made, batch()).sum()).backward()
-        assert made.encoder.lstm.weight_ih_l0.grad[:, -1].eq(0).all()
+        assert made.encoder.layers[0].weight_ih_l0.grad[:, -1].eq(0).all()
         optimizer.step()
-    assert torch.equal(made.encoder.lstm.weight_ih_l0[:, -1], before)
+    assert torch.equal(made.encoder.layers[0].weight_ih_l0[:, -1], before)
 
 
 def test_gradients_are_finite_and_reach_every_parameter():
@@ -157,6 +157,6 @@ def test_a_pointer_takes_more_points_than_it_ever_saw_and_a_dictionary_refuses_t
 def test_the_papers_initialization_is_uniform():
     made = PointerNetwork(PointerConfig(dimension=2, hidden=16, bound=0.08))
     for name, parameter in made.named_parameters():
-        free = parameter[:, :-1] if name == "encoder.lstm.weight_ih_l0" else parameter
+        free = parameter[:, :-1] if name == "encoder.layers.0.weight_ih_l0" else parameter
         assert free.abs().max() <= 0.08, name
         assert free.abs().max() > 0, name

@@ -92,13 +92,13 @@ def test_the_loss_is_the_sum_of_minus_log_probabilities():
 
 def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "IN_PROCESS", 10)
-    monkeypatch.setenv(module.CACHE, str(tmp_path))
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     sets = PointSets("tsp", "1 train", 3, 6)
     found = sets.solved(50, processes=2)
     assert isinstance(found, np.memmap)
     assert np.array_equal(found, sets.answers(np.arange(50)))
     assert capsys.readouterr().err == "tsp: solving 50 point sets with 2 processes …\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["tsp-3-6-1-train-50-v2.npy"]
+    assert [path.name for path in (tmp_path / "points").iterdir()] == ["tsp-3-6-1-train-50-v2.npy"]
     sets.solved(50)
     assert capsys.readouterr().err == "", "the second time it is there"
 
