@@ -34,35 +34,6 @@ Numbers = NDArray[np.int64]
 
 EXACT = 12  # points up to which tours are shortest: the tables of one set have n 2ⁿ entries
 _TABLE = 2**22  # entries of these tables at a time: they should stay near the processor
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-# Random sets ----------------------------------------------------------------------------------------
-
-
-def random_numbers(key: str, examples: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
-    """(B,) example numbers -> (B, count) random 64-bit numbers, a function of key and number alone.
-
-    This is SplitMix64 (Steele, Lea, Flood 2014) started anew for each example, so that any examples can be
-    made at once, in any order, in any process.
-    """
-    seed = np.uint64(len(key))
-    for letter in key.encode():
-        seed = _mix(np.array([seed ^ np.uint64(letter)]) + _GOLDEN)[0]
-    start = _mix(np.asarray(examples).astype(np.uint64) * _GOLDEN + seed)
-    steps = np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
-    return _mix(start[:, None] + steps)
-
-
-def unit(numbers: NDArray[np.uint64]) -> NDArray[np.float32]:
-    """Random numbers -> [0, 1) on a grid of 2⁻²⁴, where float32 is exact and so are the areas below."""
-    return (numbers >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 # Order ----------------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ from torch import Tensor
 
 from regard.data.batches import PairBatch
 from regard.data.cache import cache_folder
-from regard.data.geometry import QUESTIONS, Numbers, Points, random_numbers, unit
+from regard.data.chance import random_words, unit
+from regard.data.geometry import QUESTIONS, Numbers, Points
 from regard.data.tokens import EOS, PAD, SPECIAL
 from regard.errors import DataError
 
@@ -36,7 +37,7 @@ FIRST = len(SPECIAL)  # the number of point 0
 SHIFT = FIRST - 1  # from a point's position to its number
 CHUNK = 2048  # sets solved at a time
 IN_PROCESS = 50_000  # so many sets are solved without other processes and kept in memory
-_VERSION = 2  # of sets and answers; a change of either makes older files useless
+_VERSION = 3  # of sets and answers; a change of either makes older files useless
 _log = logging.getLogger(__name__)
 
 
@@ -106,7 +107,7 @@ class PointSets:
     def points(self, examples: NDArray[np.int64]) -> tuple[Points, Numbers]:
         """(B,) example numbers -> (B, N, D) points, (B,) sizes from shortest to longest."""
         D = QUESTIONS[self.question].dimension
-        drawn = random_numbers(self.key, examples, 1 + self.longest * D)
+        drawn = random_words(self.key, examples, 1 + self.longest * D)
         span = np.uint64(self.longest - self.shortest + 1)
         sizes = (drawn[:, 0] >> np.uint64(32)) % span + np.uint64(self.shortest)
         return unit(drawn[:, 1:]).reshape(len(drawn), self.longest, D), sizes.astype(np.int64)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.geometry import random_numbers, unit
+from regard.data.chance import random_words, unit
 from regard.data.images import Pixels
 
 COLOURS = {
@@ -112,7 +112,7 @@ _INSIDE: tuple[Callable[[Any, Any], Any], ...] = (
     lambda y, x: (1.05 - abs(y) - abs(x)) * 0.71,
 )
 _NOISE: Floats = (
-    unit(random_numbers("noise", np.arange(SIDE * SIDE), 3)).reshape(SIDE, SIDE, 3) * 2 - 1
+    unit(random_words("noise", np.arange(SIDE * SIDE), 3)).reshape(SIDE, SIDE, 3) * 2 - 1
 )  # (SIDE, SIDE, 3)
 
 
@@ -122,7 +122,7 @@ def draw_scenes(key: str, examples: NDArray[np.int64], *, fewest: int, most: int
     `fewest` to `most` things are named, up to `clutter` grey ones stand between them.
     """
     B, N, pairs = len(examples), most + clutter, len(COLOURS) * len(SHAPES)
-    drawn = unit(random_numbers(key, examples, 4 + CELLS**2 + pairs + 4 * N))
+    drawn = unit(random_words(key, examples, 4 + CELLS**2 + pairs + 4 * N))
     head, drawn = drawn[:, :4], drawn[:, 4:]
     named = fewest + (head[:, 0] * (most - fewest + 1)).astype(np.int64)
     count = named + (head[:, 1] * (clutter + 1)).astype(np.int64)

@@ -18,7 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.data.bits import BitBatch, Uniform, join, uniform
+from regard.data.bits import BitBatch, join
+from regard.data.chance import Uniform, uniform
 from regard.errors import ConfigError
 from regard.tasks.base import Loss, Split
 

@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.data.bits import Uniform, uniform
+from regard.data.chance import Uniform, uniform
 from regard.data.episodes import EpisodeBatch
 from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
 from regard.data.strokes import draw_characters

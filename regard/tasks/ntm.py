@@ -26,7 +26,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.data.bits import BitBatch, Uniform
+from regard.data.bits import BitBatch
+from regard.data.chance import Uniform
 from regard.errors import ConfigError
 from regard.tasks.bits import BitTask, GrowingTask, Shape
 

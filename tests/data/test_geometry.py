@@ -7,12 +7,13 @@ import pytest
 from scipy.spatial import ConvexHull, Delaunay
 
 from regard.data import geometry as g
+from regard.data.chance import random_words, unit
 from regard.data.points import PointSets
 from regard.errors import ConfigError, DataError
 
 
 def random_sets(B, n, D=2, key="tests"):
-    return g.unit(g.random_numbers(key, np.arange(B), n * D)).reshape(B, n, D)
+    return unit(random_words(key, np.arange(B), n * D)).reshape(B, n, D)
 
 
 def one(solve, points):
@@ -29,7 +30,7 @@ def test_random_sets_are_uniform_and_a_function_of_their_number():
     assert abs(drawn.var() - 1 / 12) < 0.002
     assert abs(np.corrcoef(drawn[:, 0, 0], drawn[:, 0, 1])[0, 1]) < 0.05
     assert abs(np.corrcoef(drawn[:-1, 0, 0], drawn[1:, 0, 0])[0, 1]) < 0.05
-    some = g.unit(g.random_numbers("tests", np.array([7, 3]), 20)).reshape(2, 10, 2)
+    some = unit(random_words("tests", np.array([7, 3]), 20)).reshape(2, 10, 2)
     assert np.array_equal(some, drawn[[7, 3]])
     assert not np.array_equal(random_sets(10, 10, key="test"), drawn[:10])
 
@@ -222,8 +223,6 @@ def test_points_outside_the_square_are_moved_into_it_and_others_left_alone():
 
 
 def test_every_letter_of_the_key_matters():
-    from regard.data.geometry import random_numbers
-
     keys = ("1 test", "2 test", "1 tess", "11 test", "1 test 5", "2 test 5", "3", "4")
-    drawn = {key: tuple(random_numbers(key, np.arange(3), 2).flatten().tolist()) for key in keys}
+    drawn = {key: tuple(random_words(key, np.arange(3), 2).flatten().tolist()) for key in keys}
     assert len(set(drawn.values())) == len(keys)

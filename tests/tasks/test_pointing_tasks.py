@@ -98,7 +98,7 @@ def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, 
     assert isinstance(found, np.memmap)
     assert np.array_equal(found, sets.answers(np.arange(50)))
     assert capsys.readouterr().err == "tsp: solving 50 point sets with 2 processes …\n"
-    assert [path.name for path in (tmp_path / "points").iterdir()] == ["tsp-3-6-1-train-50-v2.npy"]
+    assert [path.name for path in (tmp_path / "points").iterdir()] == ["tsp-3-6-1-train-50-v3.npy"]
     sets.solved(50)
     assert capsys.readouterr().err == "", "the second time it is there"
 
