@@ -37,6 +37,11 @@ class PairBatch:
     def to(self, device: torch.device | str) -> Self:
         return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
+    def repeated(self, times: int) -> Self:
+        """All pairs, then all of them again, so many times in a row."""
+        copies = {f.name: torch.cat([getattr(self, f.name)] * times) for f in fields(self)}
+        return type(self)(**copies)
+
     def rounded(self) -> "PairBatch":
         """The same pairs under more padding: both lengths multiples of 8, the rows of 16.
 

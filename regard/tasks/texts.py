@@ -33,6 +33,9 @@ class TextSettings:
     lowercase: bool = False
     longest: int = 100  # pieces of a training sentence; longer ones are left out of training
     smoothing: float = 0.0  # label smoothing, in training alone
+    consistency: float = (
+        0.0  # how strongly two passes under different dropout must agree
+    )
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
@@ -61,7 +64,7 @@ class TextTask(TranslationTask):
     settings: TextSettings
 
     def __init__(self, settings: TextSettings, texts: Texts, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing)
+        super().__init__(source, target, smoothing=settings.smoothing, consistency=settings.consistency)
         self.settings, self.texts, self.languages = settings, texts, texts.languages
 
     @classmethod

@@ -46,11 +46,17 @@ class TranslationTask:
     viewer: ClassVar[str] = "regard.cli.views.alignment:view"
     languages: tuple[str, str]
 
-    def __init__(self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0) -> None:
-        """`smoothing` is the share of each target's mass that training spreads over the vocabulary."""
+    def __init__(
+        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0, consistency: float = 0.0
+    ) -> None:
+        """`smoothing` is the share of each target's mass that training spreads over the vocabulary,
+        `consistency` the weight with which two passes under different dropout are made to agree."""
         if not 0.0 <= smoothing < 1.0:
             raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
-        self.source, self.target, self.smoothing = source, target, smoothing
+        if consistency < 0.0:
+            raise ConfigError(f"task: `consistency` has {consistency}; expected 0 or more.")
+        self.source, self.target = source, target
+        self.smoothing, self.consistency = smoothing, consistency
         self._examples: dict[Split, Sequence[Example]] = {}
         self._encoded: dict[Split, EncodedPairs] = {}
 
@@ -109,7 +115,11 @@ class TranslationTask:
 
     def loss(self, model: nn.Module, batch: PairBatch) -> Loss:
         """Cross-entropy, summed over the target words and their eos; smoothed in training alone."""
-        return cross_entropy(model(batch), batch, smoothing=self.smoothing if model.training else 0.0)
+        if not model.training:
+            return cross_entropy(model(batch), batch)
+        if self.consistency:
+            return consistent(model, batch, smoothing=self.smoothing, weight=self.consistency)
+        return cross_entropy(model(batch), batch, smoothing=self.smoothing)
 
     def save(self, folder: Path) -> None:
         if self.source is self.target:
@@ -159,3 +169,23 @@ def cross_entropy(scores: Tensor, batch: PairBatch, *, smoothing: float = 0.0) -
         label_smoothing=smoothing,
     )
     return Loss(total, batch.target_lengths.sum())
+
+
+def consistent(model: nn.Module, batch: PairBatch, *, smoothing: float, weight: float) -> Loss:
+    """Cross-entropy of two passes that differ in their dropout, and how far apart they are.
+
+        ½ (CE₁ + CE₂) + α/2 · ½ (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁))
+
+    Half of the paper's sum, so that the loss stays that of one pass when the two agree.
+
+    Liang, Wu, Li, Wang, Meng, Qin, Chen, Zhang, Liu. R-Drop: regularized dropout for neural networks. 2021.
+    https://arxiv.org/abs/2106.14448
+    """
+    twice = batch.repeated(2)
+    scores = model(twice)
+    loss = cross_entropy(scores, twice, smoothing=smoothing)
+    first, second = scores.float().log_softmax(-1).chunk(2)  # each (B, T, V)
+    apart = ((first.exp() - second.exp()) * (first - second)).sum(-1)  # (B, T), both divergences in one
+    t = torch.arange(batch.target.shape[1], device=batch.target.device)
+    apart = apart.masked_fill(t >= batch.target_lengths[:, None], 0.0)
+    return Loss(loss.total / 2 + weight / 4 * apart.sum(), batch.target_lengths.sum())
