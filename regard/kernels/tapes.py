@@ -1,11 +1,12 @@
 """The recurrence of a long short-term memory-network as one operation, with its gradient written out.
 
-    tapes = lstmn(projected, U, W_h, b_h, v, span)
+    tapes = lstmn(projected, U, W_h, b_h, v, newest, span)
 
     projected (B, T, 5 n)     W x_t: input, forget, output, candidate, query
     U         (5 n, n)        the same five from h̃; 4 n rows where the query does not see h̃_{t-1}
     W_h b_h   (n, n), (n,)    the keys
     v         (n,)
+    newest    ()              added to the score of the slot written last; or none
     tapes     (B, T, 2 n)     [h_t; c_t]
 
 The reference is LSTMNCell, one step after the other. What is gained: the tapes are written in place instead
@@ -28,6 +29,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.additive import AdditiveScore
+from regard.layers.newest import NewestScore
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention
@@ -38,7 +40,7 @@ SATURATED = 33.0  # keys within this: a query beyond LARGEST saturates the sum, 
 
 def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
     """None: the whole recurrence can run as one operation; otherwise the reason, as a clause."""
-    if type(attention.score) is not AdditiveScore:
+    if type(attention.score) not in (AdditiveScore, NewestScore):
         return f"score is {type(attention.score).__name__}, this kernel computes AdditiveScore"
     if type(attention.normalizer) is not Softmax or attention.normalizer.temperature != 1.0:
         return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
@@ -54,10 +56,17 @@ def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
 
 
 def lstmn(
-    projected: Tensor, U: Tensor, W_h: Tensor, b_h: Tensor, v: Tensor, span: int | None = None
+    projected: Tensor,
+    U: Tensor,
+    W_h: Tensor,
+    b_h: Tensor,
+    v: Tensor,
+    newest: Tensor | None = None,
+    span: int | None = None,
 ) -> Tensor:
     """(B, T, 5 n) -> (B, T, 2 n): both tapes, slot 0 left out."""
-    return _Tapes.apply(projected, U, W_h, b_h, v, span)  # type: ignore[no-untyped-call]
+    ahead = v.new_zeros(()) if newest is None else newest
+    return _Tapes.apply(projected, U, W_h, b_h, v, ahead, span)  # type: ignore[no-untyped-call]
 
 
 class _Sums:
@@ -97,7 +106,14 @@ def _arithmetic(W_h: Tensor, b_h: Tensor) -> type[_Sums] | type[_Exponentials]:
 class _Tapes(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, projected: Tensor, U: Tensor, W_h: Tensor, b_h: Tensor, v: Tensor, span: int | None
+        ctx: Any,
+        projected: Tensor,
+        U: Tensor,
+        W_h: Tensor,
+        b_h: Tensor,
+        v: Tensor,
+        newest: Tensor,
+        span: int | None,
     ) -> Tensor:
         (B, T, _), n = projected.shape, W_h.shape[0]
         arithmetic = _arithmetic(W_h, b_h)
@@ -112,7 +128,9 @@ class _Tapes(torch.autograd.Function):
             slots = _slots(t, span)
             S = slots.stop - slots.start
             hidden = arithmetic.compare(keys[slots], arithmetic.prepare(query), pairs[:S])
-            weights = torch.softmax(hidden @ v, 0)  # (S, B)
+            scores = hidden @ v  # (S, B)
+            scores[-1] += newest
+            weights = torch.softmax(scores, 0)
             every_weight[t, slots] = weights
             context = torch.sum(
                 torch.mul(weights[..., None], tapes[slots], out=mixed[:S]), 0, out=contexts[t]
@@ -142,7 +160,7 @@ class _Tapes(torch.autograd.Function):
         slopes = tapes.new_zeros(T + 1, B)  # Σ r
         grad_given = tapes.new_zeros(T, B, 5 * n)
         grad_first = torch.zeros_like(first)
-        grad_v = torch.zeros_like(v)
+        grad_v, grad_newest = torch.zeros_like(v), v.new_zeros(())
         pairs, bent, mixed = (torch.empty_like(x) for x in (tanh_c, tanh_c, contexts))
         for t in reversed(range(T)):
             slots = _slots(t, ctx.span)
@@ -165,6 +183,7 @@ class _Tapes(torch.autograd.Function):
             grad_tapes[slots].addcmul_(weights[..., None], grad_context)
             query = given[t - 1, :, 4 * n :] if t else first
             hidden = compare(keys[slots], prepare(query), pairs[:S])
+            grad_newest += r[-1].sum()
             grad_v += r.flatten() @ hidden.flatten(0, 1)
             step = torch.mul(r[..., None], hidden, out=bent[:S]).mul_(hidden)
             curved[slots] += step
@@ -178,7 +197,8 @@ class _Tapes(torch.autograd.Function):
             grad_given[:-1, :, 4 * n :],
             grad_first,
         )
-        return grad_projected.transpose(0, 1), grad_U, grad_W_h, grad_keys.sum((0, 1)), grad_v, None
+        grad_b_h = grad_keys.sum((0, 1))
+        return grad_projected.transpose(0, 1), grad_U, grad_W_h, grad_b_h, grad_v, grad_newest, None
 
 
 def _shift(projected: Tensor, n: int) -> Tensor:

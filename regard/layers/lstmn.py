@@ -18,7 +18,8 @@
 
 Slot 0 of both tapes is zero, so that the first word has something to read. With all the weight on the last
 slot this is an LSTM. A `span` keeps the last so many slots and forgets the rest. Without `summary` the score
-does not see h̃_{t-1}, as in the authors' program.
+does not see h̃_{t-1}, as in the authors' program. With `recency` the slot written last starts with so much
+more score than the others, and how much is learnt: the network begins near the LSTM that it contains.
 
 A whole sequence runs as one operation (`regard.kernels.tapes`) unless its attention is recorded.
 
@@ -40,6 +41,7 @@ from regard.attention.source import Source
 from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
 from regard.kernels.tapes import lstmn as tapes
 from regard.kernels.tapes import refuses_tapes
+from regard.layers.newest import NewestScore
 
 KERNELS = ("auto", "reference", "tapes")
 
@@ -64,7 +66,14 @@ class LSTMNCell(nn.Module):
     """One layer: reads its tapes, then writes one more slot."""
 
     def __init__(
-        self, *, inputs: int, hidden: int, span: int | None = None, summary: bool = True, kernel: str = "auto"
+        self,
+        *,
+        inputs: int,
+        hidden: int,
+        span: int | None = None,
+        summary: bool = True,
+        recency: float | None = None,
+        kernel: str = "auto",
     ) -> None:
         super().__init__()
         if span is not None and span < 1:
@@ -72,7 +81,12 @@ class LSTMNCell(nn.Module):
         if kernel not in KERNELS:
             raise ConfigError(f"LSTMN: `kernel` has {kernel!r}; expected one of {', '.join(KERNELS)}.")
         self.inputs, self.hidden, self.span, self.summary, self.kernel = inputs, hidden, span, summary, kernel
-        self.attention = Attention(AdditiveScore(query=None, keys=hidden, hidden=hidden))
+        score = (
+            AdditiveScore(query=None, keys=hidden, hidden=hidden)
+            if recency is None
+            else NewestScore(query=None, keys=hidden, hidden=hidden, ahead=recency)
+        )
+        self.attention = Attention(score)
         self.W = nn.Linear(inputs, 5 * hidden)
         self.U = nn.Linear(hidden, (5 if summary else 4) * hidden, bias=False)
         with torch.no_grad():
@@ -90,7 +104,8 @@ class LSTMNCell(nn.Module):
             score = self.attention.score
             assert isinstance(score, AdditiveScore)
             v = score.v.weight.squeeze(0)
-            return tapes(projected, self.U.weight, score.U.weight, score.U.bias, v, self.span)
+            newest = score.newest if isinstance(score, NewestScore) else None
+            return tapes(projected, self.U.weight, score.U.weight, score.U.bias, v, newest, self.span)
         if self.kernel == "tapes":
             raise KernelRefused(f"kernel 'tapes' cannot run this call: {refusal}.")
         tape = self.start(inputs.shape[0])
@@ -145,6 +160,7 @@ class LSTMN(nn.Module):
         layers: int = 1,
         span: int | None = None,
         summary: bool = True,
+        recency: float | None = None,
         dropout: float = 0.0,
         kernel: str = "auto",
     ) -> None:
@@ -155,7 +171,12 @@ class LSTMN(nn.Module):
         self.dropout = nn.Dropout(dropout)  # between layers
         self.cells = nn.ModuleList(
             LSTMNCell(
-                inputs=inputs + (hidden if k else 0), hidden=hidden, span=span, summary=summary, kernel=kernel
+                inputs=inputs + (hidden if k else 0),
+                hidden=hidden,
+                span=span,
+                summary=summary,
+                recency=recency,
+                kernel=kernel,
             )
             for k in range(layers)
         )

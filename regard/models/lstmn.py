@@ -36,6 +36,7 @@ class LSTMNConfig:
     layers: int = 1
     span: int | None = None  # slots kept of each tape; None: all of the sentence
     summary: bool = True  # the score sees h̃_{t-1}
+    recency: float | None = None  # how far ahead the newest slot's score starts; None: not at all, as printed
     dropout: float = 0.0
     kernel: str = "auto"
 
@@ -55,6 +56,7 @@ class LSTMNLanguageModel(Model):
             layers=config.layers,
             span=config.span,
             summary=config.summary,
+            recency=config.recency,
             dropout=config.dropout,
             kernel=config.kernel,
         )

@@ -66,8 +66,9 @@ def test_the_recorded_weights_are_the_papers(span):
 
 @CUT
 @SUMMARY
-def test_one_operation_has_the_gradients_of_the_steps(span, summary):
-    cell = cell_of(m=5, n=6, span=span, summary=summary)
+@pytest.mark.parametrize("recency", [None, 1.5])
+def test_one_operation_has_the_gradients_of_the_steps(span, summary, recency):
+    cell = cell_of(m=5, n=6, span=span, summary=summary, recency=recency)
     xs = torch.randn(3, 7, 5, dtype=torch.double, requires_grad=True)
     outer = torch.randn(3, 7, 12, dtype=torch.double)
     found = []
@@ -102,6 +103,27 @@ def test_queries_beyond_the_exponentials_saturate_as_they_should():
     found = cell(xs)
     cell.kernel = "reference"
     torch.testing.assert_close(found, cell(xs))
+
+
+def test_the_newest_slot_starts_ahead_by_so_much():
+    plain, ahead = cell_of(), cell_of(recency=2.0)
+    ahead.load_state_dict(plain.state_dict(), strict=False)
+    xs = torch.randn(2, 5, 3, dtype=torch.double)
+    with record(plain) as before:
+        plain(xs)
+    with record(ahead) as after:
+        ahead(xs)
+    odds = [trace["attention"][1].weights for trace in (before, after)]  # the second step: two slots
+    ratio = [(w[..., 1] / w[..., 0]).log() for w in odds]
+    torch.testing.assert_close(ratio[1] - ratio[0], torch.full_like(ratio[0], 2.0))
+
+
+def test_an_lstmn_far_ahead_is_the_lstm_that_it_contains():
+    cell = cell_of(recency=60.0, kernel="tapes")
+    plain = cell_of(span=1, kernel="tapes")  # it can read the last slot only
+    plain.load_state_dict(cell.state_dict(), strict=False)
+    xs = torch.randn(2, 5, 3, dtype=torch.double)
+    torch.testing.assert_close(cell(xs), plain(xs))
 
 
 def test_with_all_weight_on_the_last_slot_it_is_an_lstm():
