@@ -1,7 +1,7 @@
 """Additive attention: eager, torch.compile, the fused kernel, and scaled dot product as the yardstick.
 
     python benchmarks/additive.py                      on the GPU if there is one, else on the CPU
-    python benchmarks/additive.py --device cpu --threads 2 --out results/additive-cpu.json
+    python benchmarks/additive.py --device cpu --threads 2
 
 Parity comes first: the error of the kernel against float64 is at most twice that of the eager formula,
 forward and each gradient, or no speed is printed. Every time is the median of several runs of back-to-back
@@ -10,9 +10,6 @@ measured on an H200 with operands in registers and four features to a reciprocal
 """
 
 import argparse
-import datetime
-import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +20,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard import AdditiveScore, Attention
-from regard.kernels import ops
-from regard.kernels.additive_cpu import ADDITIVE_CPU
-from regard.kernels.additive_cuda import ADDITIVE_CUDA, STEP
-from regard.kernels.dispatch import Call
+from regard import AdditiveScore, Attention, Mask, Source
+from regard.bench.records import measured
+from regard.evaluate.results import Result, write_result
+from regard.kernels import additive_step_cuda, ops
+from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
+ROOT = Path(__file__).parents[1]
 CEILING = 7.60e12
 NONE = (None, None, None, None, 0, 1.0)
 Shape = tuple[int, int, int, int, int]  # B, T, S, D, Dv
@@ -45,7 +43,7 @@ def eager(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
 def fused(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
     """The kernel that Attention would choose."""
     if a.is_cuda and a.shape[1] <= STEP:
-        return ops.additive_step(a, b, v, values, *NONE)[0]
+        return additive_step_cuda.step(a, b, v, values, *NONE)
     return ops.additive(a, b, v, values, *NONE)
 
 
@@ -151,41 +149,50 @@ def compare(
     return row
 
 
-def step(B: int, S: int, D: int, dtype: torch.dtype, device: str, *, train: bool) -> dict[str, Any]:
-    """One decoder step through Attention: projection of the query, attention, and its gradient."""
-    score = AdditiveScore(query=D, keys=D, hidden=D).to(device, dtype)
-    reference = Attention(score, kernel="reference")
-    query = torch.randn(B, 1, D, device=device, dtype=dtype, requires_grad=train)
-    with torch.set_grad_enabled(train):
-        source = reference.prepare(torch.randn(B, S, D, device=device, dtype=dtype))
-    keys = source.keys.detach().requires_grad_(train)
-    source = type(source)(keys, source.values, source.mask)
-    call = Call(query, source, score, reference.normalizer, None, None, 0.0)
-    runs = {
-        "eager": lambda: reference(query, source).context,
-        "fused": lambda: ADDITIVE_CUDA.run(call),
-    }
-    assert_near = (runs["eager"]() - runs["fused"]()).abs().max()
-    if not assert_near < 0.05:
-        raise SystemExit(f"no parity at step {(B, S, D)}: {assert_near:.2e}")
-    leaves = [query, keys, score.W.weight, score.v.weight]
+def step(B: int, S: int, D: int, dtype: torch.dtype, *, train: bool) -> dict[str, Any]:
+    """One decoder step through Attention: projection of the query, attention, and the gradients of all.
 
-    def whole(run: Callable[[], Tensor]) -> Callable[[], Any]:
-        def act() -> Any:
-            context = run()
-            return torch.autograd.grad(context, leaves, torch.ones_like(context)) if train else context
+    Called as it stands, the host sets the pace of small steps; captured as a CUDA graph, as `regard train`
+    does where a recipe says so, the GPU does.
+    """
+    score = AdditiveScore(query=D, keys=D, hidden=D).to("cuda", dtype)
+    query = torch.randn(B, 1, D, device="cuda", dtype=dtype, requires_grad=train)
+    keys, values = (torch.randn(B, S, D, device="cuda", dtype=dtype, requires_grad=train) for _ in range(2))
+    source = Source(keys, values, Mask())
+    leaves = [query, keys, values, score.W.weight, score.v.weight]
+    grad = torch.randn(B, 1, D, device="cuda", dtype=dtype)
+    found: dict[str, Any] = {"ms": {}, "captured ms": {}}
+    contexts = []
+    for name, kernel in (("eager", "reference"), ("fused", ADDITIVE_STEP_CUDA.name)):
+        attention = Attention(score, kernel=kernel)
 
-        return act
+        def act(attention: Attention = attention) -> Any:
+            context = attention(query, source).context
+            return torch.autograd.grad(context, leaves, grad) if train else context
 
-    with torch.set_grad_enabled(train):
-        ms = {name: 1e3 * seconds(whole(run), device, budget=0.4) for name, run in runs.items()}
-    return {
-        "shape": (B, 1, S, D),
-        "dtype": str(dtype)[6:],
-        "train": train,
-        "ms": ms,
-        "ratio": {"eager": ms["eager"] / ms["fused"]},
-    }
+        with torch.set_grad_enabled(train):
+            contexts.append(attention(query, source).context.detach())
+            found["ms"][name] = 1e3 * seconds(act, "cuda", budget=0.3)
+            found["captured ms"][name] = 1e3 * seconds(captured(act), "cuda", budget=0.1)
+    apart = (contexts[0] - contexts[1]).abs().max()
+    if not apart < 0.05:
+        raise SystemExit(f"no parity at step {(B, S, D)}: {apart:.2e}")
+    ms, replayed = found["ms"], found["captured ms"]
+    ratio = {"eager": ms["eager"] / ms["fused"], "eager, captured": replayed["eager"] / replayed["fused"]}
+    return {"shape": (B, 1, S, D), "dtype": str(dtype)[6:], "train": train, **found, "ratio": ratio}
+
+
+def captured(act: Callable[[], Any]) -> Callable[[], Any]:
+    """The same work as the replay of a CUDA graph."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        act()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        act()
+    return graph.replay
 
 
 def on_gpu() -> Iterator[dict[str, Any]]:
@@ -199,7 +206,7 @@ def on_gpu() -> Iterator[dict[str, Any]]:
             yield compare((B, T, S, D, D), torch.float32, "cuda", train=train, budget=budget, plain=True)
     for B, S, D in ((1, 100, 256), (1, 1000, 1000), (16, 1000, 1000), (128, 50, 512), (128, 1000, 1000)):
         for train in (False, True):
-            yield step(B, S, D, torch.float32, "cuda", train=train)
+            yield step(B, S, D, torch.float32, train=train)
 
 
 def on_cpu() -> Iterator[dict[str, Any]]:
@@ -217,40 +224,41 @@ def main() -> None:
         "--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu"
     )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the records")
     options = parser.parse_args()
-    device, out = options.device, options.out or Path(f"results/additive-{options.device}.json")
+    device = options.device
     torch.set_num_threads(options.threads)
     shapes = [(2, 65, 200, 100, 17), (2, 300, 130, 64, 128), (2, 17, 1000, 256, 64)]
     shapes += [(3, 1, 300, 64, 64)] if device == "cuda" else []
     dtypes = (torch.float32, torch.bfloat16, torch.float16) if device == "cuda" else (torch.float32,)
-    checked = {f"{s} {str(t)[6:]}": parity(s, t, device) for s in shapes for t in dtypes}
-    worst = max(max(ratios.values()) for ratios in checked.values())
+    checked = [parity(s, t, device) for s in shapes for t in dtypes]
+    worst = max(max(ratios.values()) for ratios in checked)
     print(f"parity: at most {worst:.2f} times the eager formula's error, in {len(checked)} cases")
-    name = (
-        torch.cuda.get_device_name()
-        if device == "cuda"
-        else f"{platform.machine()}, {options.threads} threads"
-    )
-    report: dict[str, Any] = {
-        "benchmark": "additive",
-        "machine": name,
-        "torch": torch.__version__,
-        "date": datetime.date.today().isoformat(),
-        "kernel": ADDITIVE_CUDA.name if device == "cuda" else ADDITIVE_CPU.name,
-        "parity": checked,
-        "rows": [],
-    }
-    for row in on_gpu() if device == "cuda" else on_cpu():
-        report["rows"].append(row)
+    threads = None if device == "cuda" else options.threads
+    for order, row in enumerate(on_gpu() if device == "cuda" else on_cpu()):
         times = "  ".join(f"{n} {t:.3f}" for n, t in row["ms"].items())
         ratios = "  ".join(f"{r:.1f}x {n}" for n, r in row["ratio"].items())
         extra = f"  {row['elements/s'] / 1e9:.1f} G elements/s" if "elements/s" in row else ""
         memory = "  ".join(f"{n} {m:.0f} MB" for n, m in row.get("peak MB", {}).items())
-        kind = "train" if row["train"] else "forward"
-        print(f"{row['shape']} {row['dtype']} {kind}: {times} ms;  {ratios}{extra}  {memory}", flush=True)
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(report, indent=1) + "\n")
+        print(f"{title(row)}: {times} ms;  {ratios}{extra}  {memory}", flush=True)
+        write_result(options.out, as_record(row, device, worst, order=order, threads=threads))
+
+
+def title(row: dict[str, Any]) -> str:
+    """What was measured: the sizes B, T, S, D and perhaps Dv, or B, 1, S, D of a step."""
+    kind = "forward and backward" if row["train"] else "forward"
+    return f"{' × '.join(map(str, row['shape']))}, {row['dtype']}, {kind}"
+
+
+def as_record(row: dict[str, Any], device: str, worst: float, *, order: int, threads: int | None) -> Result:
+    """A row as a record: how many times the eager formula's speed, and all else in the details."""
+    return measured(
+        f"additive-{device}",
+        f"{title(row)}: times as fast as eager",
+        round(row["ratio"]["eager"], 2),
+        seconds=sum(row["ms"].values()) / 1e3,
+        details=row | {"error, times eager's": round(worst, 2), "threads": threads, "order": order},
+    )
 
 
 if __name__ == "__main__":

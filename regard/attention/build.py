@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from regard.attention.compose import Attention
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.normalizers.count import Count
 from regard.attention.normalizers.gumbel import GumbelSoftmax
 from regard.attention.normalizers.hard import Hard, StraightThrough
 from regard.attention.normalizers.mean import Mean
@@ -23,6 +24,7 @@ from regard.attention.scores.feedforward import FeedForwardScore
 from regard.attention.scores.general import GeneralScore
 from regard.attention.scores.location import LocationScore
 from regard.attention.scores.location_aware import LocationAwareScore
+from regard.attention.scores.rectified import RectifiedScore
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
@@ -67,6 +69,7 @@ SCORES: dict[str, Callable[[Sizes], Score | HistoryScore]] = {
     "general": lambda z: GeneralScore(query=z.query, keys=z.keys),
     "additive": lambda z: AdditiveScore(query=z.query, keys=z.keys, hidden=z.hidden),
     "concat": lambda z: AdditiveScore(query=z.query, keys=z.keys, hidden=z.hidden),
+    "rectified": lambda z: RectifiedScore(query=z.query, keys=z.keys),
     "cosine": lambda z: CosineScore(query=z.same("cosine")),
     "location": lambda z: LocationScore(query=z.query, positions=z.positions),
     "feedforward": lambda z: FeedForwardScore(dim=z.same("feedforward"), hidden=z.hidden),
@@ -83,6 +86,7 @@ NORMALIZERS: dict[str, Callable[[Sizes], Normalizer | HistoryNormalizer]] = {
     "straight-through": lambda z: StraightThrough(),
     "gumbel-softmax": lambda z: GumbelSoftmax(temperature=z.temperature),
     "mean": lambda z: Mean(),
+    "count": lambda z: Count(),
 }
 
 WINDOWS: dict[str, Callable[[Sizes], Window]] = {

@@ -18,7 +18,10 @@ from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
 from regard.errors import ShapeError, check_shapes
-from regard.kernels.dispatch import Call, choose_kernel
+from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain
+
+TILE = 256  # queries of a tile of scores, and an eighth of its source positions
+LARGEST = 64.0  # a log-sum-exp up to here is rounded by less than 4e-6, and so are its weights
 
 
 class Attention(nn.Module):
@@ -68,20 +71,44 @@ class Attention(nn.Module):
         call = Call(query, source, self.score, self.normalizer, self.window, history, dropout)
         kernel = choose_kernel(call, self.kernel)
         if kernel is not None:
-            return self._result(call, kernel.run(call), kernel.name)
+            fused = kernel.run(call)
+            if isinstance(fused, Tensor):
+                return self._result(call, fused, kernel.name)
+            built = None if fused.alignment is None else Alignment(*fused.alignment)
+            return self._result(call, fused.context, kernel.name, built, fused.lse)
         alignment = self._align(query, source, history, generator=generator)
         weights = F.dropout(alignment.weights, dropout) if dropout else alignment.weights
-        return self._result(call, mix(weights, source.values), "reference", alignment)
+        mixed = (pick if self._picks(weights, source.values) else mix)(weights, source.values)
+        return self._result(call, mixed, "reference", alignment)
+
+    def _picks(self, weights: Tensor, values: Tensor) -> bool:
+        """One value is all that a row needs, and nobody asks for the gradient of the others."""
+        gradient = torch.is_grad_enabled() and (weights.requires_grad or values.requires_grad)
+        return self.normalizer.one_hot and not gradient and weights.shape[-1] > 0
+
+    def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
+        """Which implementation a call with these arguments would take, and why not the others."""
+        check_shapes("Attention", ("query", query, "... T Dq"))
+        if source.copies > 1:
+            apart = self._apart(query, source, history)
+            query = query if apart else _together(query, source.copies)
+            source = source.spread() if apart else replace(source, copies=1)
+        dropout = self.dropout if self.training else 0.0
+        call = Call(query, source, self.score, self.normalizer, self.window, history, dropout)
+        return explain(call, self.kernel)
+
+    def _apart(self, query: Tensor, source: Source, history: History | None) -> bool:
+        """Queries that share a row of the source must still ask it one by one."""
+        by_query = history is not None or self.window is not None or source.mask.is_by_query
+        return by_query or query.shape[-2] != 1
 
     def _shared(
         self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
     ) -> AttentionResult:
         """Queries that share a row of the source ask it together, as if they stood one after the other."""
-        apart = history is not None or self.window is not None or source.mask.is_by_query
-        if apart or query.shape[-2] != 1:
+        if self._apart(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
-        k = source.copies
-        together = torch.unflatten(query.squeeze(-2), 0, (-1, k)).movedim(1, -2)  # (B, ..., k, Dq)
+        together = _together(query, source.copies)
         result = self.forward(together, replace(source, copies=1), generator=generator)
         alignment = None
         if result.has_weights:
@@ -96,7 +123,12 @@ class Attention(nn.Module):
         )
 
     def _result(
-        self, call: Call, context: Tensor, kernel: str, alignment: Alignment | None = None
+        self,
+        call: Call,
+        context: Tensor,
+        kernel: str,
+        alignment: Alignment | None = None,
+        lse: Tensor | None = None,
     ) -> AttentionResult:
         query, source, history = call.query, call.source, call.history
         return AttentionResult(
@@ -106,6 +138,8 @@ class Attention(nn.Module):
             # a lambda: a compiled graph cannot hand out a function that carries annotations
             align=lambda targets: self._align(query, source, history, targets=targets),
             alignment=alignment,
+            top=None if lse is None else lambda k: self._top(query, source, lse, k),
+            numbers=source.keys.numel(),
             log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
         )
 
@@ -129,37 +163,14 @@ class Attention(nn.Module):
         targets: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Alignment:
-        positions = None if targets is None else targets + source.mask.offset
-        query = query if targets is None else query[..., targets, :]
-        T, S = query.shape[-2], source.S
-        mask = source.mask.to_dense(T, S, ndim=query.ndim, device=query.device, positions=positions)
-        factor = None
-        if self.window is not None:
-            if mask is None:
-                mask = torch.ones(S, dtype=torch.bool, device=query.device)
-            mask = mask.expand(*mask.shape[:-1], S)  # a dense mask may have one column for all of S
-            if positions is None:
-                positions = source.mask.positions(T, query.device)
-            mask, factor = self.window(query, mask, positions)
-        scores = self._scores(query, source, history)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        weights = self._normalized(scores, history, generator)
+        call = Call(query, source, self.score, self.normalizer, self.window, history, 0.0)
+        scores, factor = scored(call, targets)
+        weights = normalized(call, scores, generator)
         return Alignment(scores, weights if factor is None else weights * factor)
 
-    def _scores(self, query: Tensor, source: Source, history: History | None) -> Tensor:
-        if isinstance(self.score, HistoryScore):
-            return self.score(query, source.keys, _needed(self.score, history))
-        return self.score(query, source.keys)
-
-    def _normalized(
-        self, scores: Tensor, history: History | None, generator: torch.Generator | None
-    ) -> Tensor:
-        if isinstance(self.normalizer, HistoryNormalizer):
-            return self.normalizer(scores, None, _needed(self.normalizer, history))
-        if isinstance(self.normalizer, StochasticNormalizer):
-            return self.normalizer(scores, None, generator)
-        return self.normalizer(scores)
+    def _top(self, query: Tensor, source: Source, lse: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
+        call = Call(query, source, self.score, self.normalizer, self.window, None, 0.0)
+        return largest(call, lse, k)
 
     def _log_probability(self, alignment: Alignment) -> Tensor:
         assert isinstance(self.normalizer, HardNormalizer)
@@ -169,10 +180,89 @@ class Attention(nn.Module):
         return f"dropout={self.dropout}, kernel={self.kernel!r}"
 
 
+def scored(
+    call: Call, targets: Tensor | None = None, sources: slice | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Scores (..., T, S), -inf where hidden, and the window's factor; of these queries (R,), if given.
+
+    `sources` cuts the source axis, for scores that look at one key at a time and where there is no window.
+    """
+    query, source = call.query, call.source
+    positions = None if targets is None else targets + source.mask.offset
+    query = query if targets is None else query[..., targets, :]
+    T, S = query.shape[-2], source.S
+    mask = source.mask.to_dense(
+        T, S, ndim=query.ndim, device=query.device, positions=positions, sources=sources
+    )
+    factor = None
+    if call.window is not None:
+        if mask is None:
+            mask = torch.ones(S, dtype=torch.bool, device=query.device)
+        mask = mask.expand(*mask.shape[:-1], S)  # a dense mask may have one column for all of S
+        if positions is None:
+            positions = source.mask.positions(T, query.device)
+        mask, factor = call.window(query, mask, positions)
+    if isinstance(call.score, HistoryScore):
+        scores = call.score(query, source.keys, _needed(call.score, call.history))
+    else:
+        keys = source.keys if sources is None else source.keys[..., sources, :]
+        scores = call.score(query, keys)
+    return scores if mask is None else scores.masked_fill(~mask, -math.inf), factor
+
+
+def normalized(call: Call, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Scores (..., T, S) -> the weights that the call's normalizer makes of them."""
+    if isinstance(call.normalizer, HistoryNormalizer):
+        return call.normalizer(scores, None, _needed(call.normalizer, call.history))
+    if isinstance(call.normalizer, StochasticNormalizer):
+        return call.normalizer(scores, None, generator)
+    return call.normalizer(scores)
+
+
 def mix(weights: Tensor, values: Tensor) -> Tensor:
     """(..., T, S), (..., S, Dv) -> (..., T, Dv) in the dtype of the values, summed in full precision."""
     with exact(values):
         return (weights @ full(values)).to(values.dtype)
+
+
+def pick(weights: Tensor, values: Tensor) -> Tensor:
+    """`mix` for rows with one weight that is not zero: only the value that it chooses is read."""
+    chosen = weights.argmax(-1, keepdim=True)  # (..., T, 1)
+    values = values.expand(*weights.shape[:-2], *values.shape[-2:])
+    picked = values.gather(-2, chosen.expand(*chosen.shape[:-1], values.shape[-1]))
+    return (weights.gather(-1, chosen) * full(picked)).to(values.dtype)
+
+
+def largest(call: Call, lse: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
+    """(..., T, k) largest weights of a softmax and their positions, from its log-sum-exp (..., T).
+
+        weight = exp(score / temperature - lse)
+
+    Scores are looked at in tiles of both axes and only the best are kept, so that no row is ever whole and
+    k exponentials are taken where a softmax takes S. None where a log-sum-exp is so large that its rounding
+    would show in the weights.
+    """
+    T, S = call.query.shape[-2], call.source.S
+    if k > S or bool((lse.abs() > LARGEST).any()):
+        return None
+    assert isinstance(call.normalizer, Softmax)
+    rows = []
+    for start in range(0, T, TILE):
+        targets = torch.arange(start, min(start + TILE, T), device=call.query.device)
+        best: tuple[Tensor, Tensor] | None = None
+        for first in range(0, S, 8 * TILE):
+            scores, _ = scored(call, targets, slice(first, min(first + 8 * TILE, S)))
+            found = scores.topk(min(k, scores.shape[-1]), dim=-1)
+            values, places = found.values, found.indices + first
+            if best is not None:
+                values, places = torch.cat([best[0], values], -1), torch.cat([best[1], places], -1)
+                kept = values.topk(min(k, values.shape[-1]), dim=-1)
+                values, places = kept.values, places.gather(-1, kept.indices)
+            best = (values, places)
+        assert best is not None
+        logs = best[0] / call.normalizer.temperature - lse[..., start : start + TILE, None]
+        rows.append((logs.exp(), best[1]))
+    return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
 
 
 def attend(
@@ -188,6 +278,11 @@ def attend(
     """Attention in one call, for keys that are asked once."""
     attention = Attention(score, normalizer=normalizer, kernel=kernel).train(score.training)
     return attention(query, attention.prepare(keys, values, mask))
+
+
+def _together(query: Tensor, k: int) -> Tensor:
+    """(B k, ..., 1, Dq) -> (B, ..., k, Dq): the k queries of a row, one after the other."""
+    return torch.unflatten(query.squeeze(-2), 0, (-1, k)).movedim(1, -2)
 
 
 def _apart(x: Tensor) -> Tensor:

@@ -106,16 +106,24 @@ class Mask:
         return torch.arange(self.offset, self.offset + T, device=device)
 
     def to_dense(
-        self, T: int, S: int, *, ndim: int, device: torch.device, positions: Tensor | None = None
+        self,
+        T: int,
+        S: int,
+        *,
+        ndim: int,
+        device: torch.device,
+        positions: Tensor | None = None,
+        sources: slice | None = None,
     ) -> Tensor | None:
         """A boolean tensor that broadcasts to (..., T, S) with `ndim` axes; None when everything is visible.
 
         No axis is larger than the facts need: lengths alone give (B, 1, ..., 1, S). `positions` (T,) are the
-        absolute positions of the queries where they do not follow one another.
+        absolute positions of the queries where they do not follow one another; `sources` cuts the last axis.
         """
         mask: Tensor | None = None
         if self.is_positional or self.lengths is not None:
             s = torch.arange(S, device=device)
+            s = s if sources is None else s[sources]
         if self.is_positional:
             t = (self.positions(T, device) if positions is None else positions)[:, None]
             mask = self._visible_by_position(t, s)
@@ -125,6 +133,8 @@ class Mask:
         dense = self.dense
         if positions is not None and dense is not None and dense.ndim > 1 and dense.shape[-2] > 1:
             dense = dense[..., positions - self.offset, :]
+        if sources is not None and dense is not None and dense.shape[-1] > 1:
+            dense = dense[..., sources]
         return _both(mask, dense, torch.logical_and)
 
     def _visible_by_position(self, t: Tensor, s: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from regard.errors import ConfigError, ShapeError
 
+NUMBERS = 2**25  # of a block of rows, while it is computed
+
 
 class Alignment(NamedTuple):
     """Scores and the weights made of them; the weights are those before dropout."""
@@ -20,10 +22,11 @@ class AttentionResult:
     """The context, and everything else on demand.
 
     A fused kernel never builds the T × S weights; here they are recomputed by the reference on first access.
-    `rows` and `top` compute only what they return. A result holds its inputs alive until it is dropped.
+    `rows` and `top` compute only what they return. Where a kernel handed out its log-sum-exp, `top` needs no
+    whole row either. A result holds its inputs alive until it is dropped.
     """
 
-    __slots__ = ("_align", "_alignment", "_log_probability", "_rows", "context", "kernel")
+    __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")
 
     def __init__(
         self,
@@ -34,6 +37,8 @@ class AttentionResult:
         align: Callable[[Tensor | None], Alignment],
         alignment: Alignment | None = None,
         log_probability: Callable[[Alignment], Tensor] | None = None,
+        top: Callable[[int], tuple[Tensor, Tensor] | None] | None = None,
+        numbers: int = 1,
     ) -> None:
         self.context = context  # (..., T, Dv)
         self.kernel = kernel  # "reference" or the fused kernel that ran
@@ -41,6 +46,8 @@ class AttentionResult:
         self._align = align
         self._alignment = alignment
         self._log_probability = log_probability
+        self._top = top
+        self._numbers = numbers  # of the keys: what a query multiplies at most, when its row is computed
 
     def with_context(self, context: Tensor) -> "AttentionResult":
         """The same alignment under another context: what a projection after attention returns."""
@@ -51,6 +58,8 @@ class AttentionResult:
             align=self._align,
             alignment=self._alignment,
             log_probability=self._log_probability,
+            top=self._top,
+            numbers=self._numbers,
         )
 
     @property
@@ -87,12 +96,22 @@ class AttentionResult:
             return self._alignment.weights[..., targets, :]
         return self._align(targets).weights
 
-    def top(self, k: int, *, block: int = 128) -> tuple[Tensor, Tensor]:
-        """(..., T, k) largest weights and their source positions; never T × S at once."""
+    def top(self, k: int, *, block: int | None = None) -> tuple[Tensor, Tensor]:
+        """(..., T, k) largest weights and their source positions; never T × S at once.
+
+        `block` is how many rows are computed at a time, where rows are; by default as many as fit a bounded
+        memory.
+        """
         if self._alignment is not None:
             best = self._alignment.weights.topk(k, dim=-1)
             return best.values, best.indices
+        # the log-sum-exp is a number: weights that carry gradients are made of whole rows
+        if self._top is not None and not (torch.is_grad_enabled() and self.context.requires_grad):
+            found = self._top(k)
+            if found is not None:
+                return found
         device = self.context.device
+        block = max(1, min(128, NUMBERS // max(1, self._numbers))) if block is None else block
         starts = range(0, self._rows, block)
         blocks = [
             self.rows(torch.arange(start, min(start + block, self._rows), device=device)).topk(k, dim=-1)

@@ -56,12 +56,17 @@ def refuses_additive(call: Call, device: str) -> str | None:
     if call.dropout > 0:
         return f"dropout is {call.dropout:g}, this kernel has none"
     tensors = (call.query, call.source.keys, call.source.values)
-    if any(x.device.type != device for x in tensors):
-        return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}, not {device}"
-    if any(x.dtype not in DTYPES for x in tensors):
-        others = sorted({str(x.dtype) for x in tensors if x.dtype not in DTYPES})
-        return f"dtype is {', '.join(others)}, which goes to the reference"
-    return _refuses_mask(call.source.mask, _lead(*tensors))
+    for x in tensors:  # loops, not generators: a decoder asks this at every step
+        if x.device.type != device:
+            return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}, not {device}"
+    for x in tensors:
+        if x.dtype not in DTYPES:
+            others = sorted({str(x.dtype) for x in tensors if x.dtype not in DTYPES})
+            return f"dtype is {', '.join(others)}, which goes to the reference"
+    mask = call.source.mask
+    if mask.lengths is None and mask.dense is None:
+        return None
+    return _refuses_mask(mask, _lead(*tensors))
 
 
 def operands(call: Call) -> Operands:
@@ -91,6 +96,8 @@ def operands(call: Call) -> Operands:
 
 def restored(context: Tensor, call: Call) -> Tensor:
     """(N, T, Dv) -> (..., T, Dv)."""
+    if call.query.ndim == call.source.keys.ndim == call.source.values.ndim == 3:
+        return context
     lead = _lead(call.query, call.source.keys, call.source.values)
     return context if len(lead) == 1 else context.reshape(*lead, *context.shape[-2:])
 
@@ -128,17 +135,14 @@ def visible(
     return mask
 
 
-def cells(call: Call) -> int:
-    """B·T·S·D: how many times tanh is taken."""
-    query, keys = call.query, call.source.keys
-    return prod(_lead(query, keys)) * query.shape[-2] * keys.shape[-2] * keys.shape[-1]
-
-
 def _lead(*tensors: Tensor) -> tuple[int, ...]:
-    first = tensors[0].shape[:-2]
-    if all(x.shape[:-2] == first for x in tensors):  # a decoder asks this at every step
-        return tuple(first)
-    return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
+    shapes = [x.shape[:-2] for x in tensors]
+    for shape in shapes:
+        if shape != shapes[0]:
+            break
+    else:  # nothing to broadcast
+        return tuple(shapes[0])
+    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
 
 
 def _flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:

@@ -9,21 +9,19 @@ float32, and the sum a + b must be formed first, is decided on the device: no va
 """
 
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.numerics import HALF
 from regard.kernels import ops, tuning
-from regard.kernels.additive import cells, operands, refuses_additive, restored
+from regard.kernels.additive import operands, refuses_additive, restored
+from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call
+from regard.kernels.launching import launch
 
 STEP = 4  # up to this many queries the weights are as small as the scores of a step, and are kept
-SMALL = 2**22  # fewer cells B·T·S·D of such a step cost less than the launches
 
 
 class AdditiveCUDA:
@@ -32,27 +30,33 @@ class AdditiveCUDA:
     name = "additive-cuda"
 
     def refuses(self, call: Call) -> str | None:
-        reason = refuses_additive(call, "cuda")
-        if reason is None and call.query.shape[-2] <= STEP and cells(call) < SMALL:
-            return f"a step of {cells(call)} cells is too small, the launches would cost more"
-        return _missing() if reason is None else reason
+        few = f"up to {STEP} queries are for additive-step-cuda" if call.query.shape[-2] <= STEP else None
+        return refuses_additive(call, "cuda") or few or triton_missing()
+
+    def run(self, call: Call) -> Tensor:
+        return restored(ops.additive(*operands(call)), call)
+
+
+class AdditiveStepCUDA:
+    """The same for few queries at a time, as a decoder asks them."""
+
+    name = "additive-step-cuda"
+
+    def refuses(self, call: Call) -> str | None:
+        many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None
+        return refuses_additive(call, "cuda") or many or triton_missing()
 
     def run(self, call: Call) -> Tensor:
         arguments = operands(call)
-        if call.query.shape[-2] <= STEP:
-            context, _ = ops.additive_step(*arguments)
-        else:
-            context = ops.additive(*arguments)
-        return restored(context, call)
+        if torch.compiler.is_compiling():
+            return restored(ops.additive_step(*arguments)[0], call)
+        from regard.kernels.additive_step_cuda import step
+
+        return restored(step(*arguments), call)
 
 
 ADDITIVE_CUDA = AdditiveCUDA()
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-@cache
-def _missing() -> str | None:
-    return None if find_spec("triton") else "Triton is not installed"
+ADDITIVE_STEP_CUDA = AdditiveStepCUDA()
 
 
 def forward(
@@ -68,13 +72,13 @@ def forward(
     scale: float,
 ) -> Tensor:
     """The context, (N, T, Dv)."""
-    launch = Launch(a, b, v, lengths, dense, left, right, offset, scale)
     N, T, S = *a.shape[:2], b.shape[1]
-    if N * T * S <= tuning.PAIRS:
-        return torch.bmm(launch.weights(slice(0, N), slice(0, T), values.dtype), values)
+    facts = mask_facts(N, a, lengths, dense, left, right, offset)
+    call = Launch(a, b, v, facts, scale, gradient=False)
     context = values.new_empty(N, T, values.shape[-1])
+    values = side_by_side(values)
     for items, rows in blocks(N, T, S):
-        context[items, rows] = torch.bmm(launch.weights(items, rows, values.dtype), values[items])
+        call.context(items, rows, values[items], context[items, rows])
     return context
 
 
@@ -93,15 +97,16 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of a, b, v and values: the weights are computed again, block by block."""
     N, T, S = *a.shape[:2], b.shape[1]
-    launch = Launch(a, b, v, lengths, dense, left, right, offset, scale)
+    facts = mask_facts(N, a, lengths, dense, left, right, offset)
+    call = Launch(a, b, v, facts, scale, gradient=True)
     if N * T * S <= tuning.PAIRS:
-        of_a, of_b, of_v, of_values = launch.gradients(slice(0, N), slice(0, T), grad, values)
+        of_a, of_b, of_v, of_values = call.gradients(slice(0, N), slice(0, T), grad, values)
         return of_a.to(a.dtype), of_b.to(b.dtype), of_v.to(v.dtype), of_values.to(values.dtype)
     grad_a, grad_b, grad_values = (x.new_empty(x.shape) for x in (a, b, values))
     grad_v = torch.zeros(v.shape, dtype=torch.float32, device=v.device)
     sums: tuple[Tensor, Tensor] | None = None
     for items, rows in blocks(N, T, S):
-        of_a, of_b, of_v, of_values = launch.gradients(items, rows, grad[items, rows], values[items])
+        of_a, of_b, of_v, of_values = call.gradients(items, rows, grad[items, rows], values[items])
         grad_a[items, rows] = of_a
         grad_v += of_v
         sums = (of_b, of_values) if sums is None else (sums[0] + of_b, sums[1] + of_values)
@@ -132,87 +137,126 @@ class Launch:
     """The kernels of one call, with what they share."""
 
     def __init__(
-        self,
-        a: Tensor,
-        b: Tensor,
-        v: Tensor,
-        lengths: Tensor | None,
-        dense: Tensor | None,
-        left: int | None,
-        right: int | None,
-        offset: int,
-        scale: float,
+        self, a: Tensor, b: Tensor, v: Tensor, facts: "Facts", scale: float, *, gradient: bool
     ) -> None:
-        from regard.kernels import additive_triton
-
-        self.kernels = additive_triton
-        self.a, self.b, self.scale = a, b, scale
+        self.a, self.b = side_by_side(a), side_by_side(b)
+        self.facts, self.scale = facts, scale
         self.N, self.T, self.D = a.shape
         self.S = b.shape[1]
         self.G = -(-self.D // 8) * 2  # groups of four features, taken two at a time
         self.full_precision = a.dtype == torch.float32
-        self.assembler = a.is_cuda and torch.version.hip is None
-        v = v.float()
-        self.v = F.pad(v, (0, 4 * self.G - self.D)) if self.D % 8 else v.contiguous()
-        self.facts = mask_arguments(self.N, self.v, lengths, dense, left, right, offset)
-        self._expand()
+        self.assembler = has_assembler(a)
+        self.strides = (*self.a.stride()[:2], *self.b.stride()[:2])
+        self._expand(v, gradient)
 
-    def _expand(self) -> None:
+    def _expand(self, v: Tensor, gradient: bool) -> None:
         """Exponentials (N, G, padded, 4), and how far their exponents reach, (N, G, spans)."""
+        from regard.kernels.additive_triton.expand import expand_kernel
+
         T = -(-self.T // tuning.PAD_ROWS) * tuning.PAD_ROWS
         S = -(-self.S // tuning.PAD_COLUMNS) * tuning.PAD_COLUMNS
         spans = [T // tuning.SPAN, S // tuning.SPAN]
-        count = self.N * self.G
-        sizes = [count * 4 * T, count * 4 * S, count * spans[0], count * spans[1]]
+        lines = self.N * self.G
+        sizes = [4 * lines * T, 4 * lines * T * gradient, 4 * lines * S, 4 * self.G, 4 * self.G]
+        sizes += [fours(lines * spans[0]), fours(lines * spans[1]), self.G + 1]
         space = self.a.new_empty(sum(sizes), dtype=torch.float32)
-        self.A, self.B, self.reach_a, self.reach_b = torch.split(space, sizes)
+        parts = torch.split(space, sizes)
+        self.folded, self.A, self.B, self.weights, self.inverse, *reaches, self.more = parts
+        self.reaches = tuple(reaches)
         self.padded = (T, S)
-        self.kernels.expand_kernel[(sum(spans), -(-self.G // 8), self.N)](
-            *(self.a, self.b, self.A, self.B, self.reach_a, self.reach_b, self.T, self.S, self.D),
-            *(*self.a.stride(), *self.b.stride(), T, S, self.G),
-            GROUPS=8,
-            num_warps=4,
+        launch(
+            *(expand_kernel, (sum(spans), -(-self.G // 8), self.N), (self.a, self.b, v.contiguous())),
+            (self.folded, self.A, self.B, *reaches, self.weights, self.inverse, self.more),
+            (self.T, self.S, self.D, *self.strides, T, S, self.G),
+            (),
+            (8, gradient),
         )
 
-    def weights(self, items: slice, rows: slice, dtype: torch.dtype) -> Tensor:
-        """Softmax of the scores of a block, (n, R, S); zero in a row that sees nothing."""
+    def context(self, items: slice, rows: slice, values: Tensor, out: Tensor) -> None:
+        """Attention of a block to these values (n, S, Dv), written into `out` (n, R, Dv)."""
+        if values.dtype not in HALF:
+            torch.bmm(self.softmax(items, rows), values, out=out)
+            return
+        from regard.kernels.additive_triton.scores import mix_kernel
+
+        n, R, S, Dv = items.stop - items.start, rows.stop - rows.start, self.S, values.shape[-1]
+        parts = values.new_empty(n, R, S)
+        tile = tuning.score_tile(n, R, S)
+        tiles = -(-S // tile.columns)
+        tops, totals = self.a.new_empty(2, fours(n * R * tiles), dtype=torch.float32)
+        self._score(items, rows, tile, parts, tops, totals, partial=True)
+        BT, BD = tuning.mix_tile(R, Dv)
+        launch(
+            *(mix_kernel, (-(-Dv // BD), -(-R // BT), n), (values, out), (parts, tops, totals)),
+            (R, S, Dv, tiles, *values.stride()[:2], *out.stride()[:2]),
+            (),
+            (BT, tile.columns, BD, self.assembler),
+        )
+
+    def softmax(self, items: slice, rows: slice) -> Tensor:
+        """The weights of a block in float32, (n, R, S); zero in a row that sees nothing."""
+        from regard.kernels.additive_triton.scores import softmax_kernel
+
         n, R, S = items.stop - items.start, rows.stop - rows.start, self.S
         scores = self.a.new_empty(n, R, S, dtype=torch.float32)
-        tile = tuning.score_tile(R)
-        self.kernels.scores_kernel[(-(-S // tile.columns), -(-R // tile.rows), n)](
-            *(self.A, self.B, self.v, self.reach_a, self.reach_b, self.a, self.b),
-            *(self.facts["lengths"], self.facts["dense"], scores),
-            *(items.start, rows.start, R, self.T, S, self.D, *self.padded, self.G),
-            *(*self.a.stride(), *self.b.stride()),
-            *self.facts["numbers"],
-            self.scale,
-            RT=tile.RT,
-            RS=tile.RS,
-            WT=tile.WT,
-            WS=tile.WS,
-            CHUNK=tuning.partial_sum(self.full_precision),
-            **self.facts["flags"],
-            SASS=self.assembler,
-            num_warps=tile.warps,
-            maxnreg=tile.registers,
+        self._score(items, rows, tuning.score_tile(n, R, S), scores, scores, scores, partial=False)
+        softmax_kernel[(n * R,)](scores, scores, S, BLOCK=row_block(S), num_warps=4)
+        return scores
+
+    def _score(
+        self,
+        items: slice,
+        rows: slice,
+        tile: tuning.Tile,
+        out: Tensor,
+        tops: Tensor,
+        totals: Tensor,
+        *,
+        partial: bool,
+    ) -> None:
+        from regard.kernels.additive_triton.scores import scores_kernel
+
+        n, R = out.shape[:2]
+        facts, flags = self.facts
+        launch(
+            *(scores_kernel, (-(-self.S // tile.columns), -(-R // tile.rows), n)),
+            (self.a, self.b, *facts[:2]),
+            (self.folded, self.B, *self.reaches, self.weights, self.inverse, self.more, out, tops, totals),
+            (
+                items.start,
+                rows.start,
+                R,
+                self.T,
+                self.S,
+                self.D,
+                *self.padded,
+                self.G,
+                *self.strides,
+                *facts[2:7],
+            ),
+            (*facts[7:], self.scale),
+            (*flags, *tile[:4], tuning.partial_sum(self.full_precision), partial, self.assembler),
+            warps=tile.warps,
+            registers=tile.registers,
         )
-        weights = scores if dtype == torch.float32 else torch.empty_like(scores, dtype=dtype)
-        self.kernels.softmax_kernel[(n * R,)](scores, weights, S, BLOCK=row_block(S), num_warps=4)
-        return weights
 
     def gradients(
         self, items: slice, rows: slice, grad: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What the gradient of a block's context (n, R, Dv) gives to a, b, v and values, in float32."""
-        weights = self.weights(items, rows, torch.float32)
+        from regard.kernels.additive_triton.gradient import slopes_kernel
+
+        weights = self.softmax(items, rows)
         of_values = product(weights.to(values.dtype).mT, grad)
         slopes = product(grad, values.mT)  # d loss / d weight, then in place d loss / d score
         n, R, S = weights.shape
-        self.kernels.slopes_kernel[(n * R,)](weights, slopes, S, self.scale, BLOCK=row_block(S), num_warps=4)
+        slopes_kernel[(n * R,)](weights, slopes, S, self.scale, BLOCK=row_block(S), num_warps=4)
         return *self._gradient(items, rows, slopes), of_values
 
     def _gradient(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What d loss / d score of a block gives to a (n, R, D), b (n, S, D) and v (D,)."""
+        from regard.kernels.additive_triton.gradient import gradient_kernel
+
         n, R, S = slopes.shape
         C = tuning.gradient_columns(S)
         blocks = -(-S // (128 * C))
@@ -222,11 +266,10 @@ class Launch:
         grad_b = slopes.new_empty(splits, n, self.G * 4, S)
         grad_v = slopes.new_empty(splits, blocks, n, self.G * 4)
         for exact in (False, True):
-            self.kernels.gradient_kernel[(self.G, blocks * splits, n)](
-                *(self.A, self.B, self.v, self.reach_a, self.reach_b, self.a, self.b),
+            gradient_kernel[(self.G, blocks * splits, n)](
+                *(self.A, self.B, self.weights, *self.reaches, self.a, self.b),
                 *(slopes, grad_a, grad_b, grad_v),
-                *(items.start, rows.start, n, R, S, self.D, *self.padded, self.G),
-                *(*self.a.stride(), *self.b.stride(), part),
+                *(items.start, rows.start, n, R, S, self.D, *self.padded, self.G, *self.strides, part),
                 C=C,
                 MIDDLE=self.full_precision,
                 EXACT=exact,
@@ -247,10 +290,32 @@ def _sum(parts: Tensor) -> Tensor:
 
 def row_block(S: int) -> int:
     """How much of a row is held at a time: a power of two."""
-    return min(4096, max(128, 1 << (S - 1).bit_length()))
+    return min(4096, max(128, tuning.power_of_two(S)))
 
 
-def mask_arguments(
+def fours(size: int) -> int:
+    """So many numbers that what follows them begins at a multiple of 16 bytes, as `launch` expects."""
+    return -(-size // 4) * 4
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    """The same tensor with neighbouring features next to each other in memory."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def has_assembler(x: Tensor) -> bool:
+    """Whether the kernels may be written for NVIDIA's assembler; Triton's interpreter has none."""
+    return x.is_cuda and torch.version.hip is None
+
+
+class Facts(NamedTuple):
+    """A mask as the kernels take it."""
+
+    arguments: tuple[Any, ...]  # lengths, dense, the items that share each, strides of dense, low, high
+    flags: tuple[bool, bool, bool, bool]  # which of lengths, dense, low, high are there
+
+
+def mask_facts(
     N: int,
     unused: Tensor,
     lengths: Tensor | None,
@@ -258,22 +323,24 @@ def mask_arguments(
     left: int | None,
     right: int | None,
     offset: int,
-) -> dict[str, Any]:
-    """The facts of a mask as the kernels take them; `unused` stands for a tensor that is not there."""
+) -> Facts:
+    """t + low <= s <= t + high, lengths, dense; `unused` stands for a tensor that is not there."""
     strides: tuple[int, ...] = (0, 0, 0)
     if dense is not None:
         dense = dense.view(torch.uint8)
         sizes = zip(dense.shape, dense.stride(), strict=True)
         strides = tuple(0 if size == 1 else stride for size, stride in sizes)
-    shares = (1 if x is None else N // x.shape[0] for x in (lengths, dense))
-    return {
-        "lengths": unused if lengths is None else lengths.contiguous(),
-        "dense": unused if dense is None else dense,
-        "numbers": (*shares, *strides, left or 0, right or 0, offset),
-        "flags": {
-            "HAS_LENGTHS": lengths is not None,
-            "HAS_DENSE": dense is not None,
-            "HAS_LEFT": left is not None,
-            "HAS_RIGHT": right is not None,
-        },
-    }
+    shares = [1 if x is None else N // x.shape[0] for x in (lengths, dense)]
+    low = 0 if left is None else offset - left
+    high = 0 if right is None else offset + right
+    return Facts(
+        (
+            unused if lengths is None else lengths.contiguous(),
+            unused if dense is None else dense,
+            *shares,
+            *strides,
+            low,
+            high,
+        ),
+        (lengths is not None, dense is not None, left is not None, right is not None),
+    )

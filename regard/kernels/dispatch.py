@@ -1,12 +1,16 @@
 """Which implementation runs a call: the first fused kernel that does not refuse it, or the reference.
 
 A kernel asked for by name runs or raises KernelRefused with the reason; it never falls back. Nothing is
-decided at import time and no environment variable is consulted.
+decided at import time and no environment variable is consulted. The choice can be asked for beforehand:
+`Attention.explain` for one call, `table` for the whole catalogue.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from regard.errors import KernelRefused
@@ -32,6 +36,14 @@ class Call:
     dropout: float
 
 
+class Fused(NamedTuple):
+    """What a kernel hands back when it knows more than the context."""
+
+    context: Tensor  # (..., T, Dv)
+    lse: Tensor | None = None  # (..., T) log Σ exp(score / temperature); any number where nothing is visible
+    alignment: tuple[Tensor, Tensor] | None = None  # scores and weights (..., T, S), where they were built
+
+
 class Kernel(Protocol):
     """A fused implementation."""
 
@@ -41,8 +53,8 @@ class Kernel(Protocol):
         """None: can run; otherwise the reason, as a clause."""
         ...
 
-    def run(self, call: Call) -> Tensor:
-        """The context, (..., T, Dv)."""
+    def run(self, call: Call) -> Tensor | Fused:
+        """The context, (..., T, Dv), alone or with what else the kernel knows."""
         ...
 
 
@@ -50,16 +62,20 @@ def kernels() -> tuple[Kernel, ...]:
     """All kernels that `auto` may take, in order of preference."""
     # imported here, because kernels import the algebra and the algebra imports this file
     from regard.kernels.additive_cpu import ADDITIVE_CPU
+    from regard.kernels.additive_cuda import ADDITIVE_CUDA
+    from regard.kernels.blocks import BLOCKS
+    from regard.kernels.local import LOCAL
     from regard.kernels.sdpa import SDPA
+    from regard.kernels.sparsemax import SPARSEMAX
 
-    return (SDPA, ADDITIVE_CPU)
+    return (LOCAL, SDPA, ADDITIVE_CPU, ADDITIVE_CUDA, SPARSEMAX, BLOCKS)
 
 
 def named_kernels() -> tuple[Kernel, ...]:
     """Kernels that run only when asked for by name: their tests on the device have not all passed yet."""
-    from regard.kernels.additive_cuda import ADDITIVE_CUDA
+    from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA
 
-    return (ADDITIVE_CUDA,)
+    return (ADDITIVE_STEP_CUDA,)
 
 
 def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
@@ -83,3 +99,95 @@ def _named(call: Call, requested: str, known: tuple[Kernel, ...]) -> Kernel:
             raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
     names = ", ".join(["auto", "reference", *(kernel.name for kernel in known)])
     raise KernelRefused(f"unknown kernel {requested!r}; known: {names}.")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which implementation would run a call, and why the others would not."""
+
+    kernel: str  # the name of what would run; "reference" where no kernel does
+    reasons: tuple[tuple[str, str], ...]  # (kernel, clause) of each kernel that would not, in order
+    why: str = ""  # why the reference runs; empty where a kernel does
+
+    def __str__(self) -> str:
+        first = self.kernel if not self.why else f"{self.kernel}: {self.why}"
+        return "\n".join([first, *(f"  not {kernel}: {reason}" for kernel, reason in self.reasons)])
+
+
+def explain(call: Call, requested: str = "auto") -> Explanation:
+    """What `choose_kernel` would answer, with the reasons."""
+    chosen = choose_kernel(call, requested)
+    reasons = [(kernel.name, kernel.refuses(call)) for kernel in kernels()]
+    others = [kernel for kernel in named_kernels() if kernel is not chosen]
+    reasons += [
+        (kernel.name, kernel.refuses(call) or "it runs only when asked for by name") for kernel in others
+    ]
+    refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
+    if chosen is not None:
+        return Explanation(chosen.name, refusals)
+    if requested == "reference":
+        return Explanation("reference", refusals, "it was asked for")
+    return Explanation("reference", refusals, _why(call) or "; ".join(_distinct(refusals)))
+
+
+def _why(call: Call) -> str | None:
+    """What about the mechanism itself keeps it on the reference, whatever the kernels say."""
+    from regard.attention.normalizers.base import HistoryNormalizer
+    from regard.attention.scores.base import HistoryScore
+    from regard.attention.scores.location import LocationScore
+
+    if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
+        return "each step reads the alignment of the step before, so the weights are built anyway"
+    if call.normalizer.one_hot:
+        return "a choice is kept and never made again; without gradients only the chosen value is read"
+    if call.normalizer.stochastic:
+        return "the weights are drawn, so they are kept and never computed again"
+    if call.query.dtype == torch.float64:
+        return "float64 is what the kernels are judged by"
+    if isinstance(call.score, LocationScore):
+        return "the scores are one product of the query with a matrix, there is nothing to fuse"
+    return None
+
+
+def _distinct(refusals: tuple[tuple[str, str], ...]) -> list[str]:
+    """Each clause once: several kernels refuse for one reason."""
+    return list(dict.fromkeys(reason for _, reason in refusals))
+
+
+class Choice(NamedTuple):
+    """One line of the table of choices."""
+
+    score: str
+    normalizer: str
+    window: str
+    device: str
+    kernel: str  # "reference" where no kernel runs
+    reason: str  # why the reference runs; empty where a kernel does
+
+
+def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choice]:
+    """Every score × normalizer × window × device of the catalogue, by asking the kernels.
+
+    The tensors are fake, float32, (2, T, 32), and nothing is computed: a machine without a GPU can be asked
+    about one too.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from regard import catalog
+    from regard.attention.build import Sizes, build_attention
+    from regard.attention.history import History
+    from regard.attention.mask import Mask
+    from regard.attention.source import Source
+
+    sizes = Sizes(query=32, keys=32, hidden=32, positions=S, half_width=4)
+    parts = (catalog.names("score"), catalog.names("normalizer"), catalog.names("window"))
+    for score, normalizer, window in product(*parts):
+        with torch.device("meta"):
+            attention = build_attention(score, sizes, normalizer=normalizer, window=window).train(training)
+        for device in ("cpu", "cuda"):
+            with FakeTensorMode():
+                keys = torch.empty(2, S, 32, device=device)
+                source = Source(keys, keys, Mask())
+                query = torch.empty(2, T, 32, device=device)
+                choice = attention.explain(query, source, history=History.start(source))
+            yield Choice(score, normalizer, window, device, choice.kernel, choice.why)

@@ -5,10 +5,12 @@ opaque operator with a known shape and a known gradient. Imports torch only; an 
 when it runs.
 
     regard::additive        many queries: the context; the weights are never in memory as a whole
-    regard::additive_step   few queries: context and weights, which are then as small as the scores of one
-    step
+    regard::additive_step   few queries: the context, and what its gradient needs
+    regard::pieces          causal dot-product attention at an offset: context and log-sum-exp
+    regard::local           attention inside a band: the context
+    regard::sparsemax       the weights of rows of scores, float32
 
-The arguments are explained in additive.py. Gradients of gradients are not defined.
+The arguments are explained in additive.py, pieces.py and local.py. Gradients of gradients are not defined.
 """
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
 
@@ -27,7 +29,10 @@ _GRADIENTS = "(Tensor, Tensor, Tensor, Tensor)"
 LIBRARY.define(f"additive({_INPUTS}) -> Tensor")
 LIBRARY.define(f"additive_backward(Tensor grad, {_INPUTS}) -> {_GRADIENTS}")
 LIBRARY.define(f"additive_step({_INPUTS}) -> (Tensor, Tensor)")
-LIBRARY.define(f"additive_step_backward(Tensor grad, Tensor weights, {_INPUTS}) -> {_GRADIENTS}")
+LIBRARY.define(
+    "additive_step_backward(Tensor grad, Tensor kept, Tensor a, Tensor b, Tensor v, Tensor values, "
+    f"float scale, bool[4] needed) -> {_GRADIENTS}"
+)
 
 Pair = tuple[Tensor, Tensor]
 Gradients = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -66,7 +71,9 @@ def _step_cuda(*arguments: Any) -> Pair:
 def _step_backward_cuda(*arguments: Any) -> Gradients:
     from regard.kernels import additive_step_cuda
 
-    return additive_step_cuda.backward(*arguments)
+    found = additive_step_cuda.backward(*arguments)
+    of_a, of_b, of_v, of_values = (arguments[0].new_empty(0) if x is None else x for x in found)
+    return of_a, of_b, of_v, of_values
 
 
 LIBRARY.impl("additive", _additive_cpu, "CPU")
@@ -84,8 +91,8 @@ def _(a: Tensor, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Tensor:
 
 @torch.library.register_fake("regard::additive_step", lib=LIBRARY)
 def _(a: Tensor, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Pair:
-    N, T, S = a.shape[0], a.shape[1], b.shape[1]
-    return values.new_empty(N, T, values.shape[-1]), a.new_empty(N, T, S, dtype=torch.float32)
+    N, T, S, Dv = a.shape[0], a.shape[1], *values.shape[1:]
+    return values.new_empty(N, T, Dv), a.new_empty(N, T, S + Dv, dtype=torch.float32)
 
 
 @torch.library.register_fake("regard::additive_backward", lib=LIBRARY)
@@ -94,8 +101,21 @@ def _(grad: Tensor, *inputs: Any) -> Gradients:
 
 
 @torch.library.register_fake("regard::additive_step_backward", lib=LIBRARY)
-def _(grad: Tensor, weights: Tensor, *inputs: Any) -> Gradients:
-    return _like(*inputs[:4])
+def _(
+    grad: Tensor,
+    kept: Tensor,
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    values: Tensor,
+    scale: float,
+    needed: tuple[bool, ...],
+) -> Gradients:
+    given = zip((a, b, v, values), needed, strict=True)
+    of_a, of_b, of_v, of_values = (
+        x.new_empty(x.shape) if wanted else grad.new_empty(0) for x, wanted in given
+    )
+    return of_a, of_b, of_v, of_values
 
 
 def _like(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Gradients:
@@ -114,13 +134,14 @@ def _gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 
 def _remember_step(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(output[1], *inputs[:6])
-    ctx.rest = inputs[6:]
+    ctx.save_for_backward(output[1], *inputs[:4])
+    ctx.scale = inputs[-1]
 
 
 def _step_gradient(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
-    gradients = torch.ops.regard.additive_step_backward(grad, *ctx.saved_tensors, *ctx.rest)
-    return (*gradients, *(None,) * 6)
+    needed = list(ctx.needs_input_grad[:4])
+    found = torch.ops.regard.additive_step_backward(grad, *ctx.saved_tensors, ctx.scale, needed)
+    return (*(x if wanted else None for x, wanted in zip(found, needed, strict=True)), *(None,) * 6)
 
 
 torch.library.register_autograd("regard::additive", _gradient, setup_context=_remember, lib=LIBRARY)
@@ -130,3 +151,175 @@ torch.library.register_autograd(
 
 additive = torch.ops.regard.additive
 additive_step = torch.ops.regard.additive_step
+
+
+_PRODUCT = "Tensor q, Tensor k, Tensor v, Tensor? bias"
+
+LIBRARY.define(f"pieces({_PRODUCT}, SymInt offset, float scale) -> (Tensor, Tensor)")
+LIBRARY.define(
+    f"pieces_backward(Tensor grad, {_PRODUCT}, Tensor out, Tensor lse, SymInt offset, float scale)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _pieces(*arguments: Any) -> Pair:
+    from regard.kernels import pieces
+
+    return pieces.forward(*arguments)
+
+
+def _pieces_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    from regard.kernels import pieces
+
+    return pieces.backward(*arguments)
+
+
+for _device in ("CPU", "CUDA"):
+    LIBRARY.impl("pieces", _pieces, _device)
+    LIBRARY.impl("pieces_backward", _pieces_backward, _device)
+
+
+@torch.library.register_fake("regard::pieces", lib=LIBRARY)
+def _(q: Tensor, k: Tensor, v: Tensor, *facts: Any) -> Pair:
+    shape = (*q.shape[:3], v.shape[-1])
+    return v.new_empty(shape), q.new_empty(shape[:3], dtype=torch.float32)
+
+
+@torch.library.register_fake("regard::pieces_backward", lib=LIBRARY)
+def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+
+
+def _remember_pieces(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*inputs[:4], *output)
+    ctx.rest = inputs[4:]
+
+
+def _pieces_gradient(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
+    gradients = torch.ops.regard.pieces_backward(grad, *ctx.saved_tensors, *ctx.rest)
+    return (*gradients, None, None, None)
+
+
+torch.library.register_autograd(
+    "regard::pieces", _pieces_gradient, setup_context=_remember_pieces, lib=LIBRARY
+)
+
+pieces = torch.ops.regard.pieces
+
+
+_LOCAL = (
+    "Tensor q, Tensor k, Tensor values, Tensor? v, Tensor low, Tensor high, Tensor? p, "
+    "SymInt half, SymInt block, SymInt width, float scale"
+)
+
+LIBRARY.define(f"local({_LOCAL}) -> Tensor")
+LIBRARY.define(f"local_backward(Tensor grad, {_LOCAL}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
+
+
+def _local(*arguments: Any) -> Tensor:
+    from regard.kernels import local
+
+    return local.forward(*arguments)
+
+
+def _local_backward(*arguments: Any) -> tuple[Tensor, ...]:
+    from regard.kernels import local
+
+    return local.backward(*arguments)
+
+
+for _device in ("CPU", "CUDA"):
+    LIBRARY.impl("local", _local, _device)
+    LIBRARY.impl("local_backward", _local_backward, _device)
+
+
+@torch.library.register_fake("regard::local", lib=LIBRARY)
+def _(q: Tensor, k: Tensor, values: Tensor, *rest: Any) -> Tensor:
+    return values.new_empty(q.shape[0], q.shape[1], values.shape[-1])
+
+
+@torch.library.register_fake("regard::local_backward", lib=LIBRARY)
+def _(
+    grad: Tensor, q: Tensor, k: Tensor, values: Tensor, v: Tensor | None, low: Tensor, high: Tensor,
+    p: Tensor | None, *rest: Any
+) -> tuple[Tensor, ...]:  # fmt: skip
+    none = q.new_empty(0, dtype=torch.float32)
+    of_v, of_p = (none if x is None else x.new_empty(x.shape) for x in (v, p))
+    return q.new_empty(q.shape), k.new_empty(k.shape), values.new_empty(values.shape), of_v, of_p
+
+
+def _remember_local(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:7])
+    ctx.rest = inputs[7:]
+
+
+def _local_gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    *saved, p = ctx.saved_tensors
+    q, k, values, v, of_p = torch.ops.regard.local_backward(grad, *saved, p, *ctx.rest)
+    of_v = None if saved[3] is None else v
+    return q, k, values, of_v, None, None, None if p is None else of_p, *(None,) * 4
+
+
+torch.library.register_autograd("regard::local", _local_gradient, setup_context=_remember_local, lib=LIBRARY)
+
+local = torch.ops.regard.local
+
+
+LIBRARY.define("sparsemax(Tensor scores) -> Tensor")
+LIBRARY.define("sparsemax_backward(Tensor grad, Tensor weights) -> Tensor")
+
+
+def _sparsemax_cpu(scores: Tensor) -> Tensor:
+    from regard.kernels import sparsemax_cpu
+
+    return sparsemax_cpu.forward(scores)
+
+
+def _sparsemax_backward_cpu(grad: Tensor, weights: Tensor) -> Tensor:
+    from regard.kernels import sparsemax_cpu
+
+    return sparsemax_cpu.backward(grad, weights)
+
+
+def _sparsemax_cuda(scores: Tensor) -> Tensor:
+    from regard.kernels import sparsemax_cuda
+
+    return sparsemax_cuda.forward(scores)
+
+
+def _sparsemax_backward_cuda(grad: Tensor, weights: Tensor) -> Tensor:
+    from regard.kernels import sparsemax_cuda
+
+    return sparsemax_cuda.backward(grad, weights)
+
+
+LIBRARY.impl("sparsemax", _sparsemax_cpu, "CPU")
+LIBRARY.impl("sparsemax_backward", _sparsemax_backward_cpu, "CPU")
+LIBRARY.impl("sparsemax", _sparsemax_cuda, "CUDA")
+LIBRARY.impl("sparsemax_backward", _sparsemax_backward_cuda, "CUDA")
+
+
+@torch.library.register_fake("regard::sparsemax", lib=LIBRARY)
+def _(scores: Tensor) -> Tensor:
+    return scores.new_empty(scores.shape)
+
+
+@torch.library.register_fake("regard::sparsemax_backward", lib=LIBRARY)
+def _(grad: Tensor, weights: Tensor) -> Tensor:
+    return weights.new_empty(weights.shape)
+
+
+def _remember_sparsemax(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(output)
+
+
+def _sparsemax_gradient(ctx: Any, grad: Tensor) -> Tensor:
+    return torch.ops.regard.sparsemax_backward(grad, *ctx.saved_tensors)
+
+
+torch.library.register_autograd(
+    "regard::sparsemax", _sparsemax_gradient, setup_context=_remember_sparsemax, lib=LIBRARY
+)
+
+sparsemax = torch.ops.regard.sparsemax

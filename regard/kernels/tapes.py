@@ -28,8 +28,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.scores.additive import AdditiveScore
-from regard.layers.newest import NewestScore
+from regard.attention.scores.additive import AdditiveScore, NewestScore
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention

@@ -36,12 +36,11 @@ from torch import Tensor, nn
 
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.source import Source
 from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
 from regard.kernels.tapes import lstmn as tapes
 from regard.kernels.tapes import refuses_tapes
-from regard.layers.newest import NewestScore
 
 KERNELS = ("auto", "reference", "tapes")
 

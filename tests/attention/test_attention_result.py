@@ -1,10 +1,27 @@
 """The result: context now, everything else on demand; and `attend`, attention in one call."""
 
+import math
+
 import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import AdditiveScore, Attention, DotScore, GeneralScore, Mask, ShapeError, Sparsemax, attend
+from regard import (
+    AdditiveScore,
+    Attention,
+    DotScore,
+    GeneralScore,
+    GumbelSoftmax,
+    Hard,
+    Mask,
+    ShapeError,
+    Softmax,
+    Sparsemax,
+    StraightThrough,
+    attend,
+)
+from regard.attention import compose
+from regard.attention import result as result_module
 
 QUERY, KEYS = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
 
@@ -34,7 +51,7 @@ def test_weights_on_demand_carry_gradients():
 
 
 def test_top_never_builds_all_rows_at_once(monkeypatch):
-    attention, blocks = Attention(DotScore()), []
+    attention, blocks = Attention(DotScore()).double(), []  # float64: no log-sum-exp comes with it
     align = Attention._align
 
     def spy(self, query, source, history, *, targets=None, generator=None):
@@ -42,11 +59,100 @@ def test_top_never_builds_all_rows_at_once(monkeypatch):
         return align(self, query, source, history, targets=targets, generator=generator)
 
     monkeypatch.setattr(Attention, "_align", spy)
-    result = attention(QUERY, attention.prepare(KEYS))
+    result = attention(QUERY.double(), attention.prepare(KEYS.double()))
     values, positions = result.top(2, block=2)
     assert blocks == [2, 1]
     assert values.shape == positions.shape == (2, 3, 2)
     assert not result.has_weights
+
+
+def test_top_computes_as_many_rows_at_a_time_as_fit(monkeypatch):
+    attention = Attention(AdditiveScore(query=5, keys=5, hidden=6))
+    result = attention(torch.randn(2, 9, 5), attention.prepare(KEYS))
+    monkeypatch.setattr(result_module, "NUMBERS", 2 * 2 * 7 * 6)  # two rows against (2, 7, 6) keys
+    blocks, align = [], Attention._align
+
+    def spy(self, query, source, history, *, targets=None, generator=None):
+        blocks.append(len(targets))
+        return align(self, query, source, history, targets=targets, generator=generator)
+
+    monkeypatch.setattr(Attention, "_align", spy)
+    values, _ = result.top(2)
+    assert blocks == [2, 2, 2, 2, 1]
+    monkeypatch.undo()
+    assert_close(values, result.weights.topk(2).values)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        None,
+        Mask(causal=True),
+        Mask(lengths=torch.tensor([7, 0])),
+        Mask(causal=True, offset=3, lengths=torch.tensor([4, 6])),
+        Mask(dense=torch.arange(7) % 2 == 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("heads", [1, 3])
+def test_top_from_the_log_sum_exp_equals_the_top_of_the_weights(mask, heads, monkeypatch):
+    monkeypatch.setattr(compose, "TILE", 1)  # tiles of one query and eight positions
+    attention = Attention(DotScore(), normalizer=Softmax(temperature=0.5))
+    query, keys = torch.randn(2, heads, 5, 4), torch.randn(2, heads, 7, 4)
+    result = attention(query, attention.prepare(keys, None, mask))
+    monkeypatch.setattr(Attention, "_align", None)  # no row may be built
+    values, positions = result.top(3)
+    monkeypatch.undo()
+    assert_close(values, result.weights.topk(3).values)
+    shown = values > 0
+    assert_close(result.weights.gather(-1, positions)[shown], values[shown])
+
+
+def test_top_of_a_long_source_goes_through_it_in_tiles(monkeypatch):
+    monkeypatch.setattr(compose, "TILE", 2)
+    attention = Attention(DotScore())
+    query, keys = torch.randn(1, 5, 4), torch.randn(1, 50, 4)
+    result = attention(query, attention.prepare(keys))
+    seen, scored = [], compose.scored
+    monkeypatch.setattr(compose, "scored", lambda *a: seen.append(scored(*a)) or seen[-1])
+    values, positions = result.top(20)
+    assert max(scores.numel() for scores, _ in seen) == 2 * 16
+    best = result.weights.topk(20)
+    assert_close(values, best.values)
+    assert torch.equal(positions, best.indices)
+
+
+def test_top_is_made_of_whole_rows_where_a_log_sum_exp_would_round():
+    attention = Attention(DotScore(1.0))
+    query, keys = torch.tensor([[100.0, 1.0]]), torch.tensor([[100.0, 0.0], [100.0, 1.0]])
+    values, positions = attention(query, attention.prepare(keys)).top(1)
+    assert_close(values, torch.tensor([[1 / (1 + math.exp(-1))]]), atol=1e-6, rtol=0)
+    assert positions.tolist() == [[1]]
+
+
+def test_the_top_weights_carry_gradients_where_they_are_wanted():
+    attention = Attention(GeneralScore(query=5, keys=5))
+    attention(QUERY, attention.prepare(KEYS)).top(2)[0].square().sum().backward()
+    assert (attention.score.W.weight.grad != 0).any()
+
+
+@pytest.mark.parametrize("normalizer", [Hard(), StraightThrough(), GumbelSoftmax(hard=True)], ids=repr)
+def test_a_hard_choice_reads_only_the_chosen_value(normalizer):
+    attention = Attention(DotScore(), normalizer=normalizer).eval()
+    values = torch.randn(2, 7, 4)
+    result = attention(QUERY, attention.prepare(KEYS, values, Mask(lengths=torch.tensor([7, 0]))))
+    assert_close(result.context, result.weights @ values, atol=0, rtol=0)
+    never = ~(result.weights > 0).any(-2)
+    poisoned = values.masked_fill(never[..., None], torch.nan)
+    again = attention(QUERY, attention.prepare(KEYS, poisoned, Mask(lengths=torch.tensor([7, 7]))))
+    assert torch.equal(again.context[0], result.context[0])
+
+
+def test_a_hard_choice_mixes_where_gradients_are_wanted():
+    attention = Attention(DotScore(), normalizer=StraightThrough()).eval()
+    query = QUERY.clone().requires_grad_()
+    attention(query, attention.prepare(KEYS)).context.sin().sum().backward()
+    assert (query.grad != 0).any()
 
 
 def test_with_another_context_the_alignment_stays():

@@ -55,6 +55,18 @@ def test_recorded_weights_are_computed_when_looked_at():
     assert (result.weights.triu(1) == 0).all()
 
 
+def test_recorded_heads_tell_rows_and_the_largest_weights_without_building_all():
+    net, x = model(), torch.randn(2, 3, 6)
+    with torch.no_grad(), record(net) as trace:
+        net(x)
+    (result,) = trace["0.heads.attention"]
+    rows, (values, positions) = result.rows(torch.tensor([2])), result.top(2)
+    assert not result.has_weights
+    torch.testing.assert_close(rows, result.weights[..., 2:, :])
+    torch.testing.assert_close(values, result.weights.topk(2).values)
+    torch.testing.assert_close(result.weights.gather(-1, positions), values)
+
+
 def test_recording_changes_nothing():
     net, x = model(), torch.randn(2, 3, 6)
     before = net(x)

@@ -5,7 +5,18 @@ import math
 import pytest
 import torch
 from laws.cases import DK, DQ, HIDDEN, B, S, T
-from oracles import additive, concat, cosine, coverage, dot, feedforward, general, location, location_aware
+from oracles import (
+    additive,
+    concat,
+    cosine,
+    coverage,
+    dot,
+    feedforward,
+    general,
+    location,
+    location_aware,
+    rectified,
+)
 from oracles.linear import inner, softplus
 from torch.testing import assert_close
 
@@ -20,6 +31,7 @@ from regard import (
     History,
     LocationAwareScore,
     LocationScore,
+    RectifiedScore,
 )
 
 
@@ -68,6 +80,16 @@ def test_general():
     score = GeneralScore(query=DQ, keys=DK).double()
     (W,) = lists(score.W.weight)
     check(score(query, score.prepare(keys)), lambda b, t, s, q, k: general.general(q, k, W), query, keys)
+
+
+def test_rectified():
+    query, keys = tensors()
+    score = RectifiedScore(query=DQ, keys=DK).double()
+    (W,), (U,) = lists(score.W.weight, score.U.weight)
+    found = score(query, score.prepare(keys))
+    check(found, lambda b, t, s, q, k: rectified.rectified(q, k, [*W, *U]), query, keys)
+    assert (found == 0).any()
+    assert (found > 0).any()
 
 
 def test_additive():

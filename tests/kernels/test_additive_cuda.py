@@ -10,13 +10,13 @@ from kernels.additive_cases import (
     masks,
     outcomes,
     random_inputs,
+    reference,
     score_of,
 )
 from torch.testing import assert_close
 
-from regard import Mask
-from regard.kernels import additive_cuda
-from regard.kernels.additive_cuda import ADDITIVE_CUDA
+from regard import Mask, Softmax, Source
+from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
 from regard.kernels.dispatch import Call
 
 pytestmark = [
@@ -25,9 +25,16 @@ pytestmark = [
 ]
 
 
+def kernel_of(call):
+    return ADDITIVE_CUDA if call.query.shape[-2] > STEP else ADDITIVE_STEP_CUDA
+
+
+def run_additive(call):
+    return kernel_of(call).run(call)
+
+
 @pytest.fixture(autouse=True)
-def poisoned(monkeypatch):
-    monkeypatch.setattr(additive_cuda, "SMALL", 0)
+def poisoned():
     torch.utils.deterministic.fill_uninitialized_memory = True
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
@@ -40,7 +47,7 @@ def poisoned(monkeypatch):
 def test_is_as_exact_as_the_reference(T, S, D):
     inputs, grad = random_inputs((2,), T, S, device="cuda")
     score = score_of(7, 9, D, torch.float32, "cuda")
-    assert_as_good_as_reference(ADDITIVE_CUDA.run, score, inputs, grad)
+    assert_as_good_as_reference(run_additive, score, inputs, grad)
 
 
 @pytest.mark.parametrize("T", [1, 17, 300])
@@ -48,7 +55,7 @@ def test_is_as_exact_as_the_reference(T, S, D):
 def test_half_precision_is_as_exact_as_the_reference(T, dtype):
     inputs, grad = random_inputs((2,), T, 300, dtype=dtype, device="cuda", Dv=65)
     score = score_of(7, 9, 64, dtype, "cuda")
-    assert_as_good_as_reference(ADDITIVE_CUDA.run, score, inputs, grad, draws=4)
+    assert_as_good_as_reference(run_additive, score, inputs, grad, draws=4)
 
 
 @pytest.mark.parametrize("name", masks(1, 1, 1))
@@ -57,7 +64,7 @@ def test_sees_what_the_mask_shows(T, name):
     inputs, grad = random_inputs((3,), T, 150, device="cuda")
     mask = masks(3, T, 150, "cuda")[name]
     score = score_of(7, 9, 20, torch.float32, "cuda")
-    assert_as_good_as_reference(ADDITIVE_CUDA.run, score, inputs, grad, mask)
+    assert_as_good_as_reference(run_additive, score, inputs, grad, mask)
 
 
 @pytest.mark.parametrize("name", extremes(1, 1, 1))
@@ -84,14 +91,61 @@ def test_is_exact_for_all_finite_inputs(T, name):
         assert (x - truth).abs().max() <= 2 * (y - truth).abs().max() + 5e-6
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_that_are_zero_or_tiny_next_to_others_are_exact(dtype):
+    inputs, grad = random_inputs((2,), 40, 150, device="cuda", dtype=dtype)
+    score = score_of(7, 9, 48, dtype, "cuda")
+    with torch.no_grad():
+        score.v.weight.mul_(2.0 ** -(torch.arange(48, device="cuda") % 40.0))
+        score.v.weight[0, ::5] = 0.0
+    assert_as_good_as_reference(run_additive, score, inputs, grad)
+
+
+@pytest.mark.parametrize("T", [1, 3])
+def test_a_step_gives_only_the_gradients_that_are_asked_for(T):
+    score = score_of(7, 9, 20, torch.float32, "cuda").requires_grad_(False)
+    (query, keys, values), grad = random_inputs((3,), T, 200, device="cuda")
+    for wanted in (query, keys, values):
+        wanted.requires_grad_()
+        ours, theirs = (
+            torch.autograd.grad(run(call_of(score, query, keys, values)), wanted, grad)
+            for run in (run_additive, reference)
+        )
+        assert_close(ours, theirs)
+        wanted.requires_grad_(False)
+
+
+def test_a_step_runs_on_tensors_that_begin_anywhere():
+    """What was compiled for aligned tensors must not be taken for others of the same shape."""
+    score = score_of(8, 8, 8, torch.float32, "cuda")
+    for start in (0, 1, 0, 3):
+        space = torch.randn(2 * 200 * 8 + 4, device="cuda")
+        keys = space[start : start + 2 * 200 * 8].view(2, 200, 8)
+        (query, _, _), _ = random_inputs((2,), 1, 200, Dq=8, device="cuda")
+        source = Source(keys, keys, Mask())
+        call = Call(query, source, score, Softmax(), None, None, 0.0)
+        assert_close(run_additive(call), reference(call))
+
+
+def test_a_step_has_no_second_derivative():
+    score = score_of(7, 9, 6, torch.float32, "cuda")
+    (query, keys, values), _ = random_inputs((2,), 1, 5, device="cuda")
+    query.requires_grad_()
+    context = run_additive(call_of(score, query, keys, values))
+    (first,) = torch.autograd.grad(context.square().sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
 def test_the_same_twice():
     inputs, grad = random_inputs((2,), 130, 300, device="cuda")
     score = score_of(7, 9, 64, torch.float32, "cuda")
-    first = outcomes(ADDITIVE_CUDA.run, score, inputs, grad, Mask(causal=True))
-    again = outcomes(ADDITIVE_CUDA.run, score, inputs, grad, Mask(causal=True))
+    first = outcomes(run_additive, score, inputs, grad, Mask(causal=True))
+    again = outcomes(run_additive, score, inputs, grad, Mask(causal=True))
     assert_close(first, again, atol=0, rtol=0)
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("T", [1, 9])
 def test_compiles_as_a_full_graph(T):
     torch.compiler.reset()
@@ -101,8 +155,8 @@ def test_compiles_as_a_full_graph(T):
 
     def run(query, keys, values):
         call = call_of(score, query, keys, values, Mask(causal=True, offset=2))
-        assert ADDITIVE_CUDA.refuses(call) is None
-        return ADDITIVE_CUDA.run(call)
+        assert kernel_of(call).refuses(call) is None
+        return run_additive(call)
 
     expected = run(query, keys, values)
     context = torch.compile(run, fullgraph=True)(query, keys, values)
@@ -121,14 +175,8 @@ def test_the_operators_are_registered_as_torch_expects(name):
     torch.library.opcheck(getattr(torch.ops.regard, name), (a, b, v, values, *facts))
 
 
-def test_refuses_the_cpu():
-    (query, keys, values), _ = random_inputs((2,), 5, 6)
+@pytest.mark.parametrize("T", [2, 5])
+def test_refuses_the_cpu(T):
+    (query, keys, values), _ = random_inputs((2,), T, 6)
     call = call_of(score_of(7, 9, 6, torch.float32), query, keys, values)
-    assert ADDITIVE_CUDA.refuses(Call(**vars(call))) == "the tensors are on cpu, not cuda"
-
-
-def test_refuses_small_steps(monkeypatch):
-    monkeypatch.setattr(additive_cuda, "SMALL", 2**22)
-    (query, keys, values), _ = random_inputs((2,), 1, 6, device="cuda")
-    call = call_of(score_of(7, 9, 6, torch.float32, "cuda"), query, keys, values)
-    assert ADDITIVE_CUDA.refuses(call) == "a step of 72 cells is too small, the launches would cost more"
+    assert kernel_of(call).refuses(Call(**vars(call))) == "the tensors are on cpu, not cuda"

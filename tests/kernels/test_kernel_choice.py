@@ -5,20 +5,26 @@ import re
 import pytest
 import torch
 from laws.cases import EVERY, KERNELS, Case, build, call, inputs
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import (
     AdditiveScore,
     Attention,
     DotScore,
     Everywhere,
-    FeedForwardScore,
+    History,
     KernelRefused,
     LocalMonotonic,
+    LocationScore,
+    Mask,
+    Mean,
+    Source,
     Sparsemax,
     catalog,
 )
+from regard.attention.build import Sizes, build_attention
 from regard.kernels import dispatch
-from regard.kernels.dispatch import Call, choose_kernel, kernels, named_kernels
+from regard.kernels.dispatch import Call, choose_kernel, kernels, named_kernels, table
 
 Q, K = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
 
@@ -33,9 +39,86 @@ def test_auto_takes_the_fused_kernel_where_it_can_and_the_reference_elsewhere():
 
 
 def test_auto_falls_to_the_reference_for_what_no_kernel_computes():
-    assert ask(Attention(FeedForwardScore(dim=5, hidden=3))).kernel == "reference"
-    assert (
-        ask(Attention(AdditiveScore(query=5, keys=5, hidden=3), normalizer=Sparsemax())).kernel == "reference"
+    assert ask(Attention(LocationScore(query=5, positions=7))).kernel == "reference"
+    assert ask(Attention(AdditiveScore(query=5, keys=5, hidden=3), normalizer=Mean())).kernel == "reference"
+    # three queries share too little, and the tensor is small
+    assert ask(Attention(AdditiveScore(query=5, keys=5, hidden=3))).kernel == "reference"
+
+
+def test_what_explain_says_is_what_happens():
+    for case in EVERY:
+        for dtype in (torch.float64, torch.float32):
+            attention, x = build(case, dtype), inputs(case, dtype=dtype)
+            source = attention.prepare(x.keys, x.values)
+            explanation = attention.explain(x.query, source, history=x.history)
+            result = attention(x.query, source, history=x.history, generator=torch.Generator())
+            assert explanation.kernel == result.kernel, case
+            assert (explanation.why == "") == (result.kernel != "reference"), case
+            refusing = [name for name, _ in explanation.reasons]
+            assert explanation.kernel not in refusing, case
+            if result.kernel == "reference":
+                assert refusing == [kernel.name for kernel in (*kernels(), *named_kernels())], case
+
+
+def test_an_explanation_can_be_read():
+    attention = Attention(DotScore(), kernel="reference")
+    assert attention.explain(Q, attention.prepare(K)).why == "it was asked for"
+    attention = Attention(LocationScore(query=5, positions=7))
+    explanation = attention.explain(Q, attention.prepare(K))
+    first, *others = str(explanation).split("\n")
+    assert first == (
+        "reference: the scores are one product of the query with a matrix, there is nothing to fuse"
+    )
+    assert "  not sparsemax: normalizer is Softmax, this kernel computes Sparsemax" in others
+    assert len(others) == len(explanation.reasons) == len(kernels()) + len(named_kernels())
+
+
+def test_a_named_kernel_that_refuses_is_explained_by_its_error():
+    attention = Attention(DotScore(), kernel="sparsemax")
+    with pytest.raises(
+        KernelRefused, match=r"^kernel 'sparsemax' cannot run this call: normalizer is Softmax"
+    ):
+        attention.explain(Q, attention.prepare(K))
+
+
+def test_queries_that_share_a_source_are_explained_as_they_are_asked():
+    attention = Attention(DotScore())
+    source = attention.prepare(K).share(torch.tensor([0, 0, 1, 1]))
+    query = torch.randn(4, 1, 5)
+    assert attention.explain(query, source).kernel == attention(query, source).kernel == "sdpa"
+    assert attention.explain(torch.randn(4, 2, 5), source).kernel == "sdpa"
+
+
+def test_bands_are_for_large_calls_on_a_gpu():
+    wanted = ("general", "softmax", "local-predictive", "cuda")
+    few, many = ({choice[:4]: choice for choice in table(T=T, S=T)}[wanted] for T in (1024, 8192))
+    assert many.kernel == "local"
+    assert few.kernel == "reference"
+    assert "on a GPU this gains from 33554432" in few.reason
+
+
+def test_the_table_is_what_the_kernels_say():
+    choices = {choice[:4]: choice for choice in table()}
+    assert len(choices) == 2 * len(EVERY)
+    for case in EVERY:
+        name = (case.score, case.normalizer, case.window)
+        attention = build_attention(
+            case.score,
+            Sizes(query=32, keys=32, hidden=32, positions=64, half_width=4),
+            normalizer=case.normalizer,
+            window=case.window,
+        ).eval()
+        source = attention.prepare(torch.randn(2, 64, 32))
+        query, history = torch.randn(2, 64, 32), History.start(source)
+        assert choices[(*name, "cpu")].kernel == attention(query, source, history=history).kernel, case
+        for device in ("cpu", "cuda"):
+            choice = choices[(*name, device)]
+            assert (choice.kernel == "reference") == (choice.reason != ""), case
+    assert choices["scaled-dot", "softmax", "global", "cuda"].kernel == "sdpa"
+    assert choices["additive", "softmax", "global", "cuda"].kernel == "additive-cuda"
+    assert choices["additive", "softmax", "global", "cpu"].kernel == "additive-cpu"
+    assert choices["coverage", "softmax", "global", "cpu"].reason == (
+        "each step reads the alignment of the step before, so the weights are built anyway"
     )
 
 
@@ -48,7 +131,7 @@ def test_global_attention_as_a_window_may_be_fused():
 
 
 REFUSALS = {
-    "score is AdditiveScore, this kernel computes dot, general and cosine scores": lambda: ask(
+    "score is AdditiveScore, this kernel computes dot, general, cosine and feed-forward scores": lambda: ask(
         Attention(AdditiveScore(query=5, keys=5, hidden=3), kernel="sdpa")
     ),
     "normalizer is Sparsemax, this kernel computes Softmax": lambda: ask(
@@ -125,13 +208,33 @@ def test_kernels_are_chosen_at_each_call():
     assert call(attention, inputs(Case("dot"))).kernel == "sdpa"
 
 
-def test_a_kernel_whose_device_tests_are_open_is_taken_only_by_name():
-    attention = Attention(AdditiveScore(query=4, keys=4, hidden=8), kernel="additive-cuda")
+@pytest.mark.parametrize(("kernel", "T"), [("additive-cuda", 5), ("additive-step-cuda", 1)])
+def test_a_kernel_for_another_device_says_so(kernel, T):
+    attention = Attention(AdditiveScore(query=4, keys=4, hidden=8), kernel=kernel)
     with pytest.raises(
-        KernelRefused, match="kernel 'additive-cuda' cannot run this call: the tensors are on cpu"
+        KernelRefused, match=f"kernel '{kernel}' cannot run this call: the tensors are on cpu"
     ):
-        attention(torch.randn(1, 5, 4), attention.prepare(torch.randn(1, 6, 4)))
-    assert "additive-cuda" not in {kernel.name for kernel in kernels()}
+        attention(torch.randn(1, T, 4), attention.prepare(torch.randn(1, 6, 4)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "T", "reason"),
+    [
+        ("additive-cuda", 4, "up to 4 queries are for additive-step-cuda"),
+        ("additive-step-cuda", 5, "more than 4 queries are for additive-cuda"),
+    ],
+)
+def test_few_and_many_additive_queries_are_two_kernels(kernel, T, reason):
+    with torch.device("meta"):
+        attention = Attention(AdditiveScore(query=4, keys=4, hidden=8))
+    with FakeTensorMode():
+        keys = torch.empty(1, 6, 8, device="cuda")
+        explained = attention.explain(torch.empty(1, T, 4, device="cuda"), Source(keys, keys, Mask()))
+    assert (kernel, reason) in explained.reasons
+
+
+def test_a_kernel_whose_device_tests_are_open_is_taken_only_by_name():
+    assert "additive-step-cuda" not in {kernel.name for kernel in kernels()}
 
 
 def test_many_additive_queries_on_a_cpu_take_the_fused_kernel():

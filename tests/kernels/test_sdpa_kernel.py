@@ -1,10 +1,14 @@
 """The fused dot-product kernel equals the reference: forward, every gradient, every mask, every dtype."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard import Attention, CosineScore, DotScore, GeneralScore, Mask, MultiHead, Softmax
+from regard import Attention, CosineScore, DotScore, FeedForwardScore, GeneralScore, Mask, MultiHead, Softmax
+from regard.kernels import ops, pieces
 
 B, D, DV = 2, 5, 3
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -18,6 +22,7 @@ def scores(dtype):
         "general": GeneralScore(query=D, keys=D).to(dtype),
         "cosine": CosineScore(strength=3.0),
         "cosine of the query": CosineScore(query=D).to(dtype),
+        "feed-forward": FeedForwardScore(dim=D, hidden=7).to(dtype),
     }
 
 
@@ -67,11 +72,13 @@ def check_errors(name, inputs, mask, direction, label):
         # one rounding of the answer: PyTorch's kernel multiplies weights that it has rounded to the dtype of
         # the inputs, where the reference keeps float32; and where the reference is exactly right, as at size
         # 1, twice its error would be nothing at all
-        floor = torch.finfo(dtype).eps * max(1.0, want.abs().max().item())
+        roundings = 2 if dtype == torch.float32 else 1  # its exponential on a CPU has twenty units of error
+        roundings *= 4 if want.ndim == 1 else 1  # a bias gets the sum of many gradients, which cancel
+        floor = roundings * torch.finfo(dtype).eps * max(1.0, want.abs().max().item())
         assert rms(theirs - want) <= 2 * rms(ours - want) + floor, (label, part)
         # the worst of thousands of numbers is a matter of luck: a wide bound that still sees one wrong entry
         worst, own = (theirs - want).abs().max().item(), (ours - want).abs().max().item()
-        assert worst <= 4 * own + 4 * floor, (label, part)
+        assert worst <= 8 * own + 8 * floor, (label, part)
     assert not result.has_weights
     assert_close(result.weights, plain.weights, msg=label)
     assert_close(result.scores, plain.scores, msg=label)
@@ -167,23 +174,76 @@ def test_layout_does_not_matter():
     assert_close(fused(query, source).context, plain(query, source).context)
 
 
-def test_causality_alone_is_told_by_the_flag_and_builds_no_mask(monkeypatch):
-    seen = []
+class Largest(TorchDispatchMode):
+    """The most numbers that any tensor had, inside our operators too."""
 
-    def spy(query, keys, values, *, attn_mask, is_causal, dropout_p, scale):
-        seen.append((attn_mask is None, is_causal))
-        return values[..., : query.shape[-2], :]
+    def __init__(self):
+        super().__init__()
+        self.numel = 0
 
-    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        inside = {
+            ops.pieces.default: pieces.forward,
+            torch.ops.regard.pieces_backward.default: pieces.backward,
+        }
+        with self if function in inside else nullcontext():
+            out = inside.get(function, function)(*args, **(kwargs or {}))
+        for x in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(x, torch.Tensor):
+                self.numel = max(self.numel, x.numel())
+        return out
+
+
+FACTS = {
+    "nothing": Mask(),
+    "causal": Mask(causal=True),
+    "causal, later": Mask(causal=True, offset=100),
+    "causal, much later": Mask(causal=True, offset=1000),
+    "lengths": Mask(lengths=torch.tensor([300, 170])),
+    "causal lengths": Mask(causal=True, lengths=torch.tensor([300, 170])),
+    "causal lengths, later": Mask(causal=True, lengths=torch.tensor([300, 0]), offset=100),
+    "a dense row": Mask(dense=torch.arange(300) % 3 > 0),
+    "all": Mask(causal=True, lengths=torch.tensor([300, 90]), dense=torch.arange(300) > 120, offset=100),
+}
+
+
+@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("T", [1, 150, 300])
+def test_facts_of_the_mask_are_passed_as_such(name, T):
+    """Equal to the reference, and no tensor of the size of all pairs is made, forward or backward."""
+    inputs = [torch.randn(B, n, d) for n, d in ((T, D), (300, D), (300, DV))]
+    direction = torch.randn(B, T, DV)
+    expected, _ = run("scaled-dot", "reference", inputs, FACTS[name], direction, torch.float32)
+    with Largest() as seen:
+        result, _ = run("scaled-dot", "sdpa", inputs, FACTS[name], direction, torch.float32)
+    assert_close(result, expected, atol=1e-4, rtol=1e-4)
+    assert seen.numel <= B * 300 * 8  # a mask for all pairs would have 300 · T
+
+
+def test_the_offset_operator_is_registered_as_torch_expects():
+    q, k, v = (torch.randn(1, 2, n, 4, requires_grad=True) for n in (5, 9, 9))
+    bias = torch.zeros(1, 1, 1, 9).masked_fill(torch.arange(9) < 5, -torch.inf)
+    for arguments in ((None, 4, 0.5), (bias, 2, 1.0)):
+        torch.library.opcheck(torch.ops.regard.pieces, (q, k, v, *arguments))
+
+
+def test_an_offset_compiles_as_one_graph():
     attention = Attention(DotScore(), kernel="sdpa")
+    x = torch.randn(B, 9, D, requires_grad=True)
+
+    def context(x):
+        return attention(x[:, 4:], attention.prepare(x, None, Mask(causal=True)).at(4)).context
+
+    expected = torch.autograd.grad(context(x).square().sum(), x)
+    compiled = torch.compile(context, fullgraph=True, backend="aot_eager")(x)
+    assert_close(torch.autograd.grad(compiled.square().sum(), x), expected)
+
+
+def test_a_score_that_draws_dropout_of_its_own_is_refused():
+    attention = Attention(FeedForwardScore(dim=D, hidden=7, dropout=0.1))
     x = torch.randn(B, 7, D)
-    attention(x, attention.prepare(x, mask=Mask(causal=True)))
-    attention(x, attention.prepare(x))
-    attention(
-        x[:, :3], attention.prepare(x, mask=Mask(causal=True))
-    )  # T ≠ S: the flag would mean something else
-    attention(x[:, 3:4], attention.prepare(x, mask=Mask(causal=True)).at(3))
-    assert seen == [(True, True), (True, False), (False, False), (False, False)]
+    assert attention(x, attention.prepare(x)).kernel == "reference"
+    assert attention.eval()(x, attention.prepare(x)).kernel == "sdpa"
 
 
 def test_poisoned_memory_does_not_reach_the_answer():

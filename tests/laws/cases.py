@@ -17,7 +17,8 @@ WINDOWS = catalog.names("window")
 
 SAME_SIZE = ("dot", "scaled-dot", "cosine", "feedforward")  # scores that multiply q and k of one size
 HISTORY = ("location-aware", "coverage")
-KERNELS = {"sdpa": ("dot", "scaled-dot", "general", "cosine")}  # the scores that each fused kernel computes
+# the scores that each fused kernel computes
+KERNELS = {"sdpa": ("dot", "scaled-dot", "general", "cosine", "feedforward")}
 FUSED = {score: kernel for kernel, scores in KERNELS.items() for score in scores}
 POSITIONAL = ("location", "location-aware", "local-monotonic", "local-predictive")
 STOCHASTIC = ("hard", "straight-through", "gumbel-softmax")
@@ -49,6 +50,11 @@ class Case:
         return self.runs_on != "reference"
 
     @property
+    def sums_to_one(self) -> bool:
+        """Not where a Gaussian is laid over the weights, nor where the scores themselves weigh."""
+        return self.window != "local-predictive" and self.normalizer != "count"
+
+    @property
     def soft(self) -> bool:
         """Small changes of the scores make small changes of the weights."""
         return self.normalizer not in CHOOSING
@@ -59,13 +65,16 @@ def unique(cases: list[Case]) -> list[Case]:
 
 
 # every score with every normalizer and window; the fused ones once more by the reference. Left out is what is
-# the same again: concat is built as the additive score is, and the mean ignores the scores it is given
+# the same again: concat is built as the additive score is, the mean ignores the scores it is given, and to
+# divide by a count is the same whatever is divided
 EVERY = [Case(*parts) for parts in product(SCORES, NORMALIZERS, WINDOWS)]
 PRODUCT = [
     case
     for case in EVERY
     if (case.score != "concat" or case == Case("concat"))
     and (case.normalizer != "mean" or case.score in ("dot", "location", "coverage"))
+    and (case.normalizer != "count" or case.score in ("dot", "rectified", "coverage"))
+    and (case.score != "rectified" or case.normalizer in ("softmax", "count"))
 ]
 PRODUCT += [replace(case, kernel="reference") for case in PRODUCT if case.fused]
 

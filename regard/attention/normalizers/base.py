@@ -18,6 +18,7 @@ class Normalizer(nn.Module):
 
     stochastic: ClassVar[bool] = False  # True: never recomputed, never fused
     differentiable: ClassVar[bool] = True  # False: gradients reach the values only
+    one_hot: bool = False  # True: a row has one weight that is not zero
 
     def normalize(self, scores: Tensor) -> Tensor:
         """The paper's equation. Hidden positions arrive as -inf; each row has a finite score."""
@@ -51,6 +52,7 @@ class HistoryNormalizer(nn.Module):
 
     stochastic: ClassVar[bool] = False
     differentiable: ClassVar[bool] = True
+    one_hot: bool = False
 
     def normalize(self, scores: Tensor, history: History) -> Tensor:
         """The paper's equation. Hidden positions arrive as -inf; each row has a finite score."""

@@ -29,6 +29,7 @@ class GumbelSoftmax(StochasticNormalizer):
         if temperature <= 0:
             raise ConfigError(f"GumbelSoftmax: `temperature` has {temperature}; expected a number above 0.")
         self.temperature, self.hard = temperature, hard
+        self.one_hot = hard
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
         noisy = scores + gumbel_noise(scores, generator) if self.training else scores

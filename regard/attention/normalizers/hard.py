@@ -25,6 +25,8 @@ from regard.attention.normalizers.base import StochasticNormalizer
 class HardNormalizer(StochasticNormalizer):
     """One position is chosen: the likeliest at evaluation, a sampled one in training."""
 
+    one_hot = True
+
     def choose(self, scores: Tensor, generator: torch.Generator | None) -> Tensor:
         """(..., T, S) -> one-hot (..., T, S)."""
         if self.training:

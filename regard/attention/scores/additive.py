@@ -59,6 +59,23 @@ class AdditiveScore(Score):
         return weigh(torch.tanh(sums), self.v.weight)
 
 
+class NewestScore(AdditiveScore):
+    """vᵀ tanh(W q + U k) + b for the last position, over a memory that grows while it is read.
+
+    Such a memory, as the tapes of an LSTMN, needs its newest slot most of the time. Its place is no feature
+    of the keys: without b the score must learn to know it by its contents. b is learnt; it starts as `ahead`.
+    """
+
+    def __init__(self, *, query: int | None, keys: int, hidden: int, ahead: float) -> None:
+        super().__init__(query=query, keys=keys, hidden=hidden)
+        self.newest = nn.Parameter(torch.tensor(float(ahead)))
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        scores = super().forward(query, keys)
+        last = torch.arange(scores.shape[-1], device=scores.device) == scores.shape[-1] - 1
+        return scores + self.newest.to(scores.dtype) * last
+
+
 class Projected(nn.Identity):
     """The place of W where it has been applied already."""
 

@@ -1,0 +1,27 @@
+"""Division by the number of positions: the scores themselves weigh, whatever their sign and sum.
+
+    w[t, s] = e[t, s] / N                                  N positions visible from t; C(x) = N (section 3.2)
+
+    paper     here      shape
+    f         scores    (..., T, S)
+    C(x)      N         (..., T, 1)
+
+No row needs to sum to 1, and a weight may be negative. What is divided by is a count and not Σ f, so that the
+gradient is simple and inputs of any size are treated alike.
+
+Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
+"""
+
+import torch
+from torch import Tensor
+
+from regard.attention.normalizers.base import Normalizer
+
+
+class Count(Normalizer):
+    """The score of each visible position, divided by how many there are."""
+
+    def normalize(self, scores: Tensor) -> Tensor:
+        hidden = torch.isneginf(scores)
+        N = (~hidden).to(scores.dtype).sum(-1, keepdim=True)
+        return scores.masked_fill(hidden, 0.0) / N

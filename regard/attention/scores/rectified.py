@@ -1,0 +1,40 @@
+"""Concatenation with a rectifier: one vector weighs both sides, and what is negative does not count.
+
+    e[t, s] = ReLU(w_fᵀ [θ(x_t), φ(x_s)])                  (equation 7)
+
+    paper    here      shape
+    θ(x_i)   query     (..., T, Dq)
+    φ(x_j)   keys      (..., S, Dk)
+    w_f      W, U      its part that meets the query, its part that meets the keys
+
+The product with w_f is a sum of two numbers, one of each side: the keys' is prepared once per source. The
+paper divides by the number of positions and takes no softmax (see normalizers/count.py).
+
+Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.numerics import full
+from regard.attention.scores.base import Score
+from regard.errors import check_shapes
+
+
+class RectifiedScore(Score):
+    """ReLU(w · [q; k]), with the keys' part prepared once per source."""
+
+    def __init__(self, *, query: int, keys: int) -> None:
+        super().__init__()
+        self.W = nn.Linear(query, 1, bias=False)
+        self.U = nn.Linear(keys, 1, bias=False)
+
+    def prepare(self, keys: Tensor) -> Tensor:
+        check_shapes("RectifiedScore", ("keys", keys, "... S Dk"), Dk=self.U.in_features)
+        return self.U(keys)  # (..., S, 1)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        check_shapes("RectifiedScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        # weights that are looked at after autocast has ended meet a query that it made half precision
+        query = query.to(self.W.weight.dtype)
+        return torch.relu(full(self.W(query)) + full(keys).mT)  # (..., T, 1) + (..., 1, S)

@@ -1,0 +1,82 @@
+"""The reference in blocks of queries: the same operations, memory that does not grow with T · S.
+
+Each block computes scores, weights and context of some queries, drops the first two, and computes them again
+in the backward pass. For every score and normalizer that has no kernel of its own, once the weights of all
+queries would be large.
+"""
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from regard.attention.compose import mix, normalized, scored
+from regard.attention.normalizers.base import HistoryNormalizer
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.base import HistoryScore
+from regard.kernels.dispatch import Call
+from regard.kernels.products import draws, leading
+
+CELLS = 2**24  # numbers of the largest tensor of a block
+ON_GPU = 8  # so many times more there: a launch costs as much as thousands of numbers
+LARGE = 2**27  # and the reference's own largest, from which on blocks are worth it
+
+
+class BlocksKernel:
+    """The reference, some queries at a time."""
+
+    name = "blocks"
+
+    def refuses(self, call: Call) -> str | None:
+        if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
+            return "each step reads the alignment of the step before"
+        if call.normalizer.stochastic:
+            return f"normalizer is {type(call.normalizer).__name__}, whose choice must be kept"
+        if call.dropout > 0:
+            return f"dropout is {call.dropout:g}, this kernel has none"
+        if draws(call.score):
+            return "the score draws its own dropout, which cannot be drawn again in the backward pass"
+        if not is_large(call):
+            return f"the largest tensor has {cells(call)} numbers, fewer than {LARGE}, which fit into memory"
+        return None
+
+    def run(self, call: Call) -> Tensor:
+        return in_blocks(call, lambda scores: normalized(call, scores))
+
+
+BLOCKS = BlocksKernel()
+
+
+def cells(call: Call) -> int:
+    """How many numbers the largest tensor of the reference has."""
+    query, keys = call.query, call.source.keys
+    pairs = prod(leading(query, keys)) * query.shape[-2] * keys.shape[-2]
+    return pairs * (keys.shape[-1] if isinstance(call.score, AdditiveScore | HistoryScore) else 1)
+
+
+def is_large(call: Call) -> bool:
+    """The reference would keep more than is reasonable, and nothing hinders computing it twice."""
+    return call.query.shape[-2] > 1 and cells(call) >= LARGE and not draws(call.score)
+
+
+def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
+    """The context (..., T, Dv), block after block of queries."""
+    T = call.query.shape[-2]
+    most = CELLS * (ON_GPU if call.query.is_cuda else 1)
+    rows = max(1, most * T // cells(call))
+
+    def one(targets: Tensor) -> Tensor:
+        scores, factor = scored(call, targets)
+        weights = normalize(scores)
+        return mix(weights if factor is None else weights * factor, call.source.values)
+
+    parts = []
+    for start in range(0, T, rows):
+        targets = torch.arange(start, min(start + rows, T), device=call.query.device)
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(one, targets, use_reentrant=False, preserve_rng_state=False))
+        else:
+            parts.append(one(targets))
+    return torch.cat(parts, -2)

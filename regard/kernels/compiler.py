@@ -1,0 +1,52 @@
+"""What kernels are compiled by: the machine's own C++ compiler, for loops beside a module, and Triton.
+
+C++ is compiled on first use, in under a second.
+"""
+
+import ctypes
+import logging
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
+
+
+@cache
+def library(source: str, instead: str) -> ctypes.CDLL | None:
+    """The compiled file of this folder, built once per process; None without a compiler, which is said once.
+
+    `instead` is what runs then, as a clause.
+    """
+    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        _say(instead, "there is no C++ compiler")
+        return None
+    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+        target = Path(folder) / "loops.so"
+        command = [compiler, *FLAGS, "-o", str(target), str(Path(__file__).with_name(source))]
+        built = subprocess.run(command, capture_output=True, text=True)
+        if built.returncode != 0:
+            _say(instead, f"{compiler} failed: {built.stderr.strip()[-500:]}")
+            return None
+        return ctypes.CDLL(str(target))
+
+
+def _say(instead: str, reason: str) -> None:
+    logging.getLogger("regard").warning("%s: %s.", instead, reason)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def triton_missing() -> str | None:
+    """None: Triton is there; otherwise the reason why a kernel written in it cannot run, as a clause."""
+    return None if _has_triton() else "Triton is not installed"
+
+
+@cache  # inside, because torch.compile warns of a cache that it sees
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

@@ -1,0 +1,128 @@
+// Softmax inside a band and its gradient, for local_cpu.py: no library, no allocation, one thread.
+//
+// Query t of one item sees low[t] <= s <= high[t], and |s - p[t]| <= half where centres are predicted; then
+// exp(-(s - p)² / 2σ²), σ = half / 2, multiplies the weights after the softmax. Keys and values are read where they are.
+
+typedef float vec __attribute__((vector_size(32), aligned(4)));
+
+extern "C" float expf(float);
+
+static const long LANES = 8;
+
+static inline vec load(const float *p) { return *(const vec *)p; }
+static inline void store(float *p, vec x) { *(vec *)p = x; }
+static inline vec all(float x) { return vec{x, x, x, x, x, x, x, x}; }
+
+static inline float dot(const float *a, const float *b, long n) {
+    vec sum = all(0);
+    float rest = 0;
+    long i = 0;
+    for (; i + LANES <= n; i += LANES) sum += load(a + i) * load(b + i);
+    for (; i < n; i++) rest += a[i] * b[i];
+    return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7])) + rest;
+}
+
+// y += c x
+static inline void add(float *y, const float *x, float c, long n) {
+    long i = 0;
+    for (; i + LANES <= n; i += LANES) store(y + i, load(y + i) + c * load(x + i));
+    for (; i < n; i++) y[i] += c * x[i];
+}
+
+struct Band {
+    long first, last;  // none where first > last
+};
+
+static inline Band band(long low, long high, const float *p, float half, long S) {
+    if (p) {  // one more on each side than can be inside: what is inside is decided by subtraction, as elsewhere
+        long begin = (long)__builtin_floorf(*p - half), end = (long)__builtin_floorf(*p + half) + 1;
+        low = begin > low ? begin : low, high = end < high ? end : high;
+    }
+    return Band{low > 0 ? low : 0, high < S - 1 ? high : S - 1};
+}
+
+static inline bool inside(long s, const float *p, float half) { return !p || __builtin_fabsf((float)s - *p) <= half; }
+
+static inline float gauss(long s, const float *p, float half) {
+    if (!p) return 1.0f;
+    float distance = (float)s - *p, sigma = half / 2;
+    return expf(-(distance * distance) / (2 * sigma * sigma));
+}
+
+// softmax of the band into w; false where nothing is visible
+static bool softmax(const float *q, const float *k, Band b, const float *p, float half, float scale, float *w, long D) {
+    float most = -__builtin_inff(), sum = 0;
+    for (long s = b.first; s <= b.last; s++) {
+        float score = inside(s, p, half) ? dot(q, k + s * D, D) * scale : -__builtin_inff();
+        w[s - b.first] = score;
+        most = score <= most ? most : score;  // NaN stays
+    }
+    if (most == -__builtin_inff()) return false;
+    for (long i = 0; i <= b.last - b.first; i++) sum += w[i] = expf(w[i] - most);
+    for (long i = 0; i <= b.last - b.first; i++) w[i] /= sum;
+    return true;
+}
+
+// out (T, V) for q (T, D), k (S, D), v (S, V); p may be null; `w` has room for the widest band
+static void forward(const float *q, const float *k, const float *v, const long long *low, const long long *high, const float *p,
+                   float *out, float *w, long T, long S, long D, long V, float half, float scale) {
+    for (long t = 0; t < T; t++) {
+        const float *centre = p ? p + t : 0;
+        float *row = out + t * V;
+        for (long i = 0; i < V; i++) row[i] = 0;
+        Band b = band(low[t], high[t], centre, half, S);
+        if (!softmax(q + t * D, k, b, centre, half, scale, w, D)) continue;
+        for (long s = b.first; s <= b.last; s++)
+            if (w[s - b.first] != 0.0f) add(row, v + s * V, w[s - b.first] * gauss(s, centre, half), V);
+    }
+}
+
+// grad_q (T, D) and grad_p (T) are written, grad_k (S, D) and grad_v (S, V) are added to; `w` has room for two bands
+static void backward(const float *g, const float *q, const float *k, const float *v, const long long *low,
+                     const long long *high, const float *p, float *grad_q, float *grad_k, float *grad_v, float *grad_p,
+                     float *w, long room, long T, long S, long D, long V, float half, float scale) {
+    for (long t = 0; t < T; t++) {
+        const float *centre = p ? p + t : 0, *outer = g + t * V, *query = q + t * D;
+        float *row = grad_q + t * D, *slopes = w + room, mean = 0, of_p = 0, sigma = half / 2;
+        for (long i = 0; i < D; i++) row[i] = 0;
+        if (p) grad_p[t] = 0;
+        Band b = band(low[t], high[t], centre, half, S);
+        if (!softmax(query, k, b, centre, half, scale, w, D)) continue;
+        for (long s = b.first; s <= b.last; s++) {
+            float weight = w[s - b.first], factor = gauss(s, centre, half);
+            float slope = dot(outer, v + s * V, V) * factor;  // d loss / d weight before the factor
+            slopes[s - b.first] = slope;
+            mean += slope * weight;
+            if (p) of_p += slope * weight * ((float)s - *centre);
+            if (weight != 0.0f) add(grad_v + s * V, outer, weight * factor, V);
+        }
+        if (p) grad_p[t] = of_p / (sigma * sigma);
+        for (long s = b.first; s <= b.last; s++) {
+            float slope = w[s - b.first] * (slopes[s - b.first] - mean) * scale;
+            if (slope == 0.0f) continue;
+            add(row, k + s * D, slope, D);
+            add(grad_k + s * D, query, slope, D);
+        }
+    }
+}
+
+extern "C" {
+
+// N items one after the other
+void local_forward(const float *q, const float *k, const float *v, const long long *low, const long long *high, const float *p,
+                   float *out, float *w, long N, long T, long S, long D, long V, float half, float scale) {
+    for (long n = 0; n < N; n++)
+        forward(q + n * T * D, k + n * S * D, v + n * S * V, low + n * T, high + n * T, p ? p + n * T : 0, out + n * T * V, w,
+                T, S, D, V, half, scale);
+}
+
+void local_backward(const float *g, const float *q, const float *k, const float *v, const long long *low,
+                    const long long *high, const float *p, float *grad_q, float *grad_k, float *grad_v, float *grad_p,
+                    float *w, long room, long N, long T, long S, long D, long V, float half, float scale) {
+    for (long n = 0; n < N; n++)
+        backward(g + n * T * V, q + n * T * D, k + n * S * D, v + n * S * V, low + n * T, high + n * T, p ? p + n * T : 0,
+                 grad_q + n * T * D, grad_k + n * S * D, grad_v + n * S * V, p ? grad_p + n * T : 0, w, room, T, S, D, V,
+                 half, scale);
+}
+
+}  // extern "C"

@@ -1,0 +1,121 @@
+"""Attention inside a band on a CPU, for products: the loops of local_cpu.cpp, which gather nothing.
+
+The arguments are those of local.py, which runs on gathered slices where there is no compiler.
+"""
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from regard.kernels.compiler import library
+
+SHARED = 2**18  # fewer products than this are not worth a second thread
+
+
+def forward(
+    loops: ctypes.CDLL,
+    q: Tensor,
+    k: Tensor,
+    values: Tensor,
+    low: Tensor,
+    high: Tensor,
+    p: Tensor | None,
+    half: int,
+    width: int,
+    scale: float,
+) -> Tensor:
+    """The context, (N, T, Dv)."""
+    (N, T, D), (S, V) = q.shape, values.shape[1:]
+    q, k, v, low, high, centre = _inputs(N, q, k, values, low, high, p)
+    out = torch.empty(N, T, V)
+
+    def run(first: int, last: int) -> None:
+        room = torch.empty(_room(width, S))
+        loops.local_forward(
+            *_at(first, q, k, v, low, high, centre, out),
+            *(*_at(0, room), last - first, T, S, D, V, half, scale),
+        )
+
+    _for_each(run, N, cells=N * T * width * D)
+    return out.to(values.dtype)
+
+
+def backward(
+    loops: ctypes.CDLL,
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    values: Tensor,
+    low: Tensor,
+    high: Tensor,
+    p: Tensor | None,
+    half: int,
+    width: int,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Gradients of q, k, values and p."""
+    (N, T, D), (S, V) = q.shape, values.shape[1:]
+    to_q, to_k, to_v = q.dtype, k.dtype, values.dtype
+    q, k, v, low, high, centre = _inputs(N, q, k, values, low, high, p)
+    grad = grad.float().contiguous()
+    of_q, of_k, of_v = torch.empty(N, T, D), torch.zeros(N, S, D), torch.zeros(N, S, V)
+    of_p = None if p is None else torch.empty(N, T)
+
+    def run(first: int, last: int) -> None:
+        size = _room(width, S)
+        room = torch.empty(2 * size)
+        loops.local_backward(
+            *_at(first, grad, q, k, v, low, high, centre, of_q, of_k, of_v, of_p),
+            *(*_at(0, room), size, last - first, T, S, D, V, half, scale),
+        )
+
+    _for_each(run, N, cells=2 * N * T * width * D)
+    return of_q.to(to_q), of_k.to(to_k), of_v.to(to_v), of_p
+
+
+def _inputs(
+    N: int, q: Tensor, k: Tensor, v: Tensor, low: Tensor, high: Tensor, p: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """One row of bounds to an item, everything in one piece of memory."""
+    q, k, v = (x.float().contiguous() for x in (q, k, v))
+    low, high = (x.repeat_interleave(N // x.shape[0], 0).contiguous() for x in (low, high))
+    return q, k, v, low, high, None if p is None else p.float().contiguous()
+
+
+def _room(width: int, S: int) -> int:
+    return min(S, width + 2)  # a band about a real centre is looked at with one position more on each side
+
+
+def _at(n: int, *tensors: Tensor | None) -> tuple[ctypes.c_void_p, ...]:
+    """Where item n of each begins; none is null."""
+    return tuple(
+        ctypes.c_void_p(None if x is None else x.data_ptr() + n * x.stride(0) * x.element_size())
+        for x in tensors
+    )
+
+
+def _for_each(run: Callable[[int, int], None], N: int, *, cells: int) -> None:
+    """run(first, last) over all items, on as many threads as torch uses."""
+    threads = min(torch.get_num_threads() if cells >= SHARED else 1, N)
+    if threads <= 1:
+        run(0, N)
+        return
+    edges = [N * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:  # the loops run without Python's lock
+        list(pool.map(run, edges, edges[1:]))
+
+
+@cache
+def compiled() -> ctypes.CDLL | None:
+    """The compiled loops; None without a compiler."""
+    loops = library("local_cpu.cpp", "local attention gathers its slices, slower than compiled")
+    if loops is not None:
+        pointer, size, number = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
+        loops.local_forward.argtypes = [pointer] * 8 + [size] * 5 + [number] * 2
+        loops.local_backward.argtypes = [pointer] * 12 + [size] * 6 + [number] * 2
+        loops.local_forward.restype = loops.local_backward.restype = None
+    return loops

@@ -1,0 +1,159 @@
+"""Causal attention at an offset, from two calls of PyTorch's fused kernels, joined by their log-sum-exps.
+
+    query t sees s <= t + offset, that is all of the keys before the offset, and s - offset <= t of the others
+
+    out = Σ_i out_i exp(lse_i - lse),  lse = log Σ_i exp(lse_i)
+
+The kernel's own gradient of each piece, given the joined out and lse, is that piece's part of the gradient:
+it recomputes the weights as exp(score - lse), and these are the weights of the whole.
+
+    q (B, H, T, D), k, v (B, H, S, D), bias (B or 1, H or 1, 1, S) added to the scores or None
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+ALIGNED = 8  # features in a multiple of this, for CUDA's kernel
+BIAS = 16  # and the rows of the bias begin at multiples of this
+ROWS = 32  # and its log-sum-exp has whole groups of so many rows
+
+
+class Piece(NamedTuple):
+    """Some of the keys: those before the offset, seen by all, or those from it on, seen causally."""
+
+    keys: slice
+    causal: bool
+
+
+def pieces_of(S: int, offset: int) -> Iterator[Piece]:
+    """The keys before the offset, if any, and those from it on."""
+    if offset > 0:
+        yield Piece(slice(0, offset), causal=False)
+    yield Piece(slice(offset, S), causal=True)
+
+
+def forward(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, offset: int, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Context (B, H, T, D) and log-sum-exp (B, H, T); both 0 in a row that sees nothing."""
+    parts = [_seen(q, k, v, bias, piece, scale) for piece in pieces_of(k.shape[2], offset)]
+    out, lse = parts[0]
+    for other, own in parts[1:]:
+        share = torch.sigmoid(own - lse).nan_to_num(0.0).unsqueeze(-1)  # of the sum; NaN where neither sees
+        out, lse = torch.lerp(out, other, share), torch.logaddexp(lse, own)
+    return out.to(v.dtype).contiguous(), lse.masked_fill(lse == -torch.inf, 0.0)
+
+
+def _seen(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, piece: Piece, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Context and log-sum-exp of one piece, float32; 0 and -inf where it shows nothing."""
+    part = None if bias is None else bias[..., piece.keys]
+    out, lse = _attend(q, k[:, :, piece.keys], v[:, :, piece.keys], part, piece.causal, scale)
+    if part is None:
+        return out.float(), lse
+    nothing = _sees_nothing(part, q.shape[2], piece)
+    return out.float().masked_fill(nothing.unsqueeze(-1), 0.0), lse.masked_fill(nothing, -torch.inf)
+
+
+def backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    offset: int,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q, k and v."""
+    S, T = k.shape[2], q.shape[2]
+    grad_q = torch.zeros_like(q, dtype=torch.float32)
+    grad_k, grad_v = torch.empty_like(k), torch.empty_like(v)
+    for piece in pieces_of(S, offset):
+        part = None if bias is None else bias[..., piece.keys]
+        # exp(score - inf) is 0: where this piece shows nothing, it gets nothing
+        own = lse if part is None else lse.masked_fill(_sees_nothing(part, T, piece), torch.inf)
+        tensors = (q, k[:, :, piece.keys], v[:, :, piece.keys])
+        of_q, of_k, of_v = _attend_backward(grad, *tensors, part, out, own, piece.causal, scale)
+        grad_q += of_q
+        grad_k[:, :, piece.keys], grad_v[:, :, piece.keys] = of_k, of_v
+    return grad_q.to(q.dtype), grad_k, grad_v
+
+
+def _sees_nothing(bias: Tensor, T: int, piece: Piece) -> Tensor:
+    """(B or 1, H or 1, T or 1) rows to which the piece shows no key."""
+    visible = bias[..., 0, :] == 0  # (B or 1, H or 1, S)
+    none = ~visible.any(-1, keepdim=True)
+    if not piece.causal:
+        return none
+    first = visible.int().argmax(-1, keepdim=True)
+    return none | (torch.arange(T, device=bias.device) < first)
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    """One piece: context and log-sum-exp (B, H, T)."""
+    if not q.is_cuda:
+        out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0.0, causal, attn_mask=bias, scale=scale
+        )
+        return out, lse
+    width, Dv = _width(q), v.shape[-1]
+    out, lse, _, _ = torch.ops.aten._scaled_dot_product_efficient_attention(
+        *(F.pad(x, (0, width)) for x in (q, k, v)), _aligned(bias, q, k), True, 0.0, causal, scale=scale
+    )
+    return out[..., :Dv], lse[..., : q.shape[2]]
+
+
+def _attend_backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    lse: Tensor,
+    causal: bool,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One piece's gradients of q, k and v, from the context and log-sum-exp of the whole."""
+    if not q.is_cuda:
+        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+            grad, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale
+        )
+    width, D, Dv = _width(q), q.shape[-1], v.shape[-1]
+    seed = torch.zeros((), dtype=torch.int64)  # of dropout, which there is none of
+    lse = F.pad(lse, (0, -lse.shape[-1] % ROWS), value=torch.inf)
+    of_q, of_k, of_v, _ = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
+        *(F.pad(x, (0, width)) for x in (grad, q, k, v)),
+        _aligned(bias, q, k),
+        F.pad(out, (0, width)),
+        lse,
+        seed,
+        seed,
+        0.0,
+        [True, True, True, False],
+        causal,
+        scale=scale,
+    )
+    return of_q[..., :D], of_k[..., :D], of_v[..., :Dv]
+
+
+def _width(q: Tensor) -> int:
+    """Features to add."""
+    return -q.shape[-1] % ALIGNED
+
+
+def _aligned(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
+    """The bias as CUDA's kernel wants it: expanded over heads and rows, each row beginning where it may."""
+    if bias is None:
+        return None
+    S = k.shape[2]
+    return F.pad(bias, (0, -S % BIAS))[..., :S].expand(q.shape[0], q.shape[1], q.shape[2], S)

@@ -1,0 +1,125 @@
+"""Scores that are a plain product once the source is prepared: scale · q · k.
+
+    dot, scaled dot    q · k, with their scale
+    general            W k is prepared, so q · (W k)
+    cosine             unit keys are prepared; the query becomes β q / ‖q‖
+    feed-forward       F(k) is prepared; the query becomes F(q)
+
+What the kernels for such scores share: the product form, one batch and one head axis, facts about the mask.
+"""
+
+from math import prod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.mask import Mask
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.scores.cosine import CosineScore
+from regard.attention.scores.dot import DotScore
+from regard.attention.scores.feedforward import FeedForwardScore
+from regard.attention.scores.general import GeneralScore
+from regard.attention.windows.everywhere import Everywhere
+from regard.kernels.dispatch import Call
+
+Product = DotScore | GeneralScore | CosineScore | FeedForwardScore
+HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def refuses_product(call: Call) -> str | None:
+    """Why the scores of a call are no product that a kernel may form, as a clause."""
+    if not isinstance(call.score, Product):
+        return (
+            f"score is {type(call.score).__name__}, this kernel computes dot, general, cosine and "
+            "feed-forward scores"
+        )
+    if isinstance(call.score, FeedForwardScore) and draws(call.score):
+        return "the feed-forward score draws its own dropout, which cannot be drawn again for the weights"
+    dtypes = {call.query.dtype, call.source.keys.dtype, call.source.values.dtype}
+    if len(dtypes) > 1 and not isinstance(call.score, CosineScore):
+        return f"query, keys and values differ in dtype ({', '.join(sorted(map(str, dtypes)))})"
+    return None
+
+
+def refuses_softmax(call: Call) -> str | None:
+    """Why the weights are no softmax, as a clause."""
+    if type(call.normalizer) is not Softmax:
+        return f"normalizer is {type(call.normalizer).__name__}, this kernel computes Softmax"
+    return None
+
+
+def refuses_window(call: Call) -> str | None:
+    """Why what may be seen is not the mask alone, as a clause."""
+    if call.window is not None and not isinstance(call.window, Everywhere):
+        return f"window is {type(call.window).__name__}, this kernel has none"
+    return None
+
+
+def product_form(call: Call) -> tuple[Tensor, float]:
+    """The query and the scale with which the score is scale · query · keys."""
+    if isinstance(call.score, DotScore):
+        return call.query, call.score.factor(call.query.shape[-1])
+    if isinstance(call.score, CosineScore):
+        return call.score.directions(call.query), 1.0
+    if isinstance(call.score, FeedForwardScore):
+        return call.score.F(call.query).to(call.source.keys.dtype), 1.0
+    return call.query, 1.0
+
+
+def leading(*tensors: Tensor) -> tuple[int, ...]:
+    """The common leading axes of (..., T, D)."""
+    first = tensors[0].shape[:-2]
+    if all(x.shape[:-2] == first for x in tensors):  # a decoder asks this at every step
+        return tuple(first)
+    return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
+
+
+def four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """(..., T, D) -> (B, H, T, D): one batch and one head axis, as fused attention wants them."""
+    if len(lead) == 2 and x.shape[:-2] == lead:
+        return x
+    if len(lead) == 1 and x.ndim == 3 and x.shape[0] == lead[0]:
+        return x.unsqueeze(1)
+    x = x.expand(*lead, *x.shape[-2:])
+    return x.reshape(*(lead[:1] or (1,)), prod(lead[1:]), *x.shape[-2:])
+
+
+def row_mask(mask: Mask, lead: tuple[int, ...], S: int, device: torch.device) -> Tensor | None:
+    """(B or 1, H or 1, 1, S): what lengths and a dense mask of one row leave visible; None: everything."""
+    facts = Mask(lengths=mask.lengths, dense=mask.dense)
+    row = facts.to_dense(1, S, ndim=len(lead) + 2, device=device)
+    if row is None:
+        return None
+    row = row.reshape(*[1] * (len(lead) + 2 - row.ndim), *row.shape)
+    row = row.expand(*row.shape[:-1], S)
+    if len(lead) == 2:
+        return row
+    if len(lead) < 2:
+        return row.reshape(row.shape[0] if lead else 1, 1, 1, S)
+    own = row.shape[1:-2]
+    if all(size == 1 for size in own):
+        return row.reshape(row.shape[0], 1, 1, S)
+    return row.expand(row.shape[0], *lead[1:], 1, S).reshape(row.shape[0], -1, 1, S)
+
+
+def has_rows(mask: Mask) -> bool:
+    """A dense mask says something else for each query: it is T × S already."""
+    return mask.dense is not None and mask.dense.ndim > 1 and mask.dense.shape[-2] > 1
+
+
+def bias_of(visible: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """What is added to the scores: 0 where visible, -inf elsewhere."""
+    if visible is None:
+        return None
+    return torch.zeros_like(visible, dtype=dtype).masked_fill(~visible, -torch.inf)
+
+
+def padded(x: Tensor, D: int) -> Tensor:
+    """(..., d) -> (..., D) with zeros, which change no product."""
+    return x if x.shape[-1] == D else F.pad(x, (0, D - x.shape[-1]))
+
+
+def draws(module: nn.Module) -> bool:
+    """A part of the module draws dropout, so that its answer cannot be computed again."""
+    return module.training and any(isinstance(part, nn.Dropout) and part.p > 0 for part in module.modules())

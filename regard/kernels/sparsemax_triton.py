@@ -1,0 +1,41 @@
+"""Sparsemax of rows and its gradient in Triton: one program to a row, which stays in registers.
+
+    τ solves Σ max(z - τ, 0) = 1: Newton's steps from max - 1, until the support no longer shrinks
+
+The steps come from the left and are exact where they end, as in sparsemax_cpu.cpp; no row is sorted.
+"""
+# mypy: ignore-errors
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def forward_kernel(scores, weights, S, BLOCK: tl.constexpr):
+    """weights[r] = sparsemax(scores[r]) for contiguous rows of S numbers; zeros for a row of -inf."""
+    row = tl.program_id(0).to(tl.int64) * S
+    s = tl.arange(0, BLOCK)
+    z = tl.load(scores + row + s, mask=s < S, other=float("-inf"))
+    most = tl.max(z, 0)
+    z = z - tl.where(most == float("-inf"), 0.0, most)
+    tau, before, count = -1.0, BLOCK + 1.0, BLOCK + 0.0
+    while count < before:
+        inside = z > tau
+        before = count
+        count = tl.sum(tl.where(inside, 1.0, 0.0), 0)
+        tau = (tl.sum(tl.where(inside, z, 0.0), 0) - 1.0) / tl.maximum(count, 1.0)
+    p = z - tau
+    tl.store(weights + row + s, tl.where(p <= 0.0, 0.0, p), mask=s < S)
+
+
+@triton.jit
+def gradient_kernel(grad, weights, out, S, BLOCK: tl.constexpr):
+    """out[r] = grad[r] less its mean over the support of weights[r], inside the support; 0 outside."""
+    row = tl.program_id(0).to(tl.int64) * S
+    s = tl.arange(0, BLOCK)
+    p = tl.load(weights + row + s, mask=s < S, other=0.0)
+    g = tl.load(grad + row + s, mask=s < S, other=0.0)
+    inside = p != 0.0
+    count = tl.sum(tl.where(inside, 1.0, 0.0), 0)
+    mean = tl.sum(tl.where(inside, g, 0.0), 0) / tl.maximum(count, 1.0)
+    tl.store(out + row + s, tl.where(inside, g - mean, 0.0), mask=s < S)

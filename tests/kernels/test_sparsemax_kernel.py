@@ -1,0 +1,169 @@
+"""Sparsemax without sorting equals the sorted one: weights, gradients, every kind of row, on every path."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from kernels.sparsemax_cases import check, rows_of
+from oracles.sparsemax import sparsemax as oracle
+from torch.testing import assert_close
+
+from regard import AdditiveScore, Attention, DotScore, LocalPredictive, Mask, Sparsemax
+from regard.kernels import blocks, compiler, ops, sparsemax_cpu
+
+SIZES = (1, 2, 7, 8, 9, 64, 65, 1000)
+
+
+@pytest.mark.parametrize("S", SIZES)
+def test_it_is_as_exact_as_the_sorted_one(S):
+    for label, scores in rows_of(S).items():
+        check(ops.sparsemax, scores, label)
+
+
+def test_it_equals_the_paper():
+    rows = torch.randn(20, 6)
+    assert_close(ops.sparsemax(rows), torch.tensor([oracle(row) for row in rows.tolist()]))
+
+
+def test_a_row_of_nothing_is_zero_and_a_row_of_nan_stays_nan():
+    scores = torch.randn(3, 20)
+    scores[1] = -torch.inf
+    scores[2, 5] = torch.nan
+    weights = ops.sparsemax(scores)
+    assert (weights[1] == 0).all()
+    assert weights[2].isnan().any()
+
+
+def test_all_threads_give_what_one_gives(monkeypatch):
+    scores, grad = torch.randn(101, 33), torch.randn(101, 33)
+    alone = sparsemax_cpu.forward(scores)
+    monkeypatch.setattr(sparsemax_cpu, "SHARED", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert torch.equal(sparsemax_cpu.forward(scores), alone)
+    assert_close(sparsemax_cpu.backward(grad, alone), sparsemax_cpu.plain_gradient(grad, alone))
+
+
+def test_without_a_compiler_rows_are_sorted_and_it_is_said_once(monkeypatch, caplog):
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
+    compiler.library.cache_clear()
+    sparsemax_cpu.compiled.cache_clear()
+    with caplog.at_level(logging.WARNING, "regard"):
+        for label, scores in rows_of(9).items():
+            check(ops.sparsemax, scores, label)
+    compiler.library.cache_clear()
+    sparsemax_cpu.compiled.cache_clear()
+    assert caplog.messages == [
+        "sparsemax sorts its rows, several times slower than compiled: there is no C++ compiler."
+    ]
+
+
+def test_a_compiler_that_fails_is_quoted(monkeypatch, caplog):
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: sys.executable)
+    compiler.library.cache_clear()
+    with caplog.at_level(logging.WARNING, "regard"):
+        assert compiler.library("sparsemax_cpu.cpp", "nothing runs") is None
+    compiler.library.cache_clear()
+    assert caplog.messages[0].startswith(f"nothing runs: {sys.executable} failed: ")
+
+
+def test_the_operator_is_registered_as_torch_expects():
+    torch.library.opcheck(torch.ops.regard.sparsemax, (torch.randn(4, 9, requires_grad=True),))
+
+
+def attentions(score, window=None, dropout=0.0):
+    return [
+        Attention(score, normalizer=Sparsemax(), window=window, dropout=dropout, kernel=kernel)
+        for kernel in ("sparsemax", "reference")
+    ]
+
+
+MASKS = {
+    "nothing": None,
+    "causal": Mask(causal=True),
+    "lengths": Mask(lengths=torch.tensor([19, 0])),
+    "window": Mask(window=(2, 1)),
+    "dense": Mask(dense=torch.arange(19) % 3 > 0),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
+def test_attention_equals_the_reference(mask, large, monkeypatch):
+    if large:
+        monkeypatch.setattr(blocks, "LARGE", 0)
+        monkeypatch.setattr(blocks, "CELLS", 2 * 19 * 4 * 6)
+    window = LocalPredictive(query=5, hidden=4, half_width=3)
+    for score, around in ((DotScore(), None), (AdditiveScore(query=5, keys=5, hidden=6), window)):
+        outcomes = []
+        for attention in attentions(score, around):
+            torch.manual_seed(2)
+            query, keys = torch.randn(2, 23, 5, requires_grad=True), torch.randn(2, 19, 5, requires_grad=True)
+            result = attention(query, attention.prepare(keys, None, mask))
+            assert result.has_weights == (attention.kernel == "reference" or not large)
+            parameters = list(attention.parameters())
+            loss = result.context.sin().sum()
+            grads = torch.autograd.grad(loss, [query, keys, *parameters], allow_unused=True)
+            grads = [x for x in grads if x is not None]
+            outcomes.append([result.context, result.weights, result.rows(torch.tensor([1, -1])), *grads])
+        assert_close(outcomes[0], outcomes[1], atol=1e-5, rtol=1e-5)
+
+
+def test_dropout_drops_and_leaves_the_weights():
+    attention, _ = attentions(DotScore(), dropout=0.5)
+    x = torch.randn(2, 9, 5)
+    source = attention.prepare(x, torch.eye(9).expand(2, 9, 9))
+    result = attention(x, source)
+    assert_close(result.weights.sum(-1), torch.ones(2, 9))
+    assert ((result.context == 0) | (result.context - 2 * result.weights).abs().lt(1e-6)).all()
+    assert_close(attention.eval()(x, source).context, result.weights)
+
+
+def test_it_is_chosen_for_sparsemax_alone_and_not_in_float64():
+    x = torch.randn(2, 9, 5)
+    for normalizer, dtype, kernel in (
+        (Sparsemax(), torch.float32, "sparsemax"),
+        (Sparsemax(), torch.bfloat16, "sparsemax"),
+        (Sparsemax(), torch.float64, "reference"),
+        (None, torch.float32, "sdpa"),
+    ):
+        attention = Attention(DotScore(), normalizer=normalizer)
+        y = x.to(dtype)
+        result = attention(y, attention.prepare(y))
+        assert result.kernel == attention.explain(y, attention.prepare(y)).kernel == kernel
+        assert result.context.dtype == dtype
+
+
+def test_it_compiles_as_one_graph():
+    attention, _ = attentions(DotScore())
+    x = torch.randn(2, 9, 5, requires_grad=True)
+
+    def run(x):
+        return attention(x, attention.prepare(x)).context
+
+    expected = torch.autograd.grad(run(x).square().sum(), x)
+    context = torch.compile(run, fullgraph=True, backend="aot_eager")(x)
+    assert_close(torch.autograd.grad(context.square().sum(), x), expected)
+
+
+def test_the_triton_kernels_in_the_interpreter():
+    pytest.importorskip("triton")
+    here = Path(__file__).parent
+    paths = os.pathsep.join([str(here.parent), str(here.parents[1])])
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
+    done = subprocess.run(
+        [*command, here / "sparsemax_interpreted.py"], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("S", [*SIZES, 4096, 20000, 40000])
+def test_it_is_as_exact_as_the_sorted_one_on_a_gpu(S):
+    for label, scores in rows_of(S, "cuda").items():
+        check(ops.sparsemax, scores, label)
