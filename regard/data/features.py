@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.data.cache import cache_folder
+from regard.data.cache import alone, cache_folder
 from regard.data.folders import find_file
 from regard.data.images import Pixels
 from regard.errors import ConfigError, DataError
@@ -112,12 +112,15 @@ def cached_features(
     """(count, L, D) annotations of pictures 0 … count - 1, mapped from a file, made if it is not there.
 
     `of` identifies the pictures: the digest of what they are read from. A file is written aside and renamed,
-    so that an interruption leaves none or a whole one.
+    so that an interruption leaves none or a whole one; of several processes that need it, one makes it and
+    the others wait.
     """
     key = hashlib.sha256(f"{encoder.digest()} {of} {count}".encode()).hexdigest()[:32]
     path = cache_folder() / "features" / f"{encoder.name.replace(':', '-')}-{key}.npy"
     if not path.exists():
-        _write(path, _encode(encoder, pictures, count, progress), count)
+        with alone(path.parent):
+            if not path.exists():
+                _write(path, _encode(encoder, pictures, count, progress), count)
     return np.load(path, mmap_mode="r")
 
 
@@ -135,7 +138,6 @@ def _encode(
 
 
 def _write(path: Path, parts: Iterator[Half], count: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     logging.getLogger("regard").info("computing the annotations of %d pictures into %s", count, path)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -172,14 +172,15 @@ class TorchvisionGrid(nn.Module):
     """A network of torchvision without its head: (B, H, W, 3) bytes, red first -> (B, L, D).
 
     Networks that keep their convolutions in `features` (VGG, DenseNet, MobileNet, EfficientNet, …) and
-    residual ones, which end in `avgpool` and `fc`.
+    residual ones, which end in `avgpool` and `fc`. A pooling at the end is left out: VGG then has the 14 × 14
+    places of Xu et al. (2015).
     """
 
     def __init__(self, network: nn.Module, *, side: int = 224) -> None:
         super().__init__()
         children = dict(network.named_children())
         if "features" in children:
-            self.body = children["features"]
+            self.body = _without_pooling(children["features"])
         elif list(children)[-2:] == ["avgpool", "fc"]:
             self.body = nn.Sequential(*list(children.values())[:-2])
         else:
@@ -199,3 +200,10 @@ class TorchvisionGrid(nn.Module):
         x = pictures.permute(0, 3, 1, 2).float() / 255
         x = F.interpolate(x, (self.side, self.side), mode="bilinear", antialias=True)
         return annotations(self.body((x - cast(Tensor, self.mean)) / cast(Tensor, self.deviation)))
+
+
+def _without_pooling(features: nn.Module) -> nn.Module:
+    layers = list(features.children())
+    if isinstance(features, nn.Sequential) and layers and isinstance(layers[-1], nn.MaxPool2d):
+        return features[:-1]
+    return features

@@ -21,8 +21,15 @@
     λ λ_r λ_e coverage, reward, entropy
     b         baseline               moving average of log p of a word; n words have the baseline n b
 
-A location answers for the words from its own on (`credit` "rest"), or for all of the caption as printed; both
-gradients have the same mean. A picture is sampled with probability `sampled`, else s̃ is replaced by α.
+A location answers for all of the caption as printed (`credit` "caption"), or for the words from its own on
+("rest"); both gradients have the same mean. With "word", as in the released program, it answers for its own
+word alone: what it leaves in the state for later words goes unpaid, and their noise is gone. The baseline of
+its own word is b, or (`compared` "expected") the word's log-probability had the same state seen the
+expectation Σ_i α_ti a_i: this depends on no sample of the step, so the mean of the gradient stays, and what
+is left is whether the place was better than all of them mixed.
+
+A picture is sampled with probability `sampled`, else s̃ is replaced by α; in the first `soft_start` of the
+steps none is.
 
 Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio. Show, attend and tell: neural image caption
 generation with visual attention. 2015. https://arxiv.org/abs/1502.03044
@@ -72,7 +79,9 @@ class ShowAttendTellConfig:
     sampled: float = 0.5  # hard: how likely a picture's places are sampled in training
     reward: float = 1.0  # hard: λ_r
     entropy: float = 0.0  # hard: λ_e
-    credit: Literal["rest", "caption"] = "rest"  # hard: the words that a location answers for
+    credit: Literal["word", "rest", "caption"] = "rest"  # hard: the words that a location answers for
+    compared: Literal["average", "expected"] = "average"  # hard: the baseline of a location's own word
+    soft_start: float = 0.0  # hard: the first share of the steps, in which nothing is sampled yet
 
     def __post_init__(self) -> None:
         for name in ("coverage", "reward", "entropy"):
@@ -80,8 +89,9 @@ class ShowAttendTellConfig:
                 raise ConfigError(
                     f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 or more."
                 )
-        if not 0 <= self.sampled <= 1:
-            raise ConfigError(f"show-attend-tell: `sampled` has {self.sampled}; expected 0 to 1.")
+        for name in ("sampled", "soft_start"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 to 1.")
 
 
 class TellState(NamedTuple):
@@ -93,8 +103,10 @@ class TellState(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a step saw, as the losses need it."""
+    """What a step saw, and from where, as the losses need it."""
 
+    h: Tensor  # (B, n) h_{t-1}
+    c: Tensor  # (B, n) c_{t-1}
     weights: Tensor  # (B, L) α_t
     log_probability: Tensor | None  # (B,) of the sampled place; None where none is sampled
 
@@ -105,6 +117,7 @@ class ShowAttendTell(Translating):
     Config = ShowAttendTellConfig
     aligner = "attention"
     baseline: Tensor
+    sampling: bool = True  # False in the soft start
 
     def __init__(self, config: ShowAttendTellConfig) -> None:
         super().__init__()
@@ -131,6 +144,11 @@ class ShowAttendTell(Translating):
         with torch.no_grad():
             nn.init.ones_(self.W.bias[n : 2 * n])  # forget gates begin open
 
+    def at_step(self, step: int, steps: int) -> bool:
+        """Begin to sample after the soft start; before and after are two phases."""
+        self.sampling = step > self.config.soft_start * steps
+        return self.sampling
+
     @property
     def reinforces(self) -> bool:
         """Places are sampled without a gradient, so REINFORCE has to teach where to look."""
@@ -143,19 +161,20 @@ class ShowAttendTell(Translating):
         projected = self.W(words).unbind(1)
         sampled = None
         if self.training and self.reinforces:
-            sampled = torch.rand(batch.size, device=h.device) < self.config.sampled
+            share = self.config.sampled if self.sampling else 0.0
+            sampled = torch.rand(batch.size, device=h.device) < share
         states, contexts, looks = [], [], []
         for word in projected:
             result = self.attention(h[:, None], source)
-            found, look = self._found(result, source, sampled)
+            found, weights, log_probability = self._found(result, source, sampled)
+            looks.append(Look(h, c, weights, log_probability))
             h, c, context = self._advance(word, h, c, found)
             states.append(h)
             contexts.append(context)
-            looks.append(look)
         scores = self._tell(words, torch.stack(states, 1), torch.stack(contexts, 1))
         if not self.training:
             return Scored(scores, scores.new_zeros(()))
-        return Scored(scores, self._extra(scores, batch, looks, sampled))
+        return Scored(scores, self._extra(scores, words, batch, looks, source, sampled))
 
     def start(self, batch: PairBatch) -> TellState:
         annotations = self.encoder(batch.source).to(self.start_layer.weight.dtype)
@@ -173,13 +192,18 @@ class ShowAttendTell(Translating):
     def select(self, state: TellState, rows: Tensor) -> TellState:
         return TellState(state.h[rows], state.c[rows], state.source.share(rows))
 
-    def _found(self, result: AttentionResult, source: Source, sampled: Tensor | None) -> tuple[Tensor, Look]:
-        """(B, D) what attention found; for pictures that are not sampled, its expectation."""
+    def _found(
+        self, result: AttentionResult, source: Source, sampled: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """(B, D) what attention found, (B, L) α_t, (B,) log p of a sampled place.
+
+        For pictures that are not sampled, what is found is its expectation.
+        """
         if sampled is None:
-            return result.context[:, 0], Look(result.weights[:, 0], None)
+            return result.context[:, 0], result.weights[:, 0], None
         expected = self.expect(result.scores)  # (B, 1, L)
         weights = torch.where(sampled[:, None, None], result.weights, expected)
-        return mix(weights, source.values)[:, 0], Look(expected[:, 0], result.log_probability[:, 0])
+        return mix(weights, source.values)[:, 0], expected[:, 0], result.log_probability[:, 0]
 
     def _advance(self, word: Tensor, h: Tensor, c: Tensor, found: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 4 n) the projected word, the state, (B, D) what was found -> the next state, (B, D) ẑ_t."""
@@ -192,35 +216,74 @@ class ShowAttendTell(Translating):
         """(..., m), (..., n), (..., D) -> (..., V)."""
         return self.L_o(self.dropout(torch.tanh(word + self.L_h(self.dropout(h)) + self.L_z(context))))
 
-    def _extra(self, scores: Tensor, batch: PairBatch, looks: list[Look], sampled: Tensor | None) -> Tensor:
+    def _extra(
+        self,
+        scores: Tensor,
+        words: Tensor,
+        batch: PairBatch,
+        looks: list[Look],
+        source: Source,
+        sampled: Tensor | None,
+    ) -> Tensor:
         """() the doubly stochastic penalty, and REINFORCE where places were sampled."""
         t = torch.arange(scores.shape[1], device=scores.device)
-        real = (t < batch.target_lengths[:, None]).to(looks[0].weights.dtype)  # (B, T)
         alpha = torch.stack([look.weights for look in looks], 1)  # (B, T, L)
+        real = (t < batch.target_lengths[:, None]).to(alpha.dtype)  # (B, T)
         extra = self.config.coverage * uneven(alpha * real[..., None], share=self.config.share).sum()
         if sampled is None:
             return extra
-        logs = torch.stack([look.log_probability for look in looks if look.log_probability is not None], 1)
-        target = batch.target[..., None]
-        told = full(scores.detach()).log_softmax(-1).gather(-1, target)[..., 0] * real
-        surprise = advantage(told, real, self.baseline, credit=self.config.credit)
+        told, own = log_likelihood(scores, batch) * real, self.baseline * real
+        if self.config.compared == "expected":
+            own = self._expected(words, batch, looks, source) * real
+        above = advantage(told, real, own, self.baseline, credit=self.config.credit)
+        extra = extra + self._reinforce(above * sampled[:, None], alpha, real, looks)
         with torch.no_grad():
             self.baseline.lerp_((told.sum() / real.sum()).to(self.baseline.dtype), MOVED)
-        chosen = surprise * logs * real * sampled[:, None]
+        return extra
+
+    def _reinforce(self, above: Tensor, alpha: Tensor, real: Tensor, looks: list[Look]) -> Tensor:
+        """() what makes places likelier whose reward is above its baseline, and keeps them many."""
+        logs = torch.stack([look.log_probability for look in looks if look.log_probability is not None], 1)
         # not entr(): its gradient at a weight of 0 is infinite
         entropy = -(alpha * alpha.clamp(min=torch.finfo(alpha.dtype).tiny).log()).sum(-1) * real
-        return extra - self.config.reward * chosen.sum() - self.config.entropy * entropy.sum()
+        return -self.config.reward * (above * logs).sum() - self.config.entropy * entropy.sum()
+
+    @torch.no_grad()
+    def _expected(self, words: Tensor, batch: PairBatch, looks: list[Look], source: Source) -> Tensor:
+        """(B, T, m) words -> (B, T) log p of each target word, had its own step seen Σ_i α_ti a_i."""
+        before, cell = torch.stack([look.h for look in looks], 1), torch.stack([look.c for look in looks], 1)
+        alpha = torch.stack([look.weights for look in looks], 1)  # (B, T, L)
+        h, _, context = self._advance(self.W(words), before, cell, mix(alpha, source.values))
+        return log_likelihood(self._tell(words, h, context), batch)
+
+
+def log_likelihood(scores: Tensor, batch: PairBatch) -> Tensor:
+    """(B, T, V) -> (B, T) log p of each target word, without gradient; something on padding."""
+    return full(scores.detach()).log_softmax(-1).gather(-1, batch.target[..., None])[..., 0]
 
 
 def uneven(alpha: Tensor, *, share: Literal["one", "even"]) -> Tensor:
-    """(B, T, L) weights, zero on padding -> (B,) Σ_i (τ - Σ_t α_ti)², τ being 1 or steps / places."""
+    """(B, T, L) weights, zero on padding -> (B,) Σ_i (τ - Σ_t α_ti)², τ being 1 or steps / places.
+
+    Weights of a step sum to 1, so τ decides a constant alone: (1 - C / L)² L for C steps and L places. The
+    gradient is that of Σ_i (Σ_t α_ti)² either way; with steps / places the loss can reach 0.
+    """
     looked = alpha.sum(1)  # (B, L)
     wanted = torch.ones_like(looked) if share == "one" else looked.detach().mean(-1, keepdim=True)
     return (wanted - looked).square().sum(-1)
 
 
-def advantage(told: Tensor, real: Tensor, baseline: Tensor, *, credit: Literal["rest", "caption"]) -> Tensor:
-    """(B, T) log p of each word, 0 on padding; which words are real; () b -> (B, T) reward less baseline."""
-    above = told - baseline * real
+def advantage(
+    told: Tensor, real: Tensor, own: Tensor, later: Tensor, *, credit: Literal["word", "rest", "caption"]
+) -> Tensor:
+    """(B, T) reward less baseline of each location.
+
+    (B, T) log p of each word and 1 where there is one; (B, T) the baseline of a location's own word, all 0 on
+    padding; () that of any other word that it answers for.
+    """
+    word = told - own
+    if credit == "word":
+        return word
+    above = told - later * real
     total = above.sum(1, keepdim=True)
-    return total.expand_as(above) if credit == "caption" else total - above.cumsum(1) + above
+    return (word + total - (above if credit == "caption" else above.cumsum(1))) * real

@@ -20,8 +20,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any
 
 import torch
 
+from regard.data.cache import alone
 from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluate.base import Listing, Noted, evaluate
 from regard.evaluate.results import commit, machine
@@ -135,7 +135,7 @@ class MeasuredJob(Job):
 
 def measure(config: RunConfig, run: Path, asked: Asked = TEST, *, side_by_side: int = 1) -> Measured | None:
     """Train what is not trained and evaluate it; None where the model cannot be built."""
-    with _alone(run):
+    with alone(run):  # one that was told to stop may still be saving
         if not (run / TRAINED).exists() and not _train(config, run, side_by_side):
             return None
         found = read_measured(run, asked)
@@ -250,20 +250,6 @@ def _write(path: Path, value: Training | Measured) -> None:
 
 def _read(path: Path, kind: type[Any]) -> Any:
     return kind(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
-
-
-@contextmanager
-def _alone(run: Path) -> Iterator[None]:
-    """Wait until no other process works in the run folder: one that was told to stop may still be saving."""
-    run.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # not on this system
-        yield
-        return
-    with (run / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _stop_with_parent() -> None:

@@ -4,9 +4,14 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
+from regard.data.shapes import COLOURS
+from regard.decode.captions import Caption
 from regard.errors import DataError
-from regard.evaluate.captions import CaptionEvaluation, Hits, corpus_bleu, on_grid
+from regard.evaluate import captions
+from regard.evaluate.captions import CaptionEvaluation, Hits, corpus_bleu, evaluate_captions, on_grid
+from regard.tasks.captions import ShapesSettings, ShapesTask
 
 
 def test_bleu_is_that_of_the_formula():
@@ -55,3 +60,51 @@ def test_an_evaluation_says_all_its_numbers():
     assert "hits" not in photographs.summary()
     assert ("paper, soft, without", "67.0", "44.8", "29.9", "19.5") in photographs.tables()[0].rows
     assert len(scenes.tables()) == 2
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return ShapesTask.create(ShapesSettings(train=4, valid=4, test=12))
+
+
+def measured(shapes, monkeypatch, *, say=lambda words: words, look):
+    """Every scene is described by its own sentence, changed by `say`; `look` gives the weights of a name."""
+    told = iter([text for texts in shapes.references("test") for text in texts])
+
+    def describe(model, batch, *, decoding):
+        found = []
+        for row in range(batch.size):
+            words = say(next(told).split())
+            weights = torch.full((len(words) + 1, 36), 1 / 36)
+            for named in shapes.named("test", row, words):
+                if named.mask is not None:
+                    on = on_grid(named.mask, 36)
+                    weights[named.words[0]], weights[named.words[1]] = look(torch.from_numpy(on).float())
+            found.append(Caption(tuple(shapes.tokenizer.encode(" ".join(words))), 0.0, True, weights))
+        return found
+
+    monkeypatch.setattr(captions, "describe", describe)
+    return evaluate_captions(torch.nn.Linear(1, 1), shapes)
+
+
+def test_a_hit_is_the_largest_weight_on_the_named_thing(shapes, monkeypatch):
+    found = measured(shapes, monkeypatch, look=lambda on: (on / on.sum(), on / on.sum()))
+    assert (found.exact, found.hits.colour, found.hits.shape, found.hits.rate) == (1, 1, 1, 1)
+    assert found.hits.weight == pytest.approx(1)
+    assert found.hits.things == sum(text.count(" a ") + 1 for [text] in shapes.references("test"))
+    away = measured(shapes, monkeypatch, look=lambda on: (on, 1 - on))
+    assert (away.exact, away.hits.colour, away.hits.shape, away.hits.rate) == (1, 1, 0, 0.5)
+    assert away.hits.weight == 0
+    assert 0.05 < found.hits.chance == away.hits.chance < 0.2
+
+
+def test_a_thing_that_is_named_and_not_there_is_a_miss(shapes, monkeypatch):
+    def other(words):
+        names = list(COLOURS)
+        swapped = dict(zip(names, names[1:] + names[:1], strict=True))
+        return [swapped.get(word, word) for word in words]
+
+    found = measured(shapes, monkeypatch, say=other, look=lambda on: (on, on))
+    assert found.exact == 0
+    assert found.hits.rate < 0.2, "but for a thing that happens to be there too"
+    assert found.hits.things > 20

@@ -114,6 +114,8 @@ def test_networks_of_torchvisions_build_lose_their_head():
     vgg = nn.Module()
     vgg.features = nn.Conv2d(3, 5, 3, stride=32)
     assert TorchvisionGrid(vgg)(pixels(48)).shape == (2, 49, 5)
+    vgg.features = nn.Sequential(nn.Conv2d(3, 5, 3, stride=16, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+    assert TorchvisionGrid(vgg)(pixels(48)).shape == (2, 14 * 14, 5), "as in the paper, before the pooling"
     with pytest.raises(ConfigError, match=r"^TorchvisionGrid: `network` has type Linear; expected one with"):
         TorchvisionGrid(nn.Linear(2, 2))
 

@@ -2,6 +2,9 @@
 
 Expected after 500 steps on two things a scene: above 0.5 of the captions exact and above 0.8 of the named
 things looked at; below 0.3 exact with the scores of attention set to zero.
+
+REINFORCE then teaches a new attention from nothing where to look, every place being sampled: no gradient but
+its own reaches the scores. Expected after 250 steps: from below 0.3 to above 0.6 of the named things.
 """
 
 import pytest
@@ -23,15 +26,18 @@ def task():
     return ShapesTask.create(ShapesSettings(fewest=2, most=2, clutter=1, train=16_000, valid=32, test=300))
 
 
-@pytest.fixture(scope="module")
-def model(task, tmp_path_factory):
-    torch.manual_seed(0)
+def make(task, **settings):
     sizes = {"embedding": 48, "hidden": 96, "alignment": 48, "annotation": 48, "channels": 16}
-    made = ShowAttendTell(ShowAttendTellConfig(**task.sizes(), **sizes, dropout=0.0, coverage=0.0))
+    return ShowAttendTell(
+        ShowAttendTellConfig(**task.sizes(), **sizes, dropout=0.0, coverage=0.0, **settings)
+    )
+
+
+def train(model, task, run, *, steps, lr):
     settings = TrainConfig(
-        steps=STEPS,
+        steps=steps,
         batch=32,
-        lr=0.004,
+        lr=lr,
         clip=2.0,
         schedule="cosine",
         warmup=50,
@@ -41,8 +47,14 @@ def model(task, tmp_path_factory):
     config = RunConfig(
         model="show-attend-tell", model_settings={}, task="shapes", task_settings={}, train=settings
     )
-    fit(made, task, config, run=tmp_path_factory.mktemp("sat") / "run", progress=Quiet())
-    return made.eval()
+    fit(model, task, config, run=run, progress=Quiet())
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def model(task, tmp_path_factory):
+    torch.manual_seed(0)
+    return train(make(task), task, tmp_path_factory.mktemp("sat") / "run", steps=STEPS, lr=0.004)
 
 
 def test_it_names_what_it_looks_at(model, task):
@@ -65,3 +77,18 @@ def test_cutting_attention_off_breaks_it(model, task):
     finally:
         with torch.no_grad():
             v.copy_(learnt)
+
+
+def test_reinforce_teaches_where_to_look(model, task, tmp_path):
+    torch.manual_seed(0)
+    hard = make(task, normalizer="hard", sampled=1.0, credit="word", compared="expected", entropy=0.01)
+    told = {name: tensor for name, tensor in model.state_dict().items() if "attention" not in name}
+    hard.load_state_dict(told, strict=False)
+    assert evaluate_captions(hard.eval(), task).hits.rate < 0.3
+    train(hard, task, tmp_path / "run", steps=250, lr=0.004)
+    assert evaluate_captions(hard, task).hits.rate > 0.6
+    with torch.no_grad():
+        hard.attention.score.v.weight.zero_()
+    cut = evaluate_captions(hard, task)
+    assert cut.hits.rate < 0.3
+    assert cut.exact < 0.3

@@ -123,28 +123,59 @@ def test_an_even_share_asks_every_place_for_steps_over_places():
     assert uneven(torch.full((1, 3, 4), 0.25), share="even").item() == 0.0
 
 
+def test_the_share_that_is_asked_for_changes_the_penalty_by_a_constant_alone():
+    found = {}
+    for share in ("one", "even"):
+        model = make(coverage=0.5, share=share).double()
+        extra = model(batch()).extra
+        extra.backward()
+        found[share] = extra.item(), model.attention.score.v.weight.grad
+    constant = sum(0.5 * L * (1 - (len(caption) + 1) / L) ** 2 for caption in CAPTIONS)
+    assert found["one"][0] - found["even"][0] == pytest.approx(constant)
+    torch.testing.assert_close(found["one"][1], found["even"][1])
+    assert found["one"][1].abs().max() > 0
+
+
 def test_a_location_answers_for_what_comes_after_it():
     told = torch.tensor([[-1.0, -2.0, -4.0, 0.0]])
     real = torch.tensor([[1.0, 1.0, 1.0, 0.0]])
-    rest = advantage(told, real, torch.tensor(-1.5), credit="rest")
+    b = torch.tensor(-1.5)
+    rest = advantage(told, real, b * real, b, credit="rest")
     assert rest.tolist() == [[-7 + 4.5, -6 + 3.0, -4 + 1.5, 0.0]]
-    assert advantage(told, real, torch.tensor(-1.5), credit="caption").tolist() == [[-2.5] * 4]
+    assert advantage(told, real, b * real, b, credit="caption").tolist() == [[-2.5, -2.5, -2.5, 0.0]]
+    own = torch.tensor([[-3.0, -1.0, -4.0, 0.0]])
+    assert advantage(told, real, own, b, credit="word").tolist() == [[2.0, -1.0, 0.0, 0.0]]
+    assert advantage(told, real, own, b, credit="rest").tolist() == [[2.0 - 3.0, -1.0 - 2.5, 0.0, 0.0]]
+    assert advantage(told, real, own, b, credit="caption").tolist() == [[2.0 - 3.0, -1.0 - 2.0, 0.0, 0.0]]
 
 
-@pytest.mark.parametrize("credit", ["rest", "caption"])
-def test_the_gradient_of_sampling_is_that_of_the_exact_expectation(credit):
-    """Σ_s p(s) log p(y | s) over all 2 × 2 choices, against the mean of many samples."""
-    model = make(normalizer="hard", sampled=1.0, credit=credit, hidden=3, embedding=3, alignment=3).double()
+@pytest.fixture(scope="module")
+def tiny():
+    """A model with weights that matter, a picture of two places and a caption of two steps."""
+    model = make(normalizer="hard", hidden=3, embedding=3, alignment=3).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(std=0.8, generator=torch.Generator().manual_seed(len(parameter)))
         model.E.weight[BOS] = 0
         model.baseline.fill_(-1.0)
     picture = torch.randn(1, 2, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2
-    single = image_batch(picture, [[4]])  # two steps: the word and eos
-    watched = [model.attention.score.v.weight, model.attention.score.U.weight, model.L_o.weight]
-    exact = torch.autograd.grad(-expectation(model, picture, [4, EOS]), watched)
-    N, rounds = 4000, 10
+    return model.state_dict(), picture
+
+
+def sampled_gradients(tiny, credit, compared, rounds=10, N=4000):
+    """The mean over N samples, `rounds` times: of the attention's v, its U and the output's weights."""
+    weights, picture = tiny
+    model = make(
+        normalizer="hard",
+        sampled=1.0,
+        credit=credit,
+        compared=compared,
+        hidden=3,
+        embedding=3,
+        alignment=3,
+    ).double()
+    model.load_state_dict(weights)
+    single = image_batch(picture, [[4]])  # the word and eos
     many = type(single)(
         *(
             each.expand(N, *each.shape[1:])
@@ -158,33 +189,82 @@ def test_the_gradient_of_sampling_is_that_of_the_exact_expectation(credit):
         nll = torch.nn.functional.cross_entropy(
             found.scores.flatten(0, 1), many.target.flatten(), reduction="sum"
         )
-        means.append([g / N for g in torch.autograd.grad(nll + found.extra, watched)])
+        means.append([g / N for g in torch.autograd.grad(nll + found.extra, watched(model))])
         model.baseline.fill_(-1.0)
-    for k, right in enumerate(exact):
-        each = torch.stack([mean[k] for mean in means])
-        error = each.std(0) / rounds**0.5
+    return model, [torch.stack([mean[k] for mean in means]) for k in range(3)]
+
+
+def watched(model):
+    return [model.attention.score.v.weight, model.attention.score.U.weight, model.L_o.weight]
+
+
+@pytest.mark.parametrize("compared", ["average", "expected"])
+@pytest.mark.parametrize("credit", ["word", "rest", "caption"])
+def test_the_gradient_of_sampling_is_that_of_the_exact_expectation(tiny, credit, compared):
+    """Over all 2 × 2 choices, against the mean of many samples."""
+    model, sampled = sampled_gradients(tiny, credit, compared)
+    paths = list(every_path(model, tiny[1], [4, EOS]))
+    if credit == "word":  # a place is paid for its own word: not the gradient of an expectation
+        value = sum(
+            (p.detach() * (logs_y.sum() + (logs_s * logs_y.detach()).sum()) for p, logs_s, logs_y in paths)
+        )
+    else:
+        value = sum(p * logs_y.sum() for p, _, logs_y in paths)
+    exact = torch.autograd.grad(-value, watched(model))
+    for each, right in zip(sampled, exact, strict=True):
+        error = each.std(0) / len(each) ** 0.5
         assert right.abs().max() > 1e-3
         assert ((each.mean(0) - right).abs() < 5 * error + 1e-6).all()
     # without its REINFORCE term the gradient of where to look would be zero, and so another
-    assert exact[0].abs().max() > 10 * torch.stack([mean[0] for mean in means]).std(0).max() / rounds**0.5
+    assert exact[0].abs().max() > 10 * sampled[0].std(0).max() / len(sampled[0]) ** 0.5
 
 
-def expectation(model, picture, target):
-    """Σ_s p(s) log p(y | s), differentiable, by going through all sequences of places."""
-    total = 0.0
+def test_a_word_compared_with_its_expectation_is_less_noisy(tiny):
+    noise = {
+        (credit, compared): sampled_gradients(tiny, credit, compared, rounds=20, N=50)[1][0].std(0).norm()
+        for credit in ("word", "caption")
+        for compared in ("average", "expected")
+    }
+    assert noise["word", "expected"] < 0.7 * noise["word", "average"]
+    assert noise["word", "expected"] < 0.7 * noise["caption", "average"]
+
+
+def every_path(model, picture, target):
+    """p(s), log p of each place and log p of each word, differentiable, of all sequences of places."""
     for places in product(range(picture.shape[1]), repeat=len(target)):
         h, c, source = model.start(image_batch(picture))
-        log_s = log_y = 0.0
+        logs_s, logs_y = [], []
         before = torch.tensor([BOS])
         for place, token in zip(places, target, strict=True):
             scores = model.attention.align(h[:, None], source).scores[0, 0]
-            log_s = log_s + scores.log_softmax(-1)[place]
+            logs_s.append(scores.log_softmax(-1)[place])
             word = model.E(before)
             h, c, context = model._advance(model.W(word), h, c, picture[:, place])
-            log_y = log_y + model._tell(word, h, context).log_softmax(-1)[0, token]
+            logs_y.append(model._tell(word, h, context).log_softmax(-1)[0, token])
             before = torch.tensor([token])
-        total = total + log_s.exp() * log_y
-    return total
+        yield sum(logs_s).exp(), torch.stack(logs_s), torch.stack(logs_y)
+
+
+def test_only_reinforce_tells_a_sampled_place_where_to_be():
+    gradients = {}
+    for reward in (0.0, 1.0):
+        model = make(normalizer="hard", sampled=1.0, reward=reward).double()
+        found = model(batch())
+        nll = torch.nn.functional.cross_entropy(found.scores.flatten(0, 1), batch().target.flatten())
+        (nll + found.extra).backward()
+        gradients[reward] = model.attention.score.v.weight.grad.abs().sum().item()
+    assert gradients[0.0] == 0.0
+    assert gradients[1.0] > 0.0
+
+
+def test_in_the_soft_start_nothing_is_sampled():
+    soft, hard = make().double(), make(normalizer="hard", sampled=1.0, soft_start=0.5).double()
+    hard.load_state_dict(soft.state_dict())
+    early = hard.at_step(5, 10)
+    torch.testing.assert_close(soft(batch()).scores, hard(batch()).scores)
+    late = hard.at_step(6, 10)
+    assert early != late, "a captured step of one phase must not be replayed in the other"
+    assert not torch.allclose(soft(batch()).scores, hard(batch()).scores)
 
 
 def test_the_baseline_moves_towards_the_reward_in_training_alone():
@@ -236,8 +316,9 @@ def test_gradients_are_finite_and_reach_every_parameter(normalizer):
     [
         ({"coverage": -1.0}, "show-attend-tell: `coverage` has -1.0; expected 0 or more."),
         ({"sampled": 1.5}, "show-attend-tell: `sampled` has 1.5; expected 0 to 1."),
+        ({"soft_start": -0.1}, "show-attend-tell: `soft_start` has -0.1; expected 0 to 1."),
     ],
-    ids=["coverage", "sampled"],
+    ids=["coverage", "sampled", "soft-start"],
 )
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(ConfigError) as error:
