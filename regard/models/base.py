@@ -1,6 +1,7 @@
 """What a model promises: a forward pass for training, and one step at a time for decoding."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch.nn.functional as F
@@ -12,17 +13,30 @@ from regard.data.tokens import BOS
 State = TypeVar("State")
 
 
+@dataclass(frozen=True)
+class Player:
+    """One of several parts of a model that learn in turn, each by a loss of its own, as adversaries do."""
+
+    name: str  # the submodule whose parameters learn in its turn; `forward` takes it as `player`
+    rate: float = 1.0  # its learning rate, as a multiple of `train.lr`
+    turns: int = 1  # how often it learns in one update, each time from a new batch
+
+
 class Model(nn.Module):
     """A complete system, built from one frozen dataclass.
 
     `Config` is the dataclass; `aligner` is the path of the attention that aligns source and target, as
     `record(model)` names it, or None for a model without attention. `steps` are the methods that do one step
     of a recurrence in pure tensors: what `train.compile` compiles.
+
+    `players` are the parts that learn in turn, in this order; a model without any learns as a whole. Where
+    there are some, `forward` takes the keyword `player`, the name of the one whose loss is wanted.
     """
 
     Config: ClassVar[type[Any]]
     steps: ClassVar[tuple[str, ...]] = ()
     aligner: str | None = None
+    players: tuple[Player, ...] = ()
     config: Any
 
     def at_step(self, step: int, steps: int) -> Hashable:
@@ -32,6 +46,9 @@ class Model(nn.Module):
         returns the phase it is in, if there are several: a step captured in one is not replayed in another.
         """
         return None
+
+    def after_step(self, step: int) -> None:
+        """Called after update number `step`, for what follows the weights: an average of them."""
 
 
 class Translating(Model):

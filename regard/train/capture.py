@@ -10,6 +10,7 @@ A step can be captured when nothing in it waits for the device: no `.item()`, no
 
 from collections.abc import Callable, Hashable
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -35,23 +36,26 @@ class _Recording(NamedTuple):
 
 
 class CapturedStep:
-    """Forward and backward of a batch: (batch) -> Loss, the gradients added to those of the parameters."""
+    """Forward and backward of a batch: (batch) -> Loss, the gradients added to those of the parameters.
 
-    def __init__(self, step: Callable[[Any], Loss], model: nn.Module) -> None:
+    `step` takes a batch, and where players learn in turn also the player.
+    """
+
+    def __init__(self, step: Callable[..., Loss], model: nn.Module) -> None:
         self._step = step
         self._parameters, self._buffers = list(model.parameters()), list(model.buffers())
         self._recordings: dict[Hashable, _Recording] = {}
         self._pool: Any = None
 
-    def __call__(self, batch: Any, phase: Hashable = None) -> Loss:
-        """Replay the recording for this shape and phase of the model, made now if there is none.
+    def __call__(self, batch: Any, phase: Hashable = None, player: Hashable = None) -> Loss:
+        """Replay the recording for this shape, phase of the model and player, made now if there is none.
 
         The batch lies on the device. The loss is overwritten by the next call.
         """
-        key = (phase, _shape(batch))
+        key = (phase, player, _shape(batch))
         recording = self._recordings.get(key)
         if recording is None:
-            recording = self._recordings[key] = self._record(batch)
+            recording = self._recordings[key] = self._record(batch, player)
         for name, tensor in _tensors(batch).items():
             getattr(recording.batch, name).copy_(tensor)
         recording.graph.replay()
@@ -62,7 +66,8 @@ class CapturedStep:
         """How many shapes were recorded."""
         return len(self._recordings)
 
-    def _record(self, batch: Any) -> _Recording:
+    def _record(self, batch: Any, player: Hashable) -> _Recording:
+        step = self._step if player is None else partial(self._step, player=player)
         kept = replace(batch, **{name: tensor.clone() for name, tensor in _tensors(batch).items()})
         before = [None if p.grad is None else p.grad.clone() for p in self._parameters]
         buffers = [buffer.clone() for buffer in self._buffers]
@@ -71,12 +76,12 @@ class CapturedStep:
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UP):
-                self._step(kept)
+                step(kept)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.set_rng_state(random)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            loss = self._step(kept)
+            loss = step(kept)
             loss = Loss(loss.total.detach(), loss.count)
         self._pool = graph.pool()
         # undo what the warm-up did, where it lies: the graph reads and writes this memory

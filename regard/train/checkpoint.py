@@ -60,6 +60,7 @@ class State:
     window_total: float = 0.0  # loss since the last line of metrics
     window_count: float = 0.0
     window_seconds: float = 0.0
+    window_players: dict[str, tuple[float, float]] = field(default_factory=dict)  # loss and units of each
     train_loss: float | None = None  # of the last line of metrics
     metrics_size: int = 0  # bytes of metrics.jsonl that belong to this checkpoint
 

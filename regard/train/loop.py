@@ -7,17 +7,21 @@ One update uses `accumulate` batches on each of P processes and follows the grad
 and not a mean of means: every batch adds the gradient of its total, and their sum is divided by the summed
 count before clipping. So two processes do what one does with twice the batch.
 
+A model whose parts learn in turn (`Model.players`, adversaries) makes such a step for each of them in one
+update, every turn with batches of its own and the gradient of that player's parameters alone.
+
 Between two updates a run is a value: weights, optimizer, random states, a place in the data, a few counters.
 That value is what a checkpoint holds, so going on from one equals never having stopped.
 """
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
@@ -26,7 +30,7 @@ from accelerate.utils import DistributedType, GradScalerKwargs, set_seed
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.models.base import Model
+from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
 from regard.train import durable, states
 from regard.train.average import Snapshots
@@ -44,7 +48,7 @@ from regard.train.stream import Stream
 _WHOLE_MODELS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 NONFINITE_IN_ROW = 10  # so many skipped updates one after the other mean that nothing will change by itself
 
-StepFunction = Callable[[nn.Module, Any], Loss]  # (model, batch) -> what to minimise
+StepFunction = Callable[[Any, Any], Loss]  # (model, batch) -> what to minimise
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,19 @@ def fit(
             raise Interrupted(folder.last_step() or 0, folder.path) from error
 
 
+class _Turn(NamedTuple):
+    """What one step of the optimizer was made from."""
+
+    player: Player | None
+    total: float
+    units: float
+    norm: float
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.total) and math.isfinite(self.norm)
+
+
 class _Training:
     """A run in memory: what `fit` opens, advances and saves."""
 
@@ -97,6 +114,7 @@ class _Training:
     plain: nn.Module  # the same, without the wrapper of several processes
     optimizer: Any
     parameters: list[nn.Parameter]
+    turns: list[Player | None]  # who learns in an update, one after the other; None: the model as a whole
     stream: Stream
     progress: Progress
     metrics: Metrics | None = None  # the main process's
@@ -119,6 +137,8 @@ class _Training:
 
     def open(self, model: nn.Module, cleanup: ExitStack, *, resume: bool, progress: Progress | None) -> None:
         """Prepare everything, from the start or from the last checkpoint."""
+        if isinstance(model, Model) and model.players:
+            _check_turns(model, self.train)
         checkpoint = self._open_folder(resume=resume)
         if checkpoint is not None:
             self.folder.fill(model, checkpoint.model)
@@ -153,7 +173,9 @@ class _Training:
         return checkpoint
 
     def _prepare(self, model: nn.Module, cleanup: ExitStack) -> None:
-        optimizer = build_optimizer(model.parameters(), self.train)
+        players = model.players if isinstance(model, Model) else ()
+        self.turns = [player for player in players for _ in range(player.turns)] or [None]
+        optimizer = self._build_optimizer(model, players)
         if "forward" not in vars(model):
             cleanup.callback(_remove_autocast, model)
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
@@ -165,6 +187,18 @@ class _Training:
                 setattr(self.plain, name, torch.compile(getattr(self.plain, name), dynamic=False))
         if self.train.capture and self.device.type == "cuda" and self.processes == 1:
             self.captured = CapturedStep(self._backward, self.plain)
+
+    def _build_optimizer(self, model: nn.Module, players: tuple[Player, ...]) -> torch.optim.Optimizer:
+        """One optimizer; with players, a group of parameters for each, which learns at its own rate."""
+        if not players:
+            return build_optimizer(model.parameters(), self.train)
+        first, *others = players
+        optimizer = build_optimizer(model.get_submodule(first.name).parameters(), self.train)
+        optimizer.param_groups[0]["rate"] = first.rate
+        for player in others:
+            learning = [p for p in model.get_submodule(player.name).parameters() if p.requires_grad]
+            optimizer.add_param_group({"params": learning, "rate": player.rate})
+        return optimizer
 
     def _open_stream(self) -> None:
         self.stream = Stream(
@@ -241,20 +275,47 @@ class _Training:
         began = time.perf_counter()
         lr = learning_rate(self.state.step + 1, self.train)
         for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        total, count = self._accumulate()
-        norm = self._scale_gradients(count)
+            group["lr"] = lr * group.get("rate", 1.0)
+        turns = [self._turn(player) for player in self.turns]
         self.state.step += 1
-        if math.isfinite(total) and math.isfinite(norm):
-            self.optimizer.step()
-            self.state.skipped_in_row = 0
-            self._count(total, count, time.perf_counter() - began)
-            self._report(norm, lr)
-        else:
-            self._skip(total, norm)
+        broken = next((turn for turn in turns if not turn.finite), None)
+        if broken is not None:
+            self._skip(broken.total, broken.norm)
+            return
+        if isinstance(self.plain, Model):
+            self.plain.after_step(self.state.step)
+        self.state.skipped_in_row = 0
+        self._count(turns, time.perf_counter() - began)
+        self._report(turns[0].norm, lr)
 
-    def _accumulate(self) -> tuple[float, float]:
-        """Forward and backward of one update's batches; the loss and the units of all processes."""
+    def _turn(self, player: Player | None) -> _Turn:
+        """A step of the optimizer for one player, or for the model as a whole; none if it is not finite."""
+        with self._alone(player) if player is not None else nullcontext():
+            total, count = self._accumulate(player)
+            turn = _Turn(player, total, count, self._scale_gradients(count))
+            if turn.finite:
+                self.optimizer.step()
+            return turn
+
+    @contextmanager
+    def _alone(self, player: Player) -> Iterator[None]:
+        """One player learns: the others' parameters get no gradient, and their last ones lie aside.
+
+        A recorded step writes to the memory of its gradients, so they are put back where they were.
+        """
+        own = {id(p) for p in self.plain.get_submodule(player.name).parameters()}
+        others = [p for p in self.parameters if id(p) not in own]
+        aside = [p.grad for p in others]
+        for parameter in others:
+            parameter.requires_grad_(False).grad = None
+        try:
+            yield
+        finally:
+            for parameter, gradient in zip(others, aside, strict=True):
+                parameter.requires_grad_(True).grad = gradient
+
+    def _accumulate(self, player: Player | None) -> tuple[float, float]:
+        """Forward and backward of one turn's batches; the loss and the units of all processes."""
         model = self.plain
         phase = model.at_step(self.state.step + 1, self.train.steps) if isinstance(model, Model) else None
         if self.captured is None:
@@ -265,10 +326,10 @@ class _Training:
         for left in reversed(range(self.train.accumulate)):
             batch = self._take()
             if self.captured is not None:
-                loss = self.captured(batch.to(self.device), phase)
+                loss = self.captured(batch.to(self.device), phase, player)
             else:
                 with self.accelerator.no_sync(self.model) if left else nullcontext():
-                    loss = self._backward(batch.to(self.device))
+                    loss = self._backward(batch.to(self.device), player)
             sums[0] += loss.total.detach()
             sums[1] += loss.count
         sums[2] += self.interrupts.requested
@@ -291,9 +352,10 @@ class _Training:
             batch = batch.rounded()
         return batch, self.stream.epoch, self.stream.position
 
-    def _backward(self, batch: Any) -> Loss:
+    def _backward(self, batch: Any, player: Player | None = None) -> Loss:
         """Add the gradient of one batch's total."""
-        loss = self.loss(self.model, batch)
+        model = self.model if player is None else partial(self.model, player=player.name)
+        loss = self.loss(model, batch)
         self.accelerator.backward(loss.total)
         return loss
 
@@ -310,7 +372,14 @@ class _Training:
         torch._foreach_mul_(gradients, scale)
         return norm
 
-    def _count(self, total: float, count: float, seconds: float) -> None:
+    def _count(self, turns: list[_Turn], seconds: float) -> None:
+        """Add up what was done; the loss that is shown is the first player's."""
+        for player, total, count, _ in turns:
+            if player is not None:
+                before = self.state.window_players.get(player.name, (0.0, 0.0))
+                self.state.window_players[player.name] = (before[0] + total, before[1] + count)
+        first = [turn for turn in turns if turn.player is turns[0].player]
+        total, count = sum(turn.total for turn in first), sum(turn.units for turn in first)
         self.state.units += count
         self.state.training_seconds += seconds
         self.state.window_total += total
@@ -326,7 +395,11 @@ class _Training:
         if state.step % self.train.log_every and state.step != self.train.steps:
             return
         state.train_loss = loss
-        self._record(loss=loss, lr=lr, tokens_per_second=speed, gradient_norm=norm, seconds=state.seconds)
+        losses = {f"loss_{name}": total / count for name, (total, count) in state.window_players.items()}
+        self._record(
+            loss=loss, lr=lr, tokens_per_second=speed, gradient_norm=norm, seconds=state.seconds, **losses
+        )
+        state.window_players = {}
         state.window_total = state.window_count = state.window_seconds = 0.0
 
     def _window_loss(self) -> float | None:
@@ -480,6 +553,16 @@ def _build_accelerator(train: TrainConfig) -> Accelerator:
     if accelerator.distributed_type not in _WHOLE_MODELS:
         raise ConfigError(f"train: launched for {accelerator.distributed_type.value}; expected whole models.")
     return accelerator
+
+
+def _check_turns(model: Model, train: TrainConfig) -> None:
+    """Refuse loss scaling: one scale cannot follow several losses."""
+    if train.precision == "fp16":
+        names = " and ".join(player.name for player in model.players)
+        raise ConfigError(
+            f"train: 'train.precision' is 'fp16'; expected 'no' or 'bf16' for {type(model).__name__}, whose "
+            f"{names} learn in turn."
+        )
 
 
 def _remove_autocast(model: nn.Module) -> None:
