@@ -137,9 +137,9 @@ def score(model: RNNsearch, task: ReverseTask, backwards: bool) -> tuple[float, 
 
 
 def weights(model: RNNsearch, attention: object) -> torch.Tensor:
-    """(H, T, S) of one sequence, without eos."""
+    """(H, T, S) of one sequence, without eos; by their size, since `count` has negative ones too."""
     found = attention[model.aligner]  # type: ignore[index]
-    return found.reshape(-1, *found.shape[-2:])[:, :-1, :-1]
+    return found.reshape(-1, *found.shape[-2:])[:, :-1, :-1].abs()
 
 
 def draw(model: RNNsearch, task: ReverseTask, backwards: bool, path: Path) -> None:

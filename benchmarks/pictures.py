@@ -15,9 +15,11 @@ from regard.attention.memory.addressing import content_weights, interpolate, sha
 from regard.attention.memory.cells import write
 from regard.data.corpora import CORPORA
 from regard.data.grammar import generate
+from regard.tasks.pictures import Cifar10Settings, Cifar10Task, PairedShapesSettings, PairedShapesTask
 from regard.tasks.reverse import ReverseSettings, ReverseTask
 from regard.viz.curves import draw_lengths
 from regard.viz.heatmap import Panel, draw_alignment, draw_gallery
+from regard.viz.pictures import draw_samples
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 ROWS = 12
@@ -108,9 +110,32 @@ def draw_corpora() -> None:
     )
 
 
+def draw_pairs() -> None:
+    """Paired shapes, by class."""
+    task = PairedShapesTask.create(PairedShapesSettings())
+    batch = task.batch("test", range(400))
+    by_class = [batch.pictures[batch.labels == number][:10] for number in range(len(task.classes))]
+    path = PICTURES / "task-paired-shapes.png"
+    draw_samples(torch.stack(by_class).numpy(), task.classes, path=path)
+    caption("task-paired-shapes", "Test pictures by class: the same shape twice, in one colour.")
+
+
+def draw_cifar10() -> None:
+    """The mean of each class of CIFAR-10; no photograph is shown."""
+    task = Cifar10Task.create(Cifar10Settings())
+    batch = task.batch("train", range(task.count("train")))
+    means = [batch.pictures[batch.labels == number].float().mean(0) for number in range(len(task.classes))]
+    shown = torch.stack(means).round().to(torch.uint8)[None].numpy()
+    path = PICTURES / "task-cifar10.png"
+    draw_samples(shown, ["mean"], title=", ".join(task.classes), path=path)
+    caption("task-cifar10", "The mean of the training photographs of each class, from airplane to truck.")
+
+
 if __name__ == "__main__":
     if os.environ.get("REGARD_DATA"):
         draw_corpora()
+        draw_cifar10()
+    draw_pairs()
     draw_addressing()
     draw_writing()
     draw_tasks()

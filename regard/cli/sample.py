@@ -1,0 +1,56 @@
+"""regard sample: a sheet of pictures that a model draws, a row for each class."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.common import RunArgument, messages
+from regard.errors import ConfigError, DataError
+
+
+def command(
+    run: RunArgument,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png file.")] = Path("samples.png"),
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,…", help="Classes by name; default all, in their order.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Pictures of each class.")] = 10,
+    scale: Annotated[int, typer.Option(min=1, max=32, help="Screen pixels a pixel.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the noise.")] = 1,
+) -> None:
+    """Draw pictures of given classes and write them as one sheet, pixel by pixel.
+
+    regard sample runs/sagan-cifar10 --classes bird,ship --count 16 --out birds-and-ships.png
+    """
+    import torch
+    from PIL import Image
+
+    from regard.cli.views.pictures import class_number
+    from regard.data.pictures import to_pixels
+    from regard.decode.base import evaluating
+    from regard.tasks.pictures import PictureTask
+    from regard.train.run import open_run
+
+    if out.suffix.lower() != ".png":
+        raise ConfigError(f"sample: `--out` has the ending {out.suffix!r}; expected .png.")
+    opened = open_run(run)
+    task, model = opened.task, opened.model
+    if not isinstance(task, PictureTask):
+        raise DataError(f"{run}: task is {opened.config.task!r}; expected one of pictures to be made.")
+    names = [name.strip() for name in classes.split(",")] if classes else list(task.classes)
+    numbers = torch.tensor([class_number(task, name, owner="sample: `--classes`") for name in names])
+    noise = torch.randn(len(names) * count, model.config.noise, generator=torch.Generator().manual_seed(seed))
+    device, drawn = next(model.parameters()).device, []
+    with evaluating(model):
+        labels = numbers.repeat_interleave(count)
+        for i in range(0, len(labels), 250):
+            part = noise[i : i + 250].to(device), labels[i : i + 250].to(device)
+            made = model.sample(*part)  # type: ignore[operator]
+            drawn.append(to_pixels(made).cpu())
+    sheet = torch.cat(drawn).view(len(names), count, task.side, task.side, 3).transpose(1, 2)
+    pixels = sheet.reshape(len(names) * task.side, count * task.side, 3)
+    pixels = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels.numpy()).save(out)
+    messages.print(f"drawn: {out}, {count} of each: {', '.join(names)}")

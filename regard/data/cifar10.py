@@ -1,0 +1,180 @@
+"""CIFAR-10: 60,000 colour photographs of 32 × 32 pixels in ten classes.
+
+Read from the folder that `task.data` or REGARD_DATA names, in which `cifar10/` may hold it, in one of three
+forms:
+
+    cifar10_jpeg.npz            for train and test: `SPLIT_jpeg` all files one after the other, image i from
+                                SPLIT_offsets[i] to SPLIT_offsets[i + 1]; `SPLIT_labels`
+    cifar-10-binary.tar.gz      as its authors distribute it
+    cifar-10-python.tar.gz      the same; its pickles are read without running anything that they name
+
+The pictures are unpacked once, into the cache folder, and mapped from there. The packed form may be sorted by
+class; its pictures are put into a random order that is always the same, so that a part of them is fair.
+
+Krizhevsky. Learning multiple layers of features from tiny images. 2009.
+https://www.cs.toronto.edu/~kriz/cifar.html
+"""
+
+import hashlib
+import io
+import logging
+import os
+import pickle
+import tarfile
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.cache import cache_folder
+from regard.data.chance import random_words
+from regard.data.folders import find_file
+from regard.data.images import Pixels, open_image
+from regard.errors import DataError
+
+PACKED, BINARY, PYTHON = "cifar10_jpeg.npz", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"
+HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+SIDE = 32
+SPLITS = ("train", "test")
+FORMAT = 2  # of what lies in the cache
+
+
+class Photographs(NamedTuple):
+    """One part of the data set."""
+
+    pictures: Pixels  # (N, 32, 32, 3)
+    labels: NDArray[np.int64]  # (N,) numbers of CLASSES
+
+
+def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
+    """The parts `train` and `test`, mapped from the cache, and the digest of the file they come from."""
+    names = (PACKED, BINARY, PYTHON)
+    path = find_file("cifar10", names, data=data, folders=["cifar10"], home=HOME)
+    with path.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()[:32]
+    folder = cache_folder() / "cifar10"
+    files = {
+        (split, kind): folder / f"{digest}-{FORMAT}-{split}-{kind}.npy"
+        for split in SPLITS
+        for kind in Photographs._fields
+    }
+    if not all(file.exists() for file in files.values()):
+        logging.getLogger("regard").info("unpacking %s into %s", path, folder)
+        for split, part in _unpack(path).items():
+            _keep(files[split, "pictures"], part.pictures)
+            _keep(files[split, "labels"], part.labels)
+    parts = {
+        split: Photographs(np.load(files[split, "pictures"], mmap_mode="r"), np.load(files[split, "labels"]))
+        for split in SPLITS
+    }
+    return parts, digest
+
+
+def _unpack(path: Path) -> dict[str, Photographs]:
+    reader = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name]
+    try:
+        parts = reader(path)
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:
+        raise DataError(
+            f"{path}: cannot be read as CIFAR-10 ({error}); perhaps it must be copied again."
+        ) from error
+    for split, (pictures, labels) in parts.items():
+        if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):
+            raise DataError(
+                f"{path}: {split} has pictures of shape {pictures.shape} and {len(labels)} labels; "
+                f"expected (N, {SIDE}, {SIDE}, 3), and as many labels."
+            )
+        if labels.min() < 0 or labels.max() >= len(CLASSES):
+            raise DataError(f"{path}: {split} has labels {labels.min()} to {labels.max()}; expected 0 to 9.")
+    return parts
+
+
+def _packed(path: Path) -> dict[str, Photographs]:
+    with np.load(path, allow_pickle=False) as arrays:
+        return {split: _unpack_jpeg(path, split, arrays) for split in SPLITS}
+
+
+def _unpack_jpeg(path: Path, split: str, arrays: Any) -> Photographs:
+    files, offsets = arrays[f"{split}_jpeg"], arrays[f"{split}_offsets"].tolist()
+    pictures = np.empty((len(offsets) - 1, SIDE, SIDE, 3), dtype=np.uint8)
+    for number, (begin, end) in enumerate(pairwise(offsets)):
+        owner = f"{path}, {split} image {number}"
+        pictures[number] = open_image(files[begin:end].tobytes(), owner=owner)
+    order = random_words(f"cifar10 {split}", np.arange(len(pictures)), 1)[:, 0].argsort(kind="stable")
+    return Photographs(pictures[order], arrays[f"{split}_labels"].astype(np.int64)[order])
+
+
+def _binary(path: Path) -> dict[str, Photographs]:
+    """Rows of a label and three planes of 1,024 bytes: red, green, blue."""
+    rows: dict[str, list[Any]] = {split: [] for split in SPLITS}
+    for name, file in _members(path, ending=".bin"):
+        rows["test" if "test" in name else "train"].append(
+            np.frombuffer(file, dtype=np.uint8).reshape(-1, 1 + 3 * SIDE * SIDE)
+        )
+    joined = {split: np.concatenate(parts) for split, parts in rows.items()}
+    return {split: Photographs(_planes(each[:, 1:]), _numbers(each[:, 0])) for split, each in joined.items()}
+
+
+def _python(path: Path) -> dict[str, Photographs]:
+    batches: dict[str, list[dict[bytes, Any]]] = {split: [] for split in SPLITS}
+    for name, file in _members(path, containing="_batch"):
+        batches["test" if "test" in name else "train"].append(_ArraysAlone(io.BytesIO(file)).load())
+    return {
+        split: Photographs(
+            _planes(np.concatenate([each[b"data"] for each in parts])),
+            _numbers(np.concatenate([each[b"labels"] for each in parts])),
+        )
+        for split, parts in batches.items()
+    }
+
+
+class _ArraysAlone(pickle.Unpickler):
+    """Reads pickles of plain values and NumPy arrays; any other name in them is refused."""
+
+    ALLOWED = ("_reconstruct", "ndarray", "dtype", "encode")
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, encoding="bytes")
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in self.ALLOWED or module.partition(".")[0] not in ("numpy", "_codecs"):
+            raise DataError(f"cifar10: a pickle has {module}.{name}; expected arrays and plain values alone.")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def _members(path: Path, *, ending: str = "", containing: str = "") -> list[tuple[str, bytes]]:
+    """Names and bytes of the files in an archive, in the order of their names."""
+    with tarfile.open(path, "r:gz") as archive:
+        chosen = [m for m in archive if m.isfile() and m.name.endswith(ending) and containing in m.name]
+        return [
+            (member.name.rpartition("/")[2], opened.read())
+            for member in sorted(chosen, key=lambda member: member.name)
+            if (opened := archive.extractfile(member)) is not None
+        ]
+
+
+def _planes(rows: NDArray[np.uint8]) -> Pixels:
+    """(N, 3 · 32 · 32) planes -> (N, 32, 32, 3)."""
+    return np.ascontiguousarray(rows.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1))
+
+
+def _numbers(labels: Any) -> NDArray[np.int64]:
+    return np.asarray(labels).astype(np.int64)
+
+
+def _keep(path: Path, array: NDArray[Any]) -> None:
+    """Write aside and rename, so that an interruption leaves none or a whole file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with aside.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""Small pictures with a class each: a batch of them, their numbers for networks, and pairs of shapes.
+
+A paired scene has the same shape in the same colour twice, left and right, at heights of their own:
+
+    the class is the shape; the colour is free, but one half must agree with the other
+
+Nothing near either half tells its colour: a network that paints or judges them must look across.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data.chance import random_words, unit
+from regard.data.images import Pixels
+from regard.data.shapes import COLOURS, SHAPES, Scenes
+
+DRAWN = 32  # pixels of a side as pairs are drawn
+BRIGHT = 110  # a pixel whose largest colour is beyond this is no ground, which is darker than 70
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Pictures and their classes."""
+
+    pictures: Tensor  # (B, H, W, 3) bytes
+    labels: Tensor  # (B,)
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+def to_network(pictures: Tensor) -> Tensor:
+    """(B, H, W, 3) bytes -> (B, 3, H, W) from -1 to 1; the memory keeps its order, channels last."""
+    return pictures.permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+def to_pixels(pictures: Tensor) -> Tensor:
+    """The inverse, rounded: (B, 3, H, W) -> (B, H, W, 3) bytes."""
+    return ((pictures.float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)
+
+
+def flipped(pictures: Tensor) -> Tensor:
+    """(B, C, H, W) each mirrored with a chance of one half, on the pictures' device."""
+    heads = torch.rand(len(pictures), 1, 1, 1, device=pictures.device) < 0.5
+    return torch.where(heads, pictures.flip(3), pictures)
+
+
+def draw_pairs(key: str, examples: NDArray[np.int64], *, side: int = DRAWN) -> tuple[Pixels, Any]:
+    """(B,) example numbers -> (B, side, side, 3) pictures and their (B,) classes: the numbers of SHAPES."""
+    B = len(examples)
+    drawn = unit(random_words(key, examples, 9))
+    shape = (drawn[:, 0] * len(SHAPES)).astype(np.int64)
+    colour = (drawn[:, 1] * len(COLOURS)).astype(np.int64)
+    down, right = DRAWN / 2 + (drawn[:, 2:4] - 0.5) * 14, (drawn[:, 4:6] - 0.5) * 2
+    right = right + np.array([DRAWN / 4, DRAWN * 3 / 4], dtype=np.float32)
+    scenes = Scenes(
+        named=np.full(B, 2),
+        count=np.full(B, 2),
+        colours=np.stack([colour, colour], 1),
+        shapes=np.stack([shape, shape], 1),
+        cells=np.zeros((B, 2), dtype=np.int64),
+        centres=np.stack([down, right], -1).astype(np.float32),
+        radii=np.repeat(5.6 + drawn[:, 6:7] * 1.2, 2, 1).astype(np.float32),
+        grain=np.stack([25 + drawn[:, 7] * 35, drawn[:, 8] * 16 - 8], -1).astype(np.float32),
+    )
+    return _smaller(scenes.pictures()[:, :DRAWN, :DRAWN], side), shape
+
+
+def _smaller(pictures: Pixels, side: int) -> Pixels:
+    """(B, DRAWN, DRAWN, 3) -> (B, side, side, 3) by means over squares."""
+    step = DRAWN // side
+    if step == 1:
+        return pictures
+    means = pictures.reshape(len(pictures), side, step, side, step, 3).mean((2, 4))
+    return means.round().astype(np.uint8)
+
+
+def halves_agree(pictures: Pixels) -> NDArray[np.bool_]:
+    """(B, H, W, 3) -> (B,): whether what stands left and right is of one colour, by the nearest of COLOURS.
+
+    A half in which hardly anything stands out from the ground, or nearly all, agrees with nothing.
+    """
+    palette = np.array([*COLOURS.values()], dtype=np.float32)
+    half = pictures.shape[2] // 2
+    found: list[NDArray[np.int64]] = []
+    for part in (pictures[:, :, :half], pictures[:, :, half:]):
+        pixels = part.reshape(len(part), -1, 3).astype(np.float32)
+        stands = (pixels.max(-1) > BRIGHT).astype(np.float32)  # (B, N)
+        amount = stands.sum(1)
+        mean = (pixels * stands[..., None]).sum(1) / np.maximum(amount, 1)[:, None]
+        nearest = ((mean[:, None] - palette) ** 2).sum(-1).argmin(1)
+        share = amount / pixels.shape[1]
+        found.append(np.where((share >= 0.04) & (share <= 0.5), nearest, -1 - len(found)))
+    return np.asarray(found[0] == found[1])

@@ -1,0 +1,160 @@
+"""The classifier in whose features pictures are compared: a small residual net, trained on the same data.
+
+    h = stage_3(stage_2(stage_1(conv(x))))         width, 2 width, 4 width channels; the side halved twice
+    features = mean over places of h               (B, 4 width)
+    p(y | x) = softmax(W features + b)
+
+It is trained once for a task's pictures and its own sizes, with a fixed seed, and kept in the cache folder
+under the digest of both. Distances in its features can be compared with each other and with nothing else.
+
+He, Zhang, Ren, Sun. Deep residual learning for image recognition. 2015. https://arxiv.org/abs/1512.03385
+"""
+
+import hashlib
+import logging
+import math
+import os
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from regard.data.cache import cache_folder
+from regard.data.pictures import flipped, to_network
+from regard.tasks.base import Split
+from regard.tasks.pictures import PictureTask
+
+FORMAT = 1  # changes when the same digest would give another classifier
+SEED = 20_180_521
+SHIFT = 4  # pixels by which a picture of 32 is moved in training, as an augmentation
+
+
+class Stage(nn.Module):
+    """Two convolutions beside the input; the first may halve the side."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        # a mean, not a stride: oneDNN aborts in the backward of strided 1 × 1 convolutions of few channels
+        self.coarser = nn.AvgPool2d(stride) if stride > 1 else nn.Identity()
+        self.skip = nn.Conv2d(inputs, outputs, 1, bias=False)
+        self.norm1, self.norm2 = nn.BatchNorm2d(outputs), nn.BatchNorm2d(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.relu(self.norm1(self.conv1(x)))
+        return torch.relu(self.norm2(self.conv2(h)) + self.skip(self.coarser(x)))
+
+
+class PictureClassifier(nn.Module):
+    """(B, 3, H, W) from -1 to 1 -> (B, classes) scores."""
+
+    def __init__(self, *, width: int, classes: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, width, 3, padding=1),
+            Stage(width, width, 1),
+            Stage(width, 2 * width, 2),
+            Stage(2 * width, 4 * width, 2),
+        )
+        self.W = nn.Linear(4 * width, classes)
+
+    def features(self, pictures: Tensor) -> Tensor:
+        """(B, 4 width)."""
+        return self.body(pictures.contiguous(memory_format=torch.channels_last)).float().mean((2, 3))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return self.W(self.features(pictures))
+
+
+def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassifier:
+    """The classifier of the task's pictures: from the cache, or trained now and kept."""
+    classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
+    text = f"{FORMAT} {SEED} {task.digest()} {task.referee!r} {classifier!r}"
+    path = cache_folder() / "classifiers" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.safetensors"
+    if path.exists():
+        classifier.load_state_dict(load_file(path, device=str(device)))
+    else:
+        logging.getLogger("regard").info("training the classifier that compares pictures, into %s", path)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(SEED)
+            classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
+            _train(classifier, task, device)
+        _keep(path, classifier)
+    return classifier.eval().requires_grad_(False)
+
+
+def _train(classifier: PictureClassifier, task: PictureTask, device: torch.device) -> None:
+    """Stochastic gradient descent with Nesterov's momentum; the rate rises for a fifth, then falls to 0."""
+    how = task.referee
+    optimizer = torch.optim.SGD(
+        classifier.parameters(), lr=how.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
+    )
+    for step, rows in zip(range(how.steps), _batches(task, how.batch), strict=False):
+        batch = task.batch("train", rows).to(device)
+        pictures = to_network(batch.pictures)
+        if task.flips:
+            pictures = shifted(flipped(pictures), SHIFT * task.side // 32)
+        progress = step / how.steps
+        rate = progress / 0.2 if progress < 0.2 else 0.5 * (1 + math.cos(math.pi * (progress - 0.2) / 0.8))
+        for group in optimizer.param_groups:
+            group["lr"] = how.lr * max(rate, 0.01)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            scores = classifier(pictures)
+        optimizer.zero_grad()
+        F.cross_entropy(scores.float(), batch.labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+
+def _batches(task: PictureTask, batch: int) -> Iterator[list[int]]:
+    """The task's training batches, epoch by epoch, without end."""
+    for epoch in count():
+        yield from task.plan(epoch, seed=SEED, batch=batch)
+
+
+def shifted(pictures: Tensor, most: int) -> Tensor:
+    """(B, C, H, W) each moved by up to `most` pixels down and right, its edge repeated; on its device."""
+    if most == 0:
+        return pictures
+    (B, _, H, W), device = pictures.shape, pictures.device
+    moves = torch.randint(-most, most + 1, (2, B, 1), device=device)
+    down = (torch.arange(H, device=device) + moves[0]).clamp(0, H - 1)  # (B, H)
+    right = (torch.arange(W, device=device) + moves[1]).clamp(0, W - 1)
+    which = torch.arange(B, device=device)[:, None, None]
+    last = pictures.permute(0, 2, 3, 1)
+    return last[which, down[:, :, None], right[:, None]].permute(0, 3, 1, 2)
+
+
+@torch.no_grad()
+def read(classifier: PictureClassifier, pictures: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, H, W, 3) bytes -> (B, D) features, (B, classes) probabilities, in float64 on the CPU."""
+    features = classifier.features(to_network(pictures))
+    return features.double().cpu(), classifier.W(features).softmax(-1).double().cpu()
+
+
+def read_split(
+    classifier: PictureClassifier, task: PictureTask, split: Split, device: torch.device, *, batch: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Features, probabilities and classes of all pictures of a split."""
+    found = []
+    for start in range(0, task.count(split), batch):
+        rows = range(start, min(start + batch, task.count(split)))
+        pictures = task.batch(split, rows).to(device)
+        found.append((*read(classifier, pictures.pictures), pictures.labels.cpu()))
+    features, chances, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return features, chances, labels
+
+
+def _keep(path: Path, classifier: nn.Module) -> None:
+    """Write aside and rename: two evaluations at once leave one whole file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        save_file({name: t.cpu().contiguous() for name, t in classifier.state_dict().items()}, aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

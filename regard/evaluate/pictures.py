@@ -1,0 +1,186 @@
+"""What a model draws, compared with real pictures through the eyes of a classifier of the same data.
+
+    d² = |μ - μ'|² + tr(Σ + Σ' - 2 (Σ Σ')^½)      Fréchet distance of two Gaussians, fitted to the features
+    exp(E_x KL(p(y | x) ‖ p(y)))                  classifier score: from 1 to the number of classes
+
+of as many generated pictures as the split has, their classes in turn. Both are computed in the features of
+our classifier (picture_classifier.py), trained on the task's own training pictures: they compare models of
+regard on one task and cannot be set beside figures that rest on another network. Beside them stand what real
+pictures reach, the distance between the validation and the measured split, and the classifier's accuracy.
+
+Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.org/abs/1706.08500
+Salimans et al. Improved techniques for training GANs. 2016. https://arxiv.org/abs/1606.03498
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from regard.data.pictures import to_pixels
+from regard.decode.base import evaluating
+from regard.decode.translator import DEFAULT, Decoding
+from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.picture_classifier import read, read_split, trained_classifier
+from regard.models.base import Model
+from regard.tasks.base import Split
+from regard.tasks.pictures import PictureTask
+
+BATCH = 250
+SEED = 1  # of the noise: two models are asked with the same
+METRIC = "Fréchet distance in the features of our classifier"
+
+
+class Sampler(Protocol):
+    """A model that draws: what this evaluation and the viewer need of it."""
+
+    config: Any
+
+    def sample(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """(B, noise), (B,) labels -> (B, 3, H, W) from -1 to 1."""
+        ...
+
+    def gammas(self) -> Mapping[str, float]:
+        """How much each attention layer lets in."""
+        ...
+
+
+@dataclass(frozen=True)
+class PictureEvaluation:
+    """What was measured on the generated pictures, and the same of real ones."""
+
+    split: Split
+    count: int  # of generated pictures, and of real ones
+    distance: float  # generated to the split
+    floor: float  # the same distance from other real pictures: validation, or test if that is the split
+    score: float
+    real_score: float
+    named: float  # share of generated pictures that the classifier gives the class they were asked for
+    accuracy: float  # of the classifier, on the split
+    checks: dict[str, float]  # what the task can tell without the classifier
+    real_checks: dict[str, float]
+    gammas: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def headline(self) -> tuple[str, float]:
+        return METRIC, self.distance
+
+    def measures(self) -> list[tuple[str, str]]:
+        return [
+            (METRIC, f"{self.distance:.3f}"),
+            ("distance of real pictures", f"{self.floor:.3f}"),
+            ("classifier score", f"{self.score:.3f}"),
+            ("score of real pictures", f"{self.real_score:.3f}"),
+            ("of the class asked for", f"{100 * self.named:.1f} %"),
+            ("accuracy of our classifier", f"{100 * self.accuracy:.1f} %"),
+            *((name, f"{100 * share:.1f} %") for name, share in self.checks.items()),
+            ("pictures", str(self.count)),
+        ]
+
+    def tables(self) -> list[MeasureTable]:
+        if not self.gammas:
+            return []
+        return [MeasureTable(("attention layer", "γ"), [(p, f"{g:+.4f}") for p, g in self.gammas.items()])]
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            "pictures": self.count,
+            "distance": round(self.distance, 4),
+            "distance_of_real_pictures": round(self.floor, 4),
+            "score": round(self.score, 4),
+            "score_of_real_pictures": round(self.real_score, 4),
+            "of_the_class_asked_for": round(self.named, 4),
+            "classifier_accuracy": round(self.accuracy, 4),
+            "checks": {name: round(share, 4) for name, share in self.checks.items()},
+            "checks_of_real_pictures": {name: round(share, 4) for name, share in self.real_checks.items()},
+            "gammas": {path: round(gamma, 5) for path, gamma in self.gammas.items()},
+            "seconds": round(self.seconds, 1),
+        }
+
+    def note(self) -> str:
+        """How the numbers were computed."""
+        return (
+            "Both are taken in the features of a small classifier trained on the same data; they compare "
+            "models of this task, and cannot be set beside figures that rest on another network."
+        )
+
+
+def evaluate_pictures(
+    model: Model,
+    task: PictureTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> PictureEvaluation:
+    """Draw as many pictures as the split has, and compare."""
+    started = time.perf_counter()
+    device = next(model.parameters()).device
+    classifier = trained_classifier(task, device)
+    features, chances, labels = read_split(classifier, task, split, device, batch=BATCH)
+    other = "valid" if split != "valid" else "test"
+    others = read_split(classifier, task, cast(Split, other), device, batch=BATCH)[0]
+    count = len(labels)
+    drawn, asked = draw(model, task, count, progress=progress)
+    found = [read(classifier, drawn[i : i + BATCH].to(device)) for i in range(0, count, BATCH)]
+    made, guessed = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return PictureEvaluation(
+        split=split,
+        count=count,
+        distance=frechet_distance(made, features),
+        floor=frechet_distance(others, features),
+        score=classifier_score(guessed),
+        real_score=classifier_score(chances),
+        named=float((guessed.argmax(-1) == asked).double().mean()),
+        accuracy=float((chances.argmax(-1) == labels).double().mean()),
+        checks=task.checks(drawn.numpy()),
+        real_checks=_checks_of_real(task, split),
+        gammas=dict(cast(Sampler, model).gammas()),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def draw(
+    model: Model, task: PictureTask, count: int, *, seed: int = SEED, progress: Advance | None = None
+) -> tuple[Tensor, Tensor]:
+    """(count, H, W, 3) bytes by the model, of the classes in turn, and these (count,); both on the CPU."""
+    sampler, device = cast(Sampler, model), next(model.parameters()).device
+    noise = torch.randn(count, sampler.config.noise, generator=torch.Generator().manual_seed(seed))
+    labels = torch.arange(count) % len(task.classes)
+    drawn = []
+    with evaluating(model):
+        for i in range(0, count, BATCH):
+            part = sampler.sample(noise[i : i + BATCH].to(device), labels[i : i + BATCH].to(device))
+            drawn.append(to_pixels(part).cpu())
+            if progress is not None:
+                progress(len(part))
+    return torch.cat(drawn), labels
+
+
+def _checks_of_real(task: PictureTask, split: Split) -> dict[str, float]:
+    rows = range(min(task.count(split), 2000))
+    return task.checks(task.batch(split, rows).pictures.numpy())
+
+
+def frechet_distance(a: Tensor, b: Tensor) -> float:
+    """(N, D), (M, D) features -> the squared Fréchet distance of the Gaussians fitted to them.
+
+    tr (Σ Σ')^½ is the sum of the roots of the eigenvalues of Σ^½ Σ' Σ^½, which is symmetric.
+    """
+    a, b = a.double(), b.double()
+    A, B = (torch.cov(x.T).reshape(x.shape[1], x.shape[1]) for x in (a, b))
+    values, vectors = torch.linalg.eigh(A)
+    root = vectors * values.clamp(min=0).sqrt() @ vectors.T
+    mixed = torch.linalg.eigvalsh(root @ B @ root).clamp(min=0).sqrt().sum()
+    gap = (a.mean(0) - b.mean(0)).square().sum()
+    return max(float(gap + A.trace() + B.trace() - 2 * mixed), 0.0)
+
+
+def classifier_score(chances: Tensor) -> float:
+    """(N, K) probabilities of the classes -> exp(E KL(p(y | x) ‖ p(y)))."""
+    p = chances.double().clamp(min=1e-12)
+    return float((p * (p.log() - p.mean(0).log())).sum(1).mean().exp())

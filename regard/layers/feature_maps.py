@@ -1,0 +1,179 @@
+"""Attention between the places of a feature map: SAGAN's layer and the non-local block.
+
+Self-attention of SAGAN. Every place j asks all places i with what it is, whatever lies between them:
+
+    f(x) = W_f x    g(x) = W_g x    h(x) = W_h x
+    s_ij = f(x_i)ᵀ g(x_j)    β_ji = exp(s_ij) / Σ_i exp(s_ij)
+    o_j = W_v Σ_i β_ji h(x_i)    y_j = γ o_j + x_j                     γ from 0: the identity at first
+
+The non-local block (Wang et al., equations 1 and 6), with one of four f:
+
+    y_i = 1/C(x) Σ_j f(x_i, x_j) g(x_j)    z_i = W_z y_i + x_i         batch norm behind W_z, its scale from 0
+
+    gaussian         f = exp(x_iᵀ x_j)                     C = Σ_j f
+    embedded         f = exp(θ(x_i)ᵀ φ(x_j))               C = Σ_j f
+    dot              f = θ(x_i)ᵀ φ(x_j)                    C = N
+    concatenation    f = ReLU(w_fᵀ [θ(x_i), φ(x_j)])       C = N
+
+    SAGAN    non-local    here                 shape
+    x        x            x                    (B, C, H, W), N = H W places
+    g(x_j)   θ(x_i)       queries              (B, 1, N, C/8), (B, 1, N, C/2)
+    f(x_i)   φ(x_j)       keys                 (B, 1, N/pool², …)
+    h(x_i)   g(x_j)       values               (B, 1, N/pool², C/2)
+    β        f / C        attention's weights  (B, 1, N, N/pool²)
+
+`pool` makes keys and values coarser by a maximum over pool × pool places; queries stay as fine as they are.
+SAGAN's code takes it behind the convolutions, that of non-local networks in front. Neither scales the scores.
+The axis of size 1 is that of a single head: fused kernels want it, and then no N × N weights are kept.
+
+Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
+https://arxiv.org/abs/1805.08318
+Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.normalizers.base import Normalizer
+from regard.attention.normalizers.count import Count
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.scores.base import Score
+from regard.attention.scores.dot import DotScore
+from regard.attention.scores.rectified import RectifiedScore
+from regard.errors import ConfigError, check_shapes
+
+Module = TypeVar("Module", bound=nn.Module)
+Form = Literal["gaussian", "embedded", "dot", "concatenation"]
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """(B, C, H, W) -> (B, 1, H W, C): the places row by row, as one head."""
+    return x.flatten(2).transpose(1, 2)[:, None]
+
+
+def as_map(rows: Tensor, like: Tensor) -> Tensor:
+    """(B, 1, H W, C) -> (B, C, H, W), with H and W as in `like`."""
+    return rows.squeeze(1).transpose(1, 2).reshape(len(rows), -1, *like.shape[2:])
+
+
+def unchanged(module: Module) -> Module:
+    """The module as it is: the place of spectral normalisation where there is none."""
+    return module
+
+
+class SelfAttention2d(nn.Module):
+    """SAGAN's layer: (B, C, H, W) -> the same shape; at first the identity.
+
+    Queries and keys have C / `narrow` channels, values C / `halve`. `wrap` is put around every convolution.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        narrow: int = 8,
+        halve: int = 2,
+        pool: int = 2,
+        wrap: Callable[[nn.Conv2d], nn.Module] = unchanged,
+    ) -> None:
+        super().__init__()
+        if channels < max(narrow, halve):
+            raise ConfigError(
+                f"SelfAttention2d: `channels` has {channels}; expected {max(narrow, halve)} or more, "
+                "so that queries, keys and values have a channel."
+            )
+        self.f = wrap(_convolution(channels, channels // narrow))
+        self.g = wrap(_convolution(channels, channels // narrow))
+        self.h = wrap(_convolution(channels, channels // halve))
+        self.v = wrap(_convolution(channels // halve, channels))
+        self.gamma = nn.Parameter(torch.zeros(()))
+        self.pool = pool
+        self.attention = Attention(DotScore(1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        _check_map("SelfAttention2d", x, self.pool)
+        keys, values = as_rows(_coarser(self.f(x), self.pool)), as_rows(_coarser(self.h(x), self.pool))
+        o = self.attention(as_rows(self.g(x)), self.attention.prepare(keys, values)).context
+        return x + self.gamma * self.v(as_map(o, x))
+
+
+class _Pairwise(NamedTuple):
+    """What makes one f: whether x is embedded by θ and φ, the score, and what takes the place of 1 / C."""
+
+    embeds: bool
+    score: Callable[[int], Score]
+    normalizer: Callable[[], Normalizer]
+
+
+PAIRWISE: dict[Form, _Pairwise] = {
+    "gaussian": _Pairwise(False, lambda hidden: DotScore(1.0), Softmax),
+    "embedded": _Pairwise(True, lambda hidden: DotScore(1.0), Softmax),
+    "dot": _Pairwise(True, lambda hidden: DotScore(1.0), Count),
+    "concatenation": _Pairwise(True, lambda hidden: RectifiedScore(query=hidden, keys=hidden), Count),
+}
+
+
+class NonLocalBlock(nn.Module):
+    """(B, C, H, W) -> the same shape; at first the identity.
+
+    With `norm` a batch norm stands behind W_z and its scale starts at 0; without, W_z itself does.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        form: Form = "embedded",
+        hidden: int | None = None,
+        pool: int = 1,
+        norm: bool = True,
+    ) -> None:
+        super().__init__()
+        if form not in PAIRWISE:
+            raise ConfigError(f"NonLocalBlock: `form` has {form!r}; expected one of {', '.join(PAIRWISE)}.")
+        hidden = max(channels // 2, 1) if hidden is None else hidden
+        pairwise = PAIRWISE[form]
+        self.theta = nn.Conv2d(channels, hidden, 1) if pairwise.embeds else nn.Identity()
+        self.phi = nn.Conv2d(channels, hidden, 1) if pairwise.embeds else nn.Identity()
+        self.g = nn.Conv2d(channels, hidden, 1)
+        self.W_z = nn.Conv2d(hidden, channels, 1)
+        self.norm = nn.BatchNorm2d(channels) if norm else nn.Identity()
+        self.pool = pool
+        self.attention = Attention(pairwise.score(hidden), normalizer=pairwise.normalizer())
+        for layer in (self.theta, self.phi, self.g, self.W_z):
+            if isinstance(layer, nn.Conv2d):
+                nn.init.normal_(layer.weight, std=0.01)  # as in the authors' code
+                nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        nn.init.zeros_(self.norm.weight if isinstance(self.norm, nn.BatchNorm2d) else self.W_z.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        _check_map("NonLocalBlock", x, self.pool)
+        coarse = _coarser(x, self.pool)
+        source = self.attention.prepare(as_rows(self.phi(coarse)), as_rows(self.g(coarse)))
+        y = self.attention(as_rows(self.theta(x)), source).context
+        return x + self.norm(self.W_z(as_map(y, x)))
+
+
+def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
+    """1 × 1 without bias, Glorot's initialisation: as in SAGAN's code."""
+    layer = nn.Conv2d(inputs, outputs, 1, bias=False)
+    nn.init.xavier_uniform_(layer.weight)
+    return layer
+
+
+def _coarser(x: Tensor, pool: int) -> Tensor:
+    return F.max_pool2d(x, pool) if pool > 1 else x
+
+
+def _check_map(owner: str, x: Tensor, pool: int) -> None:
+    sizes = check_shapes(owner, ("x", x, "B C H W"))
+    if sizes and (sizes["H"] < pool or sizes["W"] < pool):
+        raise ConfigError(
+            f"{owner}: `pool` has {pool}; expected at most {min(sizes['H'], sizes['W'])}, "
+            f"a feature map of {sizes['H']} × {sizes['W']}."
+        )

@@ -1,0 +1,319 @@
+"""SAGAN: a generator and a discriminator that see across the whole picture, trained against each other.
+
+    L_D = E[max(0, 1 - D(x, y))] + E[max(0, 1 + D(G(z, y), y))]
+    L_G = -E[D(G(z, y), y)]                                              z ~ N(0, I)
+    D(x, y) = ψ(φ(x)) + ⟨φ(x), V_y⟩                                      projection discriminator
+    W̄ = W / σ(W)                                                         spectral norm, in both networks
+    CBN(h, y) = gain_y (h - μ) / σ + bias_y                              conditional batch norm, in G
+    average ← decay average + (1 - decay) G                              what samples are drawn from
+
+    paper     here                     shape
+    x         pictures                 (B, 3, side, side), from -1 to 1
+    y         labels                   (B,)
+    z         noise                    (B, 128)
+    G         generator                (z, y) -> pictures
+    D         discriminator            (x, y) -> (B,)
+    φ(x)      features summed over places, (B, C)
+    γ         `gamma` of each attention layer, from 0
+
+Both networks are residual, with feature maps of side 4 · 2^k: the generator doubles the side in each block,
+the discriminator halves it in its first two and then keeps it. `attention` names the sides of the feature
+maps behind which a self-attention layer stands, in both networks; none for the network without. The paper
+has 128 × 128 pictures with it at 64 (or 32) places a side; here pictures are small, as in Miyato et al.
+
+Each player has its learning rate (Heusel et al. 2017): `train.lr` is the generator's, 1e-4 in the paper, the
+discriminator's is `rate` times that. The loop lets them learn in turn (see `Model.players`).
+
+Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
+https://arxiv.org/abs/1805.08318
+Miyato, Kataoka, Koyama, Yoshida. Spectral normalization for generative adversarial networks. 2018.
+https://arxiv.org/abs/1802.05957
+Miyato, Koyama. cGANs with projection discriminator. 2018. https://arxiv.org/abs/1802.05637
+Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.org/abs/1706.08500
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+from regard.attention.numerics import exact
+from regard.errors import ConfigError, check_shapes
+from regard.layers.feature_maps import SelfAttention2d
+from regard.models.base import Model, Player
+
+SMALLEST = 4  # side of the generator's first feature map
+
+
+@dataclass(frozen=True, kw_only=True)
+class SAGANConfig:
+    """Sizes and choices; the widths are those of Miyato et al. for pictures of 32 × 32."""
+
+    classes: int
+    side: int  # of a picture
+    noise: int = 128
+    generator: int = 256  # channels
+    discriminator: int = 128
+    attention: tuple[int, ...] = (16,)  # sides of the feature maps with self-attention; () for none
+    pool: int = 2  # of keys and values; 1: as fine as the queries
+    rate: float = 4.0  # the discriminator's learning rate over the generator's
+    turns: int = 1  # of the discriminator in one update
+    decay: float = 0.999  # of the average of the generator's weights
+
+    def __post_init__(self) -> None:
+        if self.side not in (8, 16, 32, 64, 128):
+            raise ConfigError(f"sagan: `side` has {self.side}; expected 8, 16, 32, 64 or 128.")
+        for name in ("noise", "generator", "discriminator", "pool", "turns"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"sagan: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        sides = both_sides(self.side)
+        for side in self.attention:
+            if side not in sides:
+                known = ", ".join(map(str, sides))
+                raise ConfigError(
+                    f"sagan: `attention` has {side}; expected sides of feature maps that either network has "
+                    f"({known}), or an empty list for none."
+                )
+        if not 0 <= self.decay < 1:
+            raise ConfigError(f"sagan: `decay` has {self.decay}; expected 0 or more and less than 1.")
+
+
+def generator_sides(side: int) -> list[int]:
+    """The sides of the feature maps behind the generator's blocks: 8, 16, …, side."""
+    return [SMALLEST * 2**k for k in range(1, (side // SMALLEST).bit_length())]
+
+
+def discriminator_sides(side: int) -> list[int]:
+    """Behind the discriminator's blocks: two halve the side, as far as 4, and two keep it."""
+    halved = max(side // 4, SMALLEST)
+    return [side // 2, halved, halved, halved]
+
+
+def both_sides(side: int) -> list[int]:
+    """The sides at which attention can stand, in one network or the other."""
+    return sorted({*generator_sides(side), *discriminator_sides(side)})
+
+
+# Parts --------------------------------------------------------------------------------------------------
+
+
+def convolution(inputs: int, outputs: int, width: int) -> nn.Module:
+    """A convolution that keeps the side, with Glorot's initialisation and spectral norm."""
+    layer = nn.Conv2d(inputs, outputs, width, padding=width // 2)
+    return _normed(layer)
+
+
+def linear(inputs: int, outputs: int) -> nn.Module:
+    """A fully connected layer, initialised and normed alike."""
+    return _normed(nn.Linear(inputs, outputs))
+
+
+def _normed(layer: nn.Conv2d | nn.Linear) -> nn.Module:
+    nn.init.xavier_uniform_(layer.weight)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return spectral_norm(layer)
+
+
+def attention_at(side: int, channels: int, config: SAGANConfig) -> nn.Module:
+    """Self-attention behind a feature map of this side, if the config has it there."""
+    if side not in config.attention:
+        return nn.Identity()
+    return SelfAttention2d(channels, pool=config.pool, wrap=spectral_norm)
+
+
+class ConditionalBatchNorm(nn.Module):
+    """Batch norm whose gain and bias belong to the class: (B, C, H, W), (B,) -> (B, C, H, W)."""
+
+    def __init__(self, channels: int, classes: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels, affine=False)
+        self.gain = nn.Embedding(classes, channels)
+        self.bias = nn.Embedding(classes, channels)
+        nn.init.ones_(self.gain.weight)
+        nn.init.zeros_(self.bias.weight)
+
+    def forward(self, h: Tensor, labels: Tensor) -> Tensor:
+        normed = self.norm(h)
+        gain, bias = (each(labels)[..., None, None].to(normed.dtype) for each in (self.gain, self.bias))
+        return torch.addcmul(bias, gain, normed)
+
+
+class GeneratorBlock(nn.Module):
+    """Twice the side: h + conv(relu(cbn(conv(up(relu(cbn(h)))))))."""
+
+    def __init__(self, inputs: int, outputs: int, classes: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = (
+            ConditionalBatchNorm(inputs, classes),
+            ConditionalBatchNorm(outputs, classes),
+        )
+        self.conv1, self.conv2 = convolution(inputs, outputs, 3), convolution(outputs, outputs, 3)
+        self.skip = convolution(inputs, outputs, 1)
+
+    def forward(self, h: Tensor, labels: Tensor) -> Tensor:
+        branch = self.conv1(_doubled(torch.relu(self.norm1(h, labels))))
+        branch = self.conv2(torch.relu(self.norm2(branch, labels)))
+        return branch + _doubled(self.skip(h))  # a 1 × 1 convolution and doubling may change places
+
+
+class DiscriminatorBlock(nn.Module):
+    """h + conv(relu(conv(relu(h)))), then perhaps half the side; the first block begins with no ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, *, halve: bool, first: bool = False) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = convolution(inputs, outputs, 3), convolution(outputs, outputs, 3)
+        self.skip = convolution(inputs, outputs, 1) if halve or inputs != outputs else nn.Identity()
+        self.before = nn.Identity() if first else nn.ReLU()
+        self.halve = nn.AvgPool2d(2) if halve else nn.Identity()
+
+    def forward(self, h: Tensor) -> Tensor:
+        branch = self.conv2(torch.relu(self.conv1(self.before(h))))
+        # averaging before a 1 × 1 convolution is averaging behind it, at a quarter of the cost
+        return self.halve(branch) + self.skip(self.halve(h))
+
+
+def _doubled(h: Tensor) -> Tensor:
+    return F.interpolate(h, scale_factor=2, mode="nearest")
+
+
+# Networks -----------------------------------------------------------------------------------------------
+
+
+class Generator(nn.Module):
+    """(B, noise), (B,) labels -> (B, 3, side, side) from -1 to 1."""
+
+    def __init__(self, config: SAGANConfig) -> None:
+        super().__init__()
+        C = config.generator
+        self.start = linear(config.noise, C * SMALLEST**2)
+        sides = generator_sides(config.side)
+        self.blocks = nn.ModuleList(GeneratorBlock(C, C, config.classes) for _ in sides)
+        self.attentions = nn.ModuleList(attention_at(side, C, config) for side in sides)
+        self.norm = nn.BatchNorm2d(C)
+        self.paint = convolution(C, 3, 3)
+
+    def forward(self, noise: Tensor, labels: Tensor) -> Tensor:
+        h = self.start(noise).unflatten(1, (-1, SMALLEST, SMALLEST))
+        h = h.contiguous(memory_format=torch.channels_last)
+        for block, attention in zip(self.blocks, self.attentions, strict=True):
+            h = attention(block(h, labels))
+        return torch.tanh(self.paint(torch.relu(self.norm(h))))
+
+
+class Discriminator(nn.Module):
+    """(B, 3, side, side), (B,) labels -> (B,): high for what looks real and of its class."""
+
+    def __init__(self, config: SAGANConfig) -> None:
+        super().__init__()
+        C = config.discriminator
+        sides = discriminator_sides(config.side)
+        before = [config.side, *sides[:-1]]
+        self.blocks = nn.ModuleList(
+            DiscriminatorBlock(C if number else 3, C, halve=side < came, first=number == 0)
+            for number, (came, side) in enumerate(zip(before, sides, strict=True))
+        )
+        # one layer a side, behind the first block that comes to it
+        self.attentions = nn.ModuleList(
+            attention_at(side, C, config) if side < came else nn.Identity()
+            for came, side in zip(before, sides, strict=True)
+        )
+        self.psi = linear(C, 1)
+        embedding = nn.Embedding(config.classes, C)
+        nn.init.xavier_uniform_(embedding.weight)
+        self.V = spectral_norm(embedding)
+
+    def forward(self, pictures: Tensor, labels: Tensor) -> Tensor:
+        h = pictures.contiguous(memory_format=torch.channels_last)
+        for block, attention in zip(self.blocks, self.attentions, strict=True):
+            h = attention(block(h))
+        features = torch.relu(h).float().sum((2, 3))  # (B, C)
+        with exact(features):  # sums over places are large, and the hinge is at 1
+            return self.psi(features).squeeze(1) + (self.V(labels) * features).sum(1)
+
+
+class SAGAN(Model):
+    """Generator, discriminator, and the average of the generator from which samples are drawn."""
+
+    Config = SAGANConfig
+    steps = ("synthesize", "judge")
+
+    def __init__(self, config: SAGANConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.generator = Generator(config)
+        self.discriminator = Discriminator(config)
+        self.average = copy.deepcopy(self.generator).requires_grad_(False)
+        self.players = (
+            Player("discriminator", rate=config.rate, turns=config.turns),
+            Player("generator"),
+        )
+        looking = [n for n, side in enumerate(generator_sides(config.side)) if side in config.attention]
+        if looking:
+            self.aligner = f"average.attentions.{looking[-1]}.attention"
+
+    def forward(self, pictures: Tensor, labels: Tensor, *, player: str = "discriminator") -> Tensor:
+        """(B, 3, side, side) real pictures, (B,) labels -> (B,) the losses of one of the players."""
+        check_shapes(
+            "SAGAN",
+            ("pictures", pictures, "B C H W"),
+            ("labels", labels, "B"),
+            C=3,
+            H=self.config.side,
+            W=self.config.side,
+        )
+        noise = torch.randn(len(labels), self.config.noise, device=labels.device)
+        return getattr(self, f"{player}_losses")(pictures, labels, noise)
+
+    def discriminator_losses(self, pictures: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
+        """(B,) the hinge: real pictures should reach 1, generated ones -1."""
+        with torch.no_grad():
+            generated = self.synthesize(noise, labels).to(pictures.dtype)
+        both = self.judge(torch.cat([pictures, generated]), torch.cat([labels, labels]))
+        real, fake = both.chunk(2)
+        return torch.relu(1 - real) + torch.relu(1 + fake)
+
+    def generator_losses(self, pictures: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
+        """(B,) what is generated should look real; the pictures tell the classes alone."""
+        return -self.judge(self.synthesize(noise, labels), labels)
+
+    def synthesize(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """G, as it learns."""
+        return self.generator(noise, labels)
+
+    def judge(self, pictures: Tensor, labels: Tensor) -> Tensor:
+        """D."""
+        return self.discriminator(pictures, labels)
+
+    def sample(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """(B, noise), (B,) -> (B, 3, side, side) by the averaged generator."""
+        return self.average(noise, labels)
+
+    @torch.no_grad()
+    def after_step(self, step: int) -> None:
+        """Move the average: weights and statistics by `decay`, less at first; power iterations are copied."""
+        decay = min(self.config.decay, step / (step + 10))
+        mine, theirs = (dict(_floats(network)) for network in (self.average, self.generator))
+        moved = [name for name in mine if not name.endswith(("_u", "_v"))]
+        torch._foreach_lerp_([mine[n] for n in moved], [theirs[n] for n in moved], 1 - decay)
+        copied = [name for name in mine if name.endswith(("_u", "_v"))]
+        torch._foreach_copy_([mine[n] for n in copied], [theirs[n] for n in copied])
+
+    def gammas(self) -> dict[str, float]:
+        """How much each attention layer lets in: module path -> γ."""
+        return {
+            path: float(cast(Tensor, module.gamma).detach())
+            for path, module in self.named_modules()
+            if isinstance(module, SelfAttention2d)
+        }
+
+
+def _floats(network: nn.Module) -> Any:
+    """Names and tensors of all that is a real number: parameters, statistics, vectors of power iterations."""
+    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+        if tensor.is_floating_point():
+            yield name, tensor.data

@@ -1,0 +1,199 @@
+"""Pictures to be made: CIFAR-10, and drawn pairs of coloured shapes for machines without data.
+
+An example is a picture and its class. What a model minimises on them is its own affair (a GAN's players have
+a loss each): the task hands it pictures from -1 to 1 and sums what comes back. Pictures that were held out
+have no loss, so there is no validation; `evaluate/pictures.py` measures what a model draws.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.data import cifar10
+from regard.data.batches import Plan, plan_by_rows
+from regard.data.images import Pixels
+from regard.data.pictures import DRAWN, PictureBatch, draw_pairs, flipped, halves_agree, to_network
+from regard.data.shapes import SHAPES
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+
+@dataclass(frozen=True)
+class Referee:
+    """How the classifier is trained in whose features pictures are compared."""
+
+    width: int  # channels of its first stage; its features are four times as many
+    steps: int
+    batch: int
+    lr: float = 0.1
+
+
+class PictureTask:
+    """What such tasks share; a subclass says where pictures come from."""
+
+    Settings: ClassVar[type[Any]]
+    evaluator: ClassVar[str] = "regard.evaluate.pictures:evaluate_pictures"
+    viewer: ClassVar[str] = "regard.cli.views.pictures:view"
+    classes: ClassVar[tuple[str, ...]]
+    referee: ClassVar[Referee]
+    flips: ClassVar[bool] = False  # whether a mirrored picture is as good
+    side: int
+
+    def count(self, split: Split) -> int:
+        """Pictures of a split."""
+        raise NotImplementedError(f"{type(self).__name__} defines no count(split).")
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
+        raise NotImplementedError(f"{type(self).__name__} defines no batch(split, rows).")
+
+    def digest(self) -> str:
+        """What the pictures depend on: a classifier trained on them is kept under this."""
+        raise NotImplementedError(f"{type(self).__name__} defines no digest().")
+
+    def checks(self, pictures: Pixels) -> dict[str, float]:
+        """What can be told of pictures (B, H, W, 3) without a classifier: name -> share from 0 to 1."""
+        return {}
+
+    def sizes(self) -> dict[str, int]:
+        return {"classes": len(self.classes), "side": self.side}
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
+        """`batch` counts pictures."""
+        return plan_by_rows([0] * self.count("train"), rows=batch, epoch=epoch, seed=seed)
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        """Nothing: a picture that was held out has no loss."""
+        return []
+
+    def loss(self, model: nn.Module, batch: PictureBatch) -> Loss:
+        """The sum of what the model wants minimised, picture by picture."""
+        pictures = to_network(batch.pictures)
+        losses = model(flipped(pictures) if self.flips else pictures, batch.labels)
+        return Loss(losses.sum(), torch.full((), len(losses), device=losses.device))
+
+    def save(self, folder: Path) -> None:
+        """Nothing beside the weights: classes and sides follow from the settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cifar10Settings:
+    """Where the photographs are, and how many are held out for validation."""
+
+    data: str = ""  # the data folder; default: the one that REGARD_DATA names
+    valid: int = 5000  # spread evenly over the training part, which may be sorted by class
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.valid <= 25_000:
+            raise ConfigError(f"cifar10: `valid` has {self.valid}; expected 1 to 25000.")
+
+
+class Cifar10Task(PictureTask):
+    """Photographs of ten classes, 32 × 32."""
+
+    Settings = Cifar10Settings
+    classes = cifar10.CLASSES
+    referee = Referee(width=64, steps=1400, batch=512)
+    flips = True
+    side = cifar10.SIDE
+
+    def __init__(self, settings: Cifar10Settings) -> None:
+        self.settings = settings
+        self._opened: tuple[dict[str, cifar10.Photographs], str] | None = None
+
+    @classmethod
+    def create(cls, settings: Cifar10Settings) -> Self:
+        task = cls(settings)
+        task._read()  # a missing file is said at once
+        return task
+
+    @classmethod
+    def restore(cls, settings: Cifar10Settings, folder: Path) -> Self:
+        """The data folder is needed only when its photographs are asked for."""
+        return cls(settings)
+
+    def _read(self) -> tuple[dict[str, cifar10.Photographs], str]:
+        if self._opened is None:
+            self._opened = cifar10.read_cifar10(self.settings.data)
+        return self._opened
+
+    @cached_property
+    def _numbers(self) -> dict[Split, NDArray[np.int64]]:
+        """Where the pictures of each split lie in their part of the data set."""
+        parts, valid = self._read()[0], self.settings.valid
+        train, test = (np.arange(len(parts[name].labels)) for name in ("train", "test"))
+        if valid >= len(train):
+            raise ConfigError(
+                f"cifar10: `valid` has {valid}; expected fewer than {len(train)}, all there are."
+            )
+        held = np.arange(valid) * len(train) // valid
+        return {"train": np.setdiff1d(train, held), "valid": held, "test": test}
+
+    def count(self, split: Split) -> int:
+        return len(self._numbers[split])
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
+        part = self._read()[0]["test" if split == "test" else "train"]
+        numbers = self._numbers[split][np.asarray(rows, dtype=np.int64)]
+        return PictureBatch(torch.from_numpy(part.pictures[numbers]), torch.from_numpy(part.labels[numbers]))
+
+    def digest(self) -> str:
+        return f"cifar10 {self._read()[1]} {self.settings.valid}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedShapesSettings:
+    """How many pictures, and how large."""
+
+    side: int = 16  # pixels
+    train: int = 50_000
+    valid: int = 2000
+    test: int = 4000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.side not in (8, 16, 32):
+            raise ConfigError(f"paired-shapes: `side` has {self.side}; expected 8, 16 or {DRAWN}.")
+        for name in ("train", "valid", "test"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"paired-shapes: `{name}` has {getattr(self, name)}; expected 1 or more.")
+
+
+class PairedShapesTask(PictureTask):
+    """The same shape in the same colour, left and right; the class is the shape."""
+
+    Settings = PairedShapesSettings
+    classes = SHAPES
+    referee = Referee(width=16, steps=200, batch=64, lr=0.05)
+
+    def __init__(self, settings: PairedShapesSettings) -> None:
+        self.settings, self.side = settings, settings.side
+
+    @classmethod
+    def create(cls, settings: PairedShapesSettings) -> Self:
+        return cls(settings)
+
+    @classmethod
+    def restore(cls, settings: PairedShapesSettings, folder: Path) -> Self:
+        return cls(settings)
+
+    def count(self, split: Split) -> int:
+        return int(asdict(self.settings)[split])
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
+        key = f"paired shapes {self.settings.seed} {split}"
+        pictures, labels = draw_pairs(key, np.asarray(rows, dtype=np.int64), side=self.side)
+        return PictureBatch(torch.from_numpy(pictures), torch.from_numpy(labels))
+
+    def digest(self) -> str:
+        return f"paired shapes {asdict(self.settings)}"
+
+    def checks(self, pictures: Pixels) -> dict[str, float]:
+        """Whether the halves are of one colour; by chance a sixth of them is."""
+        return {"halves of one colour": float(halves_agree(pictures).mean())}

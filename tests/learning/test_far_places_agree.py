@@ -1,0 +1,112 @@
+"""What is far apart is brought together: with attention over the feature map, and not without.
+
+A plain dot must be painted in the colour of the coloured dot of its kind, which stands in another quarter of
+the map, beyond what the convolutions see. Two kinds: who only knows which colours there are is right for two
+thirds of the dots at most, who knows nothing of the rest of the map for a third.
+"""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard import record
+from regard.layers.feature_maps import NonLocalBlock, SelfAttention2d
+
+pytestmark = pytest.mark.slow
+COLOURS, KINDS, SIDE = 3, 2, 6
+
+
+def scenes(B, generator):
+    """Maps (B, kinds + colours, 6, 6), and the colour wanted at each plain dot, -100 elsewhere."""
+    x, wanted = torch.zeros(B, KINDS + COLOURS, SIDE, SIDE), torch.full((B, SIDE, SIDE), -100)
+    quarter = torch.rand(B, 2 * KINDS, generator=generator).argsort(1)
+    offset = torch.randint(2, (B, 2 * KINDS, 2), generator=generator)
+    i, j = quarter // 2 * 4 + offset[..., 0], quarter % 2 * 4 + offset[..., 1]  # at least three apart
+    colour, row = torch.randint(COLOURS, (B, KINDS), generator=generator), torch.arange(B)
+    for kind in range(KINDS):
+        coloured, plain = (row, i[:, kind], j[:, kind]), (row, i[:, KINDS + kind], j[:, KINDS + kind])
+        for b, down, right in (coloured, plain):
+            x[b, kind, down, right] = 1
+        x[coloured[0], KINDS + colour[:, kind], coloured[1], coloured[2]] = 1
+        wanted[plain] = colour[:, kind]
+    return x, wanted
+
+
+class Painter(nn.Module):
+    """A 3 × 3 convolution, a block, two layers a place."""
+
+    def __init__(self, block, channels=16):
+        super().__init__()
+        self.see = nn.Conv2d(KINDS + COLOURS, channels, 3, padding=1)
+        self.block = block(channels)
+        self.think, self.paint = nn.Conv2d(channels, channels, 1), nn.Conv2d(channels, COLOURS, 1)
+
+    def forward(self, x):
+        return self.paint(torch.relu(self.think(self.block(torch.relu(self.see(x))))))
+
+
+def learn(block, *, pinned=False, steps=200):
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(1)
+    net = Painter(block)
+    if pinned:
+        net.block.gamma.requires_grad_(False)
+    optimizer = torch.optim.Adam([p for p in net.parameters() if p.requires_grad])
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = 0.01 * min(1, (step + 1) / 30) * (1 - step / steps)
+        x, wanted = scenes(64, generator)
+        loss = F.cross_entropy(net(x), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return net.eval()
+
+
+def share_right(net):
+    x, wanted = scenes(500, torch.Generator().manual_seed(99))
+    with torch.no_grad():
+        found = net(x).argmax(1)
+    asked = wanted >= 0
+    return (found[asked] == wanted[asked]).double().mean().item()
+
+
+def test_self_attention_paints_far_dots_alike_and_with_gamma_held_at_0_it_cannot():
+    def layer(channels):
+        return SelfAttention2d(channels, narrow=2, pool=1)
+
+    net = learn(layer)
+    assert share_right(net) > 0.97
+    assert abs(net.block.gamma.item()) > 0.05
+    assert looked_at_its_kind(net) > 0.6
+    net.block.gamma.data.zero_()  # what was learnt is lost without it
+    assert share_right(net) < 0.6
+    assert share_right(learn(layer, pinned=True)) < 0.45
+
+
+def looked_at_its_kind(net):
+    """The mean weight that plain dots give to the 3 × 3 places that see the coloured dot of their kind."""
+    x, wanted = scenes(200, torch.Generator().manual_seed(5))
+    with torch.no_grad(), record(net) as trace:
+        net(x)
+    weights = trace["block.attention"][0].weights.squeeze(1).unflatten(2, (SIDE, SIDE))
+    total, count = 0.0, 0
+    for b, i, j in (wanted >= 0).nonzero().tolist():
+        kind = x[b, :KINDS, i, j].argmax()
+        coloured = x[b, kind] * x[b, KINDS:].sum(0)
+        near = F.max_pool2d(coloured[None, None], 3, stride=1, padding=1)[0, 0]
+        total += (weights[b, i * SIDE + j] * near).sum().item()
+        count += 1
+    return total / count
+
+
+@pytest.mark.parametrize(
+    ("form", "least"), [("gaussian", 0.95), ("embedded", 0.95), ("dot", 0.55), ("concatenation", 0.55)]
+)
+def test_every_form_of_the_non_local_block_brings_far_colours_together(form, least):
+    """In this budget the forms with a softmax find the right dot; the two that divide by N, which colours."""
+    assert share_right(learn(lambda channels: NonLocalBlock(channels, form=form, norm=False))) > least
+
+
+def test_convolutions_alone_cannot():
+    assert share_right(learn(lambda channels: nn.Conv2d(channels, channels, 1))) < 0.45
