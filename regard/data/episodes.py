@@ -1,9 +1,16 @@
-"""Episodes of few-shot classification: labelled drawings of new classes, and drawings to be named."""
+"""Episodes of few-shot classification: labelled drawings of new classes, and drawings to be named.
 
-from dataclasses import dataclass, fields
+A batch is dealt as numbers: which drawing stands where, moved how far. It becomes pictures on the device that
+it goes to, where the drawings of a split lie once and for all; so a GPU does not wait for pixels.
+"""
+
+from dataclasses import dataclass, field, fields
 from typing import Self
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -22,3 +29,54 @@ class EpisodeBatch:
 
     def to(self, device: torch.device | str) -> Self:
         return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
+
+
+@dataclass(frozen=True, eq=False)
+class Sheets:
+    """Drawings with a margin of paper, from which each is cut, a little moved where that is asked for."""
+
+    drawings: NDArray[np.uint8]  # (M, H, W)
+    margin: int = 0  # pixels on every side
+    _placed: dict[torch.device, Tensor] = field(default_factory=dict, repr=False)
+
+    def on(self, device: torch.device | str) -> Tensor:
+        """(M, H + 2 m, W + 2 m) on a device, brought there when first asked for."""
+        device = torch.device(device)
+        if device not in self._placed:
+            here = torch.from_numpy(np.ascontiguousarray(self.drawings)).to(device)
+            self._placed[device] = F.pad(here, [self.margin] * 4)
+        return self._placed[device]
+
+    def cut(self, numbers: Tensor, corners: Tensor | None = None) -> Tensor:
+        """(B, S) numbers, (B, S, 2) rows and columns of 0 to 2 m -> (B, S, H, W); None: unmoved."""
+        H, W = self.drawings.shape[1:]
+        sheets = self.on(numbers.device)
+        if corners is None:
+            middle = sheets[:, self.margin : self.margin + H, self.margin : self.margin + W]
+            return middle[numbers]
+        rows = corners[..., 0, None] + torch.arange(H, device=numbers.device)  # (B, S, H)
+        columns = corners[..., 1, None] + torch.arange(W, device=numbers.device)
+        return sheets[numbers[..., None, None], rows[..., None], columns[..., None, :]]
+
+
+@dataclass(frozen=True)
+class DealtEpisodes:
+    """The same as numbers: of the drawings, and of the corner at which each is cut from its sheet."""
+
+    sheets: Sheets
+    support: Tensor  # (B, N K) numbers of drawings
+    labels: Tensor  # (B, N K) below N
+    queries: Tensor  # (B, Q)
+    answers: Tensor  # (B, Q) below N
+    corners: Tensor | None = None  # (B, N K + Q, 2), of the support and then the queries; None: none is moved
+
+    @property
+    def size(self) -> int:
+        return self.support.shape[0]
+
+    def to(self, device: torch.device | str) -> EpisodeBatch:
+        """The pictures, on a device."""
+        numbers = torch.cat([self.support, self.queries], 1).to(device)
+        corners = None if self.corners is None else self.corners.to(device)
+        pictures, S = self.sheets.cut(numbers, corners), self.support.shape[1]
+        return EpisodeBatch(pictures[:, :S], self.labels.to(device), pictures[:, S:], self.answers.to(device))

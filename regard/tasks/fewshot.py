@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.data.chance import Uniform, uniform
-from regard.data.episodes import EpisodeBatch
+from regard.data.episodes import DealtEpisodes, EpisodeBatch, Sheets
 from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
 from regard.data.strokes import draw_characters
 from regard.errors import ConfigError
@@ -130,6 +130,14 @@ class FewShotTask:
             "test": characters[order[LEARNT:]],
         }
 
+    @cached_property
+    def sheets(self) -> dict[Split, Sheets]:
+        """The drawings one after the other, from which episodes are cut; those of training may be moved."""
+        return {
+            split: Sheets(images.reshape(-1, SIDE, SIDE), self.settings.shift if split == "train" else 0)
+            for split, images in self.drawings.items()
+        }
+
     # plans
 
     def shots(self, split: Split) -> tuple[int, ...]:
@@ -158,36 +166,40 @@ class FewShotTask:
             for start in range(0, each, batch)
         ]
 
-    def batch(self, split: Split, rows: Sequence[int]) -> EpisodeBatch:
+    def batch(self, split: Split, rows: Sequence[int]) -> DealtEpisodes:
         """The episodes of these numbers, which must have one K."""
         shots = self.shots(split)
         found = {row % len(shots) for row in rows}
         if len(found) > 1:
             raise ConfigError(f"few-shot: `rows` has {len(found)} numbers of shots; expected one.")
         K = shots[found.pop()] if found else shots[0]
-        return self.episodes(split, rows, K, queries=self.settings.queries if split == "train" else 1)
+        return self.deal(split, rows, K, queries=self.settings.queries if split == "train" else 1)
 
-    def episodes(self, split: Split, rows: Sequence[int], K: int, *, queries: int = 1) -> EpisodeBatch:
+    def episodes(self, split: Split, rows: Sequence[int], K: int) -> EpisodeBatch:
+        """Episode `row` of a split with K shots and one query."""
+        return self.deal(split, rows, K, queries=1).to("cpu")
+
+    def deal(self, split: Split, rows: Sequence[int], K: int, *, queries: int) -> DealtEpisodes:
         """Episode `row` of a split with K shots: the classes, their labels, the order, the drawings."""
-        images, N = self.drawings[split], self.settings.ways
-        B, Q = len(rows), queries
-        moved = 2 * (N * K + Q) if split == "train" and self.settings.shift else 0
-        counts = (N, N, N * DRAWINGS, N * K, Q, moved)
+        sheets, N, B, Q = self.sheets[split], self.settings.ways, len(rows), queries
+        counts = (N, N, N * DRAWINGS, N * K, Q, 2 * (N * K + Q) if sheets.margin else 0)
         u = uniform(f"few-shot {self.settings.seed} {split} {K}", rows, sum(counts))
         classes, labels, drawn, order, asked, move = np.split(u, np.cumsum(counts)[:-1], axis=1)
         # the class of each label: which N classes is chance, and which of them is called 0 too
-        chosen = np.take_along_axis(distinct(classes, len(images)), labels.argsort(1), 1)  # (B, N)
+        chosen = np.take_along_axis(distinct(classes, len(self.drawings[split])), labels.argsort(1), 1)
         drawing = drawn.reshape(B, N, DRAWINGS).argsort(-1)  # (B, N, 20) a permutation of each class's
+        number = chosen[..., None] * DRAWINGS + drawing  # (B, N, 20) of all drawings
         place = order.argsort(1)  # (B, N K) label and shot of each step
         label, shot = place // K, place % K
         row = np.arange(B)[:, None]
-        support = images[chosen[row, label], drawing[row, label, shot]]  # (B, N K, 28, 28)
         answer = (asked * N).astype(np.int64)  # (B, Q)
-        query = images[chosen[row, answer], drawing[row, answer, K + np.arange(Q)]]
-        if moved:
-            both = shifted(np.concatenate([support, query], 1), move, self.settings.shift)
-            support, query = both[:, : N * K], both[:, N * K :]
-        return EpisodeBatch(*(torch.from_numpy(x) for x in (support, label, query, answer)))
+        support, query = number[row, label, shot], number[row, answer, K + np.arange(Q)]
+        corners = None
+        if sheets.margin:
+            moved = (move * (2 * sheets.margin + 1)).astype(np.int64)
+            corners = torch.from_numpy(moved.reshape(B, N * K + Q, 2))
+        first, labelled, second, answers = map(torch.from_numpy, (support, label, query, answer))
+        return DealtEpisodes(sheets, first, labelled, second, answers, corners)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch) -> Loss:
         """Cross-entropy of the queries' classes, summed; the support asks nothing."""
@@ -224,15 +236,3 @@ def distinct(u: Uniform, size: int) -> Numbers:
         taken = (chosen == drawn[:, None]).any(1)
         chosen[:, i] = np.where(taken, most, drawn)
     return chosen
-
-
-def shifted(images: Drawings, u: Uniform, most: int) -> Drawings:
-    """(B, S, 28, 28), (B, 2 S) -> each image moved by up to `most` pixels both ways, paper coming in."""
-    B, S = images.shape[:2]
-    padded = np.pad(images, ((0, 0), (0, 0), (most, most), (most, most))).reshape(
-        B * S, *[SIDE + 2 * most] * 2
-    )
-    y, x = (u.reshape(B * S, 2) * (2 * most + 1)).astype(np.int64).T
-    grid = np.arange(SIDE)
-    rows, columns = (y[:, None] + grid)[:, :, None], (x[:, None] + grid)[:, None, :]
-    return padded[np.arange(B * S)[:, None, None], rows, columns].reshape(images.shape)

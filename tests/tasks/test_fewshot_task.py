@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.episodes import Sheets
 from regard.data.omniglot import _read
 from regard.data.strokes import draw_characters
 from regard.errors import ConfigError, DataError
 from regard.tasks import fewshot
-from regard.tasks.fewshot import FewShotSettings, FewShotTask, distinct, shifted, turned
+from regard.tasks.fewshot import FewShotSettings, FewShotTask, distinct, turned
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_an_episode_has_n_classes_k_drawings_of_each_and_other_drawings_to_name(
     numbered, ways, shots, queries
 ):
     task = numbered(ways=ways, shots=(shots,), queries=queries)
-    batch = task.batch("train", range(40))
+    batch = task.batch("train", range(40)).to("cpu")
     assert batch.support.shape == (40, ways * shots, 28, 28)
     assert batch.queries.shape == (40, queries, 28, 28)
     for b in range(40):
@@ -57,14 +58,14 @@ def test_an_episode_has_n_classes_k_drawings_of_each_and_other_drawings_to_name(
 
 def test_an_episode_is_the_same_in_whichever_batch_it_comes(numbered):
     task = numbered(shots=(2,))
-    alone, among = task.batch("train", [7]), task.batch("train", [3, 7, 9])
+    alone, among = (task.batch("train", rows).to("cpu") for rows in ([7], [3, 7, 9]))
     assert torch.equal(alone.support[0], among.support[1])
     assert torch.equal(alone.queries[0], among.queries[1])
     assert not torch.equal(among.labels[0], among.labels[1])
 
 
 def test_labels_places_and_classes_are_left_to_chance(numbered):
-    batch = numbered().batch("train", range(6000))
+    batch = numbered().batch("train", range(6000)).to("cpu")
     rows = torch.arange(6000)
     for label in range(5):
         step = (batch.labels == label).int().argmax(1)
@@ -104,14 +105,29 @@ def test_the_test_asks_every_number_of_shots_as_often(numbered):
     assert task.sizes() == {"ways": 5, "steps": 26}
 
 
-def test_moving_keeps_the_ink_and_stays_in_its_bounds():
-    images = np.zeros((1, 200, 28, 28), dtype=np.uint8)
-    images[:, :, 14, 14] = 255
-    moved = shifted(images, np.random.default_rng(0).random((1, 400)), 2)
-    where = np.argwhere(moved[0])
-    assert len(where) == 200
-    for axis in (1, 2):
-        assert set(where[:, axis].tolist()) == {12, 13, 14, 15, 16}
+def test_moving_keeps_the_ink_and_stays_in_its_bounds(numbered):
+    task = numbered(shift=2, queries=4)
+    for images in task.drawings.values():
+        images[:] = 0
+        images[:, :, 14, 14] = 255
+    batch = task.batch("train", range(40)).to("cpu")
+    for moved in (batch.support, batch.queries):
+        where = moved.nonzero()
+        assert len(where) == moved.shape[0] * moved.shape[1]
+        for axis in (2, 3):
+            assert set(where[:, axis].tolist()) == {12, 13, 14, 15, 16}
+    still = task.batch("test", range(9)).to("cpu")
+    assert set(map(tuple, still.support.nonzero()[:, 2:].tolist())) == {(14, 14)}
+
+
+def test_a_moved_drawing_is_cut_from_its_sheet():
+    drawings = np.random.default_rng(0).integers(0, 256, (3, 28, 28)).astype(np.uint8)
+    numbers, corners = torch.tensor([[2, 0]]), torch.tensor([[[0, 3], [4, 1]]])
+    cut = Sheets(drawings, margin=2).cut(numbers, corners)
+    padded = np.pad(drawings, ((0, 0), (2, 2), (2, 2)))
+    assert np.array_equal(cut[0, 0], padded[2, 0:28, 3:31])
+    assert np.array_equal(cut[0, 1], padded[0, 4:32, 1:29])
+    assert np.array_equal(Sheets(drawings, margin=2).cut(numbers)[0], drawings[[2, 0]])
 
 
 def test_turning_makes_four_classes_of_one():
