@@ -14,7 +14,8 @@
 
 Every block keeps its input and puts what it found beside it: a TC block adds m·D channels, an attention block
 V. A convolution of two taps is two matrix products, the older one moved r steps later; before the sequence
-there is nothing, and nothing comes from behind t.
+there is nothing, and nothing comes from behind t. So a sequence can also be read one step at a time: `start`
+gives what a block knows before the first step, `step` what it makes of one, with no work done twice.
 
 The paper prints the dilations 2, 4, 8, … (2^i for i from 1), with which a stack reads even lags alone: the
 step just before is never seen. With 1, 2, 4, … (2^(i-1), as in WaveNet) it reads every lag of 0 to 2^m - 1.
@@ -26,19 +27,22 @@ van den Oord et al. WaveNet: a generative model for raw audio. 2016. https://arx
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.cache import Cache
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.scores.dot import DotScore
+from regard.attention.source import Source
 from regard.errors import ConfigError, check_shapes
 
 Dilations = Literal["doubling", "printed"]
 FIRST: dict[str, int] = {"doubling": 1, "printed": 2}
+Past = tuple[Tensor, ...]  # (B, 2 D) of each of the last r steps, the oldest first
 
 
 def later(x: Tensor, steps: int) -> Tensor:
@@ -84,6 +88,17 @@ class DenseBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, C) -> (B, T, C + D)."""
         gates = self.now(x) + later(self.before(x), self.dilation)  # (B, T, 2 D)
+        return self._beside(x, gates)
+
+    def start(self, B: int) -> Past:
+        """What is known before the first step: nothing."""
+        return (self.before.weight.new_zeros(B, self.before.out_features),) * self.dilation
+
+    def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
+        """(B, C) -> (B, C + D), and what the next steps need."""
+        return self._beside(x, self.now(x) + past[0]), (*past[1:], self.before(x))
+
+    def _beside(self, x: Tensor, gates: Tensor) -> Tensor:
         f, g = gates.chunk(2, -1)
         return torch.cat([x, f.tanh() * g.sigmoid()], -1)
 
@@ -108,6 +123,20 @@ class TCBlock(nn.Module):
         out: Tensor = self.blocks(x)
         return out
 
+    def start(self, B: int) -> tuple[Past, ...]:
+        return tuple(block.start(B) for block in self._dense())
+
+    def step(self, x: Tensor, pasts: tuple[Past, ...]) -> tuple[Tensor, tuple[Past, ...]]:
+        """(B, C) -> (B, C + m D), and what the next steps need."""
+        later = []
+        for block, past in zip(self._dense(), pasts, strict=True):
+            x, past = block.step(x, past)
+            later.append(past)
+        return x, tuple(later)
+
+    def _dense(self) -> list[DenseBlock]:
+        return [block for block in self.blocks if isinstance(block, DenseBlock)]
+
 
 class AttentionBlock(nn.Module):
     """Every step asks all steps up to itself; what it reads is put beside the input."""
@@ -125,3 +154,33 @@ class AttentionBlock(nn.Module):
         check_shapes("AttentionBlock", ("x", x, "B T C"))
         source = self.attention.prepare(self.keys(x), self.values(x), Mask(causal=True))
         return torch.cat([x, self.attention(self.query(x), source).context], -1)
+
+    def start(self, B: int) -> Cache:
+        """The keys and values of no step yet."""
+        nothing = self.query.weight.new_zeros(B, 0, self.query.in_features)
+        return Cache.of(self._source(nothing), Mask(causal=True))
+
+    def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+        """(B, C) -> (B, C + V), and the cache with this step in it."""
+        cache = cache.append(self._source(x[:, None]))
+        read = self.attention(self.query(x[:, None]), cache.source).context
+        return torch.cat([x, read[:, 0]], -1), cache
+
+    def _source(self, x: Tensor) -> Source:
+        return self.attention.prepare(self.keys(x), self.values(x))
+
+
+class Blocks(nn.Sequential):
+    """TC and attention blocks one after the other, over a whole sequence or one step at a time."""
+
+    def start(self, B: int) -> tuple[Any, ...]:
+        """What the blocks know before the first step of B sequences."""
+        return tuple(block.start(B) for block in self)  # type: ignore[operator]
+
+    def step(self, x: Tensor, states: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+        """(B, C) -> (B, C'), and the states for the next step."""
+        later = []
+        for block, state in zip(self, states, strict=True):
+            x, state = block.step(x, state)  # type: ignore[operator]
+            later.append(state)
+        return x, tuple(later)

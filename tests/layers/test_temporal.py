@@ -7,6 +7,7 @@ from oracles import snail as oracle
 from regard.errors import ConfigError, ShapeError
 from regard.layers.temporal import (
     AttentionBlock,
+    Blocks,
     DenseBlock,
     TCBlock,
     blocks_for,
@@ -127,3 +128,16 @@ def test_what_is_wrong_is_said():
         TCBlock(inputs=2, steps=4, filters=2, dilations="print")
     with pytest.raises(ShapeError, match=r"^TCBlock: `x` has shape \(4, 2\); expected \(B, T, C\)\.$"):
         TCBlock(inputs=2, steps=4, filters=2)(torch.randn(4, 2))
+
+
+@pytest.mark.parametrize("dilations", ["doubling", "printed"])
+def test_one_step_at_a_time_gives_what_the_whole_sequence_gives(dilations):
+    torch.manual_seed(0)
+    tc = TCBlock(inputs=5, steps=11, filters=3, dilations=dilations)
+    blocks = Blocks(tc, AttentionBlock(inputs=tc.outputs, keys=4, values=6)).double()
+    x = torch.randn(2, 11, 5, dtype=torch.float64)
+    state, found = blocks.start(2), []
+    for t in range(11):
+        y, state = blocks.step(x[:, t], state)
+        found.append(y)
+    torch.testing.assert_close(torch.stack(found, 1), blocks(x))

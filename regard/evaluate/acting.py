@@ -1,0 +1,190 @@
+"""Measure a policy on problems that it never saw, beside computed rules and the paper's numbers.
+
+    bandits      total expected reward of all pulls, and the regret so far, Σ (max p - p of the pulled arm)
+    processes    expected reward of all episodes as a share of what the optimal policy gets
+
+The expected reward of an action says the same as the reward that fell out, with less noise. A policy is
+measured twice: as it was trained, drawing its actions, and taking the most probable one.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.problems import Bandits, DecisionProcesses
+from regard.decode.base import evaluating
+from regard.decode.translator import DEFAULT, Decoding
+from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.explorers import PLANNERS, RULES, act_by, plan_episode, pull_by
+from regard.models.base import Model
+from regard.tasks.bandit import BanditTask
+from regard.tasks.base import Split
+from regard.tasks.mdp import MDPTask
+
+BATCH = 500  # problems
+DRAWN, LIKELIEST = "the policy", "the policy, most probable"
+
+# Mishra et al. 2018, tables 3 and 4; (pulls, arms), and episodes of 10 states, 5 actions, 10 steps
+PAPER_BANDITS = {
+    (10, 5): {"random": 5.0, "Gittins": 6.6, DRAWN: 6.6},
+    (10, 10): {"random": 5.0, "Gittins": 6.6, DRAWN: 6.7},
+    (10, 50): {"random": 5.1, "Gittins": 6.5, DRAWN: 6.7},
+    (100, 5): {"random": 49.9, "Gittins": 78.3, DRAWN: 79.1},
+    (100, 10): {"random": 49.9, "Gittins": 82.8, DRAWN: 83.5},
+    (100, 50): {"random": 49.8, "Gittins": 85.2, DRAWN: 85.1},
+}
+PAPER_PROCESSES = {
+    10: {"random": 0.482, "PSRL": 0.665, DRAWN: 0.766},
+    25: {"random": 0.482, "PSRL": 0.788, DRAWN: 0.862},
+    50: {"random": 0.482, "PSRL": 0.871, DRAWN: 0.908},
+    75: {"random": 0.482, "PSRL": 0.910, DRAWN: 0.930},
+    100: {"random": 0.482, "PSRL": 0.934, DRAWN: 0.941},
+}
+
+
+@dataclass(frozen=True)
+class ExplorerScore:
+    """What one way to explore earned."""
+
+    name: str
+    value: float
+    interval: float  # half the width of the 95 % interval
+    paper: float | None = None
+    curve: tuple[float, ...] = ()  # mean regret up to each step; empty where none is defined
+
+
+@dataclass(frozen=True)
+class ActingEvaluation:
+    """What was measured on a split."""
+
+    split: Split
+    metric: str
+    problems: int
+    scores: tuple[ExplorerScore, ...]  # the policy first
+    seconds: float
+    digits: int
+
+    def headline(self) -> tuple[str, float]:
+        return self.metric, self.scores[0].value
+
+    def measures(self) -> list[tuple[str, str]]:
+        return [
+            (f"{self.metric}, {s.name}", f"{s.value:.{self.digits}f} ± {s.interval:.{self.digits}f}")
+            for s in self.scores
+        ]
+
+    def tables(self) -> list[MeasureTable]:
+        shown = f".{self.digits}f"
+        rows = [
+            (
+                s.name,
+                format(s.value, shown),
+                format(s.interval, shown),
+                "" if s.paper is None else str(s.paper),
+            )
+            for s in self.scores
+        ]
+        return [MeasureTable(("explorer", self.metric, "±", "paper"), rows)]
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "split": self.split,
+            self.metric.replace(" ", "_"): round(self.scores[0].value, 4),
+            "problems": self.problems,
+            "explorers": {
+                s.name: {"value": round(s.value, 4), "interval": round(s.interval, 4)}
+                | ({} if s.paper is None else {"paper": s.paper})
+                | ({"regret": [round(r, 4) for r in s.curve]} if s.curve else {})
+                for s in self.scores
+            },
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def evaluate_bandits(
+    model: Model,
+    task: BanditTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> ActingEvaluation:
+    """Pull the arms of every problem of a split by the policy and by the rules."""
+    started = time.perf_counter()
+    paper = PAPER_BANDITS.get((task.settings.pulls, task.settings.arms), {})
+    found: dict[str, list[Tensor]] = {}
+    best: list[Tensor] = []
+    for number, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
+        problems = task.batch(split, rows)
+        for name, expected in act_both_ways(model, problems).items():
+            found.setdefault(name, []).append(expected)
+        for name, rule in RULES.items():
+            found.setdefault(name, []).append(pull_by(rule, problems, seed=number)[1])
+        best.append(problems.means.amax(-1))
+        if progress is not None:
+            progress(len(rows))
+    most = torch.cat(best)
+    scores = []
+    for name, parts in found.items():
+        expected = torch.cat(parts)  # (B, N)
+        regret = (most[:, None] - expected).cumsum(1).mean(0)
+        scores.append(_score(name, expected.sum(1), paper, tuple(regret.tolist())))
+    return ActingEvaluation(
+        split, "total reward", len(most), tuple(scores), time.perf_counter() - started, digits=2
+    )
+
+
+def evaluate_processes(
+    model: Model,
+    task: MDPTask,
+    split: Split = "test",
+    *,
+    decoding: Decoding = DEFAULT,
+    progress: Advance | None = None,
+) -> ActingEvaluation:
+    """Act in every problem of a split by the policy and by plans."""
+    started, settings = time.perf_counter(), task.settings
+    sizes = (settings.states, settings.actions, settings.length)
+    paper = PAPER_PROCESSES.get(settings.episodes, {}) if sizes == (10, 5, 10) else {}
+    found: dict[str, list[Tensor]] = {}
+    count = 0
+    for number, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
+        problems = task.batch(split, rows)
+        _, values = plan_episode(problems.transitions, problems.means, settings.length)
+        best = values[:, 0] * settings.episodes  # (B,) of all episodes, from state 0
+        ways = act_both_ways(model, problems)
+        ways["random"] = act_by(None, problems, seed=number)
+        ways |= {name: act_by(planner, problems, seed=number) for name, planner in PLANNERS.items()}
+        for name, expected in ways.items():
+            found.setdefault(name, []).append(torch.stack([expected.sum(1), best], 1))
+        count += len(rows)
+        if progress is not None:
+            progress(len(rows))
+    scores = []
+    for name, parts in found.items():
+        earned, possible = torch.cat(parts).unbind(1)
+        # a share of the sums, so that no process whose best is near nothing decides
+        scores.append(_score(name, earned / possible.mean(), paper, ()))
+    return ActingEvaluation(
+        split, "share of optimal", count, tuple(scores), time.perf_counter() - started, digits=3
+    )
+
+
+def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> dict[str, Tensor]:
+    """(B, T) expected rewards of a policy's actions, drawn and most probable."""
+    there = problems.to(next(model.parameters()).device)
+    with evaluating(model):
+        return {
+            name: model.act(there, greedy=greedy).expected.cpu()  # type: ignore[operator]
+            for name, greedy in ((DRAWN, False), (LIKELIEST, True))
+        }
+
+
+def _score(name: str, values: Tensor, paper: dict[str, float], curve: Sequence[float]) -> ExplorerScore:
+    interval = 1.96 * float(values.std()) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return ExplorerScore(name, float(values.mean()), interval, paper.get(name), tuple(curve))

@@ -1,0 +1,113 @@
+"""SNAIL that acts: it reads what its actions brought, and what it has learnt of a problem is in what it read.
+
+    x_t = [state_t; action_{t-1}; reward_{t-1}; ended_{t-1}]
+    h = A(TC_2(TC_1(W_x x + b_x)))                                   causal: step t knows steps up to t
+    π(· | x_1 … x_t) = softmax(W_π h_t + b_π)          V(x_1 … x_t) = w_V · h_t + b_V
+
+    paper                 here       shape
+    linear, 32            read       (I, 32)
+    TCBlock(T, 32) twice  TC         filters 32, T = all steps of a problem, over its episodes
+    AttentionBlock(32, 32) A         keys 32, values 32
+    π, V                  policy, value
+
+A problem is acted in one step at a time, from what the blocks keep (see layers/temporal.py); nothing of that
+is differentiated. Then all steps are read again at once, with gradients. Both give the same numbers.
+
+Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018, section 4.2.
+https://arxiv.org/abs/1707.03141
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.problems import Outcome, Problems, Rollout, draw
+from regard.errors import ConfigError
+from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
+from regard.models.base import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class SNAILPolicyConfig:
+    """Sizes and choices; the defaults are the paper's."""
+
+    inputs: int  # I, what is read a step
+    actions: int  # A
+    steps: int  # T: it decides how many dense blocks a TC block has
+    hidden: int = 32
+    filters: int = 32
+    keys: int = 32
+    values: int = 32
+    dilations: Dilations = "doubling"  # or "printed", as in the paper's text; see layers/temporal.py
+    attention: bool = True
+    convolutions: bool = True
+
+    def __post_init__(self) -> None:
+        if not (self.attention or self.convolutions):
+            raise ConfigError(
+                "snail-policy: `attention` and `convolutions` have false; expected one of them, or the "
+                "policy knows its last step alone."
+            )
+
+
+class Acted(NamedTuple):
+    """What was read, done and gained, step by step."""
+
+    inputs: Tensor  # (B, T, I)
+    actions: Tensor  # (B, T)
+    rewards: Tensor  # (B, T)
+    expected: Tensor  # (B, T)
+
+
+class SNAILPolicy(Model):
+    """Blocks over the steps of a problem, a policy and a value at each."""
+
+    Config = SNAILPolicyConfig
+
+    def __init__(self, config: SNAILPolicyConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.read = nn.Linear(config.inputs, config.hidden)
+        blocks: list[TCBlock | AttentionBlock] = []
+        width = config.hidden
+        for _ in range(2 if config.convolutions else 0):
+            blocks.append(
+                TCBlock(inputs=width, steps=config.steps, filters=config.filters, dilations=config.dilations)
+            )
+            width = blocks[-1].outputs
+        if config.attention:
+            blocks.append(AttentionBlock(inputs=width, keys=config.keys, values=config.values))
+            width = blocks[-1].outputs
+            self.aligner = f"blocks.{len(blocks) - 1}.attention"
+        self.blocks = Blocks(*blocks)
+        self.policy = nn.Linear(width, config.actions)
+        self.value = nn.Linear(width, 1)
+        nn.init.zeros_(self.policy.weight)  # every action as likely before anything is learnt
+        nn.init.zeros_(self.policy.bias)
+
+    def forward(self, problems: Problems) -> Rollout:
+        """Act in the problems, then say what each step was thought of."""
+        acted = self.act(problems)
+        h = self.blocks(self.read(acted.inputs))  # (B, T, C)
+        log_policy = self.policy(h).float().log_softmax(-1)
+        return Rollout(
+            log_policy, self.value(h)[..., 0].float(), acted.actions, acted.rewards, acted.expected
+        )
+
+    @torch.no_grad()
+    def act(self, problems: Problems, *, greedy: bool = False) -> Acted:
+        """Act step by step: actions drawn from the policy, or its most probable ones."""
+        state, action = self.blocks.start(problems.size), None
+        nothing = torch.zeros_like(problems.chance[:, 0])
+        outcome = Outcome(problems.first(), nothing, nothing, ended=False)
+        steps = []
+        for t in range(problems.steps):
+            x = problems.read(action, outcome)  # (B, I)
+            h, state = self.blocks.step(self.read(x), state)
+            scores = self.policy(h).float()
+            action = scores.argmax(-1) if greedy else draw(scores.softmax(-1), problems.chance[:, t])
+            outcome = problems.act(t, outcome.state, action)
+            steps.append((x, action, outcome.reward, outcome.expected))
+        return Acted(*(torch.stack(part, 1) for part in zip(*steps, strict=True)))

@@ -1,0 +1,140 @@
+"""What tasks of acting share: problems without end, and the policy gradient that learns from them.
+
+    δ_t = r_t + γ V_{t+1} - V_t                                 V behind the last step is 0
+    Â_t = Σ_l (γ λ)^l δ_{t+l}                                   generalized advantage estimation
+    minimise  Σ_t  - Â_t log π(a_t) + c (V_t - (Â_t + V_t)°)² / 2 - β H(π_t)        ° not differentiated
+
+One update follows each batch of problems, and the batch is used once: advantage actor-critic. The paper
+takes TRPO, which limits how far an update moves the policy; small steps and a clipped gradient do here. Â is
+divided by its standard deviation over the batch in the first term.
+
+A policy reads the rewards that fell out. What it learns from (r above) is by default what its actions pay on
+average: the same gradient in expectation, with less noise, since a simulated problem knows. `learn_from =
+"drawn"` takes the rewards that fell out there too, as the paper does.
+
+The loss that is reported is not the sum above, whose size says nothing, but minus the expected reward of the
+actions: its gradient is the policy gradient, its value what one wants to know. Problems are never the same:
+an example's number is its seed.
+
+Schulman, Moritz, Levine, Jordan, Abbeel. High-dimensional continuous control using generalized advantage
+estimation. 2016. https://arxiv.org/abs/1506.02438
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.chance import Uniform
+from regard.data.problems import Problems, Rollout
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+NUMBERS = 2**40  # where in the stream of examples an epoch may begin
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActingSettings:
+    """How many problems, and how a policy learns from them."""
+
+    train: int = 100_000  # problems an epoch, new ones each time
+    valid: int = 1000
+    test: int = 4000
+    discount: float = 0.99  # γ
+    trace: float = 0.9  # λ
+    critic: float = 0.5  # c
+    entropy: float = 0.02  # β
+    learn_from: Literal["expected", "drawn"] = "expected"
+    seed: int = 1
+
+    owner: ClassVar[str] = "acting"
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{self.owner}: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        for name in ("discount", "trace"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{self.owner}: `{name}` has {getattr(self, name)}; expected 0 to 1.")
+        for name in ("critic", "entropy"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{self.owner}: `{name}` has {getattr(self, name)}; expected 0 or more.")
+
+
+class ActingTask:
+    """Problems by their number, and the policy gradient."""
+
+    Settings: ClassVar[type[Any]] = ActingSettings
+    evaluator: ClassVar[str]
+    viewer: ClassVar[str]
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    @classmethod
+    def create(cls, settings: Any) -> Self:
+        return cls(settings)
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings)
+
+    def save(self, folder: Path) -> None:
+        """The settings are in the run's config; problems are drawn again."""
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """New problems in every epoch. The units of `batch` are problems."""
+        first = Random(f"{seed} {epoch}").randrange(NUMBERS)
+        count = max(self.settings.train // batch, 1) * batch
+        return [list(range(first + start, first + start + batch)) for start in range(0, count, batch)]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        count = getattr(self.settings, split)
+        return [list(range(start, min(start + batch, count))) for start in range(0, count, batch)]
+
+    def batch(self, split: Split, rows: Sequence[int]) -> Problems:
+        """The problems of these numbers."""
+        raise NotImplementedError(f"{type(self).__name__} defines no batch(split, rows).")
+
+    def loss(self, model: nn.Module, batch: Problems) -> Loss:
+        """Minus the expected reward of the actions, summed; its gradient is the policy gradient."""
+        rollout: Rollout = model(batch)
+        learnt = policy_gradient(rollout, self.settings)
+        lost = -rollout.expected.sum()
+        count = torch.ones_like(rollout.expected).sum()
+        return Loss(learnt + (lost - learnt).detach(), count)
+
+
+def policy_gradient(rollout: Rollout, settings: ActingSettings) -> Tensor:
+    """() what is minimised, summed over problems and steps."""
+    rewards = rollout.expected if settings.learn_from == "expected" else rollout.rewards
+    advantages = estimate_advantages(
+        rewards, rollout.values.detach(), discount=settings.discount, trace=settings.trace
+    )
+    chosen = rollout.log_policy.gather(-1, rollout.actions[..., None])[..., 0]  # (B, T)
+    actor = -(chosen * advantages / (advantages.std() + 1e-6)).sum()
+    critic = (rollout.values - (advantages + rollout.values.detach())).square().sum() / 2
+    entropy = -(rollout.log_policy.exp() * rollout.log_policy).sum()
+    return actor + settings.critic * critic - settings.entropy * entropy
+
+
+def estimate_advantages(rewards: Tensor, values: Tensor, *, discount: float, trace: float) -> Tensor:
+    """(B, T) rewards and values -> (B, T) Â: every later δ counts, by a power of γ λ."""
+    T = rewards.shape[1]
+    after = torch.cat([values[:, 1:], torch.zeros_like(values[:, :1])], 1)
+    delta = rewards + discount * after - values
+    t = torch.arange(T, device=rewards.device)
+    lag = t[:, None] - t  # (T later, T)
+    powers = torch.where(lag >= 0, (discount * trace) ** lag.clamp(min=0).to(rewards.dtype), 0.0)
+    return delta @ powers
+
+
+def normal(u: Uniform) -> Uniform:
+    """(B, 2 n) uniform numbers -> (B, n) normal ones, by Box and Muller."""
+    first, second = np.split(u, 2, axis=1)
+    return np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)

@@ -1,0 +1,59 @@
+"""Bandits: K arms of unknown worth, N pulls; find the good ones while pulling.
+
+    [task]
+    name = "bandit"
+    arms = 5      # K
+    pulls = 10    # N
+
+Arm k pays 1 with probability p_k, drawn from U[0, 1] for every problem anew, else nothing. A policy sees what
+it pulled and what came of it, and nothing else; what it learns in training is how to explore.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from regard.data.chance import uniform
+from regard.data.problems import Bandits, width
+from regard.errors import ConfigError
+from regard.tasks.acting import ActingSettings, ActingTask
+from regard.tasks.base import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class BanditSettings(ActingSettings):
+    """How many arms and pulls."""
+
+    arms: int = 5  # K
+    pulls: int = 10  # N
+
+    owner: ClassVar[str] = "bandit"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.arms < 2:
+            raise ConfigError(f"bandit: `arms` has {self.arms}; expected 2 or more.")
+        if self.pulls < 1:
+            raise ConfigError(f"bandit: `pulls` has {self.pulls}; expected 1 or more.")
+
+
+class BanditTask(ActingTask):
+    """Which arm next."""
+
+    Settings = BanditSettings
+    evaluator = "regard.evaluate.acting:evaluate_bandits"
+    viewer = "regard.cli.views.acting:view"
+    settings: BanditSettings
+
+    def sizes(self) -> dict[str, int]:
+        arms, pulls = self.settings.arms, self.settings.pulls
+        return {"inputs": width(states=1, actions=arms), "actions": arms, "steps": pulls}
+
+    def batch(self, split: Split, rows: Sequence[int]) -> Bandits:
+        K, N = self.settings.arms, self.settings.pulls
+        u = uniform(f"bandit {self.settings.seed} {split}", rows, K + 2 * N).astype(np.float32)
+        means, luck, chance = (torch.from_numpy(x) for x in np.split(u, (K, K + N), axis=1))
+        return Bandits(chance, means, luck)

@@ -1,0 +1,77 @@
+"""Small Markov decision processes: explore one for some episodes, and do well in it meanwhile.
+
+    [task]
+    name = "mdp"
+    states = 10     # S
+    actions = 5     # A
+    length = 10     # H, the steps of an episode
+    episodes = 10   # of each problem
+
+For every problem the transitions are drawn from a flat Dirichlet distribution, the mean rewards from N(1, 1);
+a reward has noise of variance 1. Every episode begins in state 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from regard.data.chance import uniform
+from regard.data.problems import DecisionProcesses, width
+from regard.errors import ConfigError
+from regard.tasks.acting import ActingSettings, ActingTask, normal
+from regard.tasks.base import Split
+
+
+@dataclass(frozen=True, kw_only=True)
+class MDPSettings(ActingSettings):
+    """The sizes of a problem."""
+
+    states: int = 10  # S
+    actions: int = 5  # A
+    length: int = 10  # H
+    episodes: int = 10
+
+    owner: ClassVar[str] = "mdp"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("states", 2), ("actions", 2), ("length", 1), ("episodes", 1)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"mdp: `{name}` has {getattr(self, name)}; expected {least} or more.")
+
+
+class MDPTask(ActingTask):
+    """What to do in which state of a process that is not known yet."""
+
+    Settings = MDPSettings
+    evaluator = "regard.evaluate.acting:evaluate_processes"
+    viewer = "regard.cli.views.acting:view"
+    settings: MDPSettings
+
+    def sizes(self) -> dict[str, int]:
+        S, A = self.settings.states, self.settings.actions
+        return {
+            "inputs": width(states=S, actions=A),
+            "actions": A,
+            "steps": self.settings.length * self.settings.episodes,
+        }
+
+    def batch(self, split: Split, rows: Sequence[int]) -> DecisionProcesses:
+        settings, B = self.settings, len(rows)
+        S, A, T = settings.states, settings.actions, settings.length * settings.episodes
+        counts = (T, S * A * S, 2 * S * A, T, 2 * T)
+        u = uniform(f"mdp {settings.seed} {split}", rows, sum(counts))
+        chance, flat, means, moves, noise = np.split(u, np.cumsum(counts)[:-1], axis=1)
+        weights = -np.log1p(-flat.reshape(B, S, A, S))  # exponential; divided by their sum: flat Dirichlet
+        drawn = {
+            "chance": chance,
+            "transitions": weights / weights.sum(-1, keepdims=True),
+            "means": 1 + normal(means).reshape(B, S, A),
+            "moves": moves,
+            "noise": normal(noise),
+        }
+        tensors = {name: torch.from_numpy(x.astype(np.float32)) for name, x in drawn.items()}
+        return DecisionProcesses(**tensors, length=settings.length)

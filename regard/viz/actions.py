@@ -1,0 +1,99 @@
+"""What a policy did in one problem, step by step, and which of its steps each later one attended to.
+
+Above: a row for each action, a mark for each step; a full mark gained more than is usual in this problem, an
+empty one less. Below: row t is shaded by the weights that step t gave to the steps up to itself.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from regard.errors import ShapeError
+from regard.viz import style
+from regard.viz.files import check_ending, save
+from regard.viz.weights import Array, Weights, check_finite, to_array
+
+SMALLEST, LARGEST, WIDE = 0.055, 0.3, 6.0  # inches: of a step, and of all steps if that is possible
+MARGIN, BELOW, GAP = 0.2, 0.5, 0.16
+TITLE, TEXT = 11.0, 9.0  # points
+
+
+def draw_actions(
+    actions: Sequence[int],
+    rewards: Sequence[float],
+    weights: Weights,
+    path: str | Path,
+    *,
+    names: Sequence[str],
+    title: str | None = None,
+    xlabel: str = "step",
+) -> Path:
+    """Draw T actions, numbers into `names`, their rewards, and weights (T, T); (0, 0) weights: none."""
+    path = check_ending("draw_actions", path)
+    array, T = to_array(weights), len(actions)
+    if len(rewards) != T or T == 0:
+        raise ShapeError(f"draw_actions: `rewards` has length {len(rewards)}; expected T={T} of 1 or more.")
+    if array.shape not in ((T, T), (0, 0)):
+        raise ShapeError(f"draw_actions: `weights` has shape {array.shape}; expected (T={T}, T={T}).")
+    check_finite("draw_actions", array)
+    with style.look([title or "", xlabel, *names]):
+        return save(_compose(list(actions), list(rewards), array, names, title or "", xlabel), path)
+
+
+def _compose(
+    actions: list[int],
+    rewards: list[float],
+    weights: Array,
+    names: Sequence[str],
+    title: str,
+    xlabel: str,
+) -> Figure:
+    T, A = len(actions), len(names)
+    cell = min(max(WIDE / T, SMALLEST), LARGEST)
+    left = MARGIN + style.width([*names, "asked by"], TEXT) + 0.1
+    wide, upper = T * cell, A * max(cell, 0.2)
+    lower = wide if len(weights) else 0.0
+    lines = style.wrap(title, TITLE, max(wide + left, 4.0))
+    head = MARGIN + len(lines) * TITLE * 1.35 / 72
+    width = max(left + wide, left + style.width(lines, TITLE)) + MARGIN
+    height = head + upper + (GAP + lower if lower else 0) + BELOW
+    figure = Figure(figsize=(width, height), dpi=style.DPI)
+    for number, line in enumerate(lines):
+        y = 1 - (MARGIN + (number + 0.5) * TITLE * 1.35 / 72) / height
+        figure.text(MARGIN / width, y, line, size=TITLE, va="center")
+    above = figure.add_axes((left / width, 1 - (head + upper) / height, wide / width, upper / height))
+    usual = float(np.mean(rewards))
+    for full in (True, False):
+        chosen = [t for t in range(T) if (rewards[t] > usual) == full]
+        above.scatter(
+            [t + 1 for t in chosen],
+            [actions[t] for t in chosen],
+            s=(cell * 72 * 0.55) ** 2,
+            facecolors=style.LINES[0] if full else "white",
+            edgecolors=style.LINES[0],
+            linewidths=0.8,
+            zorder=3,
+        )
+    above.set(xlim=(0.5, T + 0.5), ylim=(A - 0.5, -0.5), yticks=range(A))
+    above.set_yticklabels(names, size=TEXT)
+    above.grid(axis="y", color=style.GRID)
+    above.tick_params(length=0)
+    last = above
+    if lower:
+        above.set_xticklabels([])
+        last = figure.add_axes((left / width, BELOW / height, wide / width, lower / height))
+        last.imshow(
+            np.where(np.tri(T, dtype=bool), weights, np.nan),
+            cmap=style.WEIGHTS,
+            vmin=0,
+            vmax=max(float(weights.max()), 1e-9),
+            extent=(0.5, T + 0.5, T + 0.5, 0.5),
+            interpolation="nearest",
+            aspect="auto",
+        )
+        last.set_ylabel("asked by", size=TEXT)
+        last.tick_params(length=0)
+    last.set_xlabel(xlabel, size=TEXT)
+    return figure
