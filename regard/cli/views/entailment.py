@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from regard.attention.record import record
 from regard.data.entailment import LABELS, UNLABELLED
 from regard.decode.base import evaluating
 from regard.errors import DataError
+from regard.models.pooled import PooledSentences
 from regard.tasks.entailment import EntailmentTask
 from regard.train.run import Run
 
@@ -25,10 +27,11 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     pair = task.pairs("test")[0] if text is None else task.read(text)
     with evaluating(model), record(model) as trace:
         scores = model(task.tensors([pair]).to(next(model.parameters()).device))
-        there, back = (result.weights[0].cpu() for result in trace[model.aligner])
+        there, back = (result.weights[0].float().cpu() for result in trace[model.aligner])
     shares = scores[0].softmax(-1).tolist()
     said = max(range(len(LABELS)), key=shares.__getitem__)
-    draw(there, back, [NOTHING, *pair.premise], [NOTHING, *pair.hypothesis], LABELS[said], out)
+    show = draw_pooled if isinstance(model, PooledSentences) else draw
+    show(there, back, [NOTHING, *pair.premise], [NOTHING, *pair.hypothesis], LABELS[said], out)
     shown = ", ".join(f"{label} {share:.2f}" for label, share in zip(LABELS, shares, strict=True))
     wrong = pair.label not in (said, UNLABELLED)
     return shown + (f" (it was {LABELS[pair.label]})" if wrong else "")
@@ -49,3 +52,13 @@ def draw(
         write_report(out, title="Soft alignment", summary=label, sections=sections)
         return
     draw_pair(there, back, premise, hypothesis, title=label, path=out)
+
+
+def draw_pooled(
+    first: Tensor, second: Tensor, premise: list[str], hypothesis: list[str], label: str, out: Path
+) -> None:
+    """What each sentence's vector is made of: (1, Ta) and (1, Tb) weights of its own words."""
+    from regard.viz.heatmap import draw_alignment
+
+    weights = torch.block_diag(first, second)  # type: ignore[no-untyped-call]  # (2, Ta + Tb)
+    draw_alignment(weights, [*premise, *hypothesis], ["premise", "hypothesis"], title=label, path=out)

@@ -1,0 +1,76 @@
+"""Fashion-MNIST: 70,000 grey pictures of 28 × 28 pixels, ten kinds of clothing.
+
+Four files in the IDX format, `train-images-idx3-ubyte.gz` and so on, are read from the folder that
+`task.data` or REGARD_DATA names, in which `fashion-mnist/` may hold them; else from where the Debian package
+`dataset-fashion-mnist` puts them.
+
+    IDX: two zero bytes, the type (8 is a byte), the number of axes; each axis' length, four bytes, largest
+    first; the values
+
+Xiao, Rasul, Vollgraf. Fashion-MNIST: a novel image dataset for benchmarking machine learning. 2017.
+https://github.com/zalandoresearch/fashion-mnist
+"""
+
+import gzip
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.folders import VARIABLE, find_file
+from regard.data.images import Pixels
+from regard.errors import DataError
+
+HOME = "https://github.com/zalandoresearch/fashion-mnist (or Debian's package dataset-fashion-mnist)."
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+CLASSES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
+SIDE = 28
+PARTS = {"train": "train", "test": "t10k"}
+
+
+def find_fashion_mnist(data: str = "") -> Path:
+    """The folder that holds the four files."""
+    first = f"{PARTS['train']}-images-idx3-ubyte.gz"
+    if not data and not os.environ.get(VARIABLE) and (DEBIAN / first).exists():
+        return DEBIAN
+    return find_file("fashion-mnist", [first], data=data, folders=["fashion-mnist"], home=HOME).parent
+
+
+def read_fashion_mnist(data: str, part: str) -> tuple[Pixels, NDArray[np.int64]]:
+    """(N, 28, 28, 3) pictures and (N,) classes of the part `train` or `test`."""
+    folder, name = find_fashion_mnist(data), PARTS[part]
+    images = read_idx(folder / f"{name}-images-idx3-ubyte.gz")
+    labels = read_idx(folder / f"{name}-labels-idx1-ubyte.gz")
+    if images.shape != (len(labels), SIDE, SIDE):
+        raise DataError(
+            f"{folder}: the {part} part has pictures of shape {images.shape} and {len(labels)} labels; "
+            f"expected (N, {SIDE}, {SIDE}) and N."
+        )
+    if labels.size and labels.max() >= len(CLASSES):
+        raise DataError(f"{folder}: has a label of {labels.max()}; expected 0 to {len(CLASSES) - 1}.")
+    grey = np.broadcast_to(images[..., None], (*images.shape, 3))
+    return grey, labels.astype(np.int64)
+
+
+def read_idx(path: Path) -> NDArray[np.uint8]:
+    """An array of bytes from a file of the IDX format, packed by gzip."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataError(f"{path}: cannot be read ({reason}); expected a whole file of {HOME}") from error
+    if len(content) < 4 or content[:3] != b"\x00\x00\x08":
+        raise DataError(f"{path}: has no IDX header for bytes; expected a file of {HOME}")
+    axes = content[3]
+    start = 4 + 4 * axes
+    shape = struct.unpack(f">{axes}I", content[4:start]) if len(content) >= start else ()
+    if len(shape) != axes or len(content) - start != int(np.prod(shape)):
+        raise DataError(
+            f"{path}: has {len(content) - start} values; expected {int(np.prod(shape))} by its header. "
+            "Perhaps copy it again."
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)

@@ -1,0 +1,71 @@
+"""Pooling: many positions become one vector, by their mean or by attention with a learnt query.
+
+    attention    e_s = vᵀ tanh(U h_s + b),   α = softmax(e),   c = Σ_s α_s h_s           (equations 5 to 7)
+    average      α_s = 1 / S
+
+    paper     here        shape
+    h_it      x           (B, S, D)
+    W_w b_w   U           of the score
+    u_w       v           the learnt query: what an informative position looks like
+
+Global average pooling is the same attention with equal weights, so that both are shown and masked alike.
+Their difference is what a position weighs: 1 / S of each whatever it holds, or as much as it matters.
+
+Yang, Yang, Dyer, He, Smola, Hovy. Hierarchical attention networks for document classification. 2016.
+https://aclanthology.org/N16-1174
+Lin, Chen, Yan. Network in network. 2014 (the average). https://arxiv.org/abs/1312.4400
+"""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.attention.build import NORMALIZERS, Sizes
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.normalizers.mean import Mean
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.dot import DotScore
+from regard.errors import check_shapes
+
+PoolingName = Literal["attention", "average"]
+
+
+class Pooling(nn.Module):
+    """An attention that is asked once, with the same query for every example."""
+
+    def __init__(self, attention: Attention, query: int) -> None:
+        super().__init__()
+        self.attention = attention
+        self.query = query  # its size
+
+    def forward(self, x: Tensor, mask: Mask | None = None) -> Tensor:
+        """(B, S, D) -> (B, D)."""
+        check_shapes(type(self).__name__, ("x", x, "B S D"))
+        query = x.new_zeros(len(x), 1, self.query)  # what is learnt of the query is in the score
+        return self.attention(query, self.attention.prepare(x, x, mask)).context[:, 0]
+
+
+class AttentionPooling(Pooling):
+    """Positions weigh as much as a learnt query finds in them."""
+
+    def __init__(
+        self, *, inputs: int, hidden: int, normalizer: str = "softmax", kernel: str = "auto"
+    ) -> None:
+        normalize = NORMALIZERS[normalizer](Sizes(query=hidden, keys=inputs, hidden=hidden))
+        score = AdditiveScore(query=None, keys=inputs, hidden=hidden)
+        super().__init__(Attention(score, normalizer=normalize, kernel=kernel), hidden)
+
+
+class AveragePooling(Pooling):
+    """All positions weigh the same."""
+
+    def __init__(self, *, inputs: int) -> None:
+        super().__init__(Attention(DotScore(), normalizer=Mean()), inputs)
+
+
+def build_pooling(name: PoolingName, *, inputs: int, hidden: int) -> Pooling:
+    """The pooling of this name."""
+    if name == "attention":
+        return AttentionPooling(inputs=inputs, hidden=hidden)
+    return AveragePooling(inputs=inputs)

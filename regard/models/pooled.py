@@ -1,0 +1,93 @@
+"""Classifiers that differ in nothing but their pooling: attention with a learnt query, or the mean.
+
+    pictures    ŷ = W pool(CNN(picture)) + b                       pool over the places of a grid
+    sentences   ŷ = H([pool(G(a)); pool(G(b))])                     pool over the words of each sentence
+
+    here       shape
+    CNN        (B, 3, H, W) -> (B, L, D): convolutions of 3 × 3, batch norm, ReLU; the first two halve a side
+    G H        two layers of rectified units; H has one more, linear, to the classes
+    pool       see layers/pooling.py
+
+Yang, Yang, Dyer, He, Smola, Hovy. Hierarchical attention networks for document classification. 2016.
+https://aclanthology.org/N16-1174
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.mask import Mask
+from regard.data.entailment import PairTextBatch
+from regard.data.pictures import PictureBatch, to_network
+from regard.layers.pooling import PoolingName, build_pooling
+from regard.models.base import Model
+from regard.models.decomposable import BagOfWordsConfig, PairClassifier, feed_forward
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledPicturesConfig:
+    """Sizes and the pooling."""
+
+    classes: int
+    side: int  # of a picture
+    channels: tuple[int, ...] = (32, 64, 64)
+    hidden: int = 64  # of the pooling's score
+    pooling: PoolingName = "attention"
+
+
+class PooledPictures(Model):
+    """Convolutions, pooling, one linear layer."""
+
+    Config = PooledPicturesConfig
+    aligner = "pool.attention"
+
+    def __init__(self, config: PooledPicturesConfig) -> None:
+        super().__init__()
+        self.config = config
+        layers: list[nn.Module] = []
+        before = 3
+        for number, channels in enumerate(config.channels):
+            layers += [
+                nn.Conv2d(before, channels, 3, padding=1, bias=False),  # batch norm has one
+                nn.BatchNorm2d(channels),
+                *([nn.MaxPool2d(2)] if number < 2 else []),
+                nn.ReLU(),
+            ]
+            before = channels
+        self.cnn = nn.Sequential(*layers)
+        self.pool = build_pooling(config.pooling, inputs=before, hidden=config.hidden)
+        self.W = nn.Linear(before, config.classes)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster
+
+    def forward(self, batch: PictureBatch) -> Tensor:
+        """(B, classes) scores."""
+        grid = self.cnn(to_network(batch.pictures))  # (B, D, h, w)
+        scores: Tensor = self.W(self.pool(grid.flatten(2).mT))
+        return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledSentencesConfig(BagOfWordsConfig):
+    """Sizes and the pooling."""
+
+    pooling: PoolingName = "attention"
+
+
+class PooledSentences(PairClassifier):
+    """As a bag of words, but with a pooling in the place of the sum."""
+
+    Config = PooledSentencesConfig
+    aligner = "pool.attention"
+
+    def __init__(self, config: PooledSentencesConfig) -> None:
+        super().__init__(config)
+        self.G = feed_forward(config.hidden, config.hidden, config.dropout)
+        self.pool = build_pooling(config.pooling, inputs=config.hidden, hidden=config.hidden)
+
+    def forward(self, batch: PairTextBatch) -> Tensor:
+        """(B, classes) scores."""
+        v_1 = self.pool(self.G(self.words(batch.premise)), Mask(lengths=batch.premise_lengths))
+        v_2 = self.pool(self.G(self.words(batch.hypothesis)), Mask(lengths=batch.hypothesis_lengths))
+        scores: Tensor = self.H(torch.cat([v_1, v_2], -1))
+        return scores

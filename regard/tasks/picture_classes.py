@@ -1,0 +1,136 @@
+"""Pictures to be named: which of some classes a picture is of.
+
+    [task]
+    name = "picture-classes"
+    corpus = "shapes"     # drawn by the machine itself; or "fashion-mnist", "cifar10"
+    data = "/data"        # the folder that holds the data set; empty: REGARD_DATA
+
+    loss = -Σ log p(class | picture)
+
+A drawn scene has one coloured shape among up to eight grey ones; its class is the coloured one's shape. What
+matters is small, and what surrounds it tells something else. Of the data sets, the last pictures of the
+training part are held out for validation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.data import cifar10, fashion_mnist, shapes
+from regard.data.batches import Plan, plan_by_rows
+from regard.data.images import Pixels
+from regard.data.pictures import PictureBatch
+from regard.errors import ConfigError
+from regard.tasks.base import Loss, Split
+
+CLASSES = {
+    "shapes": shapes.SHAPES,
+    "fashion-mnist": fashion_mnist.CLASSES,
+    "cifar10": cifar10.CLASSES,
+}
+SIDES = {"shapes": shapes.SIDE, "fashion-mnist": fashion_mnist.SIDE, "cifar10": cifar10.SIDE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureClassesSettings:
+    """Which pictures, and how many."""
+
+    corpus: Literal["shapes", "fashion-mnist", "cifar10"] = "shapes"
+    data: str = ""
+    clutter: int = 8  # shapes: most grey things in a scene
+    train: int = 20_000  # shapes: scenes an epoch; of a data set, at most so many
+    valid: int = 1000
+    test: int = 4000  # of a data set, at most so many
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("train", "valid", "test"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"picture-classes: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        if not 0 <= self.clutter < shapes.CELLS**2:
+            raise ConfigError(
+                f"picture-classes: `clutter` has {self.clutter}; expected 0 to {shapes.CELLS**2 - 1}."
+            )
+
+
+class PictureClassesTask:
+    """The class of a picture."""
+
+    Settings = PictureClassesSettings
+    evaluator: ClassVar[str] = "regard.evaluate.classification:evaluate_classification"
+    viewer: ClassVar[str] = "regard.cli.views.pooling:view"
+
+    def __init__(self, settings: PictureClassesSettings) -> None:
+        self.settings = settings
+        self.labels: tuple[str, ...] = CLASSES[settings.corpus]
+
+    @classmethod
+    def create(cls, settings: PictureClassesSettings) -> Self:
+        task = cls(settings)
+        if settings.corpus != "shapes":
+            kept = len(task.pictures["train"][1])
+            if kept <= settings.valid:
+                raise ConfigError(
+                    f"picture-classes: `valid` has {settings.valid}; expected less than the {kept} pictures "
+                    "of the training part."
+                )
+        return task
+
+    @classmethod
+    def restore(cls, settings: PictureClassesSettings, folder: Path) -> Self:
+        return cls(settings)
+
+    def save(self, folder: Path) -> None:
+        """Nothing beside the weights: classes and sides follow from the settings."""
+
+    def sizes(self) -> dict[str, int]:
+        return {"classes": len(self.labels), "side": SIDES[self.settings.corpus]}
+
+    @cached_property
+    def pictures(self) -> dict[str, tuple[Pixels, NDArray[np.int64]]]:
+        """The parts `train` and `test` of a data set."""
+        if self.settings.corpus == "cifar10":
+            parts: dict[str, Any] = cifar10.read_cifar10(self.settings.data)[0]
+            return {name: (parts[name].pictures, parts[name].labels) for name in ("train", "test")}
+        read = fashion_mnist.read_fashion_mnist
+        return {name: read(self.settings.data, name) for name in ("train", "test")}
+
+    def count(self, split: Split) -> int:
+        """Pictures of a split."""
+        wanted: int = getattr(self.settings, split)
+        if self.settings.corpus == "shapes" or split == "valid":
+            return wanted
+        held = self.settings.valid if split == "train" else 0
+        return min(wanted, len(self.pictures[split][1]) - held)
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
+        """The units of `batch` are pictures."""
+        return plan_by_rows([0] * self.count("train"), rows=batch, epoch=epoch, seed=seed)
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        count = self.count(split)
+        return [list(range(start, min(start + batch, count))) for start in range(0, count, batch)]
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
+        numbers = np.asarray(rows, dtype=np.int64)
+        if self.settings.corpus == "shapes":
+            key = f"picture classes {self.settings.seed} {split}"
+            scenes = shapes.draw_scenes(key, numbers, fewest=1, most=1, clutter=self.settings.clutter)
+            return PictureBatch(torch.from_numpy(scenes.pictures()), torch.from_numpy(scenes.shapes[:, 0]))
+        pictures, labels = self.pictures["test" if split == "test" else "train"]
+        if split == "valid":
+            numbers = numbers + len(labels) - self.settings.valid
+        return PictureBatch(torch.from_numpy(pictures[numbers]), torch.from_numpy(labels[numbers]))
+
+    def loss(self, model: nn.Module, batch: PictureBatch) -> Loss:
+        """Cross-entropy, summed over the pictures."""
+        total = F.cross_entropy(model(batch).float(), batch.labels, reduction="sum")
+        return Loss(total, torch.ones_like(batch.labels).sum())
