@@ -3,20 +3,19 @@
     python benchmarks/kernels.py [--threads 1]
 
 Self-attention of 4 sequences with 64 features, forward and backward, float32. Each time is the median of
-several runs in this process; a ratio is of two such times. Writes results/kernels.json and pictures.
+rounds in which both run by turns; a ratio is of two such times. Writes results/kernels.json and pictures.
 """
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import torch
 
 from regard import AdditiveScore, Attention, DotScore
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.bench.clock import interleaved
+from regard.bench.records import measured
+from regard.evaluate.results import write_result
 from regard.viz.curves import draw_training
 
 ROOT = Path(__file__).parents[1]
@@ -37,16 +36,6 @@ def run(attention: Attention, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tens
     return context.detach(), x.grad
 
 
-def seconds(attention: Attention, x: torch.Tensor) -> float:
-    """The median of seven runs after two."""
-    times = []
-    for _ in range(9):
-        started = time.perf_counter()
-        run(attention, x)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[2:])
-
-
 def measure(name: str, threads: int) -> None:
     """Check parity at every length, then time both."""
     torch.manual_seed(0)
@@ -57,8 +46,10 @@ def measure(name: str, threads: int) -> None:
         x = torch.randn(B, length, D)
         for found, expected in zip(run(fused, x), run(plain, x), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
-        took[name].append(1000 * seconds(fused, x))
-        took["reference"].append(1000 * seconds(plain, x))
+        both = {name: fused, "reference": plain}
+        found = interleaved({key: lambda a=a, x=x: run(a, x) for key, a in both.items()}, "cpu")  # type: ignore[misc]
+        for key, milliseconds in found.items():
+            took[key].append(milliseconds)
     ratio = took["reference"][-1] / took[name][-1]
     print(f"{name}: {ratio:.1f} times the reference at length {LENGTHS[-1]}, {threads} thread(s)")
     picture = ROOT / "docs" / "pictures" / f"kernel-{name}.png"
@@ -70,17 +61,11 @@ def measure(name: str, threads: int) -> None:
     )
     write_result(
         ROOT / "results",
-        Result(
-            recipe="kernels",
-            metric=f"{name}: times as fast as the reference, length {LENGTHS[-1]}, forward and backward",
-            value=round(ratio, 2),
-            paper_value=None,
-            paper_note="a ratio in one run on this machine",
-            seconds=round(sum(map(sum, took.values())) / 1000, 2),
-            machine=machine(),
-            date=date.today().isoformat(),
-            commit=commit(),
-            seeds=(0,),
+        measured(
+            "kernels",
+            f"{name}: times as fast as the reference, length {LENGTHS[-1]}, forward and backward",
+            round(ratio, 2),
+            seconds=sum(map(sum, took.values())) / 1000,
             details={
                 "catalogue": [f"kernel:{name}"],
                 "threads": threads,

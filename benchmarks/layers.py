@@ -14,24 +14,24 @@ Writes results/layers.json and docs/pictures/layers-time-DEVICE.png, layers-memo
 
 import argparse
 import math
-import statistics
 import time
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from regard import Attention, DotScore, Mask
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.bench.clock import FITTED, exponent
+from regard.bench.records import measured
+from regard.evaluate.results import write_result
 from regard.layers.restricted import attend_nearby
 from regard.viz.curves import draw_growth
 
 ROOT = Path(__file__).parents[1]
 D = {"cpu": 32, "cuda": 128}  # features: small beside the longest length, so that the length decides
 B = {"cpu": 1, "cuda": 8}
-REACH, WIDTH, SHORTEST, FITTED = 32, 3, 128, 4
+REACH, WIDTH, SHORTEST = 32, 3, 128
 RUNS, MOST, ENOUGH = 5, 60, 0.6  # runs: at least, at most, and seconds that are enough
 
 
@@ -148,13 +148,6 @@ def kept(layer: nn.Module, x: Tensor) -> int:
     return sum(t.untyped_storage().nbytes() for at, t in held.items() if at not in own)
 
 
-def exponent(lengths: Sequence[int], values: Sequence[float]) -> float:
-    """The slope of the least-squares line through the last points, in log-log scale."""
-    x = [math.log(n) for n in lengths[-FITTED:]]
-    y = [math.log(v) for v in values[-FITTED:]]
-    return statistics.linear_regression(x, y).slope
-
-
 def measure(device: str, longest: int, threads: int) -> None:
     """All layers at all lengths; results and pictures."""
     dim, batch = D[device], B[device]
@@ -179,18 +172,14 @@ def measure(device: str, longest: int, threads: int) -> None:
         for metric, slope, theory in (("time", slopes[0], in_time), ("memory", slopes[1], in_memory)):
             write_result(
                 ROOT / "results",
-                Result(
-                    recipe="layers",
-                    metric=f"{name}: exponent of the length in {metric}, {device}",
-                    value=round(slope, 2),
-                    paper_value=theory,
-                    paper_note="table 1 of Vaswani et al. 2017: the theory's exponent of n, beside the slope "
+                measured(
+                    "layers",
+                    f"{name}: exponent of the length in {metric}, {device}",
+                    round(slope, 2),
+                    theory=theory,
+                    note="table 1 of Vaswani et al. 2017: the theory's exponent of n, beside the slope "
                     f"through the last {FITTED} lengths",
-                    seconds=round(took, 1),
-                    machine=machine(),
-                    date=date.today().isoformat(),
-                    commit=commit(),
-                    seeds=(0,),
+                    seconds=took,
                     details={
                         "catalogue": ["score:scaled-dot"] if name == "self-attention" else [],
                         "layer": name,

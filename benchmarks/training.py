@@ -3,14 +3,11 @@
     python benchmarks/training.py [--out results]
 
 Forward and backward of one batch of sentence pairs. First the gradients of the captured step are compared
-with those of the plain one; then each is timed with device events, the median of many runs after a few. A
-ratio is of two times in this process.
+with those of the plain one; then they are timed by turns with device events, and the medians compared.
 """
 
 import argparse
-import statistics
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from regard import catalog
+from regard.bench.clock import interleaved
+from regard.bench.records import measured
 from regard.data.batches import PairBatch
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import write_result
 from regard.models.base import teacher_inputs
 from regard.tasks.base import Loss
 from regard.tasks.translation import cross_entropy
@@ -47,21 +46,6 @@ def make_batch(B: int, S: int, T: int) -> PairBatch:
         return torch.randint(4, V, (B, longest), generator=generator)
 
     return PairBatch(words(S), lengths(S), words(T), lengths(T)).to("cuda")
-
-
-def milliseconds(function: Callable[[], Any], repeats: int = 30) -> float:
-    """The median time on the device, after five runs."""
-    for _ in range(5):
-        function()
-    times = []
-    for _ in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        function()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times)
 
 
 def plain_step(model: nn.Module, *, bf16: bool) -> Callable[[PairBatch], Loss]:
@@ -101,10 +85,8 @@ def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool
     model.train()
     recorded = CapturedStep(plain, model)
     recorded(batch)
-    return {
-        "plain": milliseconds(lambda: plain(batch)),
-        "captured": milliseconds(lambda: recorded(batch)),
-    }
+    runs = {"plain": lambda: plain(batch), "captured": lambda: recorded(batch)}
+    return interleaved(runs, "cuda", budget=2.0)
 
 
 class TorchTransformer(nn.Module):
@@ -136,22 +118,7 @@ class TorchTransformer(nn.Module):
 def record(out: Path, metric: str, value: float, details: dict[str, Any]) -> None:
     """Print a ratio and keep it."""
     print(f"{metric}: {value:.2f}  {details}")
-    write_result(
-        out,
-        Result(
-            recipe="training",
-            metric=metric,
-            value=round(value, 2),
-            paper_value=None,
-            paper_note="a ratio in one run on this machine",
-            seconds=0.0,
-            machine=machine(),
-            date=date.today().isoformat(),
-            commit=commit(),
-            seeds=(0,),
-            details=details,
-        ),
-    )
+    write_result(out, measured("training", metric, round(value, 2), seconds=0.0, details=details))
 
 
 def main() -> None:
@@ -183,7 +150,7 @@ def main() -> None:
         }
         for precision, bf16 in (("bf16", True), ("float32", False)):
             step = plain_step(yardstick, bf16=bf16)
-            torch_ms = milliseconds(lambda step=step: step(batch))  # type: ignore[misc]
+            torch_ms = interleaved({"torch": lambda step=step: step(batch)}, "cuda", budget=2.0)["torch"]  # type: ignore[misc]
             for way in ("captured", "plain"):
                 record(
                     out,

@@ -1,0 +1,60 @@
+"""`regard bench`, recorded among the repository's own results: mechanisms and training steps.
+
+    python benchmarks/attention.py --device cpu [--threads 1] [--deadline 900]
+    python benchmarks/attention.py --take bench     # what `regard bench --out bench` left on another machine
+
+Writes results/attention-DEVICE.json, results/training-steps-DEVICE.json and docs/pictures/attention-*.png.
+Afterwards run docs/_hooks/tables.py, which makes the README's table of them.
+"""
+
+import argparse
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from regard.bench import attention, report, steps
+from regard.evaluate.results import read_results, write_result
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(device: str, threads: int, deadline: float, out: Path) -> None:
+    """Measure both, into a folder."""
+    torch.set_num_threads(threads)
+    found = attention.measure(replace(attention.standard(device), deadline=deadline), print)
+    for result in report.records(found) + steps.records(steps.measure(device, say=print), device):
+        write_result(out, result)
+
+
+def take(folder: Path) -> None:
+    """Records into results/, and their pictures into docs/pictures/."""
+    found = read_results(folder)
+    for result in found:
+        write_result(ROOT / "results", result)
+    mechanisms = [result for result in found if result.recipe.startswith("attention-")]
+    for path in report.draw(mechanisms, ROOT / "docs" / "pictures"):
+        print(path)
+
+
+def main() -> None:
+    """Measure here, or take what was measured elsewhere."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--deadline", type=float, default=900.0)
+    parser.add_argument("--take", type=Path)
+    options = parser.parse_args()
+    if options.take is not None:
+        take(options.take)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run(options.device, options.threads, options.deadline, Path(folder))
+        take(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What runs how fast, and in how much memory: measured here, parity first."""

@@ -1,0 +1,374 @@
+"""Every mechanism against the reference, torch.compile, FlexAttention and entmax, beside SDPA.
+
+    1. parity: the kernel against float64, context and every gradient; without it no time is taken
+    2. time and memory of the reference, the kernel and the yardstick
+    3. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
+       what it costs to ask for the largest weights of each query
+    4. the rivals, as far as the deadline lets: each is compiled for its size, which takes seconds
+
+What cannot run says why, in the row where its number would stand.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.bench.clock import elapsed, exponent, interleaved, peak
+from regard.bench.parity import Parity, apart
+from regard.bench.parity import compare as errors
+from regard.bench.problems import MECHANISMS, Mechanism, Problem, Size, make
+from regard.bench.rivals import RIVALS, yardstick
+
+CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as measured for the kernel page
+TOP = 8  # weights of each query that a look asks for
+DRAWS = 4  # problems over which the errors of gradients are taken
+SHORT = 12  # words of an error that go into a table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is measured, and how much time there is."""
+
+    device: str
+    dtype: torch.dtype
+    size: Size
+    lengths: tuple[int, ...]
+    growth: Size  # its N is not used
+    passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
+    mechanisms: tuple[Mechanism, ...] = MECHANISMS
+    rivals: tuple[str, ...] = ("compile", "flex", "entmax")
+    deadline: float = 170.0  # seconds, for all
+    budget: float = 0.4  # seconds for each number
+    longest: float = 10.0  # seconds that one call may take
+    largest: float = 4e9  # bytes that one call may need
+
+
+def standard(device: str, *, quick: bool = False) -> Plan:
+    """Sizes that tell something on this device."""
+    if device == "cuda":
+        free = float(torch.cuda.mem_get_info()[0])
+        plan = Plan(
+            device=device,
+            dtype=torch.bfloat16,
+            size=Size(8, 1024, 128),
+            lengths=(1024, 2048, 4096, 8192, 16384),
+            growth=Size(1, 0, 64),
+            budget=0.15,
+            deadline=140.0,
+            longest=2.0,
+            largest=0.6 * free,
+        )
+        return replace(plan, lengths=(512, 1024, 2048), deadline=60.0) if quick else plan
+    plan = Plan(
+        device=device,
+        dtype=torch.float32,
+        size=Size(2, 512, 64),
+        lengths=(256, 512, 1024, 2048, 4096, 8192, 16384),
+        growth=Size(1, 0, 32),
+    )
+    if not quick:
+        return plan
+    return replace(
+        plan,
+        size=Size(2, 128, 32),
+        lengths=(64, 128, 256, 512),
+        rivals=("entmax",),
+        budget=0.05,
+        deadline=50.0,
+    )
+
+
+@dataclass
+class Row:
+    """One mechanism in one pass."""
+
+    mechanism: Mechanism
+    size: Size
+    features: int
+    shape: tuple[int, ...]  # of the query
+    training: bool
+    kernel: str | None  # None: the reference runs
+    why: str  # how the kernel was found, or why there is none
+    parity: Parity | None = None
+    ms: dict[str, float] = field(default_factory=dict)  # reference, fused, SDPA, rivals
+    bytes: dict[str, int] = field(default_factory=dict)
+    against: dict[str, float] = field(default_factory=dict)  # times of others as multiples of ours
+    missing: dict[str, str] = field(default_factory=dict)  # what has no number, and why
+    elements: float | None = None  # B·T·S·D a second
+
+    @property
+    def what(self) -> str:
+        return "forward and backward" if self.training else "forward"
+
+    @property
+    def ours(self) -> str:
+        return "reference" if self.kernel is None else "fused"
+
+
+@dataclass
+class Growth:
+    """One mechanism in one implementation over the length."""
+
+    mechanism: Mechanism
+    path: str  # "reference" or the kernel
+    size: Size
+    training: bool
+    lengths: list[int] = field(default_factory=list)
+    ms: list[float] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+    stopped: str = ""  # why it went no further
+
+    @property
+    def in_time(self) -> float | None:
+        return exponent(self.lengths, self.ms)
+
+    @property
+    def in_memory(self) -> float | None:
+        return exponent(self.lengths, self.bytes)
+
+
+@dataclass
+class Look:
+    """What it costs to ask a fused call for the largest weights of each query."""
+
+    mechanism: Mechanism
+    kernel: str
+    length: int
+    ms: float
+    bytes: int
+    whole: int  # bytes of all weights
+
+
+@dataclass
+class Report:
+    """All that was measured."""
+
+    plan: Plan
+    rows: list[Row] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
+    ceiling: float | None = None  # additive elements a second
+    ceiling_from: str = ""
+    seconds: float = 0.0
+
+    def share(self, row: Row) -> float | None:
+        """Of the ceiling, for a forward pass of additive attention on a GPU."""
+        if self.ceiling is None or row.elements is None or row.training or row.kernel is None:
+            return None
+        return row.elements / self.ceiling if row.mechanism.score == "additive" else None
+
+
+def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Report:
+    """Measure what the plan names, in the order of the module's docstring."""
+    began = time.perf_counter()
+    report = Report(plan)
+    if plan.device == "cuda" and any(m.score == "additive" for m in plan.mechanisms):
+        report.ceiling, report.ceiling_from = ceiling()
+    for mechanism in plan.mechanisms:
+        for training in plan.passes:
+            row = compare(plan, mechanism, training=training)
+            report.rows.append(row)
+            say(line(row))
+    growing = [mechanism for mechanism in plan.mechanisms if mechanism.growing and plan.lengths]
+    for left, mechanism in zip(range(len(growing), 0, -1), growing, strict=True):
+        now = time.perf_counter()
+        grown = grow(plan, mechanism, until=now + (began + plan.deadline - now) / left)
+        report.growth += grown
+        try:
+            report.looks += looks(plan, mechanism, grown)
+        except Exception as error:
+            say(f"{mechanism.name}: asked for its largest weights, it {failure(error)}")
+        say(f"{mechanism.name}: measured up to {max(plan.lengths)} positions, or as far as it goes")
+    for row in report.rows:
+        challenge(plan, row, until=began + plan.deadline)
+    report.seconds = time.perf_counter() - began
+    return report
+
+
+def compare(plan: Plan, mechanism: Mechanism, *, training: bool) -> Row:
+    """Parity, then time and memory of the reference, the kernel and the yardstick."""
+    problem = make(mechanism, plan.size, plan.device, plan.dtype)
+    kernel, why = problem.fused()
+    row = Row(mechanism, plan.size, problem.features, tuple(problem.query.shape), training, kernel, why)
+    try:
+        runs = {"reference": call(problem, "reference", training=training)}
+        if kernel is not None:
+            row.parity = agreed(plan, mechanism, kernel, training=training)
+            if row.parity.broken is not None:
+                row.missing["fused"] = f"no parity: {row.parity.broken}"
+                return row
+            runs["fused"] = call(problem, kernel, training=training)
+        with torch.set_grad_enabled(training):
+            yard = yardstick(problem)
+            row.ms = interleaved(runs | {"SDPA": lambda: yard(training)}, plan.device, budget=plan.budget)
+            row.bytes = {name: peak(run, plan.device) for name, run in runs.items()}
+    except Exception as error:  # one mechanism that fails must not take the others' numbers with it
+        row.missing["fused"] = failure(error)
+        return row
+    row.against = {name: took / row.ms[row.ours] for name, took in row.ms.items() if name != row.ours}
+    row.elements = problem.cells / (row.ms[row.ours] / 1000)
+    return row
+
+
+def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> Parity:
+    """Parity at the measured length, one item of the batch: float64 needs the room."""
+    size = replace(plan.size, B=1)
+    problems = [
+        make(mechanism, size, plan.device, plan.dtype, seed=seed)
+        for seed in range(1, 1 + (DRAWS if training else 1))
+    ]
+    return errors(problems, kernel, training=training)
+
+
+def call(problem: Problem, kernel: str, *, training: bool) -> Callable[[], Any]:
+    """One call under a kernel, with its gradients if wanted."""
+    attention = problem.attention(kernel)
+    return passed(problem, lambda: problem.context(attention), training=training)
+
+
+def passed(problem: Problem, run: Callable[[], Tensor], *, training: bool) -> Callable[[], Any]:
+    """The forward pass, or the forward and the backward pass."""
+    if not training:
+        return run
+    leaves = list(problem.leaves().values())
+    direction = torch.randn_like(problem.query)  # values are as wide as queries
+    return lambda: torch.autograd.grad(run(), leaves, direction, allow_unused=True)
+
+
+def grow(plan: Plan, mechanism: Mechanism, *, until: float) -> list[Growth]:
+    """Time and memory over the length, of the reference and of the kernel, which goes first."""
+    training = plan.passes[-1]
+    found: list[Growth] = []
+    for own in (True, False):
+        series = Growth(mechanism, "reference", plan.growth, training)
+        for N in plan.lengths:
+            series.stopped = reason = foreseen(plan, series, N, until)
+            if reason:
+                break
+            problem = make(mechanism, replace(plan.growth, N=N), plan.device, plan.dtype)
+            kernel, _ = problem.fused()
+            if own and kernel is None:
+                continue
+            series.path = kernel if own and kernel is not None else "reference"
+            try:
+                run = call(problem, series.path, training=training)
+                with torch.set_grad_enabled(training):
+                    took = interleaved({"run": run}, plan.device, budget=plan.budget / 2, rounds=3)["run"]
+                    needed = peak(run, plan.device)
+            except Exception as error:
+                series.stopped = failure(error)
+                break
+            series.lengths.append(N)
+            series.ms.append(took)
+            series.bytes.append(needed)
+        if series.lengths:
+            found.insert(0, series)
+    return found
+
+
+def looks(plan: Plan, mechanism: Mechanism, grown: list[Growth]) -> list[Look]:
+    """A look at the greatest length that the kernel reached, if the reference makes its rows in time."""
+    if len(grown) < 2:
+        return []
+    reference, fused = grown
+    seconds = reference.ms[-1] / 1000 / reference.lengths[-1] ** 2
+    near = [N for N in fused.lengths if seconds * N**2 <= plan.longest]
+    return [look(plan, mechanism, near[-1])] if near else []
+
+
+@torch.no_grad()
+def look(plan: Plan, mechanism: Mechanism, N: int) -> Look:
+    """The largest weights of each query, from the result of a fused call."""
+    problem = make(mechanism, replace(plan.growth, N=N), plan.device, plan.dtype)
+    attention = problem.attention(problem.fused()[0] or "reference")
+    result = attention(problem.query, problem.source, history=problem.history)
+
+    def top() -> Any:
+        return result.top(min(TOP, N))
+
+    needed = peak(top, plan.device)
+    took = 1000 * elapsed(top, plan.device, calls=1)
+    return Look(mechanism, result.kernel, N, took, needed, 4 * problem.query[..., 0].numel() * N)
+
+
+def foreseen(plan: Plan, series: Growth, N: int, until: float) -> str:
+    """Why the next length is not worth trying: cost that grows with the square of the length, at worst."""
+    if not series.lengths:
+        return ""
+    grown = (N / series.lengths[-1]) ** 2
+    seconds, size = series.ms[-1] * grown / 1000, series.bytes[-1] * grown
+    if size > plan.largest:
+        return f"{N} positions would need about {size / 1e9:.0f} GB"
+    if seconds > plan.longest:
+        return f"a call at {N} positions would take about {seconds:.0f} s"
+    if time.perf_counter() + 4 * seconds > until:
+        return "the deadline came"
+    return ""
+
+
+def challenge(plan: Plan, row: Row, *, until: float) -> None:
+    """Time the rivals by turns with ours, at one size."""
+    if "fused" in row.missing:
+        return
+    problem = make(row.mechanism, row.size, plan.device, plan.dtype)
+    for rival in RIVALS:
+        if rival.name not in plan.rivals or not rival.applies(problem):
+            continue
+        reason = rival.refuses(problem, row.training)
+        if reason is None and time.perf_counter() > until:
+            reason = "the deadline came"
+        if reason is not None:
+            row.missing[rival.name] = reason
+            continue
+        try:
+            torch.compiler.reset()
+            with torch.set_grad_enabled(row.training):
+                run = rival.build(problem)
+                off = apart(run(), problem.context(problem.attention("reference")))
+                if off is not None:
+                    row.missing[rival.name] = off
+                    continue
+                theirs = passed(problem, run, training=row.training)
+                ours = call(problem, row.kernel or "reference", training=row.training)
+                took = interleaved({"ours": ours, "theirs": theirs}, plan.device, budget=plan.budget)
+                row.bytes[rival.name] = peak(theirs, plan.device)
+        except Exception as error:  # what a compiler cannot compile is a finding, not the end of the run
+            row.missing[rival.name] = failure(error)
+            continue
+        row.ms[rival.name] = took["theirs"]
+        row.against[rival.name] = took["theirs"] / took["ours"]
+
+
+def ceiling() -> tuple[float | None, str]:
+    """Measured on this GPU; else the figure of the kernel page, if it is the same GPU."""
+    try:
+        from regard.bench.ceiling import elements_per_second
+
+        return elements_per_second(), "measured in this run"
+    except Exception as error:
+        if "H200" in torch.cuda.get_device_name():
+            return CEILING, f"measured earlier on an H200 ({failure(error)})"
+        return None, failure(error)
+
+
+def failure(error: Exception) -> str:
+    """An error as a clause."""
+    words = (str(error).strip() or type(error).__name__).split()
+    return f"failed: {' '.join(words[:SHORT])}{' …' if len(words) > SHORT else ''}"
+
+
+def line(row: Row) -> str:
+    """A row while it is measured."""
+    if row.kernel is None:
+        return f"{row.mechanism.name}, {row.what}: the reference runs"
+    if "fused" in row.missing:
+        return f"{row.mechanism.name}, {row.what}: {row.missing['fused']}"
+    assert row.parity is not None
+    return (
+        f"{row.mechanism.name}, {row.what}: {row.kernel}, {row.against['reference']:.1f} times as fast as "
+        f"the reference; error {row.parity.largest:.2f} times its"
+    )

@@ -1,0 +1,96 @@
+"""The dispatcher's table for a reader: every score, normalizer, window and device, equal lines joined."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from regard.kernels.dispatch import table
+
+COLUMNS = ("score", "normalizer", "window", "device", "queries", "kernel", "why not another")
+
+# what a kernel says that is for something else: another score, normalizer, window or device
+ELSEWHERE = re.compile(
+    r"score is |the tensors are on |there is no window|window is |normalizer is \w+, this kernel computes "
+)
+# what differs from call to call, or repeats the line's own normalizer
+PARTICULAR = {
+    r"has \d+ numbers, fewer than": "has fewer numbers than",
+    r"the reference's largest tensor has \d+ numbers, on a GPU this gains": "on a GPU this gains",
+    r"normalizer is \w+, whose": "its",
+}
+
+
+class Asked(NamedTuple):
+    """What is asked, and what answers; each of the first five a list of the values that share the answer."""
+
+    score: tuple[str, ...]
+    normalizer: tuple[str, ...]
+    window: tuple[str, ...]
+    device: tuple[str, ...]
+    queries: tuple[str, ...]
+    kernel: str
+    reason: str
+
+
+def choices(device: str | None = None) -> list[Asked]:
+    """One line for each combination of one query, many or thousands, on this device or on both."""
+    found = []
+    for queries, T, S in (("many", 64, 64), ("thousands", 8192, 8192), ("one", 1, 1024)):
+        found += [
+            Asked(
+                (c.score,),
+                (c.normalizer,),
+                (c.window,),
+                (c.device,),
+                (queries,),
+                c.kernel,
+                shortened(c.reason),
+            )
+            for c in table(T=T, S=S)
+            if device in (None, c.device)
+        ]
+    return found
+
+
+def shortened(reason: str) -> str:
+    """Without what kernels for something else say, and without the numbers of one call."""
+    clauses = reason.split("; ") if reason else []
+    own = [clause for clause in clauses if not ELSEWHERE.match(clause)]
+    text = "; ".join(own) if own or not clauses else "no kernel computes this"
+    for pattern, general in PARTICULAR.items():
+        text = re.sub(pattern, general, text)
+    return text
+
+
+def joined(lines: Sequence[Asked]) -> list[Asked]:
+    """The same facts in fewer lines: those that differ in one column alone become one, in order."""
+    order = [2, 4, 3, 1, 0]  # window, queries, device, normalizer, score: what matters least goes first
+    for column in order:
+        groups: dict[tuple[object, ...], list[Asked]] = {}
+        for line in lines:
+            groups.setdefault((*line[:column], *line[column + 1 :]), []).append(line)
+        lines = [_shared(group, column) for group in groups.values()]
+    return sorted(lines, key=lambda line: line.kernel == "reference")
+
+
+def _shared(group: Sequence[Asked], column: int) -> Asked:
+    """One line for several that differ in one column."""
+    cells: list[Any] = list(group[0])
+    cells[column] = tuple(value for line in group for value in line[column])
+    return Asked(*cells)
+
+
+def rows(lines: Iterable[Asked]) -> list[tuple[str, ...]]:
+    """As words: "any" where a line holds for all values that occur."""
+    lines = list(lines)
+    every = [{value for line in lines for value in line[column]} for column in range(5)]
+    found = []
+    for line in lines:
+        words = [
+            "any"
+            if set(line[column]) == every[column] and len(every[column]) > 1
+            else ", ".join(line[column])
+            for column in range(5)
+        ]
+        found.append((*words, line.kernel, line.reason))
+    return found

@@ -1,0 +1,102 @@
+"""Time, memory and growth of calls, measured the same way by every benchmark.
+
+Times are medians of rounds in which all competitors run one after the other, so that a machine that slows
+down slows all of them. On a GPU device events are read; on a CPU the processor's time of this process if it
+has one thread, which other work on the machine changes little, and the clock on the wall if it has more.
+"""
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+ROUNDS = 7
+LONGEST_ROUND = 200  # calls, back to back
+FITTED = 4  # lengths through which a growth is fitted: the longest
+
+
+def interleaved(
+    runs: Mapping[str, Callable[[], Any]], device: str, *, budget: float = 1.0, rounds: int = ROUNDS
+) -> dict[str, float]:
+    """The median milliseconds of a call of each, all run by turns within about `budget` seconds each."""
+    single = {}
+    for name, run in runs.items():
+        single[name] = elapsed(run, device, calls=1)
+        if single[name] < 2 * budget:  # a call that takes long has warmed up after one
+            run()
+            single[name] = elapsed(run, device, calls=1)
+    calls = {
+        name: max(1, min(LONGEST_ROUND, int(budget / rounds / max(once, 1e-7))))
+        for name, once in single.items()
+    }
+    least = {name: max(1, min(rounds, int(2 * budget / max(once, 1e-7)))) for name, once in single.items()}
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(rounds):
+        for name, run in runs.items():
+            if turn < least[name]:
+                times[name].append(elapsed(run, device, calls=calls[name]))
+    return {name: 1000 * statistics.median(found) for name, found in times.items()}
+
+
+def elapsed(run: Callable[[], Any], device: str, *, calls: int) -> float:
+    """Seconds of a call, the mean of several back to back."""
+    if device == "cuda":
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start.record()
+        for _ in range(calls):
+            run()
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end) / 1000 / calls
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    began = clock()
+    for _ in range(calls):
+        run()
+    return (clock() - began) / calls
+
+
+def peak(run: Callable[[], Any], device: str) -> int:
+    """Bytes that a call has in use at once, beyond what was there before it."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        run()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    with _without_messages(), torch.profiler.profile(profile_memory=True) as profile:
+        run()
+    events = profile.profiler.kineto_results.events()
+    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
+    most = now = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most
+
+
+@contextmanager
+def _without_messages() -> Iterator[None]:
+    """Nothing on standard error: the profiler announces there, from C++, when it starts and stops."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def exponent(lengths: Sequence[int], values: Sequence[float], fitted: int = FITTED) -> float | None:
+    """The power of the length in the values: the slope through the last points in log-log scale."""
+    if len(lengths) < 2 or min(values[-fitted:]) <= 0:
+        return None
+    x = [math.log(n) for n in lengths[-fitted:]]
+    y = [math.log(v) for v in values[-fitted:]]
+    return statistics.linear_regression(x, y).slope

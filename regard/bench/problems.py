@@ -1,0 +1,206 @@
+"""What is measured: mechanisms of the catalogue, each with inputs of one size in one precision.
+
+    name                        score, normalizer, window, heads, queries
+    additive                    the score alone: softmax, everything visible, as many queries as keys
+    additive, one query         what a recurrent decoder asks at each step
+    scaled-dot, 4 heads         one more leading axis
+    general, local-predictive   another window or normalizer
+
+Scores that look back at earlier steps (location-aware, coverage) are asked one query at a time, as they are
+in their papers. Inputs are random; keys are prepared beforehand, since that is done once per source.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard.attention.build import Sizes, build_attention
+from regard.attention.compose import Attention
+from regard.attention.history import History
+from regard.attention.scores.base import HistoryScore
+from regard.attention.source import Source
+from regard.catalog import suggest
+from regard.errors import ConfigError
+from regard.kernels.dispatch import Call, choose_kernel, named_kernels
+
+STEP = 8  # so many times as many rows where each asks one query: a batch of sentences, not of texts
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A score, a normalizer and a window by their catalogue keys, and how they are asked."""
+
+    score: str
+    normalizer: str = "softmax"
+    window: str = "global"
+    heads: int = 1
+    queries: int | None = None  # None: as many as there are keys
+    widening: int = 1  # hidden features of the score, as a multiple of the keys' features
+    hidden: int | None = None  # or their number
+    growing: bool = False  # also measured over the length
+
+    @property
+    def name(self) -> str:
+        parts = [self.score]
+        parts += [self.normalizer] if self.normalizer != "softmax" else []
+        parts += [self.window] if self.window != "global" else []
+        parts += [f"{self.heads} heads"] if self.heads > 1 else []
+        parts += ["one query"] if self.queries == 1 else []
+        parts += [f"{self.hidden} features"] if self.hidden is not None else []
+        return ", ".join(parts)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What `--mechanisms` may call it."""
+        special = [key for key in (self.normalizer, self.window) if key not in ("softmax", "global")]
+        return (self.score, *special)
+
+    @property
+    def catalogue(self) -> list[str]:
+        """The rows of the catalogue that a measurement tells something about: what is special about it."""
+        special = [f"normalizer:{self.normalizer}"] if self.normalizer != "softmax" else []
+        special += [f"window:{self.window}"] if self.window != "global" else []
+        return special or [f"score:{self.score}"]
+
+
+# in order of interest: what is measured last may fall to the deadline. Concat is built as additive is.
+MECHANISMS = (
+    Mechanism("additive", widening=2, growing=True),
+    Mechanism("additive", queries=1, widening=2),
+    Mechanism("additive", hidden=32),  # as many as can be written out by hand for FlexAttention
+    Mechanism("scaled-dot", growing=True),
+    Mechanism("scaled-dot", "sparsemax", growing=True),
+    Mechanism("general", window="local-predictive", growing=True),
+    Mechanism("general", window="local-monotonic", growing=True),
+    Mechanism("additive", heads=4, widening=2),
+    Mechanism("additive", window="local-predictive", widening=2),
+    Mechanism("additive", "sparsemax", widening=2),
+    Mechanism("general"),
+    Mechanism("dot"),
+    Mechanism("cosine"),
+    Mechanism("feedforward"),
+    Mechanism("scaled-dot", heads=4),
+    Mechanism("location-aware", queries=1, widening=2),
+    Mechanism("coverage", queries=1, widening=2),
+    Mechanism("location"),
+    Mechanism("rectified"),
+    Mechanism("scaled-dot", "hard"),
+    Mechanism("scaled-dot", "straight-through"),
+    Mechanism("scaled-dot", "gumbel-softmax"),
+    Mechanism("scaled-dot", "mean"),
+    Mechanism("scaled-dot", "count"),
+)
+
+
+def chosen(words: tuple[str, ...]) -> tuple[Mechanism, ...]:
+    """The mechanisms that these words name, by score, normalizer or window; all for none."""
+    known = tuple(dict.fromkeys(word for mechanism in MECHANISMS for word in mechanism.words))
+    for word in words:
+        if word not in known:
+            raise ConfigError(f"bench: --mechanisms has {word!r}; {suggest(word, known)}")
+    return tuple(m for m in MECHANISMS if not words or set(words) & set(m.words))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a problem is; T = S = N unless the mechanism asks fewer queries."""
+
+    B: int
+    N: int
+    D: int
+
+    def __str__(self) -> str:
+        return f"{self.B} × {self.N} × {self.D}"
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A mechanism with its inputs."""
+
+    mechanism: Mechanism
+    size: Size
+    parts: Attention
+    query: Tensor  # (B, [H,] T, D)
+    source: Source
+    history: History | None
+
+    def attention(self, kernel: str) -> Attention:
+        """The same parts under another kernel."""
+        made = Attention(
+            self.parts.score, normalizer=self.parts.normalizer, window=self.parts.window, kernel=kernel
+        )
+        return made.eval()
+
+    def context(self, attention: Attention) -> Tensor:
+        """One call."""
+        return attention(self.query, self.source, history=self.history).context
+
+    def leaves(self) -> dict[str, Tensor]:
+        """Everything a gradient may flow to, by name."""
+        own = {"query": self.query, "keys": self.source.keys, "values": self.source.values}
+        return own | dict(self.parts.named_parameters())
+
+    def exact(self) -> "Problem":
+        """The same problem in float64."""
+        history = None if self.history is None else History(*(x.double() for x in self.history))
+        keys, values = (_leaf(x.double()) for x in (self.source.keys, self.source.values))
+        source = replace(self.source, keys=keys, values=values)
+        parts = deepcopy(self.parts).double()
+        return replace(self, parts=parts, query=_leaf(self.query.double()), source=source, history=history)
+
+    @property
+    def features(self) -> int:
+        """Features of the prepared keys."""
+        return self.source.keys.shape[-1]
+
+    @property
+    def cells(self) -> int:
+        """Products or quotients a forward pass takes: B·T·S·D over the prepared features."""
+        return self.query[..., 0].numel() * self.source.S * self.features
+
+    def fused(self) -> tuple[str | None, str]:
+        """The kernel that runs it, and how it was found or why there is none."""
+        parts = self.parts
+        call = Call(
+            self.query, self.source, parts.score, parts.normalizer, parts.window, self.history, dropout=0.0
+        )
+        for kernel in named_kernels():  # made for this score, where `auto` may know a general one only
+            if kernel.refuses(call) is None:
+                return kernel.name, "by name"
+        found = choose_kernel(call)
+        if found is not None:
+            return found.name, "auto"
+        return None, self.attention("auto").explain(self.query, self.source, history=self.history).why
+
+
+def make(mechanism: Mechanism, size: Size, device: str, dtype: torch.dtype, *, seed: int = 0) -> Problem:
+    """Random inputs and parameters; what each is does not depend on the device."""
+    generator = torch.Generator().manual_seed(seed)
+    B, N, D = size.B * STEP if mechanism.queries == 1 else max(1, size.B // mechanism.heads), size.N, size.D
+    lead = (B,) if mechanism.heads == 1 else (B, mechanism.heads)
+    sizes = Sizes(query=D, keys=D, hidden=mechanism.hidden or D * mechanism.widening, positions=N)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        parts = build_attention(
+            mechanism.score, sizes, normalizer=mechanism.normalizer, window=mechanism.window
+        )
+    parts = parts.to(device, dtype).eval()
+
+    def randn(length: int) -> Tensor:
+        return torch.randn(*lead, length, D, generator=generator).to(device, dtype)
+
+    query, keys, values = randn(mechanism.queries or N), randn(N), randn(N)
+    with torch.no_grad():
+        source = parts.prepare(keys, values)
+    source = replace(source, keys=_leaf(source.keys), values=_leaf(values))
+    history = None
+    if isinstance(parts.score, HistoryScore):
+        previous = torch.randn(*lead, 1, N, generator=generator).softmax(-1).to(device)
+        history = History(previous, 2 * previous)
+    return Problem(mechanism, size, parts, _leaf(query), source, history)
+
+
+def _leaf(x: Tensor) -> Tensor:
+    return x.detach().clone().requires_grad_()

@@ -1,0 +1,244 @@
+"""What was measured, as a table for a reader, as records for results/, and as pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.bench.attention import TOP, Growth, Look, Report, Row
+from regard.bench.records import measured, versions
+from regard.evaluate.results import Result
+
+COLUMNS = (
+    "mechanism",
+    "pass",
+    "kernel",
+    "ms",
+    "× reference",
+    "× compile",
+    "× flex",
+    "× entmax",
+    "of SDPA's time",
+    "MB",
+    "reference MB",
+    "of ceiling",
+)
+GROWTH = (
+    "mechanism",
+    "kernel",
+    "to length",
+    "ms",
+    "exponent of time",
+    "MB",
+    "exponent of memory",
+    "went no further",
+)
+
+
+def table(report: Report) -> list[tuple[str, ...]]:
+    """A line for each mechanism and pass; empty where there is nothing to compare with."""
+    return [_cells(report, row) for row in report.rows]
+
+
+def _cells(report: Report, row: Row) -> tuple[str, ...]:
+    share = report.share(row)
+    times = [_times(row.against.get(name)) for name in ("reference", "compile", "flex", "entmax")]
+    against = row.against.get("SDPA")
+    return (
+        row.mechanism.name,
+        row.what,
+        row.missing.get("fused") or row.kernel or "reference",
+        _number(row.ms.get(row.ours)),
+        *times,
+        "" if against is None else _times(1 / against),
+        _number(_mega(row.bytes.get(row.ours))),
+        _number(_mega(row.bytes.get("reference"))),
+        "" if share is None else f"{100 * share:.0f} %",
+    )
+
+
+def growth_table(report: Report) -> list[tuple[str, ...]]:
+    """A line for each mechanism and implementation that was measured over the length."""
+    return [
+        (
+            series.mechanism.name,
+            series.path,
+            str(series.lengths[-1]),
+            _number(series.ms[-1]),
+            "" if series.in_time is None else f"{series.in_time:.2f}",
+            _number(_mega(series.bytes[-1])),
+            "" if series.in_memory is None else f"{series.in_memory:.2f}",
+            series.stopped,
+        )
+        for series in report.growth
+    ]
+
+
+def not_run(report: Report) -> list[str]:
+    """Which rivals have no number, and why: one line a reason."""
+    reasons: dict[str, list[str]] = {}
+    for row in report.rows:
+        for rival, reason in row.missing.items():
+            reasons.setdefault(f"{rival}: {reason}", []).append(f"{row.mechanism.name} ({row.what})")
+    return [f"{reason}: {'; '.join(names)}" for reason, names in reasons.items()]
+
+
+def records(report: Report) -> list[Result]:
+    """The rows and the growths for results/attention-DEVICE.json."""
+    plan = report.plan
+    common: dict[str, Any] = {
+        "device": plan.device,
+        "dtype": str(plan.dtype).removeprefix("torch."),
+        "threads": _threads(plan.device),
+        "versions": versions(),
+    }
+    recipe = f"attention-{plan.device}"
+    found = []
+    for order, row in enumerate(report.rows):
+        ratio = row.against.get("reference", 1.0)
+        if "fused" in row.missing:
+            continue
+        share = report.share(row)
+        details = common | {
+            "catalogue": [*row.mechanism.catalogue, f"kernel:{row.kernel}"] if row.kernel else [],
+            "order": order,
+            "mechanism": row.mechanism.name,
+            "pass": row.what,
+            "kernel": row.kernel or "reference",
+            "why": row.why,
+            "query": list(row.shape),
+            "length": row.size.N,
+            "features": row.features,
+            "milliseconds": {name: round(value, 4) for name, value in row.ms.items()},
+            "times as fast": {name: round(value, 2) for name, value in row.against.items()},
+            "megabytes": {name: round(value / 1e6, 3) for name, value in row.bytes.items()},
+            "error": None if row.parity is None else round(row.parity.largest, 2),
+            "elements a second": row.elements,
+            "share of the ceiling": None if share is None else round(share, 3),
+            "ceiling": None
+            if share is None
+            else {"elements a second": report.ceiling, "from": report.ceiling_from},
+            "not run": row.missing,
+        }
+        metric = f"{row.mechanism.name}: times as fast as the reference, {row.what}"
+        seconds = sum(row.ms.values()) / 1000
+        found.append(measured(recipe, metric, round(ratio, 2), seconds=seconds, details=details))
+    for order, series in enumerate(report.growth):
+        found += _growth_records(recipe, order, series, common)
+    found += [_look_records(recipe, order, look, common) for order, look in enumerate(report.looks)]
+    return found
+
+
+def _growth_records(recipe: str, order: int, series: Growth, common: dict[str, Any]) -> list[Result]:
+    details = common | {
+        "catalogue": [],
+        "order": order,
+        "growth of": series.mechanism.name,
+        "kernel": series.path,
+        "pass": "forward and backward" if series.training else "forward",
+        "batch": series.size.B,
+        "features": series.size.D,
+        "lengths": series.lengths,
+        "milliseconds": [round(value, 3) for value in series.ms],
+        "megabytes": [round(value / 1e6, 4) for value in series.bytes],
+        "went no further": series.stopped,
+    }
+    return [
+        measured(
+            recipe,
+            f"{series.mechanism.name}, {series.path}: exponent of the length in {what}",
+            round(value, 2),
+            seconds=sum(series.ms) / 1000,
+            details=details | {"exponent of": what},
+            note="the slope through the longest lengths in log-log scale",
+        )
+        for what, value in (("time", series.in_time), ("memory", series.in_memory))
+        if value is not None
+    ]
+
+
+def look_lines(report: Report) -> list[str]:
+    """What the largest weights cost on demand."""
+    return [
+        f"{look.mechanism.name}, {look.length} positions: the {TOP} largest weights of each query in "
+        f"{look.ms:.0f} ms and {_number(_mega(look.bytes))} MB; all weights have "
+        f"{_number(_mega(look.whole))} MB"
+        for look in report.looks
+    ]
+
+
+def _look_records(recipe: str, order: int, look: Look, common: dict[str, Any]) -> Result:
+    return measured(
+        recipe,
+        f"{look.mechanism.name}: megabytes in use for the {TOP} largest weights of each query on demand",
+        round(look.bytes / 1e6, 2),
+        seconds=look.ms / 1000,
+        details=common
+        | {
+            "catalogue": [],
+            "order": order,
+            "look at": look.mechanism.name,
+            "kernel": look.kernel,
+            "length": look.length,
+            "milliseconds": round(look.ms, 2),
+            "megabytes of all weights": round(look.whole / 1e6, 2),
+        },
+        note="the peak beyond what the call itself left",
+    )
+
+
+def draw(found: Sequence[Result], folder: Path) -> list[Path]:
+    """Of each device among the records: ratios to the reference, and time and memory over the length."""
+    from regard.viz.bars import draw_bars
+    from regard.viz.curves import draw_growth
+
+    written = []
+    for device in sorted({result.details["device"] for result in found}):
+        own = sorted(
+            (result for result in found if result.details["device"] == device),
+            key=lambda result: result.details["order"],
+        )
+        fused = [r for r in own if "mechanism" in r.details and r.details["kernel"] != "reference"]
+        what = max((r.details["pass"] for r in fused), key=len, default="")  # the pass with the backward one
+        ratios = {r.details["mechanism"]: [r.value] for r in fused if r.details["pass"] == what}
+        if ratios:
+            path = folder / f"attention-ratios-{device}.png"
+            label = f"times as fast as the reference, {what}"
+            written.append(draw_bars(ratios, path, xlabel=label, decimals=1))
+        for name, key, unit in (
+            ("time", "milliseconds", "milliseconds"),
+            ("memory", "megabytes", "megabytes in use at once"),
+        ):
+            curves = {
+                _curve(r): (r.details["lengths"], r.details[key])
+                for r in own
+                if r.details.get("exponent of") == name and min(r.details[key]) > 0
+            }
+            if curves:
+                path = folder / f"attention-{name}-{device}.png"
+                written.append(draw_growth(curves, path, xlabel="length", ylabel=unit))
+    return written
+
+
+def _curve(result: Result) -> str:
+    path = "reference" if result.details["kernel"] == "reference" else "fused"
+    return f"{result.details['growth of']}, {path}"
+
+
+def _threads(device: str) -> int | None:
+    import torch
+
+    return torch.get_num_threads() if device == "cpu" else None
+
+
+def _mega(size: int | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"

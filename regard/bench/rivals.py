@@ -1,0 +1,191 @@
+"""What else can compute a mechanism: torch.compile, FlexAttention, entmax; and SDPA as the yardstick.
+
+FlexAttention changes each score of a dot product before the softmax. Additive attention is unrolled by hand:
+the dot product is thrown away and Σ_d v_d tanh(a_d + b_d) written out, one feature after the other. A local
+window is a mask there. What multiplies the weights after the softmax, or replaces it, it cannot say.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.compose import mix
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.base import Score
+from regard.attention.scores.cosine import CosineScore
+from regard.attention.scores.dot import DotScore
+from regard.attention.scores.feedforward import FeedForwardScore
+from regard.attention.scores.general import GeneralScore
+from regard.attention.windows.everywhere import Everywhere
+from regard.attention.windows.local_monotonic import LocalMonotonic
+from regard.bench.problems import Problem
+
+UNROLLED = 64  # features: more, written out one by one, take minutes to compile
+
+Run = Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another way to the same numbers."""
+
+    name: str
+    applies: Callable[[Problem], bool]  # whether it computes this mechanism at all
+    refuses: Callable[[Problem, bool], str | None]  # (problem, training) -> None, or why not, as a clause
+    build: Callable[[Problem], Run]
+
+
+def compiled(problem: Problem) -> Run:
+    """torch.compile of the reference, at this size."""
+    attention = problem.attention("reference")
+
+    def attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        source = replace(problem.source, keys=keys, values=values)
+        return attention(query, source, history=problem.history).context
+
+    fast = torch.compile(attend, dynamic=False)
+    return lambda: fast(problem.query, problem.source.keys, problem.source.values)
+
+
+# FlexAttention ----------------------------------------------------------------------------------------------
+
+
+def flex_applies(problem: Problem) -> bool:
+    """A softmax over scores of one query and one key, with nothing behind it."""
+    score, window = problem.parts.score, problem.parts.window
+    known = isinstance(score, AdditiveScore | DotScore | GeneralScore | CosineScore | FeedForwardScore)
+    narrowed = window is None or isinstance(window, Everywhere | LocalMonotonic)
+    return known and narrowed and isinstance(problem.parts.normalizer, Softmax)
+
+
+def flex_refuses(problem: Problem, training: bool) -> str | None:
+    """What FlexAttention could say, but not here."""
+    if isinstance(problem.parts.score, AdditiveScore) and problem.features > UNROLLED:
+        return f"{problem.features} features written out one by one take minutes to compile"
+    if problem.query.device.type == "cpu" and training:
+        return "it has no gradient on a CPU"
+    return None
+
+
+def flex(problem: Problem) -> Run:
+    """flex_attention under torch.compile, which alone makes it a fused kernel."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    score, window, query = problem.parts.score, problem.parts.window, problem.query
+    T, S, device = query.shape[-2], problem.source.S, query.device.type
+    options: dict[str, Any] = {"scale": 1.0}
+    if isinstance(window, LocalMonotonic):
+        reach = window.half_width
+
+        def near(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+            return (q - k).abs() <= reach
+
+        options["block_mask"] = create_block_mask(near, None, None, T, S, device=device)
+
+    def attend(query: Tensor, keys: Tensor, values: Tensor) -> Any:
+        query, keys, values = four(query), four(keys), four(values)
+        if isinstance(score, AdditiveScore):
+            a, v = score.W(query), score.v.weight[0]
+            return flex_attention(a, keys, values, score_mod=unrolled(a, keys, v), **options)
+        return flex_attention(product_query(score, query), keys, values, **options)
+
+    fast = torch.compile(attend, dynamic=False)
+
+    def run() -> Tensor:
+        inputs = [query, problem.source.keys, problem.source.values]
+        if not torch.is_grad_enabled():  # on a CPU it refuses inputs that could have a gradient
+            inputs = [x.detach() for x in inputs]
+        found: Tensor = fast(*inputs)
+        return found.reshape(*query.shape[:-1], found.shape[-1])
+
+    return run
+
+
+def unrolled(a: Tensor, b: Tensor, v: Tensor) -> Callable[..., Tensor]:
+    """Σ_d v_d tanh(a_d + b_d) as a score_mod, one feature after the other."""
+    a, b, v = a.float(), b.float(), v.float()
+    D = v.shape[0]
+
+    def score_mod(score: Tensor, batch: Tensor, head: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        total = score * 0.0
+        for d in range(D):
+            total = total + v[d] * torch.tanh(a[batch, head, q, d] + b[batch, head, k, d])
+        return total
+
+    return score_mod
+
+
+def product_query(score: Any, query: Tensor) -> Tensor:
+    """The query whose plain product with the prepared keys is the score."""
+    if isinstance(score, DotScore):
+        return query * score.factor(query.shape[-1])
+    if isinstance(score, CosineScore):
+        return score.directions(query).to(query.dtype)
+    if isinstance(score, FeedForwardScore):
+        return score.F(query)
+    return query
+
+
+def four(x: Tensor) -> Tensor:
+    """(B, T, D) or (B, H, T, D) -> (B, H, T, D)."""
+    return x if x.ndim == 4 else x[:, None]
+
+
+# entmax -----------------------------------------------------------------------------------------------------
+
+
+def entmax_applies(problem: Problem) -> bool:
+    """Sparsemax of a score."""
+    return isinstance(problem.parts.normalizer, Sparsemax) and isinstance(problem.parts.score, Score)
+
+
+def entmax_refuses(problem: Problem, training: bool) -> str | None:
+    """Where the package is missing."""
+    if importlib.util.find_spec("entmax") is None:
+        return "the package is not installed"
+    return None
+
+
+def entmax(problem: Problem) -> Run:
+    """The scores of the reference, under the package's sparsemax."""
+    from entmax import sparsemax
+
+    score = problem.parts.score
+    assert isinstance(score, Score)
+
+    def run() -> Tensor:
+        weights = sparsemax(score(problem.query, problem.source.keys), dim=-1)
+        return mix(weights, problem.source.values)
+
+    return run
+
+
+RIVALS = (
+    Rival("compile", lambda problem: True, lambda problem, training: None, compiled),
+    Rival("flex", flex_applies, flex_refuses, flex),
+    Rival("entmax", entmax_applies, entmax_refuses, entmax),
+)
+
+
+def yardstick(problem: Problem) -> Callable[[bool], Any]:
+    """PyTorch's fused dot product of as many queries and keys with as many features; its own inputs."""
+    lead = problem.query.shape[:-2] if problem.query.ndim == 4 else (problem.query.shape[0], 1)
+    like = problem.query.detach()
+    q, k, v = (
+        torch.randn(*lead, n, problem.size.D, dtype=like.dtype, device=like.device, requires_grad=True)
+        for n in (like.shape[-2], problem.source.S, problem.source.S)
+    )
+    grad = torch.randn_like(q)
+
+    def run(training: bool) -> Any:
+        context = F.scaled_dot_product_attention(q, k, v)
+        return torch.autograd.grad(context, (q, k, v), grad) if training else context
+
+    return run

@@ -1,0 +1,179 @@
+"""regard bench: how fast the mechanisms run here, and which implementation runs when."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from regard.cli.common import output, say, table
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.bench.attention import Plan
+    from regard.evaluate.results import Result
+
+
+def command(
+    what: Annotated[
+        Literal["attention", "training-steps"],
+        typer.Argument(metavar="[WHAT]", help="attention: the mechanisms; training-steps: whole models."),
+    ] = "attention",
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Scores, normalizers or windows to measure; default all."),
+    ] = None,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="Default: the GPU if there is one.")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    lengths: Annotated[
+        str | None, typer.Option(metavar="N,M,…", help="Lengths over which growth is measured.")
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option(min=1, help="Length at which mechanisms are compared.")
+    ] = None,
+    forward: Annotated[
+        bool | None,
+        typer.Option("--forward/--backward", help="The forward pass alone, or with the backward pass."),
+    ] = None,
+    rivals: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Of compile, flex and entmax; `none` for none. Default all."),
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="SECONDS", help="Start nothing new after so long; default 170."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, nothing compiled: a minute.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where records and pictures go.")] = Path("bench"),
+    record: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also add the records to these results.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Measure nothing; print which kernel runs when, and why.")
+    ] = False,
+) -> None:
+    """Measure every mechanism against the reference, torch.compile, FlexAttention and SDPA; parity first.
+
+    regard bench attention --mechanisms additive,sparsemax
+    regard bench attention --device cuda --out bench
+    regard bench training-steps
+    regard bench --explain
+    """
+    import torch
+
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if explain:
+        print_choices()
+        return
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("bench: --device has cuda; expected cpu, since torch finds no GPU here.")
+    torch.set_num_threads(threads)
+    if what == "training-steps":
+        steps(device, out, record, quick=quick)
+        return
+    from regard.bench.attention import standard
+    from regard.bench.problems import chosen
+
+    plan = standard(device, quick=quick)
+    plan = replace(
+        plan,
+        mechanisms=chosen(_split(mechanisms)),
+        lengths=plan.lengths if lengths is None else _numbers(lengths),
+        size=plan.size if length is None else replace(plan.size, N=length),
+        passes=(False, True) if forward is None else (not forward,),
+        rivals=plan.rivals if rivals is None else _rivals(rivals),
+        deadline=plan.deadline if deadline is None else deadline,
+    )
+    attention(plan, out, record)
+
+
+def attention(plan: "Plan", out: Path, record: Path | None) -> None:
+    """Measure, print, write."""
+    from regard.bench.attention import measure
+    from regard.bench.report import COLUMNS, GROWTH, draw, growth_table, look_lines, not_run, records
+    from regard.bench.report import table as rows
+
+    say(f"{len(plan.mechanisms)} mechanisms on {plan.device}, {plan.size} (batch × length × features)")
+    report = measure(plan, say)
+    show(COLUMNS, rows(report), words=3)
+    if report.growth:
+        output.print()
+        show(GROWTH, growth_table(report), words=2)
+    for line in look_lines(report):
+        say(line)
+    for line in not_run(report):
+        say(f"not run: {line}")
+    if report.ceiling is not None:
+        say(f"ceiling: {report.ceiling / 1e12:.2f} T elements/s, {report.ceiling_from}")
+    found = records(report)
+    write(found, out, record)
+    try:
+        for path in draw(found, out):
+            say(f"drawn: {path}")
+    except ImportError as error:
+        say(f"nothing drawn: {error}; the records are complete.")
+
+
+def steps(device: str, out: Path, record: Path | None, *, quick: bool) -> None:
+    """Training steps of whole models with and without fused kernels."""
+    from regard.bench.steps import COLUMNS, measure, records, rows
+
+    found = measure(device, quick=quick, say=say)
+    show(COLUMNS, rows(found), words=4)
+    write(records(found, device), out, record)
+
+
+def print_choices() -> None:
+    """The dispatcher's table."""
+    from regard.bench.choices import COLUMNS, choices, joined, rows
+
+    show(COLUMNS, rows(joined(choices())), words=len(COLUMNS))
+
+
+def show(columns: tuple[str, ...], body: list[tuple[str, ...]], *, words: int) -> None:
+    """A table in a terminal, without empty columns; lines with tabs in a pipe, always the same columns.
+
+    The first columns are words, the others numbers.
+    """
+    if not output.is_terminal:
+        for row in (columns, *body):
+            typer.echo("\t".join(row))
+        return
+    kept = [i for i in range(len(columns)) if any(row[i] for row in body)]
+    made = table(*(columns[i] for i in kept), numeric=columns[words:])
+    for row in body:
+        made.add_row(*(row[i] for i in kept))
+    output.print(made)
+
+
+def write(found: "list[Result]", out: Path, record: Path | None) -> None:
+    """The records, into the folder of this run and perhaps among the recorded results."""
+    from regard.evaluate.results import write_result
+
+    for folder in [out, *([record] if record is not None else [])]:
+        for path in dict.fromkeys(write_result(folder, result) for result in found):
+            say(f"written: {path}")
+
+
+def _split(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    words = _split(text)
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ConfigError(f"bench: --lengths has {text!r}; expected whole numbers, e.g. 512,1024,2048.")
+    return tuple(sorted(int(word) for word in words))
+
+
+def _rivals(text: str) -> tuple[str, ...]:
+    from regard.bench.rivals import RIVALS
+
+    known = tuple(rival.name for rival in RIVALS)
+    words = () if text == "none" else _split(text)
+    for word in words:
+        if word not in known:
+            raise ConfigError(f"bench: --rivals has {word!r}; expected some of {', '.join(known)}, or none.")
+    return words

@@ -1,0 +1,227 @@
+"""`regard bench`: parity comes before speed, every mechanism is there, and what cannot run says why."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from regard import catalog
+from regard.bench import rivals
+from regard.bench.attention import Growth, Plan, challenge, compare, foreseen, grow, looks, standard
+from regard.bench.clock import exponent, interleaved, peak
+from regard.bench.problems import MECHANISMS, Mechanism, Size, chosen, make
+from regard.errors import ConfigError
+from regard.kernels import dispatch
+
+TINY = Plan(
+    device="cpu",
+    dtype=torch.float32,
+    size=Size(2, 24, 8),
+    lengths=(8, 16),
+    growth=Size(1, 0, 8),
+    rivals=(),
+    budget=0.001,
+)
+
+
+class Careless:
+    """A kernel that loses a thousandth of every context."""
+
+    name = "careless"
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def refuses(self, call: dispatch.Call) -> str | None:
+        return None
+
+    def run(self, call: dispatch.Call) -> torch.Tensor:
+        weights = call.score(call.query, call.source.keys).softmax(-1)
+        return self.factor * (weights @ call.source.values)
+
+
+def test_every_part_of_the_catalogue_is_measured():
+    built_the_same = {"concat"}  # as additive is
+    assert {m.score for m in MECHANISMS} == set(catalog.names("score")) - built_the_same
+    assert {m.normalizer for m in MECHANISMS} == set(catalog.names("normalizer"))
+    assert {m.window for m in MECHANISMS} == set(catalog.names("window"))
+    assert len({m.name for m in MECHANISMS}) == len(MECHANISMS)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
+def test_every_mechanism_can_be_measured_forward_and_backward(mechanism):
+    row = compare(TINY, mechanism, training=True)
+    assert row.missing == {}
+    assert set(row.ms) == {"reference", "SDPA"} | ({"fused"} if row.kernel else set())
+    assert all(value > 0 for value in (*row.ms.values(), *row.bytes.values()))
+    assert row.kernel is not None or row.why
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_kernel_without_parity_gets_no_time(monkeypatch, training):
+    monkeypatch.setattr(dispatch, "kernels", lambda: (Careless(0.999),))
+    row = compare(TINY, Mechanism("scaled-dot"), training=training)
+    assert row.kernel == "careless"
+    assert row.ms == {}
+    assert row.missing["fused"].startswith("no parity: ")
+    assert "of its size, the reference by" in row.missing["fused"]
+
+
+def test_the_same_kernel_without_its_mistake_gets_a_time(monkeypatch):
+    monkeypatch.setattr(dispatch, "kernels", lambda: (Careless(1.0),))
+    row = compare(TINY, Mechanism("scaled-dot"), training=True)
+    assert row.missing == {}
+    assert row.parity.largest < 2
+    assert row.ms["fused"] > 0
+
+
+def test_a_kernel_that_breaks_does_not_end_the_run(monkeypatch):
+    class Broken(Careless):
+        def run(self, call):
+            raise RuntimeError("no such instruction")
+
+    monkeypatch.setattr(dispatch, "kernels", lambda: (Broken(1.0),))
+    row = compare(TINY, Mechanism("dot"), training=False)
+    assert row.missing == {"fused": "failed: no such instruction"}
+
+
+def test_growth_stops_where_the_next_length_would_not_fit():
+    series = Growth(Mechanism("dot"), "reference", TINY.growth, True, [64], [100.0], [1_000_000])
+    far = 1e12
+    assert foreseen(TINY, series, 128, far) == ""
+    small = replace(TINY, largest=3e6)
+    assert foreseen(small, series, 128, far) == "128 positions would need about 0 GB"
+    short = replace(TINY, longest=0.3)
+    assert foreseen(short, series, 128, far) == "a call at 128 positions would take about 0 s"
+    assert foreseen(TINY, series, 128, 0.0) == "the deadline came"
+
+
+def test_growth_is_measured_for_the_reference_and_the_kernel():
+    found = grow(TINY, Mechanism("scaled-dot"), until=1e12)
+    assert [series.path for series in found] == ["reference", "sdpa"]
+    assert all(series.lengths == [8, 16] for series in found)
+    reference, fused = found
+    assert reference.in_memory > fused.in_memory
+
+
+def test_a_look_asks_a_fused_call_for_its_largest_weights():
+    mechanism = Mechanism("scaled-dot")
+    grown = grow(TINY, mechanism, until=1e12)
+    [seen] = looks(TINY, mechanism, grown)
+    assert (seen.kernel, seen.length, seen.whole) == ("sdpa", 16, 4 * 16 * 16)
+    assert seen.bytes > 0
+    assert seen.ms > 0
+    grown[0].ms[-1] = 1e9  # a reference that would take for ever is not asked
+    assert looks(TINY, mechanism, grown) == []
+
+
+def test_an_exponent_is_the_power_of_the_length():
+    lengths = [64, 128, 256, 512, 1024]
+    assert exponent(lengths, [3 * n**2 for n in lengths]) == pytest.approx(2.0)
+    assert exponent(lengths, [9, 9, *(0.5 * n for n in lengths[2:])], fitted=3) == pytest.approx(1.0)
+    assert exponent([64], [1.0]) is None
+
+
+def test_the_peak_is_what_a_call_holds_at_once():
+    x = torch.zeros(1000)
+
+    def call():
+        first = x + 1  # 4000 bytes, given back before the third is made
+        second = first * 2
+        del first
+        return torch.cat([second, second]).sum()
+
+    assert 12_000 <= peak(call, "cpu") <= 12_100
+
+
+def test_a_longer_call_takes_longer():
+    x = torch.randn(300, 300)
+    took = interleaved({"once": lambda: x @ x, "ten": lambda: [x @ x for _ in range(10)]}, "cpu", budget=0.02)
+    assert took["ten"] > 4 * took["once"]
+
+
+def test_mechanisms_are_chosen_by_score_normalizer_or_window():
+    assert {m.name for m in chosen(("local-monotonic", "cosine"))} == {"general, local-monotonic", "cosine"}
+    assert chosen(()) == MECHANISMS
+    with pytest.raises(ConfigError, match=r"bench: --mechanisms has 'aditive'; did you mean 'additive'\?"):
+        chosen(("aditive",))
+
+
+def test_the_quick_plan_compiles_nothing():
+    assert standard("cpu", quick=True).rivals == ("entmax",)
+    assert max(standard("cpu").lengths) == 16384
+
+
+# rivals -----------------------------------------------------------------------------------------------------
+
+
+def rival(name):
+    return next(rival for rival in rivals.RIVALS if rival.name == name)
+
+
+@pytest.mark.parametrize("score", ["dot", "scaled-dot", "general", "cosine", "feedforward"])
+def test_flex_attention_gets_the_query_whose_product_is_the_score(score):
+    problem = make(Mechanism(score), Size(2, 6, 8), "cpu", torch.float32)
+    query = rivals.product_query(problem.parts.score, problem.query)
+    expected = problem.parts.score(problem.query, problem.source.keys)
+    assert_close(query @ problem.source.keys.mT, expected)
+
+
+def test_additive_attention_is_unrolled_by_hand():
+    problem = make(Mechanism("additive", hidden=5), Size(2, 6, 8), "cpu", torch.float32)
+    score, keys = problem.parts.score, problem.source.keys
+    modified = rivals.unrolled(score.W(problem.query)[:, None], keys[:, None], score.v.weight[0])
+    expected = score(problem.query, keys)
+    found = modified(torch.tensor(7.0), torch.tensor(1), torch.tensor(0), torch.tensor(4), torch.tensor(2))
+    assert_close(found, expected[1, 4, 2])
+
+
+def test_flex_attention_applies_to_softmax_over_one_query_and_one_key():
+    def applies(mechanism):
+        return rival("flex").applies(make(mechanism, Size(1, 6, 8), "cpu", torch.float32))
+
+    assert applies(Mechanism("general", window="local-monotonic"))
+    assert not applies(Mechanism("general", window="local-predictive"))  # multiplies after the softmax
+    assert not applies(Mechanism("scaled-dot", "sparsemax"))
+    assert not applies(Mechanism("location"))
+    wide = make(Mechanism("additive", hidden=65), Size(1, 6, 8), "cpu", torch.float32)
+    assert rival("flex").refuses(wide, False) == "65 features written out one by one take minutes to compile"
+
+
+def test_entmax_is_left_out_where_it_is_not_installed(monkeypatch):
+    problem = make(Mechanism("scaled-dot", "sparsemax"), Size(1, 6, 8), "cpu", torch.float32)
+    assert rival("entmax").applies(problem)
+    monkeypatch.setattr(rivals.importlib.util, "find_spec", lambda name: None)
+    assert rival("entmax").refuses(problem, True) == "the package is not installed"
+
+
+def test_a_rival_is_timed_by_turns_and_one_that_computes_something_else_is_not(monkeypatch):
+    always = {"applies": lambda problem: True, "refuses": lambda problem, training: None}
+
+    def right(problem):
+        attention = problem.attention("reference")
+        return lambda: problem.context(attention)
+
+    def wrong(problem):
+        return lambda: 2 * right(problem)()
+
+    def broken(problem):
+        raise RuntimeError("cannot be compiled")
+
+    made = [
+        rivals.Rival(name, build=build, **always)
+        for name, build in {"right": right, "wrong": wrong, "broken": broken}.items()
+    ]
+    monkeypatch.setattr("regard.bench.attention.RIVALS", made)
+    plan = replace(TINY, rivals=("right", "wrong", "broken"))
+    row = compare(plan, Mechanism("dot"), training=True)
+    challenge(plan, row, until=1e12)
+    assert row.against["right"] > 0
+    assert row.missing == {
+        "wrong": "other numbers: 1e+02 % away from the reference",
+        "broken": "failed: cannot be compiled",
+    }
+    late = compare(plan, Mechanism("dot"), training=True)
+    challenge(plan, late, until=0.0)
+    assert set(late.missing.values()) == {"the deadline came"}

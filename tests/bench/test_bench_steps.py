@@ -1,0 +1,69 @@
+"""Training steps before and after: the same loss and gradients, or no time."""
+
+import pytest
+import torch
+
+from regard.attention.compose import Attention
+from regard.bench import steps
+from regard.bench.steps import SUBJECTS, by_reference, compare, parity, records, rows
+from regard.kernels import dispatch
+
+TRANSFORMER = next(subject for subject in SUBJECTS if subject.name.startswith("Transformer"))
+POINTER = next(subject for subject in SUBJECTS if subject.name == "Pointer network")
+
+
+def test_a_transformer_with_additive_heads_has_the_same_gradients_with_kernels():
+    [step] = compare(TRANSFORMER, "cpu", quick=True)
+    assert step.broken == ""
+    assert step.kernels != ("reference",)
+    assert step.error < 4
+    assert step.ratio > 0
+    assert step.bytes["fused"] < step.bytes["reference"]
+    [record] = records([step], "cpu")
+    assert record.recipe == "training-steps-cpu"
+    assert record.value == pytest.approx(step.ratio, abs=0.01)
+    assert rows([step])[0][:3] == ("Transformer, additive heads", "transformer-en-fr", "plain")
+
+
+def test_a_pointer_network_reads_scores_so_the_reference_runs():
+    [step] = compare(POINTER, "cpu", quick=True)
+    assert step.kernels == ("reference",)
+    assert step.ratio is None
+    assert set(step.ms) == {"reference"}
+
+
+def test_a_kernel_that_errs_breaks_the_parity_of_a_step(monkeypatch):
+    class Careless:
+        name = "careless"
+
+        def refuses(self, call):
+            return None
+
+        def run(self, call):
+            T, S, ndim = call.query.shape[-2], call.source.S, call.query.ndim
+            mask = call.source.mask.to_dense(T, S, ndim=ndim, device=call.query.device)
+            scores = call.score(call.query, call.source.keys)
+            scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+            return 0.99 * (scores.softmax(-1) @ call.source.values)
+
+    model, task, batch = TRANSFORMER.model("cpu", quick=True)
+    plain = by_reference(model)
+    assert {m.kernel for m in plain.modules() if isinstance(m, Attention)} == {"reference"}
+    assert {m.kernel for m in model.modules() if isinstance(m, Attention)} == {"auto"}
+    monkeypatch.setattr(dispatch, "kernels", lambda: (Careless(),))
+    found = parity(model, plain, task, batch)
+    assert found.largest > 10
+    assert "of its size, the reference by" in found.broken
+
+
+def test_a_model_that_fails_is_named_and_the_others_are_measured(monkeypatch):
+    monkeypatch.setattr(steps, "SUBJECTS", (POINTER,))
+
+    def fails(subject, device, *, quick):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(steps, "compare", fails)
+    said = []
+    [step] = steps.measure("cpu", quick=True, say=said.append)
+    assert said == ["Pointer network, plain step: failed: out of memory"]
+    assert records([step], "cpu") == []

@@ -1,0 +1,100 @@
+"""regard bench, as somebody types it."""
+
+import json
+
+import pytest
+import torch
+
+from regard.evaluate.results import read_results
+
+TINY = ("--quick", "--length", "24", "--lengths", "16,32", "--rivals", "none", "--device", "cpu")
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_it_measures_prints_records_and_draws(command, tmp_path, threads):
+    done = command(
+        "bench",
+        "attention",
+        *TINY,
+        "--mechanisms",
+        "general",
+        "--out",
+        tmp_path / "out",
+        "--record",
+        tmp_path,
+    )
+    assert done.status == 0, done.err
+    header, *lines = [line.split("\t") for line in done.out.splitlines()]
+    assert header[:5] == ["mechanism", "pass", "kernel", "ms", "× reference"]
+    forward = next(line for line in lines if line[:3] == ["general", "forward", "sdpa"])
+    assert float(forward[3]) > 0
+    assert float(forward[4]) > 0
+    assert any(line[:2] == ["general, local-predictive", "forward and backward"] for line in lines)
+    assert "of the reference" not in done.err
+    found = read_results(tmp_path)
+    assert read_results(tmp_path / "out") == found
+    assert {result.recipe for result in found} == {"attention-cpu"}
+    one = next(r for r in found if r.metric == "general: times as fast as the reference, forward")
+    assert one.details["kernel"] == "sdpa"
+    assert set(one.details["milliseconds"]) == {"reference", "fused", "SDPA"}
+    assert one.details["versions"]["torch"] == torch.__version__.partition("+")[0] or one.details["versions"]
+    growth = [r for r in found if "growth of" in r.details]
+    assert {r.details["lengths"][-1] for r in growth} == {32}
+    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {
+        "attention-ratios-cpu.png",
+        "attention-time-cpu.png",
+        "attention-memory-cpu.png",
+    }
+
+
+def test_forward_alone_is_forward_alone(command, tmp_path, threads):
+    done = command("bench", *TINY, "--mechanisms", "cosine", "--forward", "--lengths", "", "--out", tmp_path)
+    assert done.status == 0, done.err
+    assert [line.split("\t")[1] for line in done.out.splitlines()[1:]] == ["forward"]
+    [record] = json.loads((tmp_path / "attention-cpu.json").read_text())
+    assert record["details"]["pass"] == "forward"
+
+
+def test_explain_measures_nothing_and_names_kernels_and_reasons(command):
+    done = command("bench", "--explain")
+    assert done.status == 0, done.err
+    lines = [line.split("\t") for line in done.out.splitlines()]
+    assert lines[0] == ["score", "normalizer", "window", "device", "queries", "kernel", "why not another"]
+    kernels = {line[5] for line in lines[1:]}
+    assert {"sdpa", "additive-cpu", "reference"} <= kernels
+    assert all(line[6] for line in lines[1:] if line[5] == "reference")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--mechanisms", "aditive"), "regard: bench: --mechanisms has 'aditive'; did you mean 'additive'?"),
+        (
+            ("--lengths", "12,x"),
+            "regard: bench: --lengths has '12,x'; expected whole numbers, e.g. 512,1024,2048.",
+        ),
+        (
+            ("--rivals", "jax"),
+            "regard: bench: --rivals has 'jax'; expected some of compile, flex, entmax, or none.",
+        ),
+    ],
+)
+def test_bad_input_is_answered_with_a_sentence(command, words, sentence, threads):
+    done = command("bench", "--device", "cpu", *words)
+    assert done.status == 2
+    assert done.err.strip() == sentence
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said(command):
+    done = command("bench", "--device", "cuda")
+    assert done.status == 2
+    assert done.err.strip() == (
+        "regard: bench: --device has cuda; expected cpu, since torch finds no GPU here."
+    )
