@@ -13,7 +13,7 @@ from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.train.compare import Comparison
-    from regard.train.compare_report import Table
+    from regard.train.compare_table import Table
 
 Listed = str | None
 
@@ -84,8 +84,9 @@ def command(
     interrupted resumes. What cannot be combined is in the table with its reason.
     """
     from regard.train.compare import plan, run
-    from regard.train.compare_report import read_table, write
-    from regard.train.compare_report import record as write_records
+    from regard.train.compare_report import write
+    from regard.train.compare_table import read_table
+    from regard.train.compare_table import record as write_records
     from regard.train.measured import Asked
 
     comparison = plan(

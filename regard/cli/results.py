@@ -68,8 +68,8 @@ def command(
 
 def record(comparison: Path, folder: Path, paper: list[str]) -> None:
     """Add a comparison's means to the results; `paper` has `VARIANT=VALUE NOTE`."""
-    from regard.train.compare_report import read_table
-    from regard.train.compare_report import record as write
+    from regard.train.compare_table import read_table
+    from regard.train.compare_table import record as write
 
     known = {}
     for text in paper:

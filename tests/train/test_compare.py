@@ -12,7 +12,7 @@ from rich.console import Console
 
 from regard.errors import ConfigError, DataError
 from regard.evaluate.results import read_results
-from regard.train import compare, compare_report, measured
+from regard.train import compare, compare_report, compare_table, measured
 from regard.train.checkpoint import RunFolder
 from regard.train.compare import Comparison, plan, split_values
 from regard.train.interrupt import Interrupted
@@ -403,14 +403,14 @@ def test_values_of_several_seeds_are_averaged_and_kept(alone, tmp_path):
         for seed, (run, found) in ((seed, alone["additive", seed]) for seed in (1, 2))
     ]
     values = [outcome.measured.value for outcome in outcomes]
-    table = compare_report.summarize(comparison, outcomes)
+    table = compare_table.summarize(comparison, outcomes)
     [row] = table["variants"]
     assert row["mean"] == pytest.approx(sum(values) / 2)
     assert row["std"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     assert (row["min"], row["max"]) == (min(values), max(values))
     assert row["values"] == {"1": values[0], "2": values[1]}
     json.dumps(table)
-    [path] = compare_report.record(table, tmp_path, paper={"additive": (28.45, "another corpus")})
+    [path] = compare_table.record(table, tmp_path, paper={"additive": (28.45, "another corpus")})
     [result] = read_results(tmp_path)
     assert path.name == "two.json"
     assert (result.metric, result.seeds, result.paper_value) == ("additive: BLEU", (1, 2), 28.45)
@@ -426,7 +426,7 @@ def test_whole_recipes_are_recorded_under_their_own_names(alone, tmp_path):
         compare.Outcome("rnnsearch-reverse", 1, "finished", "", read_training(run), found),
         compare.Outcome("seq2seq-reverse", 1, "unfinished", "not begun"),
     ]
-    compare_report.record(compare_report.summarize(comparison, outcomes), tmp_path)
+    compare_table.record(compare_table.summarize(comparison, outcomes), tmp_path)
     [result] = read_results(tmp_path)
     assert (result.recipe, result.metric) == ("rnnsearch-reverse", "BLEU")
     assert result.details["catalogue"] == ["model:rnnsearch"]
@@ -434,7 +434,7 @@ def test_whole_recipes_are_recorded_under_their_own_names(alone, tmp_path):
 
 
 def test_shown_values_are_averaged_with_their_decimals_and_unit():
-    together = compare_report._together
+    together = compare_table._together
     assert together(["37.20", "37.40"]) == "37.30 ± 0.14"
     assert together(["76.5 %", "77.5 %"]) == "77.0 ± 0.7 %"
     assert together(["0.168"]) == "0.168"
@@ -443,11 +443,11 @@ def test_shown_values_are_averaged_with_their_decimals_and_unit():
 
 
 def test_a_paper_value_for_an_unknown_variant_is_an_error(tmp_path):
-    table = compare_report.summarize(Comparison("x", plan("rnnsearch-reverse").variants, (1,)), [])
+    table = compare_table.summarize(Comparison("x", plan("rnnsearch-reverse").variants, (1,)), [])
     with pytest.raises(DataError, match="record: `paper` has 'dott'; expected the name of a variant"):
-        compare_report.record(table, tmp_path, paper={"dott": (1.0, "")})
+        compare_table.record(table, tmp_path, paper={"dott": (1.0, "")})
 
 
 def test_a_folder_that_is_no_comparison_says_so(tmp_path):
     with pytest.raises(DataError, match=r"not a comparison: table.json is missing"):
-        compare_report.read_table(tmp_path)
+        compare_table.read_table(tmp_path)

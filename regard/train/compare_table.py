@@ -1,0 +1,249 @@
+"""The table of a comparison: what its trainings came to, variant by variant; kept as JSON and recorded.
+
+summarize    trainings -> table: means, spreads and costs over the seeds of each variant
+read_table   the same from a comparison's folder
+record       each finished variant as a record for results/
+"""
+
+import json
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError
+from regard.evaluate.results import Result, write_result
+from regard.train.compare import Comparison, Outcome, Variant
+from regard.train.measured import Measured, Training
+
+_SHOWN = re.compile(r"(-?\d+(?:\.(\d+))?)(\D*)")  # a value as an evaluation shows it: 37.21, 76.5 %
+
+Table = dict[str, Any]  # the content of table.json
+
+
+def summarize(comparison: Comparison, outcomes: Sequence[Outcome]) -> Table:
+    """The content of table.json: plain values only."""
+    return {
+        "name": comparison.name,
+        **asdict(comparison.asked),
+        "seeds": list(comparison.seeds),
+        "variants": [
+            _summarize(variant, [outcome for outcome in outcomes if outcome.variant == variant.name])
+            for variant in comparison.variants
+        ],
+        "trainings": [asdict(outcome) for outcome in outcomes],
+    }
+
+
+def read_table(folder: Path) -> Table:
+    """The table of a comparison's folder."""
+    path = folder / "table.json"
+    if not path.is_file():
+        raise DataError(f"{folder}: not a comparison: table.json is missing.")
+    try:
+        table: Table = json.loads(path.read_text(encoding="utf-8"))
+        table["variants"], table["name"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read as a comparison: {error}.") from error
+    return table
+
+
+# One variant --------------------------------------------------------------------------------------------
+
+
+def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    done = [outcome for outcome in outcomes if outcome.measured is not None and outcome.training is not None]
+    trainings = [outcome.training for outcome in done if outcome.training is not None]
+    measured = [outcome.measured for outcome in done if outcome.measured is not None]
+    config = variant.config
+    summary: dict[str, Any] = {
+        "name": variant.name,
+        "changes": dict(variant.changes),
+        "recipe": Path(variant.recipe).stem,
+        "model": None if config is None else config.model,
+        "model_settings": {} if config is None else _plain(config.model_settings),
+        "task": None if config is None else config.task,
+        "finished": len(done),
+        "trainings": len(outcomes),
+        "reason": _reasons(outcomes),
+    }
+    if not done:
+        return summary
+    values = [one.value for one in measured]
+    return summary | {
+        "metric": measured[0].metric,
+        **_spread(values),
+        "values": {str(outcome.seed): value for outcome, value in zip(done, values, strict=True)},
+        "measures": {name: _together(texts) for name, texts in _by_name(measured).items()},
+        "numbers": _mean_numbers([one.summary for one in measured]),
+        "by_length": _mean_by_length([one.summary for one in measured]),
+        "note": measured[0].note,
+        **_costs(trainings),
+    }
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> str:
+    """Why trainings are missing, each reason once: `impossible: …`, `seed 2 unfinished: …`."""
+    missing = [outcome for outcome in outcomes if outcome.state != "finished"]
+    seeds: dict[tuple[str, str], list[int]] = {}
+    for outcome in missing:
+        seeds.setdefault((outcome.state, outcome.reason), []).append(outcome.seed)
+    return "; ".join(
+        f"{state}: {reason}"
+        if len(numbers) == len(outcomes)
+        else f"seed {', '.join(map(str, numbers))} {state}: {reason}"
+        for (state, reason), numbers in seeds.items()
+    )
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    return {
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if len(values) > 1 else None,
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def _costs(trainings: Sequence[Training]) -> dict[str, Any]:
+    """Means over the seeds; the memory is that of the largest."""
+    losses = [one.valid_loss for one in trainings if one.valid_loss is not None]
+    first = trainings[0]
+    return {
+        "valid_loss": statistics.fmean(losses) if losses else None,
+        "parameters": first.parameters,
+        "steps": max(one.steps for one in trainings),
+        "tokens": statistics.fmean(one.tokens for one in trainings),
+        "tokens_per_second": statistics.fmean(one.tokens_per_second for one in trainings),
+        "seconds": statistics.fmean(one.seconds for one in trainings),
+        "memory": max(one.memory for one in trainings),
+        "device": first.device,
+        "side_by_side": max(one.side_by_side for one in trainings),
+        "machine": first.machine,
+        "date": max(one.date for one in trainings),
+        "commit": first.commit,
+    }
+
+
+def _by_name(measured: Sequence[Measured]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in measured:
+        for name, text in one.measures:
+            found.setdefault(name, []).append(text)
+    return found
+
+
+def _together(texts: Sequence[str]) -> str:
+    """`37.20` and `37.40` become `37.30 ± 0.14`; what is no number is shown if all agree."""
+    matches = [_SHOWN.fullmatch(text) for text in texts]
+    if None in matches or len({match[3] for match in matches if match}) > 1:
+        return texts[0] if len(set(texts)) == 1 else " / ".join(texts)
+    values = [float(match[1]) for match in matches if match]
+    decimals = max(len(match[2] or "") for match in matches if match)
+    unit = matches[0][3] if matches[0] else ""
+    if len(values) == 1:
+        return texts[0]
+    return f"{statistics.fmean(values):.{decimals}f} ± {statistics.stdev(values):.{decimals}f}{unit}"
+
+
+def flattened(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers of nested objects, under dotted names; lists are left out."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flattened(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, float(value)
+
+
+def _mean_numbers(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    flat = [dict(flattened(summary)) for summary in summaries]
+    shared = [name for name in flat[0] if all(name in one for one in flat)]
+    return {name: statistics.fmean(one[name] for one in flat) for name in shared}
+
+
+def _mean_by_length(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The bins of `by_length` with the mean value of the seeds; empty where an evaluation has none."""
+    every = [list(_bins(summary)) for summary in summaries]
+    if not every[0] or any([bin[:2] for bin in bins] != [bin[:2] for bin in every[0]] for bins in every):
+        return []
+    return [
+        {"low": bins[0][0], "high": bins[0][1], "value": statistics.fmean(bin[2] for bin in bins)}
+        for bins in zip(*every, strict=True)
+    ]
+
+
+def _bins(summary: Mapping[str, Any]) -> Iterator[tuple[Any, Any, float]]:
+    """Each entry has its limits, perhaps a count, and one value: the first other number."""
+    for entry in summary.get("by_length") or []:
+        counts = ("low", "high", "sentences", "examples")
+        rest = [v for k, v in entry.items() if k not in counts and isinstance(v, int | float)]
+        if "low" in entry and "high" in entry and rest:
+            yield entry["low"], entry["high"], float(rest[0])
+
+
+# Records ------------------------------------------------------------------------------------------------
+
+
+def record(table: Table, results: Path, *, paper: Mapping[str, tuple[float | None, str]] = {}) -> list[Path]:
+    """Write each finished variant's headline as a result: the mean, with every seed in the details.
+
+    Whole recipes are recorded under their own names, and the first recipe of each model stands for it in the
+    README; variants of one recipe are recorded under the comparison's name. `paper` has the paper's value and
+    a note for some variants.
+    """
+    unknown = [name for name in paper if name not in {one["name"] for one in table["variants"]}]
+    if unknown:
+        raise DataError(f"record: `paper` has {unknown[0]!r}; expected the name of a variant.")
+    written = []
+    shown: set[str] = set()
+    for order, one in enumerate(table["variants"]):
+        if not one["finished"]:
+            continue
+        whole = set(one["changes"]) == {"recipe"}
+        value, note = paper.get(one["name"], (None, ""))
+        seeds = tuple(int(seed) for seed in one["values"])
+        result = Result(
+            recipe=one["recipe"] if whole else table["name"],
+            metric=one["metric"] if whole else f"{one['name']}: {one['metric']}",
+            value=round(one["mean"], 4),
+            paper_value=value,
+            paper_note=note,
+            seconds=round(one["seconds"], 1),
+            machine=one["machine"],
+            date=one["date"],
+            commit=one["commit"],
+            seeds=seeds,
+            details=_details(table, one, whole and one["model"] not in shown, order),
+        )
+        shown.add(one["model"])
+        written.append(write_result(results, result))
+    return sorted(set(written))
+
+
+def _details(table: Table, one: Mapping[str, Any], headline: bool, order: int) -> dict[str, Any]:
+    kept = ("values", "std", "min", "max", "numbers", "by_length", "note", "changes")
+    costs = ("valid_loss", "parameters", "steps", "tokens", "tokens_per_second", "memory", "device")
+    return {
+        "catalogue": [f"model:{one['model']}"],
+        "comparison": table["name"],
+        "variant": one["name"],
+        "headline": headline,
+        "order": order,
+        "split": table["split"],
+        "measures": [list(pair) for pair in one["measures"].items()],  # a list keeps the headline first
+        **{name: _rounded(one[name]) for name in (*kept, *costs, "side_by_side")},
+    }
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return round(value, 4) if isinstance(value, float) else value
