@@ -1,6 +1,7 @@
 """regard caption: what a model says of your own pictures, and where it looks."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ from regard.cli.common import RunArgument, complain, messages
 from regard.errors import ConfigError, DataError
 
 AT_ONCE = 32  # pictures described together
+SHOWN = 384  # pixels of a drawn picture's side, at most, if the model itself does not see more
 
 
 def command(
@@ -41,7 +43,7 @@ def command(
     and the others go on; the exit status is then 2.
     """
     from regard.cli.views.captions import captions, draw, said
-    from regard.data.images import Pixels, images_in, read_image
+    from regard.data.images import Pixels, images_in, open_image, square
     from regard.tasks.captions import CaptionTask
     from regard.train.run import open_run
 
@@ -54,22 +56,27 @@ def command(
     task = opened.task
     if not isinstance(task, CaptionTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected one of captions: shapes, flickr8k.")
+    files_to_draw = {} if target is None else _drawn_files(paths, target, single=single)
     bad = 0
     for start in range(0, len(paths), AT_ONCE):
-        pictures: list[tuple[Path, Pixels]] = []
+        pictures: list[tuple[Path, Pixels, Pixels]] = []  # as the model sees it, and as it is drawn
         for path in paths[start : start + AT_ONCE]:
             try:
-                pictures.append((path, read_image(path, side=task.side)))
+                whole = open_image(path)
             except (DataError, OSError) as error:
                 bad += 1
                 complain(_sentence(path, error))
+                continue
+            fine = max(task.side, min(SHOWN, *whole.shape[:2]))
+            # copies: a square of the right size is a view, which would keep the whole picture
+            pictures.append((path, square(whole, task.side).copy(), square(whole, fine).copy()))
         if not pictures:
             continue
-        found = captions(opened, [picture for _, picture in pictures], beam=beam)
-        for (path, picture), caption in zip(pictures, found, strict=True):
+        found = captions(opened, [seen for _, seen, _ in pictures], beam=beam)
+        for (path, _, picture), caption in zip(pictures, found, strict=True):
             text = said(task, caption)
-            if target is not None and caption.tokens:
-                file = target if single else target / f"{path.name}.png"
+            if path in files_to_draw and caption.tokens:
+                file = files_to_draw[path]
                 draw(task, picture, caption, file)
                 messages.print(f"drawn: {file}")
             if form == "json":
@@ -96,6 +103,21 @@ def _target(out: Path | None, *, single: bool) -> Path | None:
     elif out.suffix.lower() in (".png", ".svg") or out.is_file():
         raise ConfigError(f"caption: `--out` has a file, {out}; expected a folder for several pictures.")
     return out
+
+
+def _drawn_files(paths: Sequence[Path], target: Path, *, single: bool) -> dict[Path, Path]:
+    """Where each picture is drawn; pictures of one name from several folders do not overwrite each other."""
+    if single:
+        return {paths[0]: target}
+    files: dict[Path, Path] = {}
+    taken: set[str] = set()
+    for path in paths:
+        name, number = path.name, 2
+        while name.casefold() in taken:
+            name, number = f"{path.stem}-{number}{path.suffix}", number + 1
+        taken.add(name.casefold())
+        files.setdefault(path, target / f"{name}.png")
+    return files
 
 
 def _sentence(path: Path, error: Exception) -> str:

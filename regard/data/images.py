@@ -2,10 +2,13 @@
 
 Any kind that Pillow opens is taken: grey, with a palette, with transparency (laid on white), sixteen bits,
 rotated by its camera (turned upright), animated (its first frame). What cannot be a photograph is refused
-with a sentence: no image, a truncated file, fewer than SMALLEST pixels a side, more than LARGEST in all.
+with a sentence: no image, a truncated file, fewer than SMALLEST pixels a side, more than LARGEST in all, a
+file of more than HEAVIEST bytes. All are checked before anything large is read or unpacked.
 """
 
 import io
+import struct
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,7 @@ Pixels = NDArray[np.uint8]  # (H, W, 3), red first
 
 SMALLEST = 8  # pixels a side
 LARGEST = 64_000_000  # pixels in all: 192 MB once unpacked
+HEAVIEST = 512_000_000  # bytes of a file: more than so many pixels need, whatever the format
 ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 
 
@@ -60,21 +64,33 @@ def open_image(file: Path | bytes, *, owner: str = "image") -> Pixels:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     if isinstance(file, Path):
-        owner, file = str(file), file.read_bytes()
+        owner = str(file)
+        _check_weight(owner, file.stat().st_size)
+        file = file.read_bytes()
     try:
-        with Image.open(io.BytesIO(file)) as opened:
-            _check_size(owner, *opened.size)
-            upright: Image.Image = ImageOps.exif_transpose(opened)
-            return _colours(upright)
+        with warnings.catch_warnings():
+            # what Pillow only warns of is said below: it fails to be read, or it is too large, or it is fine
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(file)) as opened:
+                _check_size(owner, *opened.size)
+                upright: Image.Image = ImageOps.exif_transpose(opened)
+                return _colours(upright)
     except DataError:
         raise
     except UnidentifiedImageError:
         raise DataError(f"{owner}: has no image that can be read; expected JPEG, PNG or the like.") from None
     except Image.DecompressionBombError:
         raise DataError(f"{owner}: has too many pixels; expected at most {LARGEST:,}.") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except (OSError, SyntaxError, ValueError, EOFError, LookupError, struct.error) as error:
         reason = str(error).rstrip(".") or type(error).__name__
         raise DataError(f"{owner}: has a damaged image ({reason}); expected a whole file.") from error
+
+
+def _check_weight(owner: str, size: int) -> None:
+    if size > HEAVIEST:
+        raise DataError(
+            f"{owner}: has {size:,} bytes; expected at most {HEAVIEST:,} of a picture. Make it smaller."
+        )
 
 
 def _check_size(owner: str, width: int, height: int) -> None:

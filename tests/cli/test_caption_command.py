@@ -70,6 +70,20 @@ def test_the_rest_of_a_folder_goes_on(command, shapes, album):
         assert any(f"{name}: {reason}" in line for line in complaints), name
 
 
+def test_pictures_of_one_name_are_drawn_into_files_of_their_own(tmp_path):
+    from regard.cli.caption import _drawn_files
+
+    paths = [
+        tmp_path / "a" / "1.jpg",
+        tmp_path / "b" / "1.jpg",
+        tmp_path / "b" / "1.JPG",
+        tmp_path / "b" / "2.jpg",
+    ]
+    files = _drawn_files(paths, tmp_path / "out", single=False)
+    assert [file.name for file in files.values()] == ["1.jpg.png", "1-2.jpg.png", "1-3.JPG.png", "2.jpg.png"]
+    assert _drawn_files(paths[:1], tmp_path / "one.svg", single=True) == {paths[0]: tmp_path / "one.svg"}
+
+
 def test_what_cannot_be_is_a_sentence(command, shapes, run, album, tmp_path):
     missing = command("caption", shapes, tmp_path / "none.jpg", album / "a.jpg")
     assert missing.status == 2

@@ -3,6 +3,8 @@
 import gzip
 import io
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -112,11 +114,11 @@ def test_every_training_caption_is_an_example_and_annotations_are_computed_once(
     batch = task.batch("train", [0, 7])
     assert batch.source.shape == (2, 169, 512)
     assert batch.source.dtype == torch.float16
-    [file] = (cache / "features").iterdir()
+    [file] = (cache / "features").glob("*.npy")
     before = file.stat().st_mtime_ns
     again = Flickr8kTask.create(Flickr8kSettings(data=str(data), minimum=2))
     assert torch.equal(again.batch("train", [0, 7]).source, batch.source)
-    assert [each.stat().st_mtime_ns for each in (cache / "features").iterdir()] == [before]
+    assert [each.stat().st_mtime_ns for each in (cache / "features").glob("*.npy")] == [before]
     direct = task.annotate(task.pictures("train", [1]))
     torch.testing.assert_close(direct[0], batch.source[1], atol=1e-2, rtol=1e-2)
     model = ShowAttendTell(ShowAttendTellConfig(**task.sizes(), embedding=4, hidden=4, alignment=4))
@@ -159,14 +161,26 @@ def test_an_interruption_leaves_no_half_file(cache, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         cached_features(FrozenEncoder("n", Counting(fails=True)), pictures, 5, of="x")
-    assert list((cache / "features").iterdir()) == []
+    assert [each.name for each in (cache / "features").iterdir()] == [".lock"]
     done = []
     found = cached_features(FrozenEncoder("n", Counting()), pictures, 5, of="x", progress=done.append)
     assert found[:, 0, 0].tolist() == [0, 1, 2, 3, 4]
     assert done == [2, 2, 1]
     other = cached_features(FrozenEncoder("n", Counting()), pictures, 5, of="another file")
-    assert len(list((cache / "features").iterdir())) == 2
+    assert len(list((cache / "features").glob("*.npy"))) == 2
     assert np.array_equal(found, other)
+
+
+def test_of_several_that_need_annotations_one_makes_them(cache):
+    def pictures(rows):
+        time.sleep(0.3)
+        return np.zeros((len(rows), 8, 8, 3), dtype=np.uint8)
+
+    encoders = [FrozenEncoder("n", Counting()) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda encoder: cached_features(encoder, pictures, 3, of="x"), encoders))
+    assert sum(encoder.network.calls for encoder in encoders) == 1
+    assert all(np.array_equal(each, found[0]) for each in found)
 
 
 def test_an_unknown_encoder_is_a_sentence(monkeypatch):

@@ -91,6 +91,40 @@ def test_a_huge_picture_is_refused_before_it_is_unpacked():
     )
 
 
+def test_a_picture_of_which_pillow_would_warn_is_refused_in_our_words():
+    data = encoded(Image.new("1", (10_000, 9_500)))  # beyond Pillow's first limit
+    with pytest.raises(DataError, match=r"^p: has 10000 × 9500 pixels; expected at most 64,000,000 in all"):
+        open_image(data, owner="p")
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "film.jpg"
+    with path.open("wb") as file:
+        file.truncate(600_000_000)  # takes no room on the disk
+    with pytest.raises(DataError) as error:
+        read_image(path, side=16)
+    assert str(error.value) == (
+        f"{path}: has 600,000,000 bytes; expected at most 512,000,000 of a picture. Make it smaller."
+    )
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM"])
+def test_a_damaged_file_of_any_kind_is_a_picture_or_a_sentence(kind):
+    chance = np.random.default_rng(0)
+    whole = encoded(Image.fromarray(chance.integers(0, 255, (24, 24, 3), dtype=np.uint8)), kind)
+    refused = []
+    for _ in range(40):
+        data = bytearray(whole[: chance.integers(1, len(whole) + 1)])
+        for place in chance.integers(0, len(data), 3):
+            data[place] = chance.integers(256)
+        try:
+            assert open_image(bytes(data), owner="p").shape[2] == 3
+        except DataError as error:
+            refused.append(str(error))
+    assert len(refused) > 5
+    assert all(sentence.startswith("p: has ") for sentence in refused)
+
+
 def test_a_folder_gives_its_pictures_by_name(tmp_path):
     for name in ("b.JPG", "a.png", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
