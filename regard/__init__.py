@@ -11,6 +11,7 @@ from regard.attention.compose import Attention, attend
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
+from regard.attention.normalizers.count import Count
 from regard.attention.normalizers.gumbel import GumbelSoftmax
 from regard.attention.normalizers.hard import Hard, StraightThrough
 from regard.attention.normalizers.mean import Mean
@@ -26,6 +27,7 @@ from regard.attention.scores.feedforward import FeedForwardScore
 from regard.attention.scores.general import GeneralScore
 from regard.attention.scores.location import LocationScore
 from regard.attention.scores.location_aware import LocationAwareScore
+from regard.attention.scores.rectified import RectifiedScore
 from regard.attention.source import Source
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
@@ -41,6 +43,7 @@ __all__ = [
     "AttentionResult",
     "ConfigError",
     "CosineScore",
+    "Count",
     "CoverageScore",
     "DataError",
     "DotScore",
@@ -59,6 +62,7 @@ __all__ = [
     "MaskError",
     "Mean",
     "MultiHead",
+    "RectifiedScore",
     "RegardError",
     "ShapeError",
     "Softmax",

@@ -139,7 +139,9 @@ def recipes_table() -> str:
     return "\n".join(lines)
 
 
-# Markers in the pages: <!-- comparison: NAME -->, <!-- lengths: NAME -->, <!-- layers: DEVICE --> ----------
+# Markers in the pages: <!-- comparison: NAME -->, <!-- lengths: NAME -->, and by device, cpu or cuda:
+# <!-- layers: DEVICE -->, <!-- attention: DEVICE -->, <!-- growth: DEVICE -->, <!-- steps: DEVICE -->,
+# <!-- choices: any --> --------------------------------------------------------------------------------------
 
 UNMEASURED = "*Not measured yet: `results/` has no record of it. The command above writes one.*"
 
@@ -150,6 +152,10 @@ def filled(markdown: str, folder: Path) -> str:
         "comparison": comparison_table,
         "lengths": lengths_table,
         "layers": layers_table,
+        "attention": attention_table,
+        "growth": growth_table,
+        "steps": steps_table,
+        "choices": choices_table,
     }
     marker = re.compile(rf"<!-- ({'|'.join(makers)}): ([\w.-]+) -->")
     return marker.sub(lambda found: makers[found[1]](folder, found[2]), markdown)
@@ -241,8 +247,209 @@ def layers_table(folder: Path, device: str) -> str:
     return "\n".join([_markdown(header, body), "", made])
 
 
-def _markdown(header: list[str], body: list[list[str]]) -> str:
-    lines = [header, ["---", *["---:"] * (len(header) - 1)], *body]
+# Kernels: what `regard bench` wrote -------------------------------------------------------------------------
+
+
+def choices_table(folder: Path, device: str) -> str:
+    """Which kernel runs when: asked of the dispatcher while the page is made."""
+    from regard.bench.choices import COLUMNS, choices, joined, rows
+
+    found = rows(joined(choices(None if device == "any" else device)))
+    return _markdown(list(COLUMNS), [list(row) for row in found], numeric=False)
+
+
+def benchmark(folder: Path, recipe: str) -> list[Result]:
+    """The newest records of a benchmark, in its order."""
+    own = [result for result in read_results(folder) if result.recipe == recipe]
+    return sorted(newest(own), key=lambda result: result.details["order"])
+
+
+def attention_table(folder: Path, device: str) -> str:
+    """Every mechanism that a kernel runs, beside what else there is; then those that the reference runs."""
+    found = [r for r in benchmark(folder, f"attention-{device}") if "mechanism" in r.details]
+    if not found:
+        return UNMEASURED
+    rivals = [
+        name
+        for name in ("reference", "compile", "flex", "entmax")
+        if any(name in r.details["times as fast"] for r in found)
+    ]
+    ceiling = any(r.details["share of the ceiling"] is not None for r in found)
+    header = ["mechanism", "pass", "kernel", "ms", *(f"× {name}" for name in rivals), "of SDPA's time"]
+    header += ["MB", "MB of the reference", *(["of the ceiling"] if ceiling else [])]
+    body = []
+    for result in found:
+        of = result.details
+        if of["kernel"] == "reference":
+            continue
+        times, megabytes, share = of["times as fast"], of["megabytes"], of["share of the ceiling"]
+        row = [of["mechanism"], of["pass"], f"`{of['kernel']}`", f"{of['milliseconds']['fused']:.3g}"]
+        row += ["" if name not in times else f"{times[name]:.1f}" for name in rivals]
+        row += [f"{of['milliseconds']['fused'] / of['milliseconds']['SDPA']:.1f}"]
+        row += [f"{megabytes['fused']:.3g}", f"{megabytes['reference']:.3g}"]
+        body.append(row + (["" if share is None else f"{100 * share:.0f} %"] if ceiling else []))
+    first = found[0]
+    others = list(dict.fromkeys(r.details["mechanism"] for r in found if r.details["kernel"] == "reference"))
+    of = first.details
+    made = (
+        f"{of['query'][0]} × {of['length']} positions, {of['dtype']}, {_place(first)}, {first.date}. "
+        "A step of one query has eight times the rows."
+    )
+    rest = f" The reference runs: {', '.join(others)}." if others else ""
+    return "\n".join([_markdown(header, body), "", made + rest])
+
+
+def growth_table(folder: Path, device: str) -> str:
+    """Time and memory over the length: the exponents, and how far each implementation went."""
+    series: dict[tuple[str, str], dict[str, Result]] = {}
+    for result in benchmark(folder, f"attention-{device}"):
+        if "growth of" in result.details:
+            key = (result.details["growth of"], result.details["kernel"])
+            series.setdefault(key, {})[result.details["exponent of"]] = result
+    if not series:
+        return UNMEASURED
+    header = ["mechanism", "by", "up to", "ms there", "exponent of time", "MB there", "exponent of memory"]
+    body = []
+    for (mechanism, kernel), pair in series.items():
+        one = next(iter(pair.values())).details
+        exponents = [f"{pair[what].value:.2f}" if what in pair else "" for what in ("time", "memory")]
+        last = [f"{one[unit][-1]:.3g}" for unit in ("milliseconds", "megabytes")]
+        body.append(
+            [mechanism, kernel, str(one["lengths"][-1]), last[0], exponents[0], last[1], exponents[1]]
+        )
+    first = next(iter(next(iter(series.values())).values()))
+    looks = [r for r in benchmark(folder, f"attention-{device}") if "look at" in r.details]
+    seen = [
+        f"{r.details['look at']} at {r.details['length']} positions in {_size(r.value)}, where all weights "
+        f"have {_size(r.details['megabytes of all weights'])}"
+        for r in looks
+    ]
+    asked = (
+        f" The eight largest weights of each query, asked for afterwards: {'; '.join(seen)}." if seen else ""
+    )
+    made = (
+        f"One sequence, {first.details['features']} features, {first.details['pass']}, {_place(first)}, "
+        f"{first.date}; exponents through the longest lengths.{asked}"
+    )
+    drawn = [f"attention-{what}-{device}.png" for what in ("time", "memory")]
+    pictures = [
+        f"![{name.split('-')[1]} over the length](pictures/{name})"
+        for name in drawn
+        if (ROOT / "docs" / "pictures" / name).exists()
+    ]
+    return "\n".join([_markdown(header, body), "", made, *(f"\n{picture}" for picture in pictures)])
+
+
+def steps_table(folder: Path, device: str) -> str:
+    """Training steps before and after."""
+    found = benchmark(folder, f"training-steps-{device}")
+    if not found:
+        return UNMEASURED
+    header = ["model", "step", "kernel", "ms by the reference", "ms", "times as fast"]
+    body = []
+    for result in found:
+        ms = result.details["milliseconds"]
+        fused = "fused" in ms
+        row = [result.details["model"], result.details["way"], ", ".join(result.details["kernels"])]
+        row += [f"{ms['reference']:.3g}", f"{ms['fused']:.3g}" if fused else ""]
+        body.append([*row, f"{result.value:.2f}" if fused else ""])
+    made = f"Forward and backward of one batch, {_place(found[0])}, {found[0].date}."
+    return "\n".join([_markdown(header, body), "", made])
+
+
+MOST = 12  # rows of the README's table
+
+
+def performance_table(folder: Path) -> str:
+    """The README's: what runs how many times as fast as what, where."""
+    rows = [row for device in ("cuda", "cpu") for row in _fused_rows(folder, device)]
+    rows += [row for device in ("cuda", "cpu") for row in _step_rows(folder, device)]
+    rows += _other_rows(folder)
+    lines = ["| what | measured | where |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows[:MOST])])
+
+
+SHOWN = (("additive", "forward"), ("additive", "forward and backward"))
+SHOWN += tuple(
+    (name, "forward and backward") for name in ("scaled-dot, sparsemax", "general, local-predictive")
+)
+
+
+def _fused_rows(folder: Path, device: str) -> list[tuple[str, str, str]]:
+    rows = []
+    for result in benchmark(folder, f"attention-{device}"):
+        of = result.details
+        if (of.get("mechanism"), of.get("pass")) not in SHOWN or of["kernel"] == "reference":
+            continue
+        times, megabytes = of["times as fast"], of["megabytes"]
+        said = [f"{times['reference']:.1f} times as fast as the formula in plain PyTorch"]
+        said += [f"{times['compile']:.1f} times torch.compile"] if "compile" in times else []
+        said += [f"{times['entmax']:.1f} times entmax"] if "entmax" in times else []
+        said += [f"{_size(megabytes['fused'])} where that needs {_size(megabytes['reference'])}"]
+        share = of["share of the ceiling"]
+        said += [f"{100 * share:.0f} % of the arithmetic's ceiling"] if share is not None else []
+        what = f"{of['mechanism']}, {of['pass']}, {of['query'][0]} × {of['length']} positions, {of['dtype']}"
+        rows.append((what, "; ".join(said), _place(result)))
+    return rows
+
+
+def _step_rows(folder: Path, device: str) -> list[tuple[str, str, str]]:
+    return [
+        (
+            f"training step of {result.details['model']}, {result.details['way']}",
+            f"{result.value:.2f} times as fast as with the attention in plain PyTorch",
+            _place(result),
+        )
+        for result in benchmark(folder, f"training-steps-{device}")
+        if "fused" in result.details["milliseconds"]
+        and (result.details["way"] == "captured" or device == "cpu")
+    ]
+
+
+OTHERS = {
+    ("training", "rnnsearch: captured training step, times as fast as the plain loop, bf16"): (
+        "training step of RNNsearch, captured, bf16",
+        "{:.1f} times as fast as the plain loop",
+    ),
+    ("training", "transformer: captured step in bf16, times as fast as torch.nn.Transformer in bf16"): (
+        "training step of the Transformer, captured, bf16",
+        "{:.1f} times as fast as torch.nn.Transformer",
+    ),
+    ("decoding", "greedy: share of CTranslate2's speed"): (
+        "greedy translation with a Transformer",
+        "{:.0%} of CTranslate2's speed",
+    ),
+    ("decoding", "beam 5: share of CTranslate2's speed"): (
+        "the same with a beam of 5",
+        "{:.0%} of CTranslate2's speed",
+    ),
+}
+
+
+def _other_rows(folder: Path) -> list[tuple[str, str, str]]:
+    found = {(result.recipe, result.metric): result for result in newest(read_results(folder))}
+    return [
+        (what, said.format(found[key].value).replace("%", " %"), _place(found[key]))
+        for key, (what, said) in OTHERS.items()
+        if key in found
+    ]
+
+
+def _size(megabytes: float) -> str:
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.3g} MB"
+
+
+def _place(result: Result) -> str:
+    """The GPU where there is one, else the processor, with the threads that were used."""
+    parts = result.machine.split(", ")
+    gpu = [part for part in parts if part.startswith("NVIDIA")]
+    threads = result.details.get("threads")
+    count = "" if gpu or threads is None else f", {threads} thread{'s' if threads > 1 else ''}"
+    return f"{gpu[0] if gpu else parts[0]}{count}"
+
+
+def _markdown(header: list[str], body: list[list[str]], *, numeric: bool = True) -> str:
+    lines = [header, ["---", *["---:" if numeric else "---"] * (len(header) - 1)], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -252,6 +459,7 @@ def renewed(readme: str, folder: Path) -> str:
         "demo": demo_table(folder),
         "systems": readme_table(folder, SYSTEMS),
         "mechanisms": readme_table(folder, MECHANISMS),
+        "performance": performance_table(folder),
     }
     for name, table_ in tables.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

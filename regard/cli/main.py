@@ -14,6 +14,7 @@ import typer
 from regard import __version__
 from regard.cli import (
     ask,
+    bench,
     caption,
     compare,
     demo,
@@ -23,6 +24,7 @@ from regard.cli import (
     list_,
     point,
     results,
+    sample,
     show,
     train,
     translate,
@@ -53,8 +55,10 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("ask", ask.command),
     ("point", point.command),
     ("caption", caption.command),
+    ("sample", sample.command),
     ("show", show.command),
     ("results", results.command),
+    ("bench", bench.command),
 )
 
 
