@@ -33,9 +33,7 @@ class TextSettings:
     lowercase: bool = False
     longest: int = 100  # pieces of a training sentence; longer ones are left out of training
     smoothing: float = 0.0  # label smoothing, in training alone
-    consistency: float = (
-        0.0  # how strongly two passes under different dropout must agree
-    )
+    consistency: float = 0.0  # how strongly two passes under different dropout must agree
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
