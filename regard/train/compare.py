@@ -14,6 +14,7 @@ What cannot be built, fails or was not finished is an outcome too, with its reas
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -132,6 +133,9 @@ def plan(
         raise ConfigError(f"compare: TASK and --recipes have {given}; expected one of the two.")
     if models and recipes:
         raise ConfigError("compare: --models and --recipes are both given; a recipe has its model already.")
+    alike = [name for name, count in Counter(Path(recipe).stem for recipe in recipes).items() if count > 1]
+    if alike:
+        raise ConfigError(f"compare: several --recipes are named {alike[0]!r}; expected names that differ.")
     begins = [_recipe_of(base, models)] if base is not None else list(recipes)
     configs = {recipe: load_recipe(recipe, overrides) for recipe in begins}
     axes = [
@@ -175,7 +179,7 @@ def _one_at_a_time(axes: Sequence[_Axis]) -> Iterator[_Choice]:
 
 
 def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], overrides: Sequence[str]) -> Variant:
-    texts = [f"{axis.label} {value}" if axis.named else value for axis, value in choice]
+    texts = [f"{axis.label} {value}" if axis.named else _shown(axis, value) for axis, value in choice]
     name = ", ".join(texts) or Path(base).stem
     changes = tuple((axis.label, value) for axis, value in choice)
     picked = {axis.key: value for axis, value in choice}
@@ -191,6 +195,11 @@ def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], override
     except ConfigError as error:
         return Variant(name, changes, None, str(error).removeprefix("--set: "), recipe)
     return Variant(name, changes, config, recipe=recipe)
+
+
+def _shown(axis: _Axis, value: str) -> str:
+    """A value in a name: of a recipe that is a file, the file's own name."""
+    return Path(value).stem if axis.key == "recipe" else value
 
 
 def _require_setting(config: RunConfig, key: str) -> None:

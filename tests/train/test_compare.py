@@ -86,6 +86,20 @@ def test_whole_recipes_keep_their_own_settings():
     assert {variant.config.train.steps for variant in comparison.variants} == {5}
 
 
+def test_a_recipe_of_your_own_is_named_by_its_file(tmp_path):
+    for name in ("wide", "deep"):
+        (tmp_path / f"{name}.toml").write_text('[model]\nname = "rnnsearch"\n[task]\nname = "reverse"\n')
+    comparison = plan(recipes=[str(tmp_path / f"{name}.toml") for name in ("wide", "deep")])
+    assert names(comparison) == ["wide", "deep"]
+
+
+def test_two_recipes_of_one_name_are_refused(tmp_path):
+    mine = tmp_path / "rnnsearch-reverse.toml"
+    mine.write_text('[model]\nname = "rnnsearch"\n[task]\nname = "reverse"\n')
+    with pytest.raises(ConfigError, match="several --recipes are named 'rnnsearch-reverse'; expected names"):
+        plan(recipes=["rnnsearch-reverse", str(mine)])
+
+
 def test_another_model_takes_its_settings_from_its_own_recipe_and_the_budget_from_the_base():
     comparison = plan(
         "reverse", models=("rnnsearch", "seq2seq"), overrides=["train.steps=7", "model.embedding=9"]
