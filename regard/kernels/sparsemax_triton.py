@@ -2,7 +2,8 @@
 
     τ solves Σ max(z - τ, 0) = 1: Newton's steps from max - 1, until the support no longer shrinks
 
-The steps come from the left and are exact where they end, as in sparsemax_cpu.cpp; no row is sorted.
+The steps come from the left and are exact where they end, as in sparsemax_cpu.cpp; no row is sorted. The sums
+are of float32, so a last step mends their rounding.
 """
 # mypy: ignore-errors
 
@@ -24,7 +25,9 @@ def forward_kernel(scores, weights, S, BLOCK: tl.constexpr):
         before = count
         count = tl.sum(tl.where(inside, 1.0, 0.0), 0)
         tau = (tl.sum(tl.where(inside, z, 0.0), 0) - 1.0) / tl.maximum(count, 1.0)
-    p = z - tau
+    # once more on what is left above the threshold: small numbers, whose sum has a small rounding error
+    left = tl.sum(tl.where(z > tau, z - tau, 0.0), 0)
+    p = z - (tau + (left - 1.0) / tl.maximum(count, 1.0))
     tl.store(weights + row + s, tl.where(p <= 0.0, 0.0, p), mask=s < S)
 
 

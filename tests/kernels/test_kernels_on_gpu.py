@@ -22,6 +22,10 @@ from regard.kernels import blocks, local
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+    # PyTorch says so of its own backward pass while memory is being poisoned, which needs its deterministic mode
+    pytest.mark.filterwarnings(
+        "ignore:Memory Efficient attention defaults to a non-deterministic:UserWarning"
+    ),
 ]
 
 B, H, D, DV = 2, 3, 20, 12

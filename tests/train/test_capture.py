@@ -78,7 +78,7 @@ class TestOnAGPU:
         found = [None if p.grad is None else p.grad.clone() for p in parameters]
         captured.clear_gradients()
         assert all(p.grad is None or not p.grad.any() for p in parameters)
-        expected = [float(step(batch).total) for batch in batches]
+        expected = [step(batch).total.item() for batch in batches]
         assert totals == pytest.approx(expected, rel=1e-5)
         assert captured.shapes < len(batches)
         for gradient, parameter in zip(found, parameters, strict=True):
