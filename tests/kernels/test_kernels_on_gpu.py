@@ -22,7 +22,7 @@ from regard.kernels import blocks, local
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
-    # PyTorch says so of its own backward pass while memory is being poisoned, which needs its deterministic mode
+    # PyTorch says so of its own backward pass in its deterministic mode, which poisoning memory needs
     pytest.mark.filterwarnings(
         "ignore:Memory Efficient attention defaults to a non-deterministic:UserWarning"
     ),
