@@ -283,10 +283,10 @@ def attention_table(folder: Path, device: str) -> str:
         if of["kernel"] == "reference":
             continue
         times, megabytes, share = of["times as fast"], of["megabytes"], of["share of the ceiling"]
-        row = [of["mechanism"], of["pass"], f"`{of['kernel']}`", f"{of['milliseconds']['fused']:.3g}"]
+        row = [of["mechanism"], of["pass"], f"`{of['kernel']}`", short(of["milliseconds"]["fused"])]
         row += ["" if name not in times else f"{times[name]:.1f}" for name in rivals]
         row += [f"{of['milliseconds']['fused'] / of['milliseconds']['SDPA']:.1f}"]
-        row += [f"{megabytes['fused']:.3g}", f"{megabytes['reference']:.3g}"]
+        row += [short(megabytes["fused"]), short(megabytes["reference"])]
         body.append(row + (["" if share is None else f"{100 * share:.0f} %"] if ceiling else []))
     first = found[0]
     others = list(dict.fromkeys(r.details["mechanism"] for r in found if r.details["kernel"] == "reference"))
@@ -313,7 +313,7 @@ def growth_table(folder: Path, device: str) -> str:
     for (mechanism, kernel), pair in series.items():
         one = next(iter(pair.values())).details
         exponents = [f"{pair[what].value:.2f}" if what in pair else "" for what in ("time", "memory")]
-        last = [f"{one[unit][-1]:.3g}" for unit in ("milliseconds", "megabytes")]
+        last = [short(one[unit][-1]) for unit in ("milliseconds", "megabytes")]
         body.append(
             [mechanism, kernel, str(one["lengths"][-1]), last[0], exponents[0], last[1], exponents[1]]
         )
@@ -351,7 +351,7 @@ def steps_table(folder: Path, device: str) -> str:
         ms = result.details["milliseconds"]
         fused = "fused" in ms
         row = [result.details["model"], result.details["way"], ", ".join(result.details["kernels"])]
-        row += [f"{ms['reference']:.3g}", f"{ms['fused']:.3g}" if fused else ""]
+        row += [short(ms["reference"]), short(ms["fused"]) if fused else ""]
         body.append([*row, f"{result.value:.2f}" if fused else ""])
     made = f"Forward and backward of one batch, {_place(found[0])}, {found[0].date}."
     return "\n".join([_markdown(header, body), "", made])
@@ -433,6 +433,11 @@ def _other_rows(folder: Path) -> list[tuple[str, str, str]]:
         for key, (what, said) in OTHERS.items()
         if key in found
     ]
+
+
+def short(value: float) -> str:
+    """Three digits, or all that stand before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _size(megabytes: float) -> str:

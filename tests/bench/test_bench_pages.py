@@ -66,7 +66,7 @@ def test_the_table_of_mechanisms_shows_what_was_compared(tables, tmp_path):
         "| mechanism | pass | kernel | ms | × reference | × compile | of SDPA's time | MB | "
         "MB of the reference | of the ceiling |"
     )
-    assert line == "| additive | forward | `additive-cuda` | 0.5 | 20.0 | 8.0 | 5.0 | 4 | 8.6e+03 | 75 % |"
+    assert line == "| additive | forward | `additive-cuda` | 0.5 | 20.0 | 8.0 | 5.0 | 4 | 8,600 | 75 % |"
     assert made.endswith("The reference runs: location.")
 
 
