@@ -58,8 +58,18 @@ class Kernel(Protocol):
         ...
 
 
+_kernels: tuple[Kernel, ...] = ()  # what `kernels` has found: a decoder asks at every step
+
+
 def kernels() -> tuple[Kernel, ...]:
     """All kernels that `auto` may take, in order of preference."""
+    global _kernels
+    if not _kernels:
+        _kernels = _all_kernels()
+    return _kernels
+
+
+def _all_kernels() -> tuple[Kernel, ...]:
     # imported here, because kernels import the algebra and the algebra imports this file
     from regard.kernels.additive_cpu import ADDITIVE_CPU
     from regard.kernels.additive_cuda import ADDITIVE_CUDA
