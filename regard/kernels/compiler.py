@@ -1,6 +1,6 @@
-"""What kernels are compiled by: the machine's own C++ compiler, for loops beside a module, and Triton.
+"""What compiled kernels share: the machine's own C++ compiler, Triton where it is there, and threads.
 
-C++ is compiled on first use, in under a second.
+C++ loops beside a module are compiled on first use, in under a second.
 """
 
 import ctypes
@@ -8,6 +8,8 @@ import logging
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +37,20 @@ def library(source: str, instead: str) -> ctypes.CDLL | None:
             _say(instead, f"{compiler} failed: {built.stderr.strip()[-500:]}")
             return None
         return ctypes.CDLL(str(target))
+
+
+def in_threads(run: Callable[[int, int], None], items: int, *, worth: bool) -> None:
+    """run(first, last) over all items, on as many threads as torch uses, if that is worth it.
+
+    Compiled loops run without Python's lock.
+    """
+    threads = min(torch.get_num_threads() if worth else 1, items)
+    if threads <= 1:
+        run(0, items)
+        return
+    edges = [items * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, edges, edges[1:]))
 
 
 def _say(instead: str, reason: str) -> None:

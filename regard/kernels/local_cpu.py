@@ -4,14 +4,12 @@ The arguments are those of local.py, which runs on gathered slices where there i
 """
 
 import ctypes
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import torch
 from torch import Tensor
 
-from regard.kernels.compiler import library
+from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**18  # fewer products than this are not worth a second thread
 
@@ -40,7 +38,7 @@ def forward(
             *(*_at(0, room), last - first, T, S, D, V, half, scale),
         )
 
-    _for_each(run, N, cells=N * T * width * D)
+    in_threads(run, N, worth=N * T * width * D >= SHARED)
     return out.to(values.dtype)
 
 
@@ -73,7 +71,7 @@ def backward(
             *(*_at(0, room), size, last - first, T, S, D, V, half, scale),
         )
 
-    _for_each(run, N, cells=2 * N * T * width * D)
+    in_threads(run, N, worth=2 * N * T * width * D >= SHARED)
     return of_q.to(to_q), of_k.to(to_k), of_v.to(to_v), of_p
 
 
@@ -96,17 +94,6 @@ def _at(n: int, *tensors: Tensor | None) -> tuple[ctypes.c_void_p, ...]:
         ctypes.c_void_p(None if x is None else x.data_ptr() + n * x.stride(0) * x.element_size())
         for x in tensors
     )
-
-
-def _for_each(run: Callable[[int, int], None], N: int, *, cells: int) -> None:
-    """run(first, last) over all items, on as many threads as torch uses."""
-    threads = min(torch.get_num_threads() if cells >= SHARED else 1, N)
-    if threads <= 1:
-        run(0, N)
-        return
-    edges = [N * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:  # the loops run without Python's lock
-        list(pool.map(run, edges, edges[1:]))
 
 
 @cache

@@ -1,15 +1,13 @@
 """Sparsemax of rows on a CPU without sorting them: sparsemax_cpu.cpp; sorted, if there is no compiler."""
 
 import ctypes
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import torch
 from torch import Tensor
 
 from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.kernels.compiler import library
+from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**16  # fewer numbers than this are not worth a second thread
 
@@ -27,7 +25,7 @@ def forward(scores: Tensor) -> Tensor:
         kept = torch.empty(n, dtype=torch.float32)
         loops.sparsemax_rows(*_at(first * n, scores, weights), *_at(0, kept), last - first, n)
 
-    _in_threads(run, scores)
+    in_threads(run, scores.numel() // n, worth=scores.numel() >= SHARED)
     return weights
 
 
@@ -43,7 +41,7 @@ def backward(grad: Tensor, weights: Tensor) -> Tensor:
     def run(first: int, last: int) -> None:
         loops.sparsemax_gradient(*_at(first * n, weights, grad, out), last - first, n)
 
-    _in_threads(run, grad)
+    in_threads(run, grad.numel() // n, worth=grad.numel() >= SHARED)
     return out
 
 
@@ -57,18 +55,6 @@ def plain_gradient(grad: Tensor, weights: Tensor) -> Tensor:
 
 def _at(offset: int, *tensors: Tensor) -> tuple[ctypes.c_void_p, ...]:
     return tuple(ctypes.c_void_p(x.data_ptr() + 4 * offset) for x in tensors)
-
-
-def _in_threads(run: Callable[[int, int], None], x: Tensor) -> None:
-    """run(first, last) over all rows of x, on as many threads as torch uses."""
-    rows = x.numel() // x.shape[-1]
-    threads = min(torch.get_num_threads() if x.numel() >= SHARED else 1, rows)
-    if threads <= 1:
-        run(0, rows)
-        return
-    edges = [rows * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:  # the loops run without Python's lock
-        list(pool.map(run, edges, edges[1:]))
 
 
 @cache
