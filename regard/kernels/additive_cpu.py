@@ -13,14 +13,9 @@ finite inputs.
 """
 
 import ctypes
-import logging
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import torch
@@ -30,6 +25,7 @@ from torch import Tensor
 from regard.attention.numerics import full
 from regard.kernels import ops
 from regard.kernels.additive import operands, refuses_additive, restored, visible
+from regard.kernels.compiler import library
 from regard.kernels.dispatch import Call
 
 LANES = 16  # positions to a panel, as in additive_cpu.cpp
@@ -322,27 +318,12 @@ def _in_threads(run: Callable[[int, slice], None], items: int, parts: int, *, ce
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled loops, built once per process; None without a compiler."""
-    compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        _say("there is no C++ compiler")
-        return None
-    source = Path(__file__).with_suffix(".cpp")
-    flags = ["-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC"]
-    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
-        target = Path(folder) / "additive_cpu.so"
-        built = subprocess.run([compiler, *flags, "-o", target, source], capture_output=True, text=True)
-        if built.returncode != 0:
-            _say(f"{compiler} failed: {built.stderr.strip()[-500:]}")
-            return None
-        library = ctypes.CDLL(str(target))
-    pointer, size = ctypes.c_void_p, ctypes.c_long
-    library.additive_scores.argtypes = [pointer] * 4 + [size] * 3
-    library.additive_sums.argtypes = [pointer] * 5 + [size] * 4
-    library.additive_scores.restype = library.additive_sums.restype = None
-    return library
-
-
-def _say(reason: str) -> None:
-    logging.getLogger("regard").warning(
-        "additive attention runs in blocks of tensors, several times slower than compiled: %s.", reason
+    loops = library(
+        "additive_cpu.cpp", "additive attention runs in blocks of tensors, several times slower than compiled"
     )
+    if loops is not None:
+        pointer, size = ctypes.c_void_p, ctypes.c_long
+        loops.additive_scores.argtypes = [pointer] * 4 + [size] * 3
+        loops.additive_sums.argtypes = [pointer] * 5 + [size] * 4
+        loops.additive_scores.restype = loops.additive_sums.restype = None
+    return loops

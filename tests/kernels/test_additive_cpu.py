@@ -21,7 +21,7 @@ from regard import Attention, History, Mask, Softmax
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.scores.dot import DotScore
 from regard.attention.windows.local_monotonic import LocalMonotonic
-from regard.kernels import additive_cpu
+from regard.kernels import additive_cpu, compiler
 from regard.kernels.additive_cpu import ADDITIVE_CPU
 from regard.kernels.dispatch import Call
 
@@ -150,7 +150,8 @@ def test_threads_change_nothing():
 
 
 def test_says_once_that_there_is_no_compiler(monkeypatch, caplog):
-    monkeypatch.setattr(additive_cpu.shutil, "which", lambda name: None)
+    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
+    compiler.library.cache_clear()
     additive_cpu.compiled.cache_clear()
     inputs, grad = random_inputs((1,), 64, 64)
     score = score_of(7, 9, 64, torch.float32)
@@ -159,6 +160,7 @@ def test_says_once_that_there_is_no_compiler(monkeypatch, caplog):
             assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad)
             assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad)
     finally:
+        compiler.library.cache_clear()
         additive_cpu.compiled.cache_clear()
     (message,) = caplog.messages
     assert message.startswith("additive attention runs in blocks of tensors")
