@@ -29,6 +29,7 @@ The reference is Attention with the same score, Softmax, window and mask.
 """
 
 from collections.abc import Iterator
+from ctypes import CDLL
 from math import prod
 from typing import NamedTuple
 
@@ -175,6 +176,22 @@ def _flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     return x.expand(*lead, *x.shape[-2:]).reshape(prod(lead), *x.shape[-2:])
 
 
+class Band(NamedTuple):
+    """The arguments of the operator, in its order; the beginning of this file explains them."""
+
+    q: Tensor
+    k: Tensor
+    values: Tensor
+    v: Tensor | None
+    low: Tensor
+    high: Tensor
+    p: Tensor | None
+    half: int
+    block: int
+    width: int
+    scale: float
+
+
 class Slices(NamedTuple):
     """Some blocks of queries of some items, with the slices of the source that they see."""
 
@@ -196,58 +213,35 @@ class Weights(NamedTuple):
     hidden: Tensor | None  # tanh(q + k), (n, m, Q, W, D), of an additive score
 
 
-def forward(
-    q: Tensor,
-    k: Tensor,
-    values: Tensor,
-    v: Tensor | None,
-    low: Tensor,
-    high: Tensor,
-    p: Tensor | None,
-    half: int,
-    block: int,
-    width: int,
-    scale: float,
-) -> Tensor:
+def forward(band: Band) -> Tensor:
     """The context, (N, T, Dv)."""
-    loops = local_cpu.compiled() if v is None and q.device.type == "cpu" else None
+    loops = _compiled(band)
     if loops is not None:
-        return local_cpu.forward(loops, q, k, values, low, high, p, half, width, scale)
-    context = values.new_empty(*q.shape[:2], values.shape[-1])
-    for s in slices(q, k, values, v, low, high, p, half, block, width):
-        weights = _weights(s, v, half, scale)
+        return local_cpu.forward(loops, band)
+    values = band.values
+    context = values.new_empty(*band.q.shape[:2], values.shape[-1])
+    for s in slices(band):
+        weights = _weights(s, band)
         mixed = _joined(weights) @ s.values
         context[s.items, s.rows] = _unblocked(mixed, s).to(values.dtype)
     return context
 
 
-def backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    values: Tensor,
-    v: Tensor | None,
-    low: Tensor,
-    high: Tensor,
-    p: Tensor | None,
-    half: int,
-    block: int,
-    width: int,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, values, v and p; those of v and p are empty where there is none."""
+    q, k, values, v, p, half = band.q, band.k, band.values, band.v, band.p, band.half
     none = q.new_zeros(0, dtype=torch.float32)
-    loops = local_cpu.compiled() if v is None and q.device.type == "cpu" else None
+    loops = _compiled(band)
     if loops is not None:
-        *found, of_p = local_cpu.backward(loops, grad, q, k, values, low, high, p, half, width, scale)
+        *found, of_p = local_cpu.backward(loops, grad, band)
         return found[0], found[1], found[2], none, none if of_p is None else of_p
     grad_q = q.new_empty(q.shape)
     grad_k, grad_values = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (k, values))
     grad_v = none if v is None else torch.zeros_like(v, dtype=torch.float32)
     grad_p = none if p is None else p.new_empty(p.shape)
-    for s in slices(q, k, values, v, low, high, p, half, block, width):
-        weights = _weights(s, v, half, scale)
-        outer = _blocked(full(grad[s.items, s.rows]), block)  # (n, m, Q, Dv)
+    for s in slices(band):
+        weights = _weights(s, band)
+        outer = _blocked(full(grad[s.items, s.rows]), band.block)  # (n, m, Q, Dv)
         of_values = _joined(weights).mT @ outer
         slopes = outer @ s.values.mT  # d loss / d weight
         if weights.factor is not None:
@@ -256,7 +250,7 @@ def backward(
             of_p = (of_factor * s.distance.squeeze(-2)).sum(-1) / (half / 2) ** 2
             grad_p[s.items, s.rows] = of_p
             slopes = slopes * weights.factor
-        slopes = weights.soft * (slopes - (slopes * weights.soft).sum(-1, keepdim=True)) * scale
+        slopes = weights.soft * (slopes - (slopes * weights.soft).sum(-1, keepdim=True)) * band.scale
         if weights.hidden is None:
             of_q, of_k = slopes @ s.k, slopes.mT @ s.q
         else:
@@ -271,19 +265,14 @@ def backward(
     return grad_q, grad_k.to(k.dtype), grad_values.to(values.dtype), grad_v, grad_p
 
 
-def slices(
-    q: Tensor,
-    k: Tensor,
-    values: Tensor,
-    v: Tensor | None,
-    low: Tensor,
-    high: Tensor,
-    p: Tensor | None,
-    half: int,
-    block: int,
-    width: int,
-) -> Iterator[Slices]:
+def _compiled(band: Band) -> CDLL | None:
+    """The compiled loops, which are for products on a CPU."""
+    return local_cpu.compiled() if band.v is None and band.q.device.type == "cpu" else None
+
+
+def slices(band: Band) -> Iterator[Slices]:
     """All blocks of queries, as many at a time as the budget allows."""
+    q, k, values, v, low, high, p, half, block, width, _ = band
     (N, T, D), S = q.shape, k.shape[1]
     blocks = -(-T // block)
     cells = width * max(D, values.shape[-1], block * (D if v is not None else 1))  # of one block
@@ -318,7 +307,8 @@ def slices(
             )
 
 
-def _weights(s: Slices, v: Tensor | None, half: int, scale: float) -> Weights:
+def _weights(s: Slices, band: Band) -> Weights:
+    v, half = band.v, band.half
     hidden = None
     if v is None:
         scores = s.q @ s.k.mT
@@ -326,7 +316,7 @@ def _weights(s: Slices, v: Tensor | None, half: int, scale: float) -> Weights:
         hidden = torch.tanh(s.q.unsqueeze(-2) + s.k.unsqueeze(-3))  # (n, m, Q, W, D)
         scores = hidden @ full(v)
     empty = ~s.visible.any(-1, keepdim=True)
-    scores = (scores * scale).masked_fill(~s.visible, -torch.inf).masked_fill(empty, 0.0)
+    scores = (scores * band.scale).masked_fill(~s.visible, -torch.inf).masked_fill(empty, 0.0)
     soft = scores.softmax(-1).masked_fill(empty, 0.0)
     factor = None
     if s.distance is not None:

@@ -5,30 +5,24 @@ The arguments are those of local.py, which runs on gathered slices where there i
 
 import ctypes
 from functools import cache
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from regard.kernels.compiler import in_threads, library
 
+if TYPE_CHECKING:
+    from regard.kernels.local import Band
+
 SHARED = 2**18  # fewer products than this are not worth a second thread
 
 
-def forward(
-    loops: ctypes.CDLL,
-    q: Tensor,
-    k: Tensor,
-    values: Tensor,
-    low: Tensor,
-    high: Tensor,
-    p: Tensor | None,
-    half: int,
-    width: int,
-    scale: float,
-) -> Tensor:
+def forward(loops: ctypes.CDLL, band: "Band") -> Tensor:
     """The context, (N, T, Dv)."""
-    (N, T, D), (S, V) = q.shape, values.shape[1:]
-    q, k, v, low, high, centre = _inputs(N, q, k, values, low, high, p)
+    half, width, scale = band.half, band.width, band.scale
+    (N, T, D), (S, V) = band.q.shape, band.values.shape[1:]
+    q, k, v, low, high, centre = _inputs(band)
     out = torch.empty(N, T, V)
 
     def run(first: int, last: int) -> None:
@@ -39,29 +33,17 @@ def forward(
         )
 
     in_threads(run, N, worth=N * T * width * D >= SHARED)
-    return out.to(values.dtype)
+    return out.to(band.values.dtype)
 
 
-def backward(
-    loops: ctypes.CDLL,
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    values: Tensor,
-    low: Tensor,
-    high: Tensor,
-    p: Tensor | None,
-    half: int,
-    width: int,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+def backward(loops: ctypes.CDLL, grad: Tensor, band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Gradients of q, k, values and p."""
-    (N, T, D), (S, V) = q.shape, values.shape[1:]
-    to_q, to_k, to_v = q.dtype, k.dtype, values.dtype
-    q, k, v, low, high, centre = _inputs(N, q, k, values, low, high, p)
+    half, width, scale = band.half, band.width, band.scale
+    (N, T, D), (S, V) = band.q.shape, band.values.shape[1:]
+    q, k, v, low, high, centre = _inputs(band)
     grad = grad.float().contiguous()
     of_q, of_k, of_v = torch.empty(N, T, D), torch.zeros(N, S, D), torch.zeros(N, S, V)
-    of_p = None if p is None else torch.empty(N, T)
+    of_p = None if centre is None else torch.empty(N, T)
 
     def run(first: int, last: int) -> None:
         size = _room(width, S)
@@ -72,16 +54,15 @@ def backward(
         )
 
     in_threads(run, N, worth=2 * N * T * width * D >= SHARED)
-    return of_q.to(to_q), of_k.to(to_k), of_v.to(to_v), of_p
+    return of_q.to(band.q.dtype), of_k.to(band.k.dtype), of_v.to(band.values.dtype), of_p
 
 
-def _inputs(
-    N: int, q: Tensor, k: Tensor, v: Tensor, low: Tensor, high: Tensor, p: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    """One row of bounds to an item, everything in one piece of memory."""
-    q, k, v = (x.float().contiguous() for x in (q, k, v))
-    low, high = (x.repeat_interleave(N // x.shape[0], 0).contiguous() for x in (low, high))
-    return q, k, v, low, high, None if p is None else p.float().contiguous()
+def _inputs(band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """q, k, values, low, high, p: one row of bounds to an item, everything in one piece of memory."""
+    N = len(band.q)
+    q, k, v = (x.float().contiguous() for x in (band.q, band.k, band.values))
+    low, high = (x.repeat_interleave(N // x.shape[0], 0).contiguous() for x in (band.low, band.high))
+    return q, k, v, low, high, None if band.p is None else band.p.float().contiguous()
 
 
 def _room(width: int, S: int) -> int:

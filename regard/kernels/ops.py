@@ -220,13 +220,13 @@ LIBRARY.define(f"local_backward(Tensor grad, {_LOCAL}) -> (Tensor, Tensor, Tenso
 def _local(*arguments: Any) -> Tensor:
     from regard.kernels import local
 
-    return local.forward(*arguments)
+    return local.forward(local.Band(*arguments))
 
 
-def _local_backward(*arguments: Any) -> tuple[Tensor, ...]:
+def _local_backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
     from regard.kernels import local
 
-    return local.backward(*arguments)
+    return local.backward(grad, local.Band(*arguments))
 
 
 for _device in ("CPU", "CUDA"):
