@@ -22,18 +22,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from regard.bench.records import measured
 from regard.data.batches import pair_batch
 from regard.data.tokens import SPECIAL
 from regard.decode.base import PowerPenalty
 from regard.decode.beam import beam_search
 from regard.decode.greedy import greedy
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import write_result
 from regard.export.ctranslate2 import save
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -174,16 +174,12 @@ def growth(ours: Ours, runs: int) -> dict[str, Any]:
 
 def record(metric: str, value: float, seconds: float, details: dict[str, Any]) -> None:
     """One record in results/decoding.json."""
-    result = Result(
-        recipe="decoding",
-        metric=metric,
-        value=value,
-        paper_value=None,
-        paper_note="CTranslate2 is the measure, not a paper",
-        seconds=round(seconds, 1),
-        machine=machine(),
-        date=date.today().isoformat(),
-        commit=commit(),
+    result = measured(
+        "decoding",
+        metric,
+        value,
+        seconds=seconds,
+        note="CTranslate2 is the measure, not a paper",
         seeds=(SEED,),
         details=details,
     )

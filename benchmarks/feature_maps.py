@@ -14,7 +14,6 @@ Writes results/feature-maps.json and docs/pictures/layer-KEY.png.
 import argparse
 import time
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.record import record
+from regard.bench.records import measured
 from regard.data.shapes import COLOURS as PALETTE
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import Result, write_result
 from regard.layers.feature_maps import NonLocalBlock, SelfAttention2d
 from regard.models.sagan import SAGAN, SAGANConfig
 from regard.viz.pictures import Look, draw_samples
@@ -107,16 +107,12 @@ def measure(name: str, steps: int) -> Result:
     print(f"{name}: {100 * right:.1f} % right, {seconds:.0f} s", flush=True)
     if name in PICTURES:
         draw(net, ROOT / "docs" / "pictures" / f"layer-{PICTURES[name]}.png")
-    return Result(
-        recipe="feature-maps",
-        metric=f"{name}: far dots painted rightly",
-        value=round(right, 4),
-        paper_value=None,
-        paper_note="a small task that needs what is far away, not the paper's",
-        seconds=round(seconds, 1),
-        machine=machine(),
-        date=date.today().isoformat(),
-        commit=commit(),
+    return measured(
+        "feature-maps",
+        f"{name}: far dots painted rightly",
+        round(right, 4),
+        seconds=seconds,
+        note="a small task that needs what is far away, not the paper's",
         seeds=(SEED,),
         details={
             "catalogue": list(rows),
@@ -187,16 +183,12 @@ def memory() -> Result:
     torch.cuda.synchronize()
     peak = torch.cuda.max_memory_allocated()
     print(f"SAGAN, attention at 32 × 32, batch {BATCH}: {peak / 1e9:.2f} GB at the peak", flush=True)
-    return Result(
-        recipe="feature-maps",
-        metric="SAGAN, attention at 32 × 32 places, batch 64: peak memory of training, GB",
-        value=round(peak / 1e9, 3),
-        paper_value=None,
-        paper_note="",
-        seconds=round(time.perf_counter() - started, 1),
-        machine=machine(),
-        date=date.today().isoformat(),
-        commit=commit(),
+    return measured(
+        "feature-maps",
+        "SAGAN, attention at 32 × 32 places, batch 64: peak memory of training, GB",
+        round(peak / 1e9, 3),
+        seconds=time.perf_counter() - started,
+        note="",
         seeds=(SEED,),
         details={"catalogue": ["layer:self-attention-2d"], "headline": False, "order": 9},
     )

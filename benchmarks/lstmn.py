@@ -14,7 +14,6 @@ does not count; the paths take turns.
 """
 
 import argparse
-import datetime
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.bench.records import measured
+from regard.evaluate.results import Result, write_result
 from regard.layers.lstmn import LSTMNCell
 
 Shape = tuple[int, int, int]  # B, T, n
@@ -164,16 +164,12 @@ def as_result(rows: list[dict[str, Any]], threads: int, spent: float) -> Result:
     """The gain at the shape with the smallest one, and all times beside it."""
     best = "captured" if "captured" in rows[0]["milliseconds"] else "tapes"
     gain = min(row["milliseconds"]["plain"] / row["milliseconds"][best] for row in rows)
-    return Result(
-        recipe="lstmn-speed",
-        metric=f"times a plain loop, {best}, the smallest of {len(rows)} shapes",
-        value=round(gain, 2),
-        paper_value=None,
-        paper_note="the paper gives no times",
-        seconds=round(spent, 1),
-        machine=machine(),
-        date=datetime.date.today().isoformat(),
-        commit=commit(),
+    return measured(
+        "lstmn-speed",
+        f"times a plain loop, {best}, the smallest of {len(rows)} shapes",
+        round(gain, 2),
+        seconds=spent,
+        note="the paper gives no times",
         seeds=(0,),
         details={"catalogue": ["kernel:tapes"], "threads": threads, "rows": rows},
     )

@@ -13,14 +13,14 @@ Writes results/luong-reverse.json, and docs/pictures/model-luong.png from the ge
 import argparse
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 import torch
 
+from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import write_result
 from regard.evaluate.translation import measure_alignment
 from regard.models.luong import Luong, LuongConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
@@ -123,16 +123,12 @@ def measure(name: str, settings: dict[str, object], backwards: bool) -> None:
         shown = f"{100 * value:.0f} % {order}" if metric == "symbols right" else f"AER {value:.2f}"
         write_result(
             ROOT / "results",
-            Result(
-                recipe="luong-reverse",
-                metric=f"{name}: {metric}, written {order}",
-                value=round(value, 4),
-                paper_value=None,
-                paper_note="a small task with known alignments, not the paper's",
-                seconds=round(seconds, 1),
-                machine=machine(),
-                date=date.today().isoformat(),
-                commit=commit(),
+            measured(
+                "luong-reverse",
+                f"{name}: {metric}, written {order}",
+                round(value, 4),
+                seconds=seconds,
+                note="a small task with known alignments, not the paper's",
                 seeds=(SEED,),
                 details={
                     "catalogue": ["model:luong"],

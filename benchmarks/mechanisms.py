@@ -15,17 +15,17 @@ import argparse
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
-from datetime import date
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
 from regard import catalog
+from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
 from regard.evaluate.alignment import Gold, Link, argmax_links, score_alignment
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import Result, write_result
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
 from regard.train.config import RunConfig, TrainConfig
@@ -80,16 +80,12 @@ def measure(kind: str, key: str, settings: dict[str, object], backwards: bool) -
         draw(model, task, backwards, ROOT / "docs" / "pictures" / f"{kind}-{key}.png")
     print(f"{kind} {key}, {order}: {100 * right:.1f} % right, AER {error:.3f}, {seconds:.0f} s", flush=True)
     return [
-        Result(
-            recipe="mechanisms",
-            metric=f"{key}: {metric}, written {order}",
-            value=round(value, 4),
-            paper_value=None,
-            paper_note="a small task with known alignments, not the paper's",
-            seconds=round(seconds, 1),
-            machine=machine(),
-            date=date.today().isoformat(),
-            commit=commit(),
+        measured(
+            "mechanisms",
+            f"{key}: {metric}, written {order}",
+            round(value, 4),
+            seconds=seconds,
+            note="a small task with known alignments, not the paper's",
             seeds=(SEED,),
             details={
                 "catalogue": [f"{kind}:{key}"],

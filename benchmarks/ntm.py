@@ -13,15 +13,15 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.bench.records import measured
 from regard.data.bits import BitBatch
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import write_result
 from regard.models.ntm import NTM, NTMConfig
 from regard.tasks.base import Loss
 from regard.tasks.bits import costs
@@ -192,16 +192,12 @@ def record(
 ) -> None:
     """Keep the ratio beside the other results."""
     ratio = seconds["plain"] / seconds[fastest]
-    result = Result(
-        recipe="ntm-speed",
-        metric=f"training step, times a per-sample one ({options.device}, batch {options.batch})",
-        value=round(ratio, 2),
-        paper_value=None,
-        paper_note="the paper gives no times",
-        seconds=round(taken, 1),
-        machine=machine(),
-        date=date.today().isoformat(),
-        commit=commit(),
+    result = measured(
+        "ntm-speed",
+        f"training step, times a per-sample one ({options.device}, batch {options.batch})",
+        round(ratio, 2),
+        seconds=taken,
+        note="the paper gives no times",
         seeds=(1,),
         details={
             "catalogue": ["memory:ntm-heads"],

@@ -11,7 +11,6 @@ Writes results/pooling.json and docs/pictures/layer-attention-pooling.png.
 """
 
 import time
-from datetime import date
 from pathlib import Path
 
 import torch
@@ -19,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.record import record
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.bench.records import measured
+from regard.evaluate.results import write_result
 from regard.layers.pooling import PoolingName, build_pooling
 from regard.viz.heatmap import draw_alignment
 
@@ -78,16 +78,12 @@ def measure(pooling: PoolingName, S: int, order: int) -> Reader:
     mean, last = sum(values) / len(values), LENGTHS.index(S) == len(LENGTHS) - 1
     print(pooling, S, values, f"{time.process_time() - started:.0f} s", flush=True)
     said = "{:.0f} % right of 160 positions" if pooling == "attention" else "their mean {:.0f} %"
-    result = Result(
-        recipe="pooling",
-        metric=f"{pooling}: right of {S} positions, one of which is marked",
-        value=round(mean, 4),
-        paper_value=None,
-        paper_note="a task made for this; chance is 0.083",
-        seconds=round(time.process_time() - started, 1),
-        machine=machine(),
-        date=date.today().isoformat(),
-        commit=commit(),
+    result = measured(
+        "pooling",
+        f"{pooling}: right of {S} positions, one of which is marked",
+        round(mean, 4),
+        seconds=time.process_time() - started,
+        note="a task made for this; chance is 0.083",
         seeds=SEEDS,
         details={
             "catalogue": ["layer:attention-pooling"] if last else [],

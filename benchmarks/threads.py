@@ -17,10 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.bench.records import measured
+from regard.evaluate.results import write_result
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPE = "rnnsearch-reverse"
@@ -85,16 +85,12 @@ def main() -> None:
     }
     print(json.dumps(found, indent=1))
     if given.record:
-        result = Result(
-            recipe="threads",
-            metric=f"slowdown of a training by {cores - 1} others, one thread each on {cores} cores",
-            value=found["slowdown"],
-            paper_value=None,
-            paper_note="no paper: 1 is none",
-            seconds=round(time.perf_counter() - began, 1),
-            machine=machine(),
-            date=date.today().isoformat(),
-            commit=commit(),
+        result = measured(
+            "threads",
+            f"slowdown of a training by {cores - 1} others, one thread each on {cores} cores",
+            found["slowdown"],
+            seconds=time.perf_counter() - began,
+            note="no paper: 1 is none",
             seeds=(1,),
             details=found,
         )

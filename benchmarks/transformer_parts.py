@@ -13,14 +13,14 @@ docs/pictures/layer-sinusoidal-positions.png.
 import argparse
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 import torch
 
+from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import write_result
 from regard.layers.positions import sinusoids
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
@@ -69,16 +69,12 @@ def measure(name: str, settings: dict[str, object]) -> Transformer:
         f"loss {summary.best_loss:.4f}, {seconds:.0f} s",
         flush=True,
     )
-    result = Result(
-        recipe="transformer-parts",
-        metric=f"{name}: symbols right at length 12, written backwards",
-        value=round(right[12], 4),
-        paper_value=None,
-        paper_note="a small task with known alignments, not the paper's",
-        seconds=round(seconds, 1),
-        machine=machine(),
-        date=date.today().isoformat(),
-        commit=commit(),
+    result = measured(
+        "transformer-parts",
+        f"{name}: symbols right at length 12, written backwards",
+        round(right[12], 4),
+        seconds=seconds,
+        note="a small task with known alignments, not the paper's",
         seeds=(SEED,),
         details={
             "catalogue": CATALOGUE.get(name, []),

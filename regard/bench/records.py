@@ -1,4 +1,4 @@
-"""A measured ratio as a record for results/: machine, versions, date and commit are filled in here."""
+"""A benchmark's number as a record for results/: machine, versions, date and commit are filled in here."""
 
 import platform
 from datetime import date
@@ -19,6 +19,7 @@ def measured(
     details: dict[str, Any],
     note: str = RATIO,
     theory: float | None = None,
+    seeds: tuple[int, ...] = (0,),
 ) -> Result:
     """The record of one number of a benchmark; `theory` stands where a paper's value does."""
     return Result(
@@ -31,7 +32,7 @@ def measured(
         machine=machine(),
         date=date.today().isoformat(),
         commit=commit(),
-        seeds=(0,),
+        seeds=seeds,
         details=details,
     )
 
