@@ -85,3 +85,27 @@ def _directed_quotes(pieces: Sequence[str]) -> list[str]:
         shapes.append(directed[piece][seen[piece] % 2] if piece in directed else piece)
         seen[piece] += 1
     return shapes
+
+
+def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where each word stands in the text that `Spacing.join` made of them: only spaces come between."""
+    found, end = [], 0
+    for word in words:
+        start = text.index(word, end)
+        end = start + len(word)
+        found.append((start, end))
+    return found
+
+
+def owners(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """For each piece the words it overlaps; both are spans in one text, in its order."""
+    found: list[tuple[int, ...]] = []
+    first = 0
+    for start, end in pieces:
+        while first < len(words) and words[first][1] <= start:
+            first += 1
+        last = first
+        while last < len(words) and words[last][0] < end:
+            last += 1
+        found.append(tuple(range(first, last)))
+    return found

@@ -14,12 +14,12 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, get_args
 
-from regard.data.spacing import Spacing
+from regard.data.bytepairs import BYTES, BytePairs, DroppedMerges, learn_bytepairs
+from regard.data.spacing import Spacing, owners, spans
 from regard.errors import ConfigError, DataError
 
 Kind = Literal["words", "characters", "bpe"]
@@ -28,7 +28,6 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 PAD_PIECE, BOS_PIECE, EOS_PIECE, UNK_PIECE = SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 FORMAT = 1  # of the JSON file
-BYTES = 256
 
 
 class _Cutter(Protocol):
@@ -92,7 +91,7 @@ class Tokenizer:
         prepared = (_prepare(text, lowercase) for text in texts)
         if kind == "bpe":
             assert size is not None
-            vocabulary, merges = _learn_bytepairs(prepared, size, minimum)
+            vocabulary, merges = learn_bytepairs(prepared, size, minimum, specials=SPECIAL)
             extra: dict[str, Any] = {"merges": merges}
         elif kind == "characters":
             vocabulary, extra = _ranked(Counter(c for text in prepared for c in text), size, minimum), {}
@@ -131,7 +130,7 @@ class Tokenizer:
             raise KeyError("kind or pieces")
         cutter: _Cutter
         if kind == "bpe":
-            cutter = _BytePairs(pieces, record["merges"], language)
+            cutter = BytePairs(pieces, record["merges"], language)
         elif kind == "characters":
             cutter = _Characters(language)
         else:
@@ -163,6 +162,19 @@ class Tokenizer:
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` of each text; byte-pairs are cut all at once, which is several times faster."""
         return self._cutter.numbers([_prepare(text, self.lowercase) for text in texts], self._numbers)
+
+    def recut(
+        self, *, share: float, seed: int, draws: int = 64
+    ) -> Callable[[Sequence[str]], list[list[int]]]:
+        """An `encode_all` that leaves out each merge of byte-pairs with probability `share`.
+
+        Training text that is cut anew from time to time shows a model its words in other pieces too. A word
+        is cut in at most `draws` ways.
+        """
+        if not isinstance(self._cutter, BytePairs):
+            raise ConfigError(f"Tokenizer: `kind` has {self.kind!r}, which merges nothing; expected 'bpe'.")
+        dropped = DroppedMerges(self._cutter, self._numbers, share=share, seed=seed, draws=draws)
+        return lambda texts: dropped.numbers(_prepare(text, self.lowercase) for text in texts)
 
     def encode_words(self, words: Sequence[str]) -> tuple[list[int], list[tuple[int, ...]]]:
         """Numbers of words that somebody else has cut, and for each piece the words it is part of.
@@ -244,7 +256,7 @@ class _Characters:
 
     def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
         text = self._spacing.join(words)
-        return list(text), _owners([(i, i + 1) for i in range(len(text))], _spans(text, words))
+        return list(text), owners([(i, i + 1) for i in range(len(text))], spans(text, words))
 
     def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
         return [[known.get(piece, UNK) for piece in self.cut(text)] for text in texts]
@@ -260,126 +272,6 @@ class _Characters:
 
     def settings(self) -> dict[str, Any]:
         return {}
-
-
-# Byte-pairs ----------------------------------------------------------------------------------------
-
-
-class _BytePairs:
-    """Byte-level byte-pairs: lossless for any text.
-
-    The vocabulary holds the library's alphabet, one printable letter a byte; a reader sees the text itself,
-    and `<0xC3>` for a byte that is only part of a character.
-    """
-
-    def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]], language: str) -> None:
-        self._merges = [(str(left), str(right)) for left, right in merges]
-        self._library = _bytepair_library(list(vocabulary), self._merges)
-        self._spacing = Spacing(language)
-
-    def cut(self, text: str) -> list[str]:
-        return list(self._library.encode(text, add_special_tokens=False).tokens)
-
-    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
-        # spaced as raw text is, because raw text is what the pieces were learnt from
-        text = self._spacing.join(words)
-        cut = self._library.encode(text, add_special_tokens=False)
-        return list(cut.tokens), _owners(cut.offsets, _spans(text, words))
-
-    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        # the library numbers the vocabulary as we do, and its bytes leave nothing unknown
-        return [cut.ids for cut in self._library.encode_batch_fast(texts, add_special_tokens=False)]
-
-    def join(self, pieces: Sequence[str]) -> str:
-        # a model may produce half a character; U+FFFD says so instead of failing
-        return _to_bytes("".join(pieces)).decode("utf-8", errors="replace")
-
-    def show(self, piece: str) -> str:
-        raw = _to_bytes(piece)
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            return "".join(f"<0x{byte:02X}>" for byte in raw)
-
-    def hide(self, shown: str) -> str:
-        partial = re.fullmatch(r"(?:<0x[0-9A-F]{2}>)+", shown)
-        raw = bytes.fromhex(re.sub("<0x|>", "", shown)) if partial else shown.encode("utf-8")
-        return "".join(_byte_letters()[byte] for byte in raw)
-
-    def settings(self) -> dict[str, Any]:
-        return {"merges": self._merges}
-
-
-def _bytepair_library(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
-    """The library's tokenizer without its notion of special tokens: "<eos>" in a text is just text."""
-    from tokenizers import Tokenizer as Library
-    from tokenizers import models, pre_tokenizers
-
-    library = Library(models.BPE(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return library
-
-
-def _learn_bytepairs(texts: Iterable[str], size: int, minimum: int) -> tuple[list[str], list[list[str]]]:
-    from tokenizers import Tokenizer as Library
-    from tokenizers import models, pre_tokenizers, trainers
-
-    library = Library(models.BPE())
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        min_frequency=minimum,
-        special_tokens=list(SPECIAL),
-        initial_alphabet=sorted(_byte_letters()),
-        show_progress=False,
-    )
-    library.train_from_iterator(texts, trainer)
-    learnt = json.loads(library.to_str())["model"]
-    return sorted(learnt["vocab"], key=learnt["vocab"].__getitem__), learnt["merges"]
-
-
-@cache
-def _byte_letters() -> tuple[str, ...]:
-    """The printable letter of each byte in byte-level vocabularies (the convention of GPT-2)."""
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(BYTES) if byte not in printable]
-    return tuple(chr(b if b in printable else BYTES + others.index(b)) for b in range(BYTES))
-
-
-@cache
-def _letter_bytes() -> dict[str, int]:
-    return {letter: byte for byte, letter in enumerate(_byte_letters())}
-
-
-def _to_bytes(letters: str) -> bytes:
-    return bytes(_letter_bytes()[letter] for letter in letters)
-
-
-# Words that somebody else has cut ------------------------------------------------------------------
-
-
-def _spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each word stands in the text that `Spacing.join` made of them: only spaces come between."""
-    spans, end = [], 0
-    for word in words:
-        start = text.index(word, end)
-        end = start + len(word)
-        spans.append((start, end))
-    return spans
-
-
-def _owners(pieces: Sequence[tuple[int, int]], words: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """For each piece the words it overlaps; both are spans in one text, in its order."""
-    owners: list[tuple[int, ...]] = []
-    first = 0
-    for start, end in pieces:
-        while first < len(words) and words[first][1] <= start:
-            first += 1
-        last = first
-        while last < len(words) and words[last][0] < end:
-            last += 1
-        owners.append(tuple(range(first, last)))
-    return owners
 
 
 # Words ---------------------------------------------------------------------------------------------

@@ -8,16 +8,17 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, tee
+from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
+from regard.data.batches import PairBatch, Plan, plan_by_tokens
 from regard.data.cache import cache_folder
-from regard.data.encoded import FORMAT, EncodedPairs, Pair, open_pairs, store
+from regard.data.encoded import FORMAT, EncodedPairs, Pair, collect, open_pairs, store
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
 from regard.tasks.base import Split
-from regard.tasks.translation import Example, TranslationTask, encode_examples
+from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
 
 LARGE = 64 << 20  # bytes of text; what is smaller is encoded again in seconds, and kept in memory
 PACKED = 4  # how much larger text is than its .gz
@@ -34,12 +35,22 @@ class TextSettings:
     longest: int = 100  # pieces of a training sentence; longer ones are left out of training
     smoothing: float = 0.0  # label smoothing, in training alone
     consistency: float = 0.0  # how strongly two passes under different dropout must agree
+    dropped: float = 0.0  # the share of byte-pair merges that chance leaves out of training text
+    cuts: int = 8  # how many times training text is cut so; epochs take turns
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
             raise ConfigError(f"task: `joint` is true and `pieces` has {self.pieces!r}; expected 'bpe'.")
         if self.longest < 1:
             raise ConfigError(f"task: `longest` has {self.longest}; expected 1 or more.")
+        if not 0.0 <= self.dropped < 1.0:
+            raise ConfigError(f"task: `dropped` has {self.dropped}; expected 0 or more, and less than 1.")
+        if self.dropped and self.pieces != "bpe":
+            raise ConfigError(
+                f"task: `dropped` has {self.dropped} and `pieces` {self.pieces!r}; expected 'bpe'."
+            )
+        if self.cuts < 1:
+            raise ConfigError(f"task: `cuts` has {self.cuts}; expected 1 or more.")
 
 
 class Texts(Protocol):
@@ -64,6 +75,7 @@ class TextTask(TranslationTask):
     def __init__(self, settings: TextSettings, texts: Texts, source: Tokenizer, target: Tokenizer) -> None:
         super().__init__(source, target, smoothing=settings.smoothing, consistency=settings.consistency)
         self.settings, self.texts, self.languages = settings, texts, texts.languages
+        self._recut: dict[int, EncodedPairs] = {}
 
     @classmethod
     def open_texts(cls, settings: Any) -> Texts:
@@ -87,8 +99,51 @@ class TextTask(TranslationTask):
     def encoded(self, split: Split) -> EncodedPairs:
         """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
         if split not in self._encoded and split == "train" and text_bytes(self.texts.files()) > LARGE:
-            self._encoded[split] = self._cached(split)
+            self._encoded[split] = self._cached(lambda: self.encode(split))
         return super().encoded(split)
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
+        """One epoch; where merges are dropped, of the text in one of its cuts.
+
+        The pair n of N has the number n as it is always cut, and N, 2 N, … + n in its other cuts.
+        """
+        if not self.settings.dropped:
+            return super().plan(epoch, seed=seed, batch=batch)
+        cut = 1 + epoch % self.settings.cuts
+        pairs = self.recut(cut)
+        plan = plan_by_tokens(pairs.lengths(), budget=batch, epoch=epoch, seed=seed)
+        return Plan(plan.rows + cut * len(pairs), plan.starts)
+
+    def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
+        if split != "train" or not self.settings.dropped:
+            return super().batch(split, rows)
+        size = len(self.encoded(split))
+        cuts = {row // size for row in rows}
+        if len(cuts) > 1:
+            raise ConfigError("task: `rows` mixes two cuts of the text; expected one, as `plan` gives them.")
+        cut = cuts.pop() if cuts else 0
+        return self.recut(cut).batch([row % size for row in rows])
+
+    def recut(self, cut: int) -> EncodedPairs:
+        """The training pairs with some merges left out by chance, which follows from `cut`; 0: with none."""
+        if cut == 0:
+            return self.encoded("train")
+        if cut not in self._recut:
+            sizes = (len(self.source), len(self.target))
+            if text_bytes(self.texts.files()) > LARGE:
+                self._recut[cut] = self._cached(lambda: self._cut_anew(cut), f"-cut{cut}")
+            else:
+                self._recut[cut] = collect(self._cut_anew(cut), sizes=sizes)
+        return self._recut[cut]
+
+    def _cut_anew(self, cut: int) -> Iterator[Pair]:
+        share = self.settings.dropped
+        source = self.source.recut(share=share, seed=2 * cut)
+        target = self.target.recut(share=share, seed=2 * cut + 1)
+        kept = (example for example, _ in self._kept("train"))
+        while chunk := list(islice(kept, CHUNK)):
+            sources, targets = [x.source for x in chunk], [x.target for x in chunk]
+            yield from zip(source(sources), target(targets), strict=True)
 
     def _kept(self, split: Split) -> Iterator[tuple[Example, Pair]]:
         """The examples of a split with their numbers; for training, only those that are not too long."""
@@ -98,12 +153,12 @@ class TextTask(TranslationTask):
             if split != "train" or max(map(len, pair)) <= longest:
                 yield example, pair
 
-    def _cached(self, split: Split) -> EncodedPairs:
-        folder = cache_folder() / "encoded" / self._digest()
+    def _cached(self, pairs: Callable[[], Iterable[Pair]], suffix: str = "") -> EncodedPairs:
+        folder = cache_folder() / "encoded" / (self._digest() + suffix)
         if folder.exists():
             return open_pairs(folder)
         logging.getLogger("regard").info("encoding the corpus into %s", folder)
-        return store(folder, self.encode(split), sizes=(len(self.source), len(self.target)))
+        return store(folder, pairs(), sizes=(len(self.source), len(self.target)))
 
     def _digest(self) -> str:
         """Of all that decides the encoded training pairs."""

@@ -105,6 +105,57 @@ def test_long_sentences_are_left_out_of_training_alone(data):
     assert len(task.encoded("valid")) == 6
 
 
+def test_epochs_take_turns_with_cuts_that_leave_merges_out(data):
+    task = make(data, dropped=0.3, cuts=2)
+    plain = task.encoded("train")
+    plans = [task.plan(epoch, seed=1, batch=100) for epoch in range(3)]
+    assert [{row // 60 for rows in plan for row in rows} for plan in plans] == [{1}, {2}, {1}]
+    assert all(sorted(row % 60 for rows in plan for row in rows) == list(range(60)) for plan in plans)
+    for cut in (1, 2):
+        again = task.recut(cut)
+        assert [task.target.decode(pair[1]) for pair in again] == [task.target.decode(p[1]) for p in plain]
+        assert again.lengths().sum() > plain.lengths().sum()
+    assert task.recut(1) != task.recut(2)
+    rows = plans[1][0]
+    batch = task.batch("train", rows)
+    wanted = [len(task.recut(2)[row % 60][0]) + 1 for row in rows]
+    assert batch.source_lengths.tolist() == wanted
+    assert batch.source[0, : wanted[0] - 1].tolist() == task.recut(2)[rows[0] % 60][0]
+
+
+def test_cuts_are_the_same_in_a_restored_task_and_in_the_cache(data, tmp_path, monkeypatch):
+    task = make(data, dropped=0.3)
+    task.save(tmp_path)
+    monkeypatch.setattr("regard.tasks.texts.LARGE", 0)
+    again = CorpusTask.restore(task.settings, tmp_path)
+    assert again.recut(3) == task.recut(3)
+    assert len(list((tmp_path / "cache" / "encoded").glob("*-cut3"))) == 1
+
+
+def test_nothing_is_left_out_where_the_model_is_measured(data):
+    task, plain = make(data, dropped=0.3), make(data)
+    for split in ("train", "valid", "test"):
+        for rows in task.evaluation_plan(split, batch=200):
+            assert torch.equal(task.batch(split, rows).source, plain.batch(split, rows).source)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"dropped": 1.0}, "task: `dropped` has 1.0; expected 0 or more, and less than 1."),
+        (
+            {"dropped": 0.1, "pieces": "words"},
+            "task: `dropped` has 0.1 and `pieces` 'words'; expected 'bpe'.",
+        ),
+        ({"cuts": 0}, "task: `cuts` has 0; expected 1 or more."),
+    ],
+)
+def test_cuts_that_make_no_sense_are_refused(settings, text):
+    with pytest.raises(ConfigError) as error:
+        CorpusSettings(**settings)
+    assert str(error.value) == text
+
+
 def test_hansards_cannot_be_trained_on(data):
     with pytest.raises(
         ConfigError,

@@ -1,0 +1,169 @@
+"""Byte-pairs: pieces learnt by joining the pair of pieces that is seen most often, again and again.
+
+    l o w e r  ->  lo w e r  ->  low e r  ->  low er  ->  lower
+
+The `tokenizers` library learns the merges and cuts text by them. `DroppedMerges` cuts training text by
+chance: each merge that could be made is left out with some probability, so that a model sees a word whole
+most of the time and in smaller pieces now and then. The library does that too, but cannot be given a seed.
+
+Sennrich, Haddow, Birch. Neural machine translation of rare words with subword units. 2016.
+https://arxiv.org/abs/1508.07909
+Provilkov, Emelianenko, Voita. BPE-dropout: simple and effective subword regularization. 2020.
+https://arxiv.org/abs/1910.13267
+"""
+
+import json
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any
+
+from regard.data.spacing import Spacing, owners, spans
+
+BYTES = 256
+
+
+class BytePairs:
+    """Byte-level byte-pairs: lossless for any text.
+
+    The vocabulary holds the library's alphabet, one printable letter a byte; a reader sees the text itself,
+    and `<0xC3>` for a byte that is only part of a character.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]], language: str) -> None:
+        self._merges = [(str(left), str(right)) for left, right in merges]
+        self._library = _library(list(vocabulary), self._merges)
+        self._spacing = Spacing(language)
+
+    def cut(self, text: str) -> list[str]:
+        return list(self._library.encode(text, add_special_tokens=False).tokens)
+
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        # spaced as raw text is, because raw text is what the pieces were learnt from
+        text = self._spacing.join(words)
+        cut = self._library.encode(text, add_special_tokens=False)
+        return list(cut.tokens), owners(cut.offsets, spans(text, words))
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        # the library numbers the vocabulary as we do, and its bytes leave nothing unknown
+        return [cut.ids for cut in self._library.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def words(self, text: str) -> list[str]:
+        """What no merge reaches across: words with the space before them, in the vocabulary's letters."""
+        return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(text)]
+
+    @cached_property
+    def ranks(self) -> dict[tuple[str, str], int]:
+        """For each merge how early it was learnt."""
+        return {pair: rank for rank, pair in enumerate(self._merges)}
+
+    def join(self, pieces: Sequence[str]) -> str:
+        # a model may produce half a character; U+FFFD says so instead of failing
+        return _to_bytes("".join(pieces)).decode("utf-8", errors="replace")
+
+    def show(self, piece: str) -> str:
+        raw = _to_bytes(piece)
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return "".join(f"<0x{byte:02X}>" for byte in raw)
+
+    def hide(self, shown: str) -> str:
+        partial = re.fullmatch(r"(?:<0x[0-9A-F]{2}>)+", shown)
+        raw = bytes.fromhex(re.sub("<0x|>", "", shown)) if partial else shown.encode("utf-8")
+        return "".join(_byte_letters()[byte] for byte in raw)
+
+    def settings(self) -> dict[str, Any]:
+        return {"merges": self._merges}
+
+
+class DroppedMerges:
+    """Text cut by byte-pairs of which each possible merge is left out with probability `share`.
+
+    The first `draws` occurrences of a word are drawn anew, later ones take one of those draws: frequent words
+    would cost most of the time and show nothing new. All depends on the seed and the order of the texts.
+    """
+
+    def __init__(
+        self, bytepairs: BytePairs, known: Mapping[str, int], *, share: float, seed: int, draws: int
+    ) -> None:
+        self._bytepairs, self._known, self._share, self._draws = bytepairs, known, share, draws
+        self._random = random.Random(seed)
+        self._drawn: dict[str, list[list[int]]] = {}
+
+    def numbers(self, texts: Iterable[str]) -> list[list[int]]:
+        """The vocabulary numbers of each text's pieces."""
+        return [
+            [number for word in self._bytepairs.words(text) for number in self._draw(word)] for text in texts
+        ]
+
+    def _draw(self, word: str) -> list[int]:
+        drawn = self._drawn.setdefault(word, [])
+        if len(drawn) == self._draws:
+            return drawn[int(self._random.random() * self._draws)]
+        drawn.append([self._known[piece] for piece in self._merge(list(word))])
+        return drawn[-1]
+
+    def _merge(self, pieces: list[str]) -> list[str]:
+        """Make the earliest-learnt merge among those that chance leaves, until it leaves none."""
+        ranks = self._bytepairs.ranks
+        while True:
+            left = [
+                (rank, i)
+                for i, pair in enumerate(pairwise(pieces))
+                if (rank := ranks.get(pair)) is not None and self._random.random() >= self._share
+            ]
+            if not left:
+                return pieces
+            _, i = min(left)
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+
+
+def _library(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
+    """The library's tokenizer without its notion of special tokens: "<eos>" in a text is just text."""
+    from tokenizers import Tokenizer as Library
+    from tokenizers import models, pre_tokenizers
+
+    library = Library(models.BPE(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return library
+
+
+def learn_bytepairs(
+    texts: Iterable[str], size: int, minimum: int, *, specials: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """A vocabulary of `size` pieces, specials first, then every byte; and the merges in their order."""
+    from tokenizers import Tokenizer as Library
+    from tokenizers import models, pre_tokenizers, trainers
+
+    library = Library(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=minimum,
+        special_tokens=list(specials),
+        initial_alphabet=sorted(_byte_letters()),
+        show_progress=False,
+    )
+    library.train_from_iterator(texts, trainer)
+    learnt = json.loads(library.to_str())["model"]
+    return sorted(learnt["vocab"], key=learnt["vocab"].__getitem__), learnt["merges"]
+
+
+@cache
+def _byte_letters() -> tuple[str, ...]:
+    """The printable letter of each byte in byte-level vocabularies (the convention of GPT-2)."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(BYTES) if byte not in printable]
+    return tuple(chr(b if b in printable else BYTES + others.index(b)) for b in range(BYTES))
+
+
+@cache
+def _letter_bytes() -> dict[str, int]:
+    return {letter: byte for byte, letter in enumerate(_byte_letters())}
+
+
+def _to_bytes(letters: str) -> bytes:
+    return bytes(_letter_bytes()[letter] for letter in letters)
