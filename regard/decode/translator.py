@@ -62,6 +62,7 @@ class Translation:
     finished: bool  # False: cut at the longest length allowed
     weights: Tensor | None  # (T, S) between pieces, eos left out; None for a model without attention
     unknown: tuple[str, ...]  # source pieces the model has never seen
+    written: str  # the text as the model wrote it, `<unk>` where a word was then looked up or copied
 
 
 class TextTranslator(ABC):
@@ -111,7 +112,7 @@ class TextTranslator(ABC):
 
     def _translation(self, text: str, hypothesis: Hypothesis, decoding: Decoding) -> Translation:
         source = self.source.pieces(text)
-        pieces = self.target.pieces_of(hypothesis.tokens)
+        pieces = written = self.target.pieces_of(hypothesis.tokens)
         weights = self._weights(hypothesis, len(pieces), len(source))
         if weights is not None and decoding.dictionary is not None:
             pieces = carry_unknown(pieces, source, weights, decoding.dictionary)
@@ -125,6 +126,7 @@ class TextTranslator(ABC):
             finished=hypothesis.finished,
             weights=weights,
             unknown=tuple(self.source.unknown(text)),
+            written=self.target.decode_pieces(written),
         )
 
     def _weights(self, hypothesis: Hypothesis, T: int, S: int) -> Tensor | None:
@@ -188,4 +190,4 @@ class Translator(TextTranslator):
 
 
 def _nothing(text: str) -> Translation:
-    return Translation(text, "", (), (), 0.0, 0.0, True, torch.zeros(0, 0), ())
+    return Translation(text, "", (), (), 0.0, 0.0, True, torch.zeros(0, 0), (), "")

@@ -66,22 +66,28 @@ def score_text(
     _check_lines("score_text", hypotheses, references=references)
     from sacrebleu.metrics.chrf import CHRF
 
-    bleu, chrf = _bleu(language, lowercase), CHRF(lowercase=lowercase)
+    main, chrf = (
+        bleu(hypotheses, references, language=language, lowercase=lowercase),
+        CHRF(lowercase=lowercase),
+    )
     return Scores(
-        bleu=bleu.corpus_score(list(hypotheses), [list(references)]).score,
+        bleu=main.score,
         chrf=chrf.corpus_score(list(hypotheses), [list(references)]).score,
-        signature=str(bleu.get_signature()),
+        signature=main.signature,
         chrf_signature=str(chrf.get_signature()),
         sentences=len(hypotheses),
-        lowercased=_lowercased_bleu(hypotheses, references, language),
+        lowercased=bleu(hypotheses, references, language=language, lowercase=True),
         moses=moses_bleu(hypotheses, references, language=language),
     )
 
 
-def _lowercased_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Bleu:
-    bleu = _bleu(language, lowercase=True)
-    score = bleu.corpus_score(list(hypotheses), [list(references)]).score
-    return Bleu(score, str(bleu.get_signature()))
+def bleu(
+    hypotheses: Sequence[str], references: Sequence[str], *, language: str, lowercase: bool = False
+) -> Bleu:
+    """BLEU of raw text in sacrebleu's own tokens."""
+    metric = _metric(language, lowercase)
+    score = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Bleu(score, str(metric.get_signature()))
 
 
 def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> Bleu | None:
@@ -96,9 +102,9 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], *, language
     from sacrebleu.metrics.bleu import BLEU
 
     tokens = [_moses_tokens(lines, code) for lines in (hypotheses, references)]
-    bleu = BLEU(tokenize="none", lowercase=True, force=True)
-    score = bleu.corpus_score(tokens[0], [tokens[1]]).score
-    return Bleu(score, f"{bleu.get_signature()}|moses:{code}, sacremoses {version('sacremoses')}")
+    metric = BLEU(tokenize="none", lowercase=True, force=True)
+    score = metric.corpus_score(tokens[0], [tokens[1]]).score
+    return Bleu(score, f"{metric.get_signature()}|moses:{code}, sacremoses {version('sacremoses')}")
 
 
 def _moses_tokens(lines: Sequence[str], code: str) -> list[str]:
@@ -125,12 +131,12 @@ def score_by_length(
     _check_lines("score_by_length", hypotheses, references=references, lengths=lengths)
     if list(edges) != sorted(set(edges)):
         raise ConfigError(f"score_by_length: `edges` has {tuple(edges)}; expected rising numbers.")
-    bleu = _bleu(language, lowercase)
+    metric = _metric(language, lowercase)
     scores = []
     for below, high in zip([0, *edges], [*edges, None], strict=True):
         rows = [i for i, length in enumerate(lengths) if _within(length, below, high)]
         if rows:
-            score = bleu.corpus_score([hypotheses[i] for i in rows], [[references[i] for i in rows]]).score
+            score = metric.corpus_score([hypotheses[i] for i in rows], [[references[i] for i in rows]]).score
             scores.append(LengthScore(below + 1 if below else 0, high, len(rows), score))
     return scores
 
@@ -140,7 +146,7 @@ def _within(length: int, below: int, high: int | None) -> bool:
     return (below == 0 or length > below) and (high is None or length <= high)
 
 
-def _bleu(language: str, lowercase: bool) -> Any:
+def _metric(language: str, lowercase: bool) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize="zh" if _code(language) == "zh" else "13a", lowercase=lowercase)

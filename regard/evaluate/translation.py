@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from regard.data.tokens import UNK_PIECE
 from regard.decode.forced import forced
 from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
 from regard.evaluate.base import MeasureTable
-from regard.evaluate.text import LengthScore, Scores, score_by_length, score_text
+from regard.evaluate.text import LengthScore, Scores, bleu, score_by_length, score_text
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.corpus import on_corpus
@@ -28,6 +29,7 @@ class TranslationEvaluation:
     split: Split
     beam: int
     text: Scores
+    written: float | None  # BLEU with `<unk>` for unknown words; None where none was replaced
     by_length: list[LengthScore]
     alignment: AlignmentCounts | None  # None without gold links or without attention
     exact: float  # share of translations equal to their reference, word for word
@@ -44,6 +46,7 @@ class TranslationEvaluation:
             ("BLEU", f"{self.text.bleu:.2f}"),
             ("BLEU, lower-cased", f"{self.text.lowercased.score:.2f}"),
             *([("BLEU, lower-cased, Moses tokens", f"{moses.score:.2f}")] if moses is not None else []),
+            *([("BLEU, unknown words left", f"{self.written:.2f}")] if self.written is not None else []),
             ("chrF", f"{self.text.chrf:.2f}"),
             ("translations without any error", f"{100 * self.exact:.1f} %"),
         ]
@@ -72,6 +75,7 @@ class TranslationEvaluation:
             "beam": self.beam,
             "sentences": self.text.sentences,
             "bleu": round(self.text.bleu, 2),
+            "bleu_written": None if self.written is None else round(self.written, 2),
             "chrf": round(self.text.chrf, 2),
             "exact": round(self.exact, 4),
             "signature": self.text.signature,
@@ -113,11 +117,15 @@ def evaluate_translation(
     texts = [translation.text for translation in translations]
     references = [example.target for example in examples]
     language = task.languages[1]
+    # one sign, so that sacrebleu sees one wrong word and not the three tokens of "<unk>"
+    replaced = any(translation.written != translation.text for translation in translations)
+    written = [translation.written.replace(UNK_PIECE, "\u2047") for translation in translations]
     lengths = [len(translation.source_pieces) for translation in translations]
     return TranslationEvaluation(
         split=split,
         beam=decoding.width,
         text=score_text(texts, references, language=language),
+        written=bleu(written, references, language=language).score if replaced else None,
         by_length=score_by_length(texts, references, lengths, language=language),
         alignment=measure_alignment(model, task, split),
         exact=sum(map(str.__eq__, texts, references)) / len(texts),

@@ -9,6 +9,7 @@ from regard.data.tokens import EOS, UNK, Tokenizer
 from regard.decode.translator import Decoding, Translator
 from regard.decode.unknown import carry_unknown, learn_dictionary, read_dictionary, write_dictionary
 from regard.errors import DataError
+from regard.evaluate.translation import evaluate_translation
 from regard.models.base import Translating
 from regard.tasks.translation import Example, TranslationTask
 
@@ -110,6 +111,19 @@ def test_unknown_words_of_known_sentences_are_carried_too(translator, dictionary
     decoding = Decoding(beam=beam, dictionary=dictionary)
     [[found]] = translator.translate(["the cat"], decoding, attention=False)
     assert found.text == text
+    assert found.written == "<unk> <unk>"
+
+
+@pytest.mark.parametrize(("dictionary", "told"), [({}, True), (None, False)], ids=["copy", "keep"])
+def test_bleu_before_and_after_replacing_unknown_words(dictionary, told):
+    task = Pairs([("one two three four five", "one two three four five"), *PAIRS])
+    found = evaluate_translation(
+        Diagonal(len(task.target)), task, decoding=Decoding(beam=1, dictionary=dictionary)
+    )
+    names = [name for name, _ in found.measures()]
+    assert ("BLEU, unknown words left" in names) is told
+    if told:
+        assert found.text.bleu > found.written == found.summary()["bleu_written"] == 0.0
 
 
 def test_a_dictionary_is_read_as_it_was_written(tmp_path):
