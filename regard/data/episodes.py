@@ -1,7 +1,8 @@
 """Episodes of few-shot classification: labelled drawings of new classes, and drawings to be named.
 
-A batch is dealt as numbers: which drawing stands where, moved how far. It becomes pictures on the device that
-it goes to, where the drawings of a split lie once and for all; so a GPU does not wait for pixels.
+A batch is dealt as numbers: which drawing stands where, moved how far, bent how much. It becomes pictures on
+the device that it goes to, where the drawings of a split lie once and for all; so a GPU does not wait for
+pixels.
 """
 
 from dataclasses import dataclass, field, fields
@@ -59,9 +60,23 @@ class Sheets:
         return sheets[numbers[..., None, None], rows[..., None], columns[..., None, :]]
 
 
+def bent(pictures: Tensor, bends: Tensor) -> Tensor:
+    """(B, S, H, W) bytes, (B, S, 2, 2) -> the same: at x from the middle stands what stood at (I + bend) x.
+
+    Such maps turn, stretch and slant. Between pixels the ink is interpolated; beyond the edge there is none.
+    """
+    B, S, H, W = pictures.shape
+    maps = bends.float() + torch.eye(2, device=bends.device)
+    maps = F.pad(maps, (0, 1)).flatten(0, 1)  # (B S, 2, 3): nothing is moved
+    grid = F.affine_grid(maps, [B * S, 1, H, W], align_corners=False)
+    # cubic: a linear mean of neighbours would blur the strokes of what is bent, and of nothing else
+    ink = F.grid_sample(pictures.view(B * S, 1, H, W).float(), grid, mode="bicubic", align_corners=False)
+    return ink.round().clamp(0, 255).to(pictures.dtype).view(B, S, H, W)
+
+
 @dataclass(frozen=True)
 class DealtEpisodes:
-    """The same as numbers: of the drawings, and of the corner at which each is cut from its sheet."""
+    """The same as numbers: of the drawings, of the corners at which they are cut from sheets, of bends."""
 
     sheets: Sheets
     support: Tensor  # (B, N K) numbers of drawings
@@ -69,6 +84,7 @@ class DealtEpisodes:
     queries: Tensor  # (B, Q)
     answers: Tensor  # (B, Q) below N
     corners: Tensor | None = None  # (B, N K + Q, 2), of the support and then the queries; None: none is moved
+    bends: Tensor | None = None  # (B, N K + Q, 2, 2), see `bent`; None: none is bent
 
     @property
     def size(self) -> int:
@@ -79,4 +95,6 @@ class DealtEpisodes:
         numbers = torch.cat([self.support, self.queries], 1).to(device)
         corners = None if self.corners is None else self.corners.to(device)
         pictures, S = self.sheets.cut(numbers, corners), self.support.shape[1]
+        if self.bends is not None:
+            pictures = bent(pictures, self.bends.to(device))
         return EpisodeBatch(pictures[:, :S], self.labels.to(device), pictures[:, S:], self.answers.to(device))

@@ -17,6 +17,10 @@ V. A convolution of two taps is two matrix products, the older one moved r steps
 there is nothing, and nothing comes from behind t. So a sequence can also be read one step at a time: `start`
 gives what a block knows before the first step, `step` what it makes of one, with no work done twice.
 
+For the same reason a sequence may have several last steps: with `ends` the last so many steps are
+alternatives, each of which follows the steps in front of all of them and knows nothing of the others. What
+stands in front is read once for them all.
+
 The paper prints the dilations 2, 4, 8, … (2^i for i from 1), with which a stack reads even lags alone: the
 step just before is never seen. With 1, 2, 4, … (2^(i-1), as in WaveNet) it reads every lag of 0 to 2^m - 1.
 `dilations` chooses: "doubling" starts at 1, "printed" at 2.
@@ -45,10 +49,23 @@ FIRST: dict[str, int] = {"doubling": 1, "printed": 2}
 Past = tuple[Tensor, ...]  # (B, 2 D) of each of the last r steps, the oldest first
 
 
-def later(x: Tensor, steps: int) -> Tensor:
-    """(B, T, C) moved `steps` steps later, zeros in front."""
-    kept = max(x.shape[1] - steps, 0)
-    return F.pad(x[:, :kept], (0, 0, x.shape[1] - kept, 0))
+def later(x: Tensor, steps: int, ends: int = 1) -> Tensor:
+    """(B, T, C) moved `steps` steps later, zeros in front; the last `ends` steps stand in one place."""
+    first = x.shape[1] - ends  # the place at which the sequence may end
+    kept = max(first + 1 - steps, 0)
+    moved = F.pad(x[:, :kept], (0, 0, first + 1 - kept, 0))  # (B, first + 1, C)
+    if ends == 1:
+        return moved
+    return torch.cat([moved[:, :-1], moved[:, -1:].expand(-1, ends, -1)], 1)
+
+
+def seen_with_ends(T: int, ends: int, device: torch.device) -> Mask:
+    """A step sees itself and those before it, but no end sees another."""
+    if ends == 1:
+        return Mask(causal=True)
+    s = torch.arange(T, device=device)
+    t = s[:, None]
+    return Mask(dense=(s <= t) & ((s < T - ends) | (s == t)))
 
 
 def blocks_for(T: int) -> int:
@@ -85,9 +102,9 @@ class DenseBlock(nn.Module):
         for part in (self.now, self.before):  # as one convolution with 2 · inputs incoming values
             nn.init.uniform_(part.weight, -((2 * inputs) ** -0.5), (2 * inputs) ** -0.5)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, ends: int = 1) -> Tensor:
         """(B, T, C) -> (B, T, C + D)."""
-        gates = self.now(x) + later(self.before(x), self.dilation)  # (B, T, 2 D)
+        gates = self.now(x) + later(self.before(x), self.dilation, ends)  # (B, T, 2 D)
         return self._beside(x, gates)
 
     def start(self, B: int) -> Past:
@@ -117,11 +134,12 @@ class TCBlock(nn.Module):
             )
         )
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, ends: int = 1) -> Tensor:
         """(B, T, C) -> (B, T, C + m D)."""
         check_shapes("TCBlock", ("x", x, "B T C"))
-        out: Tensor = self.blocks(x)
-        return out
+        for block in self._dense():
+            x = block(x, ends)
+        return x
 
     def start(self, B: int) -> tuple[Past, ...]:
         return tuple(block.start(B) for block in self._dense())
@@ -139,20 +157,29 @@ class TCBlock(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """Every step asks all steps up to itself; what it reads is put beside the input."""
+    """Every step asks all steps up to itself; what it reads is put beside the input.
 
-    def __init__(self, *, inputs: int, keys: int, values: int) -> None:
+    With `alike` a step begins by reading those that are like it: W_q and W_k start as one orthogonal matrix,
+    scaled so that the first scores are x_t · P x_s for a projection P. Both then learn freely.
+    """
+
+    def __init__(self, *, inputs: int, keys: int, values: int, alike: bool = False) -> None:
         super().__init__()
         self.outputs = inputs + values
         self.query = nn.Linear(inputs, keys)
         self.keys = nn.Linear(inputs, keys)
         self.values = nn.Linear(inputs, values)
         self.attention = Attention(DotScore())
+        if alike:
+            nn.init.orthogonal_(self.query.weight, gain=keys**0.25)  # its square makes up for 1/√K
+            nn.init.zeros_(self.query.bias)
+            self.keys.load_state_dict(self.query.state_dict())
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, ends: int = 1) -> Tensor:
         """(B, T, C) -> (B, T, C + V)."""
         check_shapes("AttentionBlock", ("x", x, "B T C"))
-        source = self.attention.prepare(self.keys(x), self.values(x), Mask(causal=True))
+        mask = seen_with_ends(x.shape[1], ends, x.device)
+        source = self.attention.prepare(self.keys(x), self.values(x), mask)
         return torch.cat([x, self.attention(self.query(x), source).context], -1)
 
     def start(self, B: int) -> Cache:
@@ -172,6 +199,12 @@ class AttentionBlock(nn.Module):
 
 class Blocks(nn.Sequential):
     """TC and attention blocks one after the other, over a whole sequence or one step at a time."""
+
+    def forward(self, x: Tensor, ends: int = 1) -> Tensor:
+        """(B, T, C) -> (B, T, C'); the last `ends` steps are alternatives."""
+        for block in self:
+            x = block(x, ends)
+        return x
 
     def start(self, B: int) -> tuple[Any, ...]:
         """What the blocks know before the first step of B sequences."""

@@ -11,11 +11,13 @@
     1 × 1 convolution       W               (N, C), on the last step alone: only that one is asked
 
 Attention finds the examples that look like the query, and their labels come with them; the convolutions
-gather what stands side by side. Without `attention` or without `convolutions` those blocks are left out: the
+gather what stands side by side. Every attention block begins by comparing like with like (`alike`): from
+matrices drawn apart, nothing tells it at first that looking alike matters, and 20 classes were not told apart
+for a thousand updates or more. Without `attention` or without `convolutions` those blocks are left out: the
 paper's two ablations.
 
-The examples do not depend on the query. So an episode may have Q queries: its images are embedded once, and
-each query ends a sequence of its own. The paper has Q = 1.
+The examples do not depend on the query, which stands last. So an episode may have Q queries: its examples are
+embedded and read once, and each query is another end of the same sequence. The paper has Q = 1.
 
 Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018.
 https://arxiv.org/abs/1707.03141
@@ -29,7 +31,7 @@ from torch import Tensor, nn
 
 from regard.data.episodes import EpisodeBatch
 from regard.errors import ConfigError, check_shapes
-from regard.layers.temporal import AttentionBlock, Dilations, TCBlock
+from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
 from regard.models.base import Model
 
 
@@ -97,9 +99,9 @@ class SNAIL(Model):
                 )
                 width = blocks[-1].outputs
             if config.attention:
-                blocks.append(AttentionBlock(inputs=width, keys=keys, values=values))
+                blocks.append(AttentionBlock(inputs=width, keys=keys, values=values, alike=True))
                 width = blocks[-1].outputs
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks = Blocks(*blocks)
         self.W = nn.Linear(width, config.ways)
         if config.attention:
             self.aligner = f"blocks.{len(blocks) - 1}.attention"
@@ -107,19 +109,17 @@ class SNAIL(Model):
     def forward(self, batch: EpisodeBatch) -> Tensor:
         """(B, Q, N) scores of the classes for each query."""
         check_shapes("SNAIL", ("support", batch.support, "B S H W"), ("queries", batch.queries, "B Q H W"))
-        h: Tensor = self.blocks(self.sequences(batch))  # (B Q, T, C)
-        scores: Tensor = self.W(h[:, -1])
-        return scores.view(*batch.queries.shape[:2], -1)
+        Q = batch.queries.shape[1]
+        h: Tensor = self.blocks(self.sequences(batch), Q)  # (B, S + Q, C)
+        scores: Tensor = self.W(h[:, -Q:])
+        return scores
 
     def sequences(self, batch: EpisodeBatch) -> Tensor:
-        """(B Q, T, D + N): the labelled examples, then one query without a label."""
+        """(B, S + Q, D + N): the labelled examples, then the queries without a label, each an end."""
         (B, S), Q = batch.support.shape[:2], batch.queries.shape[1]
         images = torch.cat([batch.support, batch.queries], 1).flatten(0, 1)
         ink = images.to(self.W.weight.dtype) / 255
         embedded = self.embed(ink).view(B, S + Q, -1)  # (B, S + Q, D)
         classes = torch.arange(self.config.ways, device=embedded.device)
         labels = (batch.labels[..., None] == classes).to(embedded.dtype)  # one-hot
-        support = torch.cat([embedded[:, :S], labels], -1)  # (B, S, D + N)
-        queries = F.pad(embedded[:, S:], (0, self.config.ways))  # (B, Q, D + N)
-        repeated = support[:, None].expand(B, Q, *support.shape[1:])
-        return torch.cat([repeated, queries[:, :, None]], 2).flatten(0, 1)
+        return torch.cat([embedded, F.pad(labels, (0, 0, 0, Q))], -1)

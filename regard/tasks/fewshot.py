@@ -55,6 +55,7 @@ class FewShotSettings:
     tested: tuple[int, ...] = (1,)
     queries: int = 1  # of each training episode; tests have one, as in the paper
     shift: int = 0  # pixels by which a training drawing may be moved, each way
+    bend: float = 0.0  # largest entry of the matrix by which every second is turned, stretched and slanted
     train: int = 20_000  # episodes an epoch, new ones each time
     valid: int = 500
     test: int = 2000  # of each K
@@ -77,6 +78,8 @@ class FewShotSettings:
             )
         if not 0 <= self.shift < SIDE:
             raise ConfigError(f"few-shot: `shift` has {self.shift}; expected 0 to {SIDE - 1} pixels.")
+        if not 0 <= self.bend < 0.5:
+            raise ConfigError(f"few-shot: `bend` has {self.bend}; expected 0 or more and less than 0.5.")
         for name in ("train", "valid", "test"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"few-shot: `{name}` has {getattr(self, name)}; expected 1 or more.")
@@ -182,9 +185,10 @@ class FewShotTask:
     def deal(self, split: Split, rows: Sequence[int], K: int, *, queries: int) -> DealtEpisodes:
         """Episode `row` of a split with K shots: the classes, their labels, the order, the drawings."""
         sheets, N, B, Q = self.sheets[split], self.settings.ways, len(rows), queries
-        counts = (N, N, N * DRAWINGS, N * K, Q, 2 * (N * K + Q) if sheets.margin else 0)
+        images, bend = N * K + Q, self.settings.bend if split == "train" else 0.0
+        counts = (N, N, N * DRAWINGS, N * K, Q, 2 * images if sheets.margin else 0, 5 * images if bend else 0)
         u = uniform(f"few-shot {self.settings.seed} {split} {K}", rows, sum(counts))
-        classes, labels, drawn, order, asked, move = np.split(u, np.cumsum(counts)[:-1], axis=1)
+        classes, labels, drawn, order, asked, move, turn = np.split(u, np.cumsum(counts)[:-1], axis=1)
         # the class of each label: which N classes is chance, and which of them is called 0 too
         chosen = np.take_along_axis(distinct(classes, len(self.drawings[split])), labels.argsort(1), 1)
         drawing = drawn.reshape(B, N, DRAWINGS).argsort(-1)  # (B, N, 20) a permutation of each class's
@@ -197,9 +201,14 @@ class FewShotTask:
         corners = None
         if sheets.margin:
             moved = (move * (2 * sheets.margin + 1)).astype(np.int64)
-            corners = torch.from_numpy(moved.reshape(B, N * K + Q, 2))
+            corners = torch.from_numpy(moved.reshape(B, images, 2))
+        bends = None
+        if bend:
+            turn = turn.reshape(B, images, 5)
+            entries = np.where(turn[..., :1] < 0.5, bend * (2 * turn[..., 1:] - 1), 0.0)
+            bends = torch.from_numpy(entries.astype(np.float32).reshape(B, images, 2, 2))
         first, labelled, second, answers = map(torch.from_numpy, (support, label, query, answer))
-        return DealtEpisodes(sheets, first, labelled, second, answers, corners)
+        return DealtEpisodes(sheets, first, labelled, second, answers, corners, bends)
 
     def loss(self, model: nn.Module, batch: EpisodeBatch) -> Loss:
         """Cross-entropy of the queries' classes, summed; the support asks nothing."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 from oracles import snail as oracle
 
+from regard.attention.mask import Mask
 from regard.errors import ConfigError, ShapeError
 from regard.layers.temporal import (
     AttentionBlock,
@@ -14,6 +15,7 @@ from regard.layers.temporal import (
     dilations_for,
     lags_of,
     later,
+    seen_with_ends,
 )
 
 
@@ -141,3 +143,38 @@ def test_one_step_at_a_time_gives_what_the_whole_sequence_gives(dilations):
         y, state = blocks.step(x[:, t], state)
         found.append(y)
     torch.testing.assert_close(torch.stack(found, 1), blocks(x))
+
+
+@pytest.mark.parametrize("S", [1, 2, 7])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: DenseBlock(inputs=3, dilation=1, filters=2),
+        lambda: DenseBlock(inputs=3, dilation=5, filters=2),
+        lambda: TCBlock(inputs=3, steps=8, filters=2),
+        lambda: AttentionBlock(inputs=3, keys=4, values=2),
+        lambda: Blocks(AttentionBlock(inputs=3, keys=4, values=2), TCBlock(inputs=5, steps=8, filters=2)),
+    ],
+    ids=["dense-1", "dense-5", "tc", "attention", "blocks"],
+)
+def test_several_ends_are_sequences_of_their_own(build, S):
+    block = build().double()
+    x = torch.randn(2, S + 3, 3, dtype=torch.float64)
+    together = block(x, 3)
+    for end in range(3):
+        alone = block(torch.cat([x[:, :S], x[:, [S + end]]], 1))
+        torch.testing.assert_close(together[:, S + end], alone[:, -1])
+        torch.testing.assert_close(together[:, :S], alone[:, :-1])
+
+
+def test_one_end_is_a_plain_causal_sequence():
+    assert seen_with_ends(5, 1, torch.device("cpu")) == Mask(causal=True)
+
+
+def test_blocks_that_begin_alike_look_at_what_is_like_the_query():
+    """The first scores are x_t · P x_s; with as many keys as inputs P changes nothing."""
+    block = AttentionBlock(inputs=4, keys=4, values=2, alike=True).double()
+    x = torch.randn(1, 6, 4, dtype=torch.float64)
+    scores = block.attention.align(block.query(x), block.attention.prepare(block.keys(x))).scores
+    torch.testing.assert_close(scores, x @ x.mT, rtol=1e-5, atol=1e-5)  # the matrix was drawn in float32
+    assert block.keys.weight is not block.query.weight  # and then they learn apart

@@ -1,8 +1,8 @@
 """SNAIL names blots of classes it never saw, from one example each; with attention cut off it does not.
 
-Expected on new 5-way 1-shot episodes: above 0.75 with all blocks; near chance (0.2) with trained
-attention and convolutions cut off; below 0.5 with attention alone cut off, and for convolutions trained
-alone. The images are blots at places that differ by class: simple enough to be learnt in seconds.
+Expected on new 5-way 1-shot episodes: above 0.75 with all blocks; near chance (0.2) with the trained
+attention cut off, with the convolutions or without; below 0.5 for convolutions trained alone. The images are
+blots at places that differ by class: simple enough to be learnt in seconds.
 """
 
 from copy import deepcopy
@@ -22,7 +22,7 @@ from regard.train.progress import Quiet
 
 pytestmark = pytest.mark.slow
 SMALL = {"embedding": 16, "channels": 8, "keys": (16, 16, 16), "values": (8, 8, 8), "filters": 8}
-STEPS = 450
+STEPS = 300
 
 
 def blots(classes, seed):
@@ -76,15 +76,12 @@ def cut(model, *, attention, convolutions):
 def test_new_classes_are_named_from_one_example(snail, task):
     found = evaluate_fewshot(snail, task).scores[0]
     assert found.right > 0.75
-    assert max(found.looked.values()) > 0.3  # by chance 1 in 6: a block looks at the query's class
+    assert min(found.looked.values()) > 0.3  # by chance 1 in 6: every block looks at the query's class
 
 
-def test_with_attention_and_convolutions_cut_off_it_is_chance(snail, task):
-    assert accuracy(cut(snail, attention=True, convolutions=True), task) < 0.35
-
-
-def test_with_attention_cut_off_it_is_far_below(snail, task):
-    assert accuracy(cut(snail, attention=True, convolutions=False), task) < 0.5
+@pytest.mark.parametrize("convolutions", [False, True], ids=["attention", "both"])
+def test_with_attention_cut_off_it_is_chance(snail, task, convolutions):
+    assert accuracy(cut(snail, attention=True, convolutions=convolutions), task) < 0.35
 
 
 def test_convolutions_trained_alone_do_not_learn_it_at_this_budget(task, tmp_path):

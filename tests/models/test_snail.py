@@ -53,13 +53,26 @@ def test_an_image_is_embedded_as_in_the_paper_s_order():
     torch.testing.assert_close(embed(x), embed[-1](h.flatten(1)))
 
 
-def test_a_query_has_no_label_and_stands_last():
+def test_queries_have_no_label_and_stand_last():
     batch = episodes()
     x = small().sequences(batch)
-    assert x.shape == (2 * 2, 7, 8 + 3)
-    assert not x[:, -1, 8:].any()
-    assert torch.equal(x[::2, :-1, 8:].argmax(-1), batch.labels)
-    assert torch.equal(x[..., :-1, 8:].sum(-1), torch.ones(4, 6))
+    assert x.shape == (2, 6 + 2, 8 + 3)
+    assert not x[:, 6:, 8:].any()
+    assert torch.equal(x[:, :6, 8:].argmax(-1), batch.labels)
+    assert torch.equal(x[:, :6, 8:].sum(-1), torch.ones(2, 6))
+
+
+@pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.parametrize("left_out", [None, "attention", "convolutions"])
+def test_queries_that_share_their_examples_are_scored_as_sequences_of_their_own(left_out, K):
+    """The paper's reading: every query behind a copy of the examples, all of it through all blocks."""
+    model, batch = small(**({left_out: False} if left_out else {})), episodes(K=K, Q=4)
+    x, S = model.sequences(batch), 3 * K
+    for q in range(4):
+        alone = torch.cat([x[:, :S], x[:, [S + q]]], 1)
+        for block in model.blocks:
+            alone = block(alone)
+        torch.testing.assert_close(model.W(alone[:, -1]), model(batch)[:, q])
 
 
 def test_queries_of_an_episode_do_not_know_of_each_other():

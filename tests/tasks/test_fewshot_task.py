@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.episodes import Sheets
+from regard.data.episodes import Sheets, bent
 from regard.data.omniglot import _read
 from regard.data.strokes import draw_characters
 from regard.errors import ConfigError, DataError
@@ -130,6 +130,29 @@ def test_a_moved_drawing_is_cut_from_its_sheet():
     assert np.array_equal(Sheets(drawings, margin=2).cut(numbers)[0], drawings[[2, 0]])
 
 
+def test_a_bend_turns_about_the_middle():
+    """(I + bend) = a quarter turn: what stood right of the middle stands below, or above."""
+    pictures = torch.randint(0, 256, (1, 2, 28, 28), dtype=torch.uint8)
+    quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]]) - torch.eye(2)
+    found = bent(pictures, torch.stack([quarter, torch.zeros(2, 2)])[None])
+    assert torch.equal(found[0, 1], pictures[0, 1])
+    assert torch.equal(found[0, 0], pictures[0, 0].rot90(1))
+
+
+def test_every_second_training_drawing_is_bent_and_no_other(numbered):
+    task = numbered(bend=0.2, queries=4)
+    dealt = task.batch("train", range(200))
+    assert dealt.bends.shape == (200, 5 + 4, 2, 2)
+    assert dealt.bends.abs().max() <= 0.2
+    bent_ones = dealt.bends.ne(0).any(-1).any(-1).float().mean()
+    assert 0.45 < bent_ones < 0.55
+    for split in ("valid", "test"):
+        assert task.batch(split, range(3)).bends is None
+    plain = numbered(queries=4).batch("train", range(200))
+    assert torch.equal(plain.support, dealt.support)  # the same episodes
+    assert torch.equal(plain.queries, dealt.queries)
+
+
 def test_turning_makes_four_classes_of_one():
     images = np.random.default_rng(0).integers(0, 255, (3, 2, 28, 28)).astype(np.uint8)
     four = turned(images)
@@ -193,9 +216,10 @@ def test_the_strokes_of_splits_differ_and_are_drawn_the_same_again(strokes):
             r"^few-shot: `queries` has 16; expected 1 to 15, the drawings of a cl",
         ),
         ({"shift": 28}, r"^few-shot: `shift` has 28; expected 0 to 27 pixels\.$"),
+        ({"bend": 0.5}, r"^few-shot: `bend` has 0\.5; expected 0 or more and less than 0\.5\.$"),
         ({"test": 0}, r"^few-shot: `test` has 0; expected 1 or more\.$"),
     ],
-    ids=["ways", "shots", "tested", "queries", "shift", "test"],
+    ids=["ways", "shots", "tested", "queries", "shift", "bend", "test"],
 )
 def test_what_is_wrong_is_said(settings, message):
     with pytest.raises(ConfigError, match=message):
