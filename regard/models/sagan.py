@@ -39,11 +39,11 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import spectral_norm
 
 from regard.attention.numerics import exact
 from regard.errors import ConfigError, check_shapes
 from regard.layers.feature_maps import SelfAttention2d
+from regard.layers.spectral import spectral_norm
 from regard.models.base import Model, Player
 
 SMALLEST = 4  # side of the generator's first feature map
@@ -178,7 +178,8 @@ class DiscriminatorBlock(nn.Module):
 
 
 def _doubled(h: Tensor) -> Tensor:
-    return F.interpolate(h, scale_factor=2, mode="nearest")
+    with exact(h):  # autocast would take it to float32, and nothing is computed here
+        return F.interpolate(h, scale_factor=2, mode="nearest")
 
 
 # Networks -----------------------------------------------------------------------------------------------
