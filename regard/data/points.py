@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, cast
 
 import numpy as np
 import torch
@@ -29,10 +29,11 @@ from torch import Tensor
 from regard.data.batches import PairBatch
 from regard.data.cache import cache_folder
 from regard.data.chance import random_words, unit
-from regard.data.geometry import QUESTIONS, Numbers, Points
+from regard.data.geometry import QUESTIONS, Numbers, Points, check_points
 from regard.data.tokens import EOS, PAD, SPECIAL
 from regard.errors import DataError
 
+Spread = Literal["uniform", "log-uniform"]
 FIRST = len(SPECIAL)  # the number of point 0
 SHIFT = FIRST - 1  # from a point's position to its number
 CHUNK = 2048  # sets solved at a time
@@ -78,6 +79,10 @@ def point_batch(points: Points, sizes: Numbers, answers: Numbers, *, width: int 
 
 def own_batch(sets: Sequence[Points]) -> PointBatch:
     """Sets of (n, D) points whose answers nobody knows."""
+    if not sets:
+        raise DataError("own_batch: `sets` has no point set; expected one or more.")
+    for number, each in enumerate(sets):
+        check_points(f"own_batch, set {number}", each, dimension=sets[0].shape[-1])
     sizes = np.array([len(each) for each in sets], dtype=np.int64)
     points = np.zeros((len(sets), sizes.max(initial=1), sets[0].shape[1]), dtype=np.float32)
     for row, each in zip(points, sets, strict=True):
@@ -97,20 +102,37 @@ def points_of(tokens: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class PointSets:
-    """Endless random sets, uniform in the unit square, with the answers to one question."""
+    """Endless random sets, uniform in the unit square, with the answers to one question.
+
+    Sizes are drawn uniformly; or log-uniformly, with p(n) = log((n + 1) / n) / log((longest + 1) / shortest),
+    so that each doubling of the size has the same share.
+    """
 
     question: str
     key: str  # sets of different keys have nothing in common
     shortest: int
     longest: int
+    spread: Spread = "uniform"
 
     def points(self, examples: NDArray[np.int64]) -> tuple[Points, Numbers]:
         """(B,) example numbers -> (B, N, D) points, (B,) sizes from shortest to longest."""
         D = QUESTIONS[self.question].dimension
         drawn = random_words(self.key, examples, 1 + self.longest * D)
-        span = np.uint64(self.longest - self.shortest + 1)
-        sizes = (drawn[:, 0] >> np.uint64(32)) % span + np.uint64(self.shortest)
-        return unit(drawn[:, 1:]).reshape(len(drawn), self.longest, D), sizes.astype(np.int64)
+        return unit(drawn[:, 1:]).reshape(len(drawn), self.longest, D), self._sizes(drawn[:, 0])
+
+    def sizes(self, examples: NDArray[np.int64]) -> Numbers:
+        """(B,) example numbers -> (B,) sizes alone."""
+        return self._sizes(random_words(self.key, examples, 1)[:, 0])
+
+    def _sizes(self, words: NDArray[np.uint64]) -> Numbers:
+        """(B,) random words -> (B,) sizes."""
+        drawn = words >> np.uint64(32)
+        if self.spread == "uniform":
+            return (drawn % np.uint64(self.longest - self.shortest + 1)).astype(np.int64) + self.shortest
+        # the shares of sizes below shortest + 1, below shortest + 2, …
+        above = np.log(np.arange(self.shortest + 1, self.longest + 1) / self.shortest)
+        cuts = above / np.log((self.longest + 1) / self.shortest)
+        return self.shortest + np.searchsorted(cuts, drawn.astype(np.float64) * 2.0**-32, side="right")
 
     def answers(self, examples: NDArray[np.int64]) -> Numbers:
         """(B,) example numbers -> (B, M) answers filled up with -1."""
@@ -134,7 +156,8 @@ class PointSets:
         if count <= IN_PROCESS:
             return self.answers(np.arange(count))
         home = Path(folder) if folder else cache_folder() / "points"
-        kind = f"{self.question}-{self.shortest}-{self.longest}"
+        spread = "" if self.spread == "uniform" else f"-{self.spread}"
+        kind = f"{self.question}-{self.shortest}-{self.longest}{spread}"
         path = home / f"{kind}-{self.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
         if not path.exists():
             self._write(path, count, processes or os.cpu_count() or 1)
@@ -150,10 +173,10 @@ class PointSets:
             kind = np.int8 if self.longest < 128 else np.int16
             np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(count, self.width)).flush()
             bounds = np.linspace(0, count, processes + 1).astype(int).tolist()
-            words = [self.question, self.key, str(self.shortest), str(self.longest), str(part)]
+            own = [self.question, self.key, str(self.shortest), str(self.longest), self.spread]
             workers = [
                 subprocess.Popen(
-                    [sys.executable, "-m", "regard.data.points", *words, str(start), str(stop)],
+                    [sys.executable, "-m", "regard.data.points", *own, str(part), str(start), str(stop)],
                     env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                     stderr=subprocess.PIPE,
                 )
@@ -173,8 +196,8 @@ class PointSets:
 
 def _solve_part(words: Sequence[str]) -> None:
     """What one process of `PointSets.solved` does."""
-    question, key, shortest, longest, path, start, stop = words
-    sets = PointSets(question, key, int(shortest), int(longest))
+    question, key, shortest, longest, spread, path, start, stop = words
+    sets = PointSets(question, key, int(shortest), int(longest), cast(Spread, spread))
     file = np.load(path, mmap_mode="r+")
     for i in range(int(start), int(stop), CHUNK):
         examples = np.arange(i, min(i + CHUNK, int(stop)))

@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regard.data.geometry import QUESTIONS, Numbers, Points
-from regard.data.points import PointBatch, PointSets, point_batch, positions
+from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
 from regard.errors import ConfigError
 from regard.tasks.base import Loss, Split
+
+WIDTHS = 4  # with groups, training sets are padded to a multiple of this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,9 @@ class PointingSettings:
 
     shortest: int = 5  # points of the smallest set in training and validation
     longest: int = 50
+    # how these sizes are drawn; log-uniform gives each doubling of the size the same share of the sets
+    spread: Spread = "uniform"
+    groups: int = 1  # of similar sizes, each in training batches of its own; 1: all sizes in every batch
     train: int = 1_000_000  # as in the paper
     valid: int = 1_000
     test: int = 1_000  # of each of the sizes `tests`
@@ -82,7 +87,7 @@ class PointingTask:
             raise ConfigError(
                 f"{self.question}: `tests` has {list(s.tests)}; expected sizes of {least} or more."
             )
-        for name in ("train", "valid", "test"):
+        for name in ("groups", "train", "valid", "test"):
             if getattr(s, name) < 1:
                 raise ConfigError(f"{self.question}: `{name}` has {getattr(s, name)}; expected 1 or more.")
 
@@ -97,19 +102,28 @@ class PointingTask:
         """The sets of a split; those of the test split have one size each."""
         s = self.settings
         if size is None:
-            return PointSets(self.question, f"{s.seed} {split}", s.shortest, s.longest)
+            return PointSets(self.question, f"{s.seed} {split}", s.shortest, s.longest, s.spread)
         return PointSets(self.question, f"{s.seed} {split} {size}", size, size)
 
     def sizes(self) -> dict[str, int]:
         return {"dimension": QUESTIONS[self.question].dimension, "places": self.settings.longest}
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """`batch` counts point sets; the few that would not fill a last batch wait for another epoch."""
+        """`batch` counts point sets; the few that would not fill a last batch wait for another epoch.
+
+        With groups, so many batches' worth of sets are sorted by size and cut: the small ones are cheap.
+        """
+        chance = np.random.default_rng([seed, epoch])
         order = np.arange(self.settings.train)
-        np.random.default_rng([seed, epoch]).shuffle(order)
+        chance.shuffle(order)
         size = min(batch, len(order))
-        whole = order[: len(order) // size * size]
-        return [rows.tolist() for rows in whole.reshape(-1, size)]
+        groups = min(self.settings.groups, len(order) // size)
+        pools = order[: len(order) // (groups * size) * groups * size].reshape(-1, groups * size)
+        if groups > 1:
+            sizes = self._sets("train").sizes(pools.ravel()).reshape(pools.shape)
+            pools = np.take_along_axis(pools, sizes.argsort(1, kind="stable"), 1)
+        batches = pools.reshape(-1, size)
+        return [rows.tolist() for rows in (chance.permutation(batches) if groups > 1 else batches)]
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """Test sets go size by size."""
@@ -124,8 +138,12 @@ class PointingTask:
 
     def batch(self, split: Split, rows: Sequence[int]) -> PointBatch:
         points, sizes, answers = self.solved(split, rows)
-        # one width for all training batches, so that a recorded step fits them all
-        return point_batch(points, sizes, answers, width=self.settings.longest if split == "train" else None)
+        return point_batch(points, sizes, answers, width=self._width(sizes) if split == "train" else None)
+
+    def _width(self, sizes: Numbers) -> int:
+        """One width for all training batches, or one of a few for groups: a recorded step fits one width."""
+        longest = self.settings.longest
+        return longest if self.settings.groups == 1 else min(longest, -(-int(sizes.max()) // WIDTHS) * WIDTHS)
 
     def solved(self, split: Split, rows: Sequence[int]) -> tuple[Points, Numbers, Numbers]:
         """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1."""

@@ -7,7 +7,7 @@ import torch
 from regard.data import points as module
 from regard.data.points import FIRST, PointSets, own_batch, points_of, positions
 from regard.data.tokens import EOS, PAD
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.tasks.pointing import DelaunayTask, HullTask, PointingSettings, SortTask, TourTask
 from regard.train.capture import Rounding
 
@@ -42,6 +42,27 @@ def test_sizes_are_mixed_in_a_batch_and_test_sizes_may_be_new():
     assert task.solved("test", range(20))[1].tolist() == [5] * 10 + [12] * 10
 
 
+def test_log_uniform_sizes_give_every_doubling_the_same_share():
+    task = make(longest=50, spread="log-uniform", train=8)
+    drawn = task._sets("train").points(np.arange(40_000))[1]
+    assert (drawn.min(), drawn.max()) == (5, 50)
+    share = np.log(2) / np.log(51 / 5)
+    for low in (5, 10, 20):
+        assert np.mean((drawn >= low) & (drawn < 2 * low)) == pytest.approx(share, abs=0.01)
+    for n in (5, 6, 50):
+        assert np.mean(drawn == n) == pytest.approx(np.log((n + 1) / n) / np.log(51 / 5), abs=0.004)
+    assert task.solved("test", range(20))[1].tolist() == [5] * 10 + [12] * 10, "test sizes are as asked for"
+
+
+def test_the_spread_decides_the_sizes_and_nothing_else():
+    uniform, other = (make(longest=20, spread=spread) for spread in ("uniform", "log-uniform"))
+    (a, n, _), (b, m, _) = (task.solved("valid", range(20)) for task in (uniform, other))
+    assert np.array_equal(a, b)
+    assert not np.array_equal(n, m)
+    fixed = make(shortest=7, longest=7, spread="log-uniform")
+    assert set(fixed.solved("train", range(300))[1].tolist()) == {7}
+
+
 def test_splits_share_no_set():
     task = make(shortest=5, longest=5, tests=(5,))
     seen = [task.solved(split, range(10))[0].tobytes() for split in ("train", "valid", "test")]
@@ -67,6 +88,30 @@ def test_training_batches_round_to_one_shape():
     assert all(source == (64, 10, 2) and target[1] % 4 == 0 for source, target in rounded)
 
 
+def test_groups_have_similar_sizes_and_a_few_widths():
+    task = make(longest=30, groups=4, train=1000)
+    plan = task.plan(0, seed=1, batch=32)
+    assert [len(rows) for rows in plan] == [32] * 28, "seven pools of four batches"
+    assert len({row for rows in plan for row in rows}) == 28 * 32
+    assert plan == task.plan(0, seed=1, batch=32) != task.plan(1, seed=1, batch=32)
+    spans = [np.ptp(task.solved("train", rows)[1]) for rows in plan]
+    mixed = [np.ptp(task.solved("train", rows)[1]) for rows in make(longest=30).plan(0, seed=1, batch=32)]
+    assert max(spans) < 15 < min(mixed)
+    first = [task.solved("train", rows)[1].max() for rows in plan]
+    assert first != sorted(first), "groups take turns at random"
+    batches = [task.batch("train", rows) for rows in plan]
+    assert {batch.source.shape[1] for batch in batches} <= {9, 13, 17, 21, 25, 29, 31}
+    assert all(int(batch.source_lengths.max()) <= batch.source.shape[1] for batch in batches)
+    assert len(make(groups=100).plan(0, seed=1, batch=64)) == 4, "no more groups than batches"
+
+
+def test_sizes_alone_are_those_of_the_sets():
+    for spread in ("uniform", "log-uniform"):
+        sets = PointSets("hull", "1 train", 5, 50, spread)
+        numbers = np.array([5, 0, 77_000])
+        assert np.array_equal(sets.sizes(numbers), sets.points(numbers)[1])
+
+
 def test_rounding_changes_no_loss():
     from regard.models.pointer import PointerConfig, PointerNetwork
 
@@ -90,15 +135,20 @@ def test_the_loss_is_the_sum_of_minus_log_probabilities():
     assert float(task.loss(lambda _: scores, batch).total) == pytest.approx(expected, rel=1e-5)
 
 
-def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("spread", "name"),
+    [("uniform", "tsp-3-6-1-train-50-v3.npy"), ("log-uniform", "tsp-3-6-log-uniform-1-train-50-v3.npy")],
+    ids=["uniform", "log-uniform"],
+)
+def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, capsys, spread, name):
     monkeypatch.setattr(module, "IN_PROCESS", 10)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    sets = PointSets("tsp", "1 train", 3, 6)
+    sets = PointSets("tsp", "1 train", 3, 6, spread)
     found = sets.solved(50, processes=2)
     assert isinstance(found, np.memmap)
     assert np.array_equal(found, sets.answers(np.arange(50)))
     assert capsys.readouterr().err == "tsp: solving 50 point sets with 2 processes …\n"
-    assert [path.name for path in (tmp_path / "points").iterdir()] == ["tsp-3-6-1-train-50-v3.npy"]
+    assert [path.name for path in (tmp_path / "points").iterdir()] == [name]
     sets.solved(50)
     assert capsys.readouterr().err == "", "the second time it is there"
 
@@ -108,6 +158,28 @@ def test_a_batch_of_own_points_has_no_answer():
     assert batch.source.shape == (2, 3, 2)
     assert batch.target.tolist() == [[EOS], [EOS]]
     assert positions(torch.tensor([PAD, EOS, FIRST, FIRST + 4])).tolist() == [0, 0, 1, 5]
+
+
+@pytest.mark.parametrize(
+    ("sets", "text"),
+    [
+        ([], "own_batch: `sets` has no point set; expected one or more."),
+        ([np.zeros((0, 2))], "own_batch, set 0: `points` has no rows; expected one or more."),
+        (
+            [np.zeros((3, 2)), np.zeros((3, 1))],
+            "own_batch, set 1: `points` has shape (3, 1); expected (n, 2), one point a row.",
+        ),
+        (
+            [np.array([[0.0, np.nan]])],
+            "own_batch, set 0: point 0 has [0.0, nan]; expected finite numbers.",
+        ),
+    ],
+    ids=["none", "empty", "dimension", "nan"],
+)
+def test_own_points_that_are_none_are_refused(sets, text):
+    with pytest.raises(DataError) as caught:
+        own_batch(sets)
+    assert str(caught.value) == text
 
 
 @pytest.mark.parametrize(
@@ -125,8 +197,9 @@ def test_a_batch_of_own_points_has_no_answer():
         ),
         (TourTask, {"tests": (0,)}, "tsp: `tests` has [0]; expected sizes of 1 or more."),
         (SortTask, {"train": 0}, "sort: `train` has 0; expected 1 or more."),
+        (SortTask, {"groups": 0}, "sort: `groups` has 0; expected 1 or more."),
     ],
-    ids=["order", "triangles", "tests", "train"],
+    ids=["order", "triangles", "tests", "train", "groups"],
 )
 def test_settings_are_checked(kind, settings, text):
     with pytest.raises(ConfigError) as caught:
