@@ -48,6 +48,14 @@ def make_batch(B: int, S: int, T: int) -> PairBatch:
     return PairBatch(words(S), lengths(S), words(T), lengths(T)).to("cuda")
 
 
+def make_model(name: str, settings: dict[str, Any]) -> nn.Module:
+    """One of our models with its first weights, ready to be trained."""
+    torch.manual_seed(0)
+    kind = catalog.find(name, "model").load()
+    model: nn.Module = kind(kind.Config(source_vocab=V, target_vocab=V, **settings)).cuda().train()
+    return model
+
+
 def plain_step(model: nn.Module, *, bf16: bool) -> Callable[[PairBatch], Loss]:
     """Forward and backward, as the loop does them without recording."""
 
@@ -72,9 +80,8 @@ def gradients(model: nn.Module, step: Callable[[PairBatch], Loss], batch: PairBa
 
 def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool) -> dict[str, float]:
     """Times of the plain and the captured step of one of our models, which first must agree."""
-    torch.manual_seed(0)
-    kind = catalog.find(name, "model").load()
-    model = kind(kind.Config(source_vocab=V, target_vocab=V, **settings)).cuda().eval()  # no dropout: parity
+    # without dropout, and not in evaluation: cuDNN has no gradients there
+    model = make_model(name, settings | {"dropout": 0.0})
     plain = plain_step(model, bf16=bf16)
     captured = CapturedStep(plain, model)
     expected = gradients(model, plain, batch)
@@ -82,7 +89,8 @@ def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool
     for one, other in zip(found, expected, strict=True):
         error = (one - other).norm() / other.norm().clamp_min(1e-12)
         assert error < (2e-2 if bf16 else 1e-4), f"{name}: a gradient differs by {float(error):.1e}"
-    model.train()
+    model = make_model(name, settings)
+    plain = plain_step(model, bf16=bf16)
     recorded = CapturedStep(plain, model)
     recorded(batch)
     runs = {"plain": lambda: plain(batch), "captured": lambda: recorded(batch)}
