@@ -101,7 +101,7 @@ def backward(
     call = Launch(a, b, v, facts, scale, gradient=True)
     if N * T * S <= tuning.PAIRS:
         of_a, of_b, of_v, of_values = call.gradients(slice(0, N), slice(0, T), grad, values)
-        return of_a.to(a.dtype), of_b.to(b.dtype), of_v.to(v.dtype), of_values.to(values.dtype)
+        return _as(of_a, a), _as(of_b, b), _as(of_v, v), _as(of_values, values)
     grad_a, grad_b, grad_values = (x.new_empty(x.shape) for x in (a, b, values))
     grad_v = torch.zeros(v.shape, dtype=torch.float32, device=v.device)
     sums: tuple[Tensor, Tensor] | None = None
@@ -282,6 +282,13 @@ class Launch:
         if not self.full_precision:
             of_v = of_v + slopes.sum()  # zero only up to rounding
         return of_a, of_b, of_v
+
+
+def _as(x: Tensor, like: Tensor) -> Tensor:
+    """In its dtype, and row after row in memory, as a compiled graph expects a gradient."""
+    if x.dtype == like.dtype:
+        return x.contiguous()
+    return x.to(like.dtype, memory_format=torch.contiguous_format)
 
 
 def _sum(parts: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Additive attention for few queries at a time on a GPU: decoders that take one step after another.
 
 Each key meets each feature of at most four queries, so reading keys and values is the work, and for small
-sources not even that: the time goes into launching. So a step is one launch forward (two where the source is
-long) and two backward; and outside of a compiled graph it goes to autograd without the operator between, and
-to kernels that Triton has compiled without asking Triton again.
+sources not even that: the time goes into launching. So a step is two launches forward and two or three
+backward; and outside of a compiled graph it goes to autograd without the operator between, and to kernels
+that Triton has compiled without asking Triton again.
 """
 
 from typing import Any
@@ -57,29 +57,33 @@ def forward(
     offset: int,
     scale: float,
 ) -> tuple[Tensor, Tensor]:
-    """Context (N, T, Dv), and what is kept: weights and unrounded context in float32, (N, T, S + Dv)."""
-    from regard.kernels.additive_triton.step import join_kernel, step_kernel
+    """Context (N, T, Dv), and what is kept: (N, T, S + 2 + Dv) in float32, see additive_triton/step.py."""
+    from regard.kernels.additive_triton.step import mix_step_kernel, score_step_kernel
 
     N, T, D = a.shape
     S, Dv = values.shape[1:]
     a, b, v, values = a.contiguous(), side_by_side(b), v.contiguous(), side_by_side(values)
     arguments, flags = mask_facts(N, a, lengths, dense, left, right, offset)
     context = values.new_empty(N, T, Dv)
-    kept = a.new_empty(N, T, S + Dv, dtype=torch.float32)
-    BS, BD, warps = tuning.step_blocks(N * T, S)
-    blocks = -(-S // BS)
-    parts = kept if blocks == 1 else a.new_empty(N * T * blocks * (Dv + 2), dtype=torch.float32)
+    kept = a.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
+    BT = tuning.power_of_two(T)
+
+    BS, BD, warps = tuning.step_keys(D, BT)
+    unit, *strides = _in_units(b)
     launch(
-        *(step_kernel, (blocks, T, N), (a, b, v, values, *arguments[:2]), (context, kept, parts)),
-        (T, S, *b.stride()[:2], *values.stride()[:2], *arguments[2:7]),
+        *(score_step_kernel, (-(-S // BS), N, 1), (a, b, v, *arguments[:2]), (kept,)),
+        (S, *strides, *arguments[2:7]),
         (*arguments[7:], scale),
-        (*flags, D, Dv, BS, BD, blocks == 1, has_assembler(a)),
+        (*flags, T, D, Dv, unit, BT, BS, BD, has_assembler(a)),
         warps=warps,
     )
-    if blocks > 1:
-        constants = (Dv, tuning.power_of_two(blocks), BS, 64, 256)
-        grid = (-(-Dv // 64), N * T, 1)
-        launch(join_kernel, grid, (), (context, kept, parts), (S, blocks), (), constants)
+    BS, BD, warps = tuning.step_features(N, S, Dv, BT, values.element_size())
+    unit, *strides = _in_units(values)
+    launch(
+        *(mix_step_kernel, (-(-Dv // BD), N, 1), (values,), (context, kept), (S, *strides), ()),
+        (T, Dv, unit, BT, BS, BD, tuning.row_block(S)),
+        warps=warps,
+    )
     return context, kept
 
 
@@ -93,35 +97,56 @@ def backward(
     scale: float,
     needed: Needed,
 ) -> Gradients:
-    """Gradients of a, b, v and values, None where not needed. The mask is in the weights already."""
-    from regard.kernels.additive_triton.step import step_gradient_kernel, sum_kernel
+    """Gradients of a, b, v and values, None where not needed. The mask is in the scores already."""
+    from regard.kernels.additive_triton.step import key_step_kernel, slope_step_kernel, sum_step_kernel
 
     N, T, D = a.shape
     S, Dv = values.shape[1:]
     a, b, v, values = a.contiguous(), side_by_side(b), v.contiguous(), side_by_side(values)
-    BS, BD = tuning.step_gradient_blocks(N * T, S)
-    blocks = -(-S // BS)
-    grad_a, grad_v = a.new_empty(N, T, D), v.new_empty(D)
-    grad_b = _space(T, b, (N, S, D)) if needed[1] else kept
-    grad_values = _space(T, values, (N, S, Dv)) if needed[3] else kept
-    parts = a.new_empty(blocks * N * T * 2 * D, dtype=torch.float32)
+    BT = tuning.power_of_two(T)
+    slopes = kept.new_empty(N, T, S)
+    grad_values = values.new_empty(N, S, Dv) if needed[3] else slopes
+    BS, BD, warps = tuning.step_keys(Dv, BT)
+    unit, *strides = _in_units(values)
     launch(
-        *(step_gradient_kernel, (blocks, T, N), (grad.contiguous(), kept, a, b, v, values)),
-        (grad_b, grad_values, parts),
-        (N, T, S, *b.stride()[:2], *values.stride()[:2]),
-        (scale,),
-        (D, Dv, BS, BD, needed[1], needed[3], has_assembler(a)),
+        *(slope_step_kernel, (-(-S // BS), N, 1), (grad.contiguous(), values)),
+        *((kept, slopes, grad_values), (S, *strides), (scale,)),
+        (T, Dv, unit, BT, BS, BD, needed[3]),
+        warps=warps,
     )
-    grid = (-(-D // 32), N * T + 1, 1)
-    launch(sum_kernel, grid, (), (parts, grad_a, grad_v), (blocks, N * T), (), (D, 128, 32))
+    if not any(needed[:3]):
+        return None, None, None, grad_values
+
+    BS, BD, warps = tuning.step_features(N, S, D, BT, b.element_size())
+    blocks = -(-D // BD)
+    part = tuning.step_part(N * blocks, S, BS)
+    splits = -(-S // part)
+    grad_a, grad_v = a.new_empty(N, T, D), v.new_empty(D)
+    grad_b = b.new_empty(N, S, D) if needed[1] else slopes
+    # one part is the whole
+    parts_a = grad_a if splits == 1 else kept.new_empty(splits, N, T, D)
+    parts_v = grad_v if splits * N == 1 else kept.new_empty(splits, N, D)
+    unit, *strides = _in_units(b)
+    launch(
+        *(key_step_kernel, (blocks, splits, N), (a, b, v), (slopes, grad_b, parts_a, parts_v)),
+        *((S, *strides), (N, part)),
+        (T, D, unit, BT, BS, BD, needed[1], has_assembler(a)),
+        warps=warps,
+    )
+    if splits * N > 1:
+        programs = -(-D // 8) + (0 if splits == 1 else -(-N * T * D // 512))
+        sums = (parts_a, parts_v, grad_a, grad_v)
+        launch(sum_step_kernel, (programs, 1, 1), (), sums, (), (N, splits), (T, D))
     return (
         grad_a if needed[0] else None,
-        (grad_b[0] if T == 1 else grad_b.sum(0).to(b.dtype)) if needed[1] else None,
+        grad_b if needed[1] else None,
         grad_v if needed[2] else None,
-        (grad_values[0] if T == 1 else grad_values.sum(0).to(values.dtype)) if needed[3] else None,
+        grad_values if needed[3] else None,
     )
 
 
-def _space(T: int, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Room for the gradient that each query gives; several are added up in float32."""
-    return like.new_empty(T, *shape, dtype=like.dtype if T == 1 else torch.float32)
+def _in_units(x: Tensor) -> tuple[int, int, int]:
+    """The greatest power of two, at most 16, that divides the strides of (N, S, D), and they in its units."""
+    first, second = x.stride()[:2]
+    unit = (first | second | 16) & -(first | second | 16)
+    return unit, first // unit, second // unit

@@ -27,7 +27,7 @@ class Tile(NamedTuple):
 SPAN = 32  # positions that share one reach, as in additive_triton.py
 PAD_ROWS, PAD_COLUMNS = 32, 128  # every tile below divides these, and they are whole spans
 PAIRS = 2**24  # (t, s) pairs in memory at a time: enough tiles to fill the largest GPU
-WIDE = Tile(4, 8, 8, 16, 4, 168)  # 32 × 128
+WIDE = Tile(4, 8, 4, 16, 2, 168)  # 16 × 128
 FLAT = Tile(2, 8, 8, 16, 4)  # 16 × 128, for few rows
 SMALL = Tile(2, 4, 8, 16, 4)  # 16 × 64, where larger tiles would leave multiprocessors idle
 PROGRAMS = 264  # two for each multiprocessor of an H200
@@ -62,24 +62,41 @@ def gradient_rows(rows: int, programs: int, full_precision: bool) -> int:
     return max(16, min(longest, -(-rows // parts) // 2 * 2 + 2))
 
 
-WHOLE = 128  # source positions that one program of a step may take together
+def step_keys(D: int, BT: int) -> tuple[int, int, int]:
+    """Keys and features to a tile of a step's program that takes all features of BT queries, and its warps.
+
+    A row is one tile of four warps, or several of one: four would pass a tile on to one another before the
+    next.
+    """
+    if BT == 1:
+        return (4, 1024, 4) if 512 < D <= 1024 else (2, 256, 1)
+    features = max(128, min(power_of_two(D), 512))
+    return 4096 // BT // features, features, 4
 
 
-def step_blocks(rows: int, S: int) -> tuple[int, int, int]:
-    """Keys and features to a program of the forward step, and its warps, for this many queries in all."""
-    if S <= WHOLE:
-        keys = max(16, power_of_two(S))
-        return keys, 8192 // keys, 8
-    keys = 32
-    while keys > 8 and rows * -(-S // keys) < PROGRAMS:
-        keys //= 2
-    return keys, 4096 // keys, 4
+def step_features(N: int, S: int, D: int, BT: int, size: int) -> tuple[int, int, int]:
+    """Keys and features to a tile of a step's program that walks down the keys, and its warps.
+
+    Many small programs, or few that have more loads on their way at a time. `size` is that of a number in
+    bytes.
+    """
+    if BT > 1:
+        features = 64 // size
+        return max(2, min(2048 // BT // features, power_of_two(S))), features, 4
+    if N * D >= 2**16:
+        return 16, 64, size // 2
+    return max(2, min(128, power_of_two(S))), 32, 4
 
 
-def step_gradient_blocks(rows: int, S: int) -> tuple[int, int]:
-    """Keys and features to a program of the backward step."""
-    keys = 16 if rows * -(-S // 16) >= PROGRAMS else 8
-    return keys, 4096 // keys
+def step_part(programs: int, S: int, BS: int) -> int:
+    """Keys that a program walks down, of S, where there are so many programs without parts."""
+    parts = max(1, min(-(-S // 128), -(-PROGRAMS // programs)))
+    return -(-S // parts // BS) * BS
+
+
+def row_block(S: int) -> int:
+    """How much of a row is held at a time: a power of two."""
+    return min(1024, power_of_two(S))
 
 
 def power_of_two(size: int) -> int:

@@ -56,9 +56,23 @@ def test_many_queries(T, S, D):
     check(many, *arguments_of((2,), T, S, D))
 
 
-@pytest.mark.parametrize(("T", "S", "D"), [(1, 1, 1), (1, 65, 70), (4, 17, 6)])
-def test_few_queries(T, S, D):
-    check(few, *arguments_of((2,), T, S, D))
+@pytest.mark.parametrize(
+    ("N", "T", "S", "D"),
+    [(2, 1, 1, 1), (2, 1, 65, 70), (2, 4, 17, 6), (1, 1, 9, 600), (1, 3, 300, 6), (1, 2, 5, 600)],
+)
+def test_few_queries(N, T, S, D):
+    check(few, *arguments_of((N,), T, S, D))
+
+
+def test_few_queries_read_only_the_keys_and_values_that_they_see():
+    arguments, grad = arguments_of((2,), 2, 20, 6, torch.tensor([[True] * 13 + [False] * 7] * 2)[:, None])
+    a, b, v, values, *facts = arguments
+    hidden = torch.where(torch.arange(20)[:, None] < 13, 0.0, torch.nan)
+    context, kept = additive_step_cuda.forward(a, b + hidden, v, values + hidden, *facts)
+    rest = (a, b + hidden, v, values + hidden, 1.0, (True,) * 4)
+    found = (context, *additive_step_cuda.backward(grad, kept, *rest))
+    for x, y in zip(found, few(arguments, grad), strict=True):
+        torch.testing.assert_close(x, y, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

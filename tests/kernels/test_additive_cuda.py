@@ -50,6 +50,15 @@ def test_is_as_exact_as_the_reference(T, S, D):
     assert_as_good_as_reference(run_additive, score, inputs, grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("B", "T", "S", "D"), [(2, 1, 40, 600), (2, 3, 40, 600), (2, 1, 40, 1100), (700, 1, 9, 100)]
+)
+def test_steps_of_every_tile_are_as_exact_as_the_reference(B, T, S, D, dtype):
+    inputs, grad = random_inputs((B,), T, S, dtype=dtype, device="cuda")
+    assert_as_good_as_reference(run_additive, score_of(7, 9, D, dtype, "cuda"), inputs, grad, draws=4)
+
+
 @pytest.mark.parametrize("T", [1, 17, 300])
 @pytest.mark.parametrize("dtype", HALF)
 def test_half_precision_is_as_exact_as_the_reference(T, dtype):
@@ -146,6 +155,7 @@ def test_the_same_twice():
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores for float32 matrix multiplication:UserWarning")
 @pytest.mark.parametrize("T", [1, 9])
 def test_compiles_as_a_full_graph(T):
     torch.compiler.reset()

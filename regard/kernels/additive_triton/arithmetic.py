@@ -51,6 +51,16 @@ def reciprocal(x, SASS: tl.constexpr):
 
 
 @triton.jit
+def power_of_two(x, SASS: tl.constexpr):
+    """2^x to two units in the last place; zero where it would be less than the least normal number."""
+    if SASS:
+        return tl.inline_asm_elementwise(
+            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+        )
+    return tl.exp2(x)
+
+
+@triton.jit
 def load_four(pointers, SASS: tl.constexpr):
     """Four features of each position."""
     if SASS:
@@ -88,13 +98,31 @@ def add_quotients(total, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS: t
 
 @triton.jit
 def from_sum(a, b, SASS: tl.constexpr):
-    """r = 1 / (1 + e^{2(a + b)}), the sum formed first; e^{2·40} is saturation and no overflow."""
-    x = a + b
-    x = tl.where(x > 40.0, 40.0, x)  # not tl.minimum, which would lose NaN
+    """r = 1 / (1 + e^{2(a + b)}), the sum formed first."""
+    return sigmoid(a + b, SASS)
+
+
+@triton.jit
+def sigmoid(x, SASS: tl.constexpr):
+    """1 / (1 + e^{2x}); e^{2·40} is saturation and no overflow."""
+    x = tl.minimum(x, 40.0, propagate_nan=tl.PropagateNan.ALL)
     y = x * TWO_LOG2E
-    power = tl.exp2(y)
+    power = power_of_two(y, SASS)
     lost = tl.fma(x, TWO_LOG2E, -y)  # what rounding took from y
     return reciprocal(1.0 + tl.fma(power, lost * 0.6931471805599453, power), SASS)
+
+
+@triton.jit
+def halves(a, b, SASS: tl.constexpr):
+    """½ tanh(a + b), and r of |a + b|: r (1 - r) is a quarter of the derivative.
+
+    Of r and 1 - r this is the smaller, so that ½ - r is rounded half as much as from the larger.
+    """
+    x = a + b
+    r = sigmoid(tl.abs(x), SASS)
+    sign = x.to(tl.int32, bitcast=True) & -2147483648
+    half = (0.5 - r).to(tl.int32, bitcast=True) | sign
+    return half.to(tl.float32, bitcast=True), r
 
 
 @triton.jit

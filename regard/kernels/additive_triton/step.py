@@ -1,42 +1,47 @@
-"""One query or few: a block of keys is read once, and everything that needs it happens there.
+"""One query or few: reading keys and values is the work, and each is read once in each direction.
 
-Reading keys and values is the work, so the sum a + b is formed in registers and nothing is prepared.
-Forward, a block of keys gives its scores, their largest, and its part of the context; `join_kernel` puts the
-blocks of a row together, where there are several. What is kept for the backward pass is one row for each
-query: the weights, then the context before it is rounded,
+The sum a + b is formed in registers and nothing is prepared. A tile has three axes, (queries, keys,
+features); the queries are at most four, and see the same key while it is there.
 
-    kept (N, T, S + Dv),
+    forward     score_step_kernel     keys    ->  scores
+                mix_step_kernel       values  ->  context
+    backward    slope_step_kernel     values  ->  d loss / d score, grad_values
+                key_step_kernel       keys    ->  grad_b, and what each part of the source gives to a and v
+                sum_step_kernel       those parts, in a fixed order
 
-because the gradient of a score is then known block by block, g = p (grad · (value - context)), and one launch
-gives every gradient but for the sums over blocks, which `sum_kernel` takes in a fixed order.
+A kernel whose result belongs to keys takes some keys and all features; one whose result belongs to features
+takes some features and walks down the keys. So every sum stays in registers until its last term, and no
+program waits for another. What is kept for the backward pass is one row for each query,
+
+    kept (N, T, S + 2 + Dv) = scores | the largest, 1 / Σ exp(score - largest) | the context before rounding,
+
+because the gradient of a score is then known key by key, g = p (grad · (value - context)).
+
+Distances in memory are given in units of UNIT numbers: so the compiler knows how they divide, and loads 16
+bytes at a time where it may.
 """
-
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
 
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_triton.arithmetic import from_sum, is_shown
+from regard.kernels.additive_triton.arithmetic import halves, is_shown
+
+NEVER = tl.constexpr(float("-inf"))
 
 
 @triton.jit(do_not_specialize=["low", "high", "scale"])
-def step_kernel(
+def score_step_kernel(
     a,  # (N, T, D)
     b,  # (N, S, D)
     v,  # (D,)
-    values,  # (N, S, Dv)
     lengths,
     dense,
-    context,  # (N, T, Dv)
-    kept,  # (N, T, S + Dv)
-    parts,  # (N, T, blocks, Dv + 2), unless WHOLE
-    T,
+    kept,  # (N, T, S + 2 + Dv)
     S,
     b_n,
     b_s,
-    v_n,
-    v_s,
     lengths_share,
     dense_share,
     dense_n,
@@ -49,210 +54,220 @@ def step_kernel(
     HAS_DENSE: tl.constexpr,
     HAS_LOW: tl.constexpr,
     HAS_HIGH: tl.constexpr,
+    T: tl.constexpr,
     D: tl.constexpr,
     Dv: tl.constexpr,
+    UNIT: tl.constexpr,
+    BT: tl.constexpr,
     BS: tl.constexpr,
     BD: tl.constexpr,
-    WHOLE: tl.constexpr,
     SASS: tl.constexpr,
 ):
-    """One block of keys of one query: scores, exponentials, mixture of values. WHOLE: there is one block."""
-    block = tl.program_id(0)
-    t = tl.program_id(1)
-    n = tl.program_id(2).to(tl.int64)
-    s = block * BS + tl.arange(0, BS)
+    """Some keys of one item: e[t, s] = scale · Σ_d v_d tanh(a + b), -inf where hidden."""
+    n = tl.program_id(1).to(tl.int64)
+    s = tl.program_id(0) * BS + tl.arange(0, BS)
+    t = tl.arange(0, BT)
     shown = is_shown(
-        *(
-            t + tl.zeros_like(s),
-            s,
-            n,
-            T,
-            S,
-            lengths,
-            dense,
-            lengths_share,
-            dense_share,
-            dense_n,
-            dense_t,
-            dense_s,
-        ),
-        *(low, high, HAS_LENGTHS, HAS_DENSE, HAS_LOW, HAS_HIGH),
+        *(t[:, None], s[None, :], n, T, S, lengths, dense, lengths_share, dense_share),
+        *(dense_n, dense_t, dense_s, low, high, HAS_LENGTHS, HAS_DENSE, HAS_LOW, HAS_HIGH),
     )
-    row = n * T + t
-    keys = b + n * b_n + s[:, None].to(tl.int64) * b_s
-    sums = tl.zeros((BS, BD), dtype=tl.float32)
+    wanted = (tl.max(shown.to(tl.int32), axis=0) > 0)[None, :, None]
+    query = a + (n * T + t[:, None, None]) * D
+    key = b + (n * b_n + s[None, :, None].to(tl.int64) * b_s) * UNIT
+    sums = tl.zeros((BT, BS, BD), dtype=tl.float32)
     for start in range(0, D, BD):
-        d = start + tl.arange(0, BD)
-        x = tl.load(a + row * D + d, mask=d < D, other=0.0).to(tl.float32)
+        d = (start + tl.arange(0, BD))[None, None, :]
+        y = tl.load(key + d, mask=wanted & (d < D), other=0.0).to(tl.float32)
+        x = tl.load(query + d, mask=(t[:, None, None] < T) & (d < D), other=0.0).to(tl.float32)
         w = tl.load(v + d, mask=d < D, other=0.0).to(tl.float32)
-        y = tl.load(keys + d[None, :], mask=shown[:, None] & (d < D)[None, :], other=0.0).to(tl.float32)
-        sums += w[None, :] * from_sum(x[None, :], y, SASS)
-    e = tl.where(shown, tl.sum(sums, axis=1) * (-2.0 * scale), float("-inf"))
-    top = tl.max(e, axis=0)
-    p = tl.exp(e - tl.where(top == float("-inf"), 0.0, top))
-    total = tl.sum(p, axis=0)
-    if WHOLE:
-        p = p * tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))
-    tl.store(kept + row * (S + Dv) + s, p if WHOLE else e, mask=s < S)
-    part = parts + (row * tl.num_programs(0) + block) * (Dv + 2)
-    seen = values + n * v_n + s[:, None].to(tl.int64) * v_s
-    for start in range(0, Dv, BD):
-        d = start + tl.arange(0, BD)
-        value = tl.load(seen + d[None, :], mask=shown[:, None] & (d < Dv)[None, :], other=0.0).to(tl.float32)
-        mixed = tl.sum(p[:, None] * value, axis=0)
-        if WHOLE:
-            tl.store(context + row * Dv + d, mixed.to(context.dtype.element_ty), mask=d < Dv)
-            tl.store(kept + row * (S + Dv) + S + d, mixed, mask=d < Dv)
-        else:
-            tl.store(part + d, mixed, mask=d < Dv)
-    if not WHOLE:
-        tl.store(part + Dv, top)
-        tl.store(part + Dv + 1, total)
+        half, _ = halves(x, y, SASS)
+        sums += w * half
+    e = tl.where(shown, tl.sum(sums, axis=2) * (2.0 * scale), NEVER)
+    row = kept + (n * T + t[:, None]) * (S + 2 + Dv)
+    tl.store(row + s[None, :], e, mask=(t[:, None] < T) & (s[None, :] < S))
 
 
 @triton.jit
-def join_kernel(
+def mix_step_kernel(
+    values,  # (N, S, Dv)
     context,  # (N, T, Dv)
-    kept,  # (N, T, S + Dv)
-    parts,  # (N, T, blocks, Dv + 2)
+    kept,  # (N, T, S + 2 + Dv)
     S,
-    blocks,
+    v_n,
+    v_s,
+    T: tl.constexpr,
     Dv: tl.constexpr,
-    BLOCKS: tl.constexpr,
-    KEYS: tl.constexpr,
-    BD: tl.constexpr,
+    UNIT: tl.constexpr,
+    BT: tl.constexpr,
     BS: tl.constexpr,
+    BD: tl.constexpr,
+    ROW: tl.constexpr,
 ):
-    """The blocks of KEYS keys of one query: some features of its context, and scores to weights.
+    """Some features of the context of one item: softmax(scores) @ values.
 
-    Each weight is rounded as in the context's sum, exp(e - top) · factor: what both have in common cancels
-    in the gradient.
+    Every program sees all scores of its queries twice before it begins: that is less than a launch.
     """
-    row = tl.program_id(1).to(tl.int64)
-    i = tl.arange(0, BLOCKS)
-    part = parts + (row * blocks + i) * (Dv + 2)
-    tops = tl.load(part + Dv, mask=i < blocks, other=float("-inf"))
-    totals = tl.load(part + Dv + 1, mask=i < blocks, other=0.0)
-    peak = tl.max(tops, axis=0)
-    peak = tl.where(peak == float("-inf"), 0.0, peak)
-    factors = tl.exp(tops - peak)
-    total = tl.sum(factors * totals, axis=0)
+    n = tl.program_id(1).to(tl.int64)
+    t = tl.arange(0, BT)
+    own = kept + (n * T + t) * (S + 2 + Dv)
+    peaks = tl.full((BT, ROW), NEVER, dtype=tl.float32)
+    for start in range(0, S, ROW):
+        s = start + tl.arange(0, ROW)[None, :]
+        e = tl.load(own[:, None] + s, mask=(t[:, None] < T) & (s < S), other=NEVER)
+        peaks = tl.maximum(peaks, e)
+    peak = tl.max(peaks, axis=1)
+    peak = tl.where(peak == NEVER, 0.0, peak)
+    totals = tl.zeros((BT, ROW), dtype=tl.float32)
+    for start in range(0, S, ROW):
+        s = start + tl.arange(0, ROW)[None, :]
+        e = tl.load(own[:, None] + s, mask=(t[:, None] < T) & (s < S), other=NEVER)
+        totals += tl.exp(e - peak[:, None])
+    total = tl.sum(totals, axis=1)
     inverse = tl.where(total == 0.0, 0.0, 1.0 / tl.where(total == 0.0, 1.0, total))
-    factors *= inverse
 
+    d = (tl.program_id(0) * BD + tl.arange(0, BD))[None, None, :]
+    sums = tl.zeros((BT, BS, BD), dtype=tl.float32)
+    for start in range(0, S, BS):
+        s = (start + tl.arange(0, BS))[None, :, None]
+        e = tl.load(own[:, None, None] + s, mask=(t[:, None, None] < T) & (s < S), other=NEVER)
+        wanted = tl.max(e, axis=0, keep_dims=True) != NEVER
+        place = values + (n * v_n + s.to(tl.int64) * v_s) * UNIT + d
+        value = tl.load(place, mask=wanted & (d < Dv), other=0.0).to(tl.float32)
+        sums += tl.exp(e - peak[:, None, None]) * inverse[:, None, None] * value
+    mixed = tl.sum(sums, axis=1)
     d = tl.program_id(0) * BD + tl.arange(0, BD)
-    place = part[:, None] + d[None, :]
-    mixed = tl.load(place, mask=(i < blocks)[:, None] & (d < Dv)[None, :], other=0.0)
-    mixed = tl.sum(mixed * factors[:, None], axis=0)
-    tl.store(context + row * Dv + d, mixed.to(context.dtype.element_ty), mask=d < Dv)
-    own = kept + row * (S + Dv)
-    tl.store(own + S + d, mixed, mask=d < Dv)
-    for start in range(tl.program_id(0) * BS, S, tl.num_programs(0) * BS):
-        s = start + tl.arange(0, BS)
-        e = tl.load(own + s, mask=s < S, other=float("-inf"))
-        top = tl.load(parts + (row * blocks + s // KEYS) * (Dv + 2) + Dv, mask=s < S, other=float("-inf"))
-        factor = tl.exp(top - peak) * inverse
-        p = tl.exp(e - tl.where(top == float("-inf"), 0.0, top)) * factor
-        tl.store(own + s, p, mask=s < S)
+    there = (t[:, None] < T) & (d[None, :] < Dv)
+    tl.store(context + (n * T + t[:, None]) * Dv + d[None, :], mixed.to(context.dtype.element_ty), mask=there)
+    tl.store(own[:, None] + (S + 2) + d[None, :], mixed, mask=there)
+    if tl.program_id(0) == 0:
+        tl.store(own + S, peak, mask=t < T)
+        tl.store(own + S + 1, inverse, mask=t < T)
 
 
 @triton.jit(do_not_specialize=["scale"])
-def step_gradient_kernel(
+def slope_step_kernel(
     grad,  # (N, T, Dv)
-    kept,  # (N, T, S + Dv)
-    a,  # (N, T, D)
-    b,  # (N, S, D)
-    v,  # (D,)
     values,  # (N, S, Dv)
-    grad_b,  # (T, N, S, D), if KEYS
-    grad_values,  # (T, N, S, Dv), if VALUES
-    parts,  # (blocks, N, T, 2, D): what a block gives to a and to v
-    N,
-    T,
+    kept,  # (N, T, S + 2 + Dv)
+    slopes,  # (N, T, S)
+    grad_values,  # (N, S, Dv), if VALUES
     S,
-    b_n,
-    b_s,
     v_n,
     v_s,
     scale,
-    D: tl.constexpr,
+    T: tl.constexpr,
     Dv: tl.constexpr,
+    UNIT: tl.constexpr,
+    BT: tl.constexpr,
+    BS: tl.constexpr,
+    BD: tl.constexpr,
+    VALUES: tl.constexpr,
+):
+    """Some keys of one item: d loss / d score, and what the context gives to the values."""
+    n = tl.program_id(1).to(tl.int64)
+    s = (tl.program_id(0) * BS + tl.arange(0, BS))[None, :, None]
+    t = tl.arange(0, BT)[:, None, None]
+    own = kept + (n * T + t) * (S + 2 + Dv)
+    e = tl.load(own + s, mask=(t < T) & (s < S), other=NEVER)
+    peak = tl.load(own + S, mask=t < T, other=0.0)
+    inverse = tl.load(own + S + 1, mask=t < T, other=0.0)
+    p = tl.exp(e - peak) * inverse
+    wanted = tl.max(e, axis=0, keep_dims=True) != NEVER
+    value_of = values + (n * v_n + s.to(tl.int64) * v_s) * UNIT
+    sums = tl.zeros((BT, BS, BD), dtype=tl.float32)
+    for start in range(0, Dv, BD):
+        d = (start + tl.arange(0, BD))[None, None, :]
+        value = tl.load(value_of + d, mask=wanted & (d < Dv), other=0.0).to(tl.float32)
+        there = (t < T) & (d < Dv)
+        g = tl.load(grad + (n * T + t) * Dv + d, mask=there, other=0.0).to(tl.float32)
+        mean = tl.load(own + (S + 2) + d, mask=there, other=0.0)
+        sums += g * (value - mean)
+        if VALUES:
+            out = tl.sum(p * g, axis=0, keep_dims=True).to(grad_values.dtype.element_ty)
+            tl.store(grad_values + (n * S + s) * Dv + d, out, mask=(s < S) & (d < Dv))
+    slope = p * tl.sum(sums, axis=2, keep_dims=True) * scale
+    tl.store(slopes + (n * T + t) * S + s, slope, mask=(t < T) & (s < S))
+
+
+@triton.jit(do_not_specialize=["N", "part"])
+def key_step_kernel(
+    a,  # (N, T, D)
+    b,  # (N, S, D)
+    v,  # (D,)
+    slopes,  # (N, T, S)
+    grad_b,  # (N, S, D), if KEYS
+    parts_a,  # (splits, N, T, D)
+    parts_v,  # (splits, N, D)
+    S,
+    b_n,
+    b_s,
+    N,
+    part,  # keys to a split
+    T: tl.constexpr,
+    D: tl.constexpr,
+    UNIT: tl.constexpr,
+    BT: tl.constexpr,
     BS: tl.constexpr,
     BD: tl.constexpr,
     KEYS: tl.constexpr,
-    VALUES: tl.constexpr,
     SASS: tl.constexpr,
 ):
-    """One block of keys of one query. The mask is in the weights: what is hidden has weight zero."""
-    block = tl.program_id(0)
-    t = tl.program_id(1)
+    """Some features of one item, down a part of its keys. What is hidden has the slope zero."""
+    split = tl.program_id(1)
     n = tl.program_id(2).to(tl.int64)
-    s = block * BS + tl.arange(0, BS)
-    row = n * T + t
-    own = kept + row * (S + Dv)
-    p = tl.load(own + s, mask=s < S, other=0.0)
-    line = ((t * N + n) * S + s[:, None]).to(tl.int64)
-
-    seen = values + n * v_n + s[:, None].to(tl.int64) * v_s
-    sums = tl.zeros((BS, BD), dtype=tl.float32)
-    for start in range(0, Dv, BD):
-        d = start + tl.arange(0, BD)
-        there = (s < S)[:, None] & (d < Dv)[None, :]
-        g = tl.load(grad + row * Dv + d, mask=d < Dv, other=0.0).to(tl.float32)
-        mean = tl.load(own + S + d, mask=d < Dv, other=0.0)
-        value = tl.load(seen + d[None, :], mask=there, other=0.0).to(tl.float32)
-        sums += g[None, :] * (value - mean[None, :])
-        if VALUES:
-            out = grad_values + line * Dv + d[None, :]
-            tl.store(out, (p[:, None] * g[None, :]).to(grad_values.dtype.element_ty), mask=there)
-    slope = p * tl.sum(sums, axis=1) * scale
-
-    keys = b + n * b_n + s[:, None].to(tl.int64) * b_s
-    part = parts + ((block * N + n) * T + t) * 2 * D
-    for start in range(0, D, BD):
-        d = start + tl.arange(0, BD)
-        there = (s < S)[:, None] & (d < D)[None, :]
-        x = tl.load(a + row * D + d, mask=d < D, other=0.0).to(tl.float32)
-        w = tl.load(v + d, mask=d < D, other=0.0).to(tl.float32)
-        y = tl.load(keys + d[None, :], mask=there, other=0.0).to(tl.float32)
-        r = from_sum(x[None, :], y, SASS)
-        first = slope[:, None] * r
+    t = tl.arange(0, BT)[:, None, None]
+    d = (tl.program_id(0) * BD + tl.arange(0, BD))[None, None, :]
+    x = tl.load(a + (n * T + t) * D + d, mask=(t < T) & (d < D), other=0.0).to(tl.float32)
+    w = 4.0 * tl.load(v + d, mask=d < D, other=0.0).to(tl.float32)
+    of_a = tl.zeros((BT, BS, BD), dtype=tl.float32)
+    of_v = tl.zeros((BT, BS, BD), dtype=tl.float32)
+    for start in range(split * part, min((split + 1) * part, S), BS):
+        s = (start + tl.arange(0, BS))[None, :, None]
+        g = tl.load(slopes + (n * T + t) * S + s, mask=(t < T) & (s < S), other=0.0)
+        wanted = tl.max((g != 0.0).to(tl.int32), axis=0, keep_dims=True) > 0
+        place = b + (n * b_n + s.to(tl.int64) * b_s) * UNIT + d
+        y = tl.load(place, mask=wanted & (d < D), other=0.0).to(tl.float32)
+        half, r = halves(x, y, SASS)
+        first = g * r
         second = first - first * r
+        of_a += second
+        of_v += g * half
         if KEYS:
-            out = grad_b + line * D + d[None, :]
-            tl.store(out, (4.0 * w[None, :] * second).to(grad_b.dtype.element_ty), mask=there)
-        tl.store(part + d, 4.0 * w * tl.sum(second, axis=0), mask=d < D)
-        of_v = -2.0 * tl.sum(slope[:, None] * (r - 0.5), axis=0)  # g · tanh
-        tl.store(part + D + d, of_v, mask=d < D)
+            out = (w * tl.sum(second, axis=0, keep_dims=True)).to(grad_b.dtype.element_ty)
+            tl.store(grad_b + (n * S + s) * D + d, out, mask=(s < S) & (d < D))
+    row = split * N + n
+    out = (w * tl.sum(of_a, axis=1, keep_dims=True)).to(parts_a.dtype.element_ty)
+    tl.store(parts_a + (row * T + t) * D + d, out, mask=(t < T) & (d < D))
+    total = tl.sum(tl.sum(of_v, axis=1, keep_dims=True), axis=0, keep_dims=True)
+    tl.store(parts_v + row * D + d, (2.0 * total).to(parts_v.dtype.element_ty), mask=d < D)
 
 
 @triton.jit
-def sum_kernel(
-    parts,  # (blocks, rows, 2, D)
-    grad_a,  # (rows, D)
+def sum_lines(parts, out, lines, width, block, BL: tl.constexpr, BW: tl.constexpr):
+    """Some columns of parts (lines, width), summed over the lines."""
+    column = block * BW + tl.arange(0, BW)
+    sums = tl.zeros((BL, BW), dtype=tl.float32)
+    for start in range(0, lines, BL):
+        line = start + tl.arange(0, BL)
+        place = parts + line[:, None].to(tl.int64) * width + column[None, :]
+        sums += tl.load(place, mask=(line < lines)[:, None] & (column < width)[None, :], other=0.0)
+    tl.store(out + column, tl.sum(sums, axis=0).to(out.dtype.element_ty), mask=column < width)
+
+
+@triton.jit(do_not_specialize=["N", "splits"])
+def sum_step_kernel(
+    parts_a,  # (splits, N, T, D)
+    parts_v,  # (splits, N, D)
+    grad_a,  # (N, T, D)
     grad_v,  # (D,)
-    blocks,
-    rows,
+    N,
+    splits,
+    T: tl.constexpr,
     D: tl.constexpr,
-    BR: tl.constexpr,
-    BD: tl.constexpr,
 ):
-    """The gradient of one query, over its blocks; the last program of a column: of v, over everything."""
-    d = tl.program_id(0) * BD + tl.arange(0, BD)
-    row = tl.program_id(1).to(tl.int64)
-    i = tl.arange(0, BR)
-    sums = tl.zeros((BR, BD), dtype=tl.float32)
-    if row < rows:
-        for start in range(0, blocks, BR):
-            block = start + i
-            place = parts + ((block[:, None] * rows + row) * 2) * D + d[None, :]
-            sums += tl.load(place, mask=(block < blocks)[:, None] & (d < D)[None, :], other=0.0)
-        total = tl.sum(sums, axis=0)
-        tl.store(grad_a + row * D + d, total.to(grad_a.dtype.element_ty), mask=d < D)
+    """grad_v over everything; after these programs, if there are more, grad_a over its parts."""
+    block = tl.program_id(0)
+    if block < tl.cdiv(D, 8):
+        sum_lines(parts_v, grad_v, splits * N, D, block, 512, 8)
     else:
-        for start in range(0, blocks * rows, BR):
-            line = start + i
-            place = parts + (line[:, None].to(tl.int64) * 2 + 1) * D + d[None, :]
-            sums += tl.load(place, mask=(line < blocks * rows)[:, None] & (d < D)[None, :], other=0.0)
-        total = tl.sum(sums, axis=0)
-        tl.store(grad_v + d, total.to(grad_v.dtype.element_ty), mask=d < D)
+        sum_lines(parts_a, grad_a, splits, N * T * D, block - tl.cdiv(D, 8), 8, 512)
