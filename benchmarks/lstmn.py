@@ -1,7 +1,7 @@
 """A training step of an LSTMN layer: a plain loop, cached keys, one operation, and a captured graph.
 
     python benchmarks/lstmn.py                      on the GPU if there is one, else on the CPU
-    python benchmarks/lstmn.py --device cpu --threads 1 --out results
+    python benchmarks/lstmn.py --record             also adds a record to results/lstmn-speed.json
 
 plain      past states in lists, stacked and projected anew at every step, as one first writes it
 steps      LSTMNCell step by step: every slot is projected once; this path shows its attention
@@ -26,6 +26,7 @@ from regard.bench.records import measured
 from regard.evaluate.results import Result, write_result
 from regard.layers.lstmn import LSTMNCell
 
+ROOT = Path(__file__).parents[1]
 Shape = tuple[int, int, int]  # B, T, n
 SHAPES: list[Shape] = [(20, 35, 300), (64, 24, 300), (64, 48, 300), (32, 100, 300)]
 
@@ -83,6 +84,7 @@ def parity(device: str) -> None:
 def captured(cell: LSTMNCell, inputs: Tensor) -> Callable[[], None]:
     """A recording of one training step."""
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(2):
             step(PATHS["tapes"], cell, inputs)
@@ -129,14 +131,14 @@ def seconds(run: Callable[[], None], device: str) -> float:
 
 
 def main() -> None:
-    """Print a table; write it with --out."""
+    """Print a table; keep it with --record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="Add a record to FOLDER/lstmn-speed.json.")
+    parser.add_argument("--record", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
@@ -156,8 +158,8 @@ def main() -> None:
             f"B {shape[0]:3} T {shape[1]:3} n {shape[2]}  plain {found['plain']:8.2f} ms  {others}",
             flush=True,
         )
-    if arguments.out:
-        write_result(arguments.out, as_result(rows, arguments.threads, time.perf_counter() - started))
+    if arguments.record:
+        write_result(ROOT / "results", as_result(rows, arguments.threads, time.perf_counter() - started))
 
 
 def as_result(rows: list[dict[str, Any]], threads: int, spent: float) -> Result:

@@ -33,7 +33,8 @@ from torch import Tensor, nn
 from regard.attention.memory.cells import MemoryState
 from regard.attention.memory.heads import Controls, Heads, advance
 from regard.data.bits import BitBatch
-from regard.errors import ConfigError, ShapeError, check_shapes
+from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
+from regard.kernels.machine import First, Layout, machine, refuses_machine
 from regard.models.base import Model
 
 Part = Literal["memory", "reads", "weights"]
@@ -55,6 +56,7 @@ class NTMConfig:
     reach: int = 1  # a head moves by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
+    kernel: Literal["auto", "reference", "machine"] = "reference"  # how a whole sequence runs
 
 
 class NTMState(NamedTuple):
@@ -105,8 +107,37 @@ class NTM(Model):
 
     def forward(self, batch: BitBatch) -> Tensor:
         """(B, T, O) logits of the answers, of which those that count matter."""
+        refusal = self._refusal(batch.inputs)
+        if refusal is None:
+            return self._answer(*self._run(batch.inputs))
+        if self.config.kernel == "machine":
+            raise KernelRefused(f"kernel 'machine' cannot run this call: {refusal}.")
         steps = [(h, state.reads) for h, _, state in self._walk(batch.inputs)]
         return self._answer(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
+
+    def _refusal(self, inputs: Tensor) -> str | None:
+        """Why a sequence goes step by step; None: it runs as one operation (regard.kernels.machine)."""
+        config = self.config
+        if config.kernel == "reference":
+            return "it is not wanted"
+        heads = config.read_heads + config.write_heads
+        return refuses_machine(
+            inputs, layers=config.layers, rows=config.rows, width=config.width, heads=heads
+        )
+
+    def _run(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, I) -> (B, T, n), (B, T, R, M): all steps as one operation."""
+        self._check_inputs(inputs)
+        state, heads = self.start(inputs.shape[0]), self.heads
+        projected, V = self.controller.project(inputs)
+        unused = state.reads.new_zeros(inputs.shape[0], self.config.hidden)
+        h, c = state.controller or (unused, unused)
+        weights = torch.cat([state.memory.read, state.memory.write], 1)
+        first = First(torch.cat([state.reads.flatten(1), h], -1), c, state.memory.cells, weights)
+        layout = Layout(heads.reads, heads.writes, heads.reach)
+        heard = machine(projected, V, heads.speak.weight, heads.speak.bias, first, layout)
+        reads, hidden = torch.split(heard, [heads.reads * heads.width, self.config.hidden], -1)
+        return hidden, torch.unflatten(reads, -1, (heads.reads, heads.width))
 
     def trace(self, inputs: Tensor) -> Tape:
         """(B, T, I) -> everything the machine did."""
@@ -138,13 +169,16 @@ class NTM(Model):
         return h, controls, NTMState(controller, reads, memory)
 
     def _walk(self, inputs: Tensor) -> Iterator[tuple[Tensor, Controls, NTMState]]:
-        check_shapes("NTM", ("inputs", inputs, "B T I"), I=self.config.inputs)
-        if not inputs.shape[1]:
-            raise ShapeError(f"NTM: `inputs` has shape {tuple(inputs.shape)}; expected at least one step.")
+        self._check_inputs(inputs)
         state = self.start(inputs.shape[0])
         for x in inputs.unbind(1):
             h, controls, state = self.step(x, state)
             yield h, controls, state
+
+    def _check_inputs(self, inputs: Tensor) -> None:
+        check_shapes("NTM", ("inputs", inputs, "B T I"), I=self.config.inputs)
+        if not inputs.shape[1]:
+            raise ShapeError(f"NTM: `inputs` has shape {tuple(inputs.shape)}; expected at least one step.")
 
     def _answer(self, h: Tensor, reads: Tensor) -> Tensor:
         """(B, T, n), (B, T, R, M) -> (B, T, O)."""
@@ -166,6 +200,13 @@ class FeedForward(nn.Module):
             x = torch.tanh(layer(x))
         return x, state
 
+    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, I) -> (B, T, n) what the inputs add to the first layer; (n, R M) what the reads do."""
+        layer = self.layers[0]
+        assert isinstance(layer, nn.Linear)
+        W, V = torch.tensor_split(layer.weight, [inputs.shape[-1]], 1)
+        return F.linear(inputs, W, layer.bias), V
+
 
 class StackedLSTM(nn.Module):
     """A controller with registers: LSTM layers one upon the other, whose first state is learnt."""
@@ -184,6 +225,13 @@ class StackedLSTM(nn.Module):
             x, c = layer(x, state[2 * i : 2 * i + 2])
             new += [x, c]
         return x, tuple(new)
+
+    def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, I) -> (B, T, 4 n) what the inputs add to the gates; (4 n, R M + n) what reads and h do."""
+        layer = self.layers[0]
+        assert isinstance(layer, nn.LSTMCell)
+        W, V = torch.tensor_split(layer.weight_ih, [inputs.shape[-1]], 1)
+        return F.linear(inputs, W, layer.bias_ih + layer.bias_hh), torch.cat([V, layer.weight_hh], 1)
 
 
 def _first(learnt: bool, value: Tensor) -> Tensor:
