@@ -22,6 +22,11 @@ The position encoding is linear in j/J, so a sentence is a blend of two sums of 
 weighted by j/J: m_k = (1 - k/d) Σ_j A_k + (2k/d - 1) Σ_j (j/J) A_k. No tensor over the words of all sentences
 is made.
 
+Two things are not in the paper but in the authors' program, and bAbI is not learnt as well without them. It
+has twice the weights l (`gain = 2`). And all M memories take part in every softmax, those without a sentence
+as zeros (`blanks`): their score is 0 and they add nothing, so that a hop which finds nothing can leave u
+alone.
+
 Random noise: in training, up to a tenth as many empty memories are inserted at random places. As in the
 authors' code they take no part in the softmax; they make sentences older than they are. The authors put the
 softmax in when the validation loss stops falling; here it is after a share of the steps, so that the model is
@@ -35,6 +40,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.build import Sizes, build_normalizer
@@ -57,6 +63,8 @@ class MemN2NConfig:
     hops: int = 3  # K
     tying: Literal["adjacent", "layer-wise"] = "adjacent"
     encoding: Literal["position", "bag"] = "position"
+    gain: float = 1.0  # of what a sentence's words add up to
+    blanks: bool = False  # memories without a sentence take part in the softmax
     time: bool = True
     noise: float = 0.1  # empty memories in training, as a share of the sentences; 0 = none
     linear_start: float = 0.0  # share of the steps before the softmax is put in
@@ -127,7 +135,10 @@ class MemN2N(Model):
         memories = rows(encoded[: self.told], batch.stories)  # (told, B, S, d)
         if self.time is not None:
             memories = memories + rows(self.time, self.ages(batch))
-        told, mask = memories.unbind(0), Mask(lengths=batch.counts)
+        mask = Mask(lengths=batch.counts)
+        if self.config.blanks:
+            memories, mask = with_blanks(memories, batch.counts, self.config.memory), Mask()
+        told = memories.unbind(0)
         for (a, c), hop in zip(self.places, self.attentions(), strict=True):
             found = hop(u, hop.prepare(told[a], told[c], mask)).context
             u = rectify(self.H(u) + found, self.config.relu)
@@ -148,7 +159,9 @@ class MemN2N(Model):
         bag = self.tables.new_zeros(len(words), 2 * V)
         bag.scatter_add_(1, torch.cat([words, words + V], 1), torch.cat([real, real * place], 1))
         plain, placed = position_blend(self.tables) if self.config.encoding == "position" else (1.0, 0.0)
-        blended = torch.cat([self.tables * plain, self.tables * placed], 1)  # (tables, 2 V, d)
+        blended = (
+            torch.cat([self.tables * plain, self.tables * placed], 1) * self.config.gain
+        )  # (tables, 2 V, d)
         return (bag @ blended.transpose(0, 1).reshape(2 * V, -1)).view(-1, tables, d).transpose(0, 1)
 
     def ages(self, batch: StoryBatch) -> Tensor:
@@ -164,6 +177,13 @@ class MemN2N(Model):
 def rows(table: Tensor, numbers: Tensor) -> Tensor:
     """(tables, N, d), (B, S) -> (tables, B, S, d)."""
     return table.index_select(1, numbers.flatten()).view(len(table), *numbers.shape, -1)
+
+
+def with_blanks(memories: Tensor, counts: Tensor, M: int) -> Tensor:
+    """(tables, B, S, d) -> (tables, B, M, d): zeros where there is no sentence."""
+    S = memories.shape[2]
+    there = torch.arange(S, device=counts.device) < counts[:, None]
+    return F.pad(memories * there[..., None], (0, 0, 0, M - S))
 
 
 def empty_after(counts: Tensor, S: int, share: float) -> Tensor:

@@ -31,14 +31,14 @@ def build(**settings):
     return MemN2N(config).double().eval()
 
 
-def sentence_vector(table, words, position):
+def sentence_vector(table, words, position, gain):
     """Σ_j l_j · A x_j, with l_kj = (1 - j/J) - (k/d)(1 - 2j/J), all indices from 1."""
     J = len(words)
     vector = [0.0] * D
     for j, word in enumerate(words, 1):
         for k in range(1, D + 1):
             l_kj = (1 - j / J) - (k / D) * (1 - 2 * j / J) if position else 1.0
-            vector[k - 1] += l_kj * table[WORDS.number(word)][k - 1]
+            vector[k - 1] += gain * l_kj * table[WORDS.number(word)][k - 1]
     return vector
 
 
@@ -48,13 +48,14 @@ def oracle(model, question):
     tables, adjacent = model.tables.tolist(), config.tying == "adjacent"
     times = model.time.tolist() if config.time else None
     position = config.encoding == "position"
-    u = sentence_vector(tables[0 if adjacent else 2], question.question, position)
+    how = (position, config.gain)
+    u = sentence_vector(tables[0 if adjacent else 2], question.question, *how)
     story = question.story[-config.memory :]
     attended = []
     for k in range(config.hops):
         a, c = (k, k + 1) if adjacent else (0, 1)
-        m = [sentence_vector(tables[a], sentence, position) for sentence in story]
-        out = [sentence_vector(tables[c], sentence, position) for sentence in story]
+        m = [sentence_vector(tables[a], sentence, *how) for sentence in story]
+        out = [sentence_vector(tables[c], sentence, *how) for sentence in story]
         for i in range(len(story)):
             age = len(story) - 1 - i  # counted backwards: the most recent is 0
             for d in range(D):
@@ -62,7 +63,8 @@ def oracle(model, question):
                     m[i][d] += times[a][age][d]
                     out[i][d] += times[c][age][d]
         scores = [sum(x * y for x, y in zip(u, row, strict=True)) for row in m]
-        total = sum(math.exp(s) for s in scores)
+        blanks = config.memory - len(story) if config.blanks else 0
+        total = sum(math.exp(s) for s in scores) + blanks * math.exp(0.0)
         p = [math.exp(s) / total for s in scores]
         attended.append(p)
         o = [sum(p[i] * out[i][d] for i in range(len(story))) for d in range(D)]
@@ -88,6 +90,8 @@ CASES = {
     "layer-wise without time": {"tying": "layer-wise", "time": False},
     "all units rectified": {"relu": 1.0},
     "some units rectified": {"relu": 0.4, "tying": "layer-wise"},
+    "as in the authors' program": {"gain": 2.0, "blanks": True},
+    "blanks, layer-wise": {"blanks": True, "tying": "layer-wise", "hops": 2},
 }
 
 
@@ -102,7 +106,10 @@ def test_the_scores_and_the_weights_of_every_hop_are_the_papers(name):
         for k, weights in enumerate(attended):
             found = trace[f"hops.{k}"][0].weights[row, 0]
             assert_close(found[: len(weights)], torch.tensor(weights, dtype=torch.float64))
-            assert (found[len(weights) :] == 0).all()
+            rest = found[len(weights) :]
+            blanks = M - len(weights) if model.config.blanks else 0
+            assert_close(rest[:blanks], ((1 - sum(weights)) / max(blanks, 1)) * torch.ones(blanks).double())
+            assert (rest[blanks:] == 0).all()
 
 
 def test_the_position_encoding_is_a_blend_of_two_sums():
