@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from regard import catalog
 from regard.evaluate.results import Result, read_results
@@ -271,11 +272,13 @@ def attention_table(folder: Path, device: str) -> str:
         return UNMEASURED
     rivals = [
         name
-        for name in ("reference", "compile", "flex", "entmax")
+        for name in ("reference", "compile", "flex", "entmax", "sorted", "by-hand")
         if any(name in r.details["times as fast"] for r in found)
     ]
     ceiling = any(r.details["share of the ceiling"] is not None for r in found)
+    graphs = any(r.details.get("captured milliseconds") for r in found)
     header = ["mechanism", "pass", "kernel", "ms", *(f"× {name}" for name in rivals), "of SDPA's time"]
+    header += ["ms captured", "× reference", "of SDPA's"] if graphs else []
     header += ["MB", "MB of the reference", *(["of the ceiling"] if ceiling else [])]
     body = []
     for result in found:
@@ -286,6 +289,7 @@ def attention_table(folder: Path, device: str) -> str:
         row = [of["mechanism"], of["pass"], f"`{of['kernel']}`", short(of["milliseconds"]["fused"])]
         row += ["" if name not in times else f"{times[name]:.1f}" for name in rivals]
         row += [f"{of['milliseconds']['fused'] / of['milliseconds']['SDPA']:.1f}"]
+        row += captured_cells(of) if graphs else []
         row += [short(megabytes["fused"]), short(megabytes["reference"])]
         body.append(row + (["" if share is None else f"{100 * share:.0f} %"] if ceiling else []))
     first = found[0]
@@ -297,6 +301,15 @@ def attention_table(folder: Path, device: str) -> str:
     )
     rest = f" The reference runs: {', '.join(others)}." if others else ""
     return "\n".join([_markdown(header, body), "", made + rest])
+
+
+def captured_cells(of: dict[str, Any]) -> list[str]:
+    """As a graph, without the host: milliseconds, the reference's as a multiple, and as a part of SDPA's."""
+    ms, times = of.get("captured milliseconds", {}), of.get("captured times as fast", {})
+    if "fused" not in ms:
+        return ["", "", ""]
+    reference = f"{times['reference']:.1f}" if "reference" in times else ""
+    return [short(ms["fused"]), reference, f"{ms['fused'] / ms['SDPA']:.2f}" if "SDPA" in ms else ""]
 
 
 def growth_table(folder: Path, device: str) -> str:

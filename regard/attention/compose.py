@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,11 +18,12 @@ from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
+from regard.attention.windows.everywhere import Everywhere
 from regard.errors import ShapeError, check_shapes
 from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain
+from regard.kernels.products import Product
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
-LARGEST = 64.0  # a log-sum-exp up to here is rounded by less than 4e-6, and so are its weights
 
 
 class Attention(nn.Module):
@@ -64,22 +66,27 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(..., T, Dq), source -> context (..., T, Dv), and the alignment on demand."""
-        check_shapes("Attention", ("query", query, "... T Dq"))
+        _check_query(query)
         if source.copies > 1:
             return self._shared(query, source, history, generator)
         dropout = self.dropout if self.training else 0.0
-        call = Call(query, source, self.score, self.normalizer, self.window, history, dropout)
+        call = self._call(query, source, history, dropout)
         kernel = choose_kernel(call, self.kernel)
         if kernel is not None:
             fused = kernel.run(call)
             if isinstance(fused, Tensor):
                 return self._result(call, fused, kernel.name)
-            built = None if fused.alignment is None else Alignment(*fused.alignment)
-            return self._result(call, fused.context, kernel.name, built, fused.lse)
+            return self._result(call, fused.context, kernel.name, Alignment(*fused.alignment))
         alignment = self._align(query, source, history, generator=generator)
         weights = F.dropout(alignment.weights, dropout) if dropout else alignment.weights
         mixed = (pick if self._picks(weights, source.values) else mix)(weights, source.values)
         return self._result(call, mixed, "reference", alignment)
+
+    def _call(self, query: Tensor, source: Source, history: History | None, dropout: float) -> Call:
+        # where nn.Module keeps its parts: `self.score` is searched for in three other places first, which
+        # shows in the time of a short call
+        parts: dict[str, Any] = self._modules
+        return Call(query, source, parts["score"], parts["normalizer"], self.window, history, dropout)
 
     def _picks(self, weights: Tensor, values: Tensor) -> bool:
         """One value is all that a row needs, and nobody asks for the gradient of the others."""
@@ -88,14 +95,13 @@ class Attention(nn.Module):
 
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which implementation a call with these arguments would take, and why not the others."""
-        check_shapes("Attention", ("query", query, "... T Dq"))
+        _check_query(query)
         if source.copies > 1:
             apart = self._apart(query, source, history)
             query = query if apart else _together(query, source.copies)
             source = source.spread() if apart else replace(source, copies=1)
         dropout = self.dropout if self.training else 0.0
-        call = Call(query, source, self.score, self.normalizer, self.window, history, dropout)
-        return explain(call, self.kernel)
+        return explain(self._call(query, source, history, dropout), self.kernel)
 
     def _apart(self, query: Tensor, source: Source, history: History | None) -> bool:
         """Queries that share a row of the source must still ask it one by one."""
@@ -128,7 +134,6 @@ class Attention(nn.Module):
         context: Tensor,
         kernel: str,
         alignment: Alignment | None = None,
-        lse: Tensor | None = None,
     ) -> AttentionResult:
         query, source, history = call.query, call.source, call.history
         return AttentionResult(
@@ -138,9 +143,9 @@ class Attention(nn.Module):
             # a lambda: a compiled graph cannot hand out a function that carries annotations
             align=lambda targets: self._align(query, source, history, targets=targets),
             alignment=alignment,
-            top=None if lse is None else lambda k: self._top(query, source, lse, k),
+            top=lambda k: largest(self._call(query, source, history, 0.0), k),
             numbers=source.keys.numel(),
-            log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
+            log_probability=self._log_probability if isinstance(call.normalizer, HardNormalizer) else None,
         )
 
     def align(
@@ -163,14 +168,10 @@ class Attention(nn.Module):
         targets: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Alignment:
-        call = Call(query, source, self.score, self.normalizer, self.window, history, 0.0)
+        call = self._call(query, source, history, 0.0)
         scores, factor = scored(call, targets)
         weights = normalized(call, scores, generator)
         return Alignment(scores, weights if factor is None else weights * factor)
-
-    def _top(self, query: Tensor, source: Source, lse: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
-        call = Call(query, source, self.score, self.normalizer, self.window, None, 0.0)
-        return largest(call, lse, k)
 
     def _log_probability(self, alignment: Alignment) -> Tensor:
         assert isinstance(self.normalizer, HardNormalizer)
@@ -233,36 +234,67 @@ def pick(weights: Tensor, values: Tensor) -> Tensor:
     return (weights.gather(-1, chosen) * full(picked)).to(values.dtype)
 
 
-def largest(call: Call, lse: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
-    """(..., T, k) largest weights of a softmax and their positions, from its log-sum-exp (..., T).
+def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
+    """(..., T, k) largest weights of a softmax and their positions, without any row as a whole.
 
-        weight = exp(score / temperature - lse)
+        weight = exp(score / temperature - m) / Σ exp(score / temperature - m),   m the largest of the row
 
-    Scores are looked at in tiles of both axes and only the best are kept, so that no row is ever whole and
-    k exponentials are taken where a softmax takes S. None where a log-sum-exp is so large that its rounding
-    would show in the weights.
+    Scores are looked at in tiles of both axes. Of each row the best are kept, m, and the sum so far, which is
+    rescaled where a tile has a larger m: what a softmax does, in another order. None where a tile cannot be
+    scored by itself, or is no softmax.
     """
     T, S = call.query.shape[-2], call.source.S
-    if k > S or bool((lse.abs() > LARGEST).any()):
+    if k > S or not _is_by_pairs(call):
         return None
     assert isinstance(call.normalizer, Softmax)
-    rows = []
+    temperature, rows = call.normalizer.temperature, []
     for start in range(0, T, TILE):
         targets = torch.arange(start, min(start + TILE, T), device=call.query.device)
-        best: tuple[Tensor, Tensor] | None = None
+        best: _Best | None = None
         for first in range(0, S, 8 * TILE):
             scores, _ = scored(call, targets, slice(first, min(first + 8 * TILE, S)))
-            found = scores.topk(min(k, scores.shape[-1]), dim=-1)
-            values, places = found.values, found.indices + first
-            if best is not None:
-                values, places = torch.cat([best[0], values], -1), torch.cat([best[1], places], -1)
-                kept = values.topk(min(k, values.shape[-1]), dim=-1)
-                values, places = kept.values, places.gather(-1, kept.indices)
-            best = (values, places)
+            best = _better(best, scores if temperature == 1.0 else scores / temperature, first, k)
         assert best is not None
-        logs = best[0] / call.normalizer.temperature - lse[..., start : start + TILE, None]
-        rows.append((logs.exp(), best[1]))
+        total = best.total.masked_fill(best.total == 0, 1.0)  # of a row that sees nothing
+        rows.append((_exp(best.scores, best.most) / total, best.places))
     return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
+
+
+class _Best(NamedTuple):
+    """What is known of some rows after some of their tiles."""
+
+    scores: Tensor  # (..., R, k) the largest
+    places: Tensor  # (..., R, k) and where they are
+    most: Tensor  # (..., R, 1) the largest of all
+    total: Tensor  # (..., R, 1) Σ exp(score - most)
+
+
+def _better(best: _Best | None, scores: Tensor, first: int, k: int) -> _Best:
+    """(..., R, W) further scores, at the positions from `first` on."""
+    found = scores.topk(min(k, scores.shape[-1]), dim=-1)
+    values, places = found.values, found.indices + first
+    most = values[..., :1]
+    # the largest is 1 before it is divided by the sum; one pass where exponentials and their sum are three
+    total = scores.softmax(-1).gather(-1, found.indices[..., :1]).reciprocal()
+    total = total.masked_fill(most == -math.inf, 0.0)
+    if best is None:
+        return _Best(values, places, most, total)
+    values, places = torch.cat([best.scores, values], -1), torch.cat([best.places, places], -1)
+    kept = values.topk(min(k, values.shape[-1]), dim=-1)
+    joint = torch.maximum(best.most, most)
+    total = best.total * _exp(best.most, joint) + total * _exp(most, joint)
+    return _Best(kept.values, places.gather(-1, kept.indices), joint, total)
+
+
+def _exp(scores: Tensor, most: Tensor) -> Tensor:
+    """exp(score - most); 0 where the largest is -inf, since nothing is visible there."""
+    return (scores - most.masked_fill(most == -math.inf, 0.0)).exp()
+
+
+def _is_by_pairs(call: Call) -> bool:
+    """A softmax of scores that each look at one query and one key, all of them cheap to make again."""
+    plain = call.window is None or isinstance(call.window, Everywhere)
+    return plain and type(call.normalizer) is Softmax and isinstance(call.score, Product)
 
 
 def attend(
@@ -278,6 +310,11 @@ def attend(
     """Attention in one call, for keys that are asked once."""
     attention = Attention(score, normalizer=normalizer, kernel=kernel).train(score.training)
     return attention(query, attention.prepare(keys, values, mask))
+
+
+def _check_query(query: Tensor) -> None:
+    if query.ndim < 2:  # asked first, because a short call feels the check
+        check_shapes("Attention", ("query", query, "... T Dq"))
 
 
 def _together(query: Tensor, k: int) -> Tensor:

@@ -22,8 +22,8 @@ class AttentionResult:
     """The context, and everything else on demand.
 
     A fused kernel never builds the T × S weights; here they are recomputed by the reference on first access.
-    `rows` and `top` compute only what they return. Where a kernel handed out its log-sum-exp, `top` needs no
-    whole row either. A result holds its inputs alive until it is dropped.
+    `rows` and `top` compute only what they return; where each score needs one key alone, `top` makes no whole
+    row either. A result holds its inputs alive until it is dropped.
     """
 
     __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")
@@ -99,14 +99,15 @@ class AttentionResult:
     def top(self, k: int, *, block: int | None = None) -> tuple[Tensor, Tensor]:
         """(..., T, k) largest weights and their source positions; never T × S at once.
 
-        `block` is how many rows are computed at a time, where rows are; by default as many as fit a bounded
-        memory.
+        `block` is how many rows are computed at a time; by default as many as fit a bounded memory, or tiles
+        of rows where they will do.
         """
         if self._alignment is not None:
             best = self._alignment.weights.topk(k, dim=-1)
             return best.values, best.indices
-        # the log-sum-exp is a number: weights that carry gradients are made of whole rows
-        if self._top is not None and not (torch.is_grad_enabled() and self.context.requires_grad):
+        # weights that carry gradients are made of whole rows: autograd would keep every tile
+        gradient = torch.is_grad_enabled() and self.context.requires_grad
+        if self._top is not None and block is None and not gradient:
             found = self._top(k)
             if found is not None:
                 return found

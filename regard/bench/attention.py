@@ -1,7 +1,8 @@
 """Every mechanism against the reference, torch.compile, FlexAttention and entmax, beside SDPA.
 
     1. parity: the kernel against float64, context and every gradient; without it no time is taken
-    2. time and memory of the reference, the kernel and the yardstick
+    2. time and memory of the reference, the kernel and the yardstick: as called, and on a GPU captured as a
+       graph too, which is the device's time without the host's
     3. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
        what it costs to ask for the largest weights of each query
     4. the rivals, as far as the deadline lets: each is compiled for its size, which takes seconds
@@ -17,11 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.bench.clock import elapsed, exponent, interleaved, peak
+from regard.bench.clock import CAPTURED, captured, elapsed, exponent, interleaved, peak
 from regard.bench.parity import Parity, apart
 from regard.bench.parity import compare as errors
 from regard.bench.problems import MECHANISMS, Mechanism, Problem, Size, make
-from regard.bench.rivals import RIVALS, yardstick
+from regard.bench.rivals import RIVALS, Rival, yardstick
 
 CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as measured for the kernel page
 TOP = 8  # weights of each query that a look asks for
@@ -40,7 +41,9 @@ class Plan:
     growth: Size  # its N is not used
     passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
     mechanisms: tuple[Mechanism, ...] = MECHANISMS
-    rivals: tuple[str, ...] = ("compile", "flex", "entmax")
+    rivals: tuple[str, ...] = ("entmax", "flex", "compile")
+    capture: bool = False  # also measure what the device does without the host
+    growing: float = 1.0  # of the deadline, until which growth may be measured
     deadline: float = 170.0  # seconds, for all
     budget: float = 0.4  # seconds for each number
     longest: float = 10.0  # seconds that one call may take
@@ -57,8 +60,11 @@ def standard(device: str, *, quick: bool = False) -> Plan:
             size=Size(8, 1024, 128),
             lengths=(1024, 2048, 4096, 8192, 16384),
             growth=Size(1, 0, 64),
-            budget=0.15,
-            deadline=140.0,
+            rivals=("by-hand", "sorted", "entmax", "flex", "compile"),
+            capture=True,
+            growing=0.7,
+            budget=0.1,
+            deadline=120.0,
             longest=2.0,
             largest=0.6 * free,
         )
@@ -97,6 +103,8 @@ class Row:
     ms: dict[str, float] = field(default_factory=dict)  # reference, fused, SDPA, rivals
     bytes: dict[str, int] = field(default_factory=dict)
     against: dict[str, float] = field(default_factory=dict)  # times of others as multiples of ours
+    captured: dict[str, float] = field(default_factory=dict)  # milliseconds of each as a graph
+    captured_against: dict[str, float] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)  # what has no number, and why
     elements: float | None = None  # B·T·S·D a second
 
@@ -176,15 +184,17 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Repor
     growing = [mechanism for mechanism in plan.mechanisms if mechanism.growing and plan.lengths]
     for left, mechanism in zip(range(len(growing), 0, -1), growing, strict=True):
         now = time.perf_counter()
-        grown = grow(plan, mechanism, until=now + (began + plan.deadline - now) / left)
+        end = began + plan.growing * plan.deadline
+        grown = grow(plan, mechanism, until=now + (end - now) / left)
         report.growth += grown
         try:
             report.looks += looks(plan, mechanism, grown)
         except Exception as error:
             say(f"{mechanism.name}: asked for its largest weights, it {failure(error)}")
         say(f"{mechanism.name}: measured up to {max(plan.lengths)} positions, or as far as it goes")
-    for row in report.rows:
-        challenge(plan, row, until=began + plan.deadline)
+    for row, rival in contests(report.rows):
+        if face(plan, row, rival, until=began + plan.deadline):
+            say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
     report.seconds = time.perf_counter() - began
     return report
 
@@ -204,14 +214,37 @@ def compare(plan: Plan, mechanism: Mechanism, *, training: bool) -> Row:
             runs["fused"] = call(problem, kernel, training=training)
         with torch.set_grad_enabled(training):
             yard = yardstick(problem)
-            row.ms = interleaved(runs | {"SDPA": lambda: yard(training)}, plan.device, budget=plan.budget)
+            everyone = runs | {"SDPA": lambda: yard(training)}
+            row.ms = interleaved(everyone, plan.device, budget=plan.budget)
+            row.captured = as_graphs(plan, row, everyone)
             row.bytes = {name: peak(run, plan.device) for name, run in runs.items()}
     except Exception as error:  # one mechanism that fails must not take the others' numbers with it
         row.missing["fused"] = failure(error)
         return row
-    row.against = {name: took / row.ms[row.ours] for name, took in row.ms.items() if name != row.ours}
+    row.against = ratios(row.ms, row.ours)
+    row.captured_against = ratios(row.captured, row.ours)
     row.elements = problem.cells / (row.ms[row.ours] / 1000)
     return row
+
+
+def ratios(ms: dict[str, float], ours: str) -> dict[str, float]:
+    """The times of the others as multiples of ours; nothing where ours is missing."""
+    return {name: took / ms[ours] for name, took in ms.items() if name != ours and ours in ms}
+
+
+def as_graphs(plan: Plan, row: Row, runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
+    """Milliseconds of a call of each inside a graph, where that is wanted and where they can be in one."""
+    graphs = {}
+    for name, run in runs.items() if plan.capture else ():
+        try:
+            graphs[name] = captured(run)
+        except Exception as error:
+            row.missing[f"{name}, captured"] = failure(error)
+    took = interleaved(graphs, plan.device, budget=plan.budget / 2)
+    graphs.clear()
+    if plan.device == "cuda":
+        torch.cuda.empty_cache()  # a graph has memory of its own
+    return {name: ms / CAPTURED for name, ms in took.items()}
 
 
 def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> Parity:
@@ -310,37 +343,58 @@ def foreseen(plan: Plan, series: Growth, N: int, until: float) -> str:
     return ""
 
 
+def contests(rows: list[Row]) -> list[tuple[Row, Rival]]:
+    """Every row with every rival. What takes longest or tells least comes last and may fall to the deadline.
+
+    Rivals that are compiled take seconds each; where the reference runs, there is nothing to be told apart.
+    """
+    found = [(row, rival) for row in rows for rival in RIVALS]
+    return sorted(found, key=lambda pair: (pair[1].compiles, pair[0].kernel is None))
+
+
 def challenge(plan: Plan, row: Row, *, until: float) -> None:
-    """Time the rivals by turns with ours, at one size."""
-    if "fused" in row.missing:
-        return
-    problem = make(row.mechanism, row.size, plan.device, plan.dtype)
+    """Time all rivals."""
     for rival in RIVALS:
-        if rival.name not in plan.rivals or not rival.applies(problem):
-            continue
-        reason = rival.refuses(problem, row.training)
-        if reason is None and time.perf_counter() > until:
-            reason = "the deadline came"
-        if reason is not None:
-            row.missing[rival.name] = reason
-            continue
-        try:
-            torch.compiler.reset()
-            with torch.set_grad_enabled(row.training):
-                run = rival.build(problem)
-                off = apart(run(), problem.context(problem.attention("reference")))
-                if off is not None:
-                    row.missing[rival.name] = off
-                    continue
-                theirs = passed(problem, run, training=row.training)
-                ours = call(problem, row.kernel or "reference", training=row.training)
-                took = interleaved({"ours": ours, "theirs": theirs}, plan.device, budget=plan.budget)
-                row.bytes[rival.name] = peak(theirs, plan.device)
-        except Exception as error:  # what a compiler cannot compile is a finding, not the end of the run
-            row.missing[rival.name] = failure(error)
-            continue
-        row.ms[rival.name] = took["theirs"]
-        row.against[rival.name] = took["theirs"] / took["ours"]
+        face(plan, row, rival, until=until)
+
+
+def face(plan: Plan, row: Row, rival: Rival, *, until: float) -> bool:
+    """Time a rival by turns with ours, at one size; whether there is a number, else the row says why not."""
+    if "fused" in row.missing or rival.name not in plan.rivals:
+        return False
+    problem = make(row.mechanism, row.size, plan.device, plan.dtype)
+    if not rival.applies(problem):
+        return False
+    reason = rival.refuses(problem, row.training)
+    if reason is None and time.perf_counter() > until:
+        reason = "the deadline came"
+    try:
+        reason = reason or duel(plan, row, rival, problem)
+    except Exception as error:  # what a compiler cannot compile is a finding, not the end of the run
+        reason = failure(error)
+    if reason is not None:
+        row.missing[rival.name] = reason
+    return reason is None
+
+
+def duel(plan: Plan, row: Row, rival: Rival, problem: Problem) -> str | None:
+    """The times of both, as called and as graphs; or why the rival's numbers are not worth timing."""
+    torch.compiler.reset()
+    with torch.set_grad_enabled(row.training):
+        run = rival.build(problem)
+        off = apart(run(), problem.context(problem.attention("reference")))
+        if off is not None:
+            return off
+        theirs = passed(problem, run, training=row.training)
+        ours = call(problem, row.kernel or "reference", training=row.training)
+        took = interleaved({rival.name: theirs, "ours": ours}, plan.device, budget=plan.budget)
+        graphs = as_graphs(plan, row, {rival.name: theirs, "ours": ours})
+        row.bytes[rival.name] = peak(theirs, plan.device)
+    row.ms[rival.name] = took[rival.name]
+    row.against |= ratios(took, "ours")
+    row.captured |= {name: ms for name, ms in graphs.items() if name != "ours"}
+    row.captured_against |= ratios(graphs, "ours")
+    return None
 
 
 def ceiling() -> tuple[float | None, str]:

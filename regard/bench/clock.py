@@ -17,6 +17,8 @@ import torch
 
 ROUNDS = 7
 LONGEST_ROUND = 200  # calls, back to back
+WARM = 3  # calls before any is captured
+CAPTURED = 8  # calls in a graph
 FITTED = 4  # lengths through which a growth is fitted: the longest
 
 
@@ -58,6 +60,26 @@ def elapsed(run: Callable[[], Any], device: str, *, calls: int) -> float:
     for _ in range(calls):
         run()
     return (clock() - began) / calls
+
+
+def captured(run: Callable[[], Any]) -> Callable[[], Any]:
+    """CAPTURED calls as one CUDA graph: what the device does in them, without the host.
+
+    Several, because starting a graph takes as long as a short call. Raises where the call cannot be captured.
+    """
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(CAPTURED):
+            run()
+    torch.cuda.synchronize()
+    return graph.replay
 
 
 def peak(run: Callable[[], Any], device: str) -> int:

@@ -23,7 +23,7 @@ from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.catalog import suggest
 from regard.errors import ConfigError
-from regard.kernels.dispatch import Call, choose_kernel, named_kernels
+from regard.kernels.dispatch import Call, choose_kernel
 
 STEP = 8  # so many times as many rows where each asks one query: a batch of sentences, not of texts
 
@@ -166,9 +166,6 @@ class Problem:
         call = Call(
             self.query, self.source, parts.score, parts.normalizer, parts.window, self.history, dropout=0.0
         )
-        for kernel in named_kernels():  # made for this score, where `auto` may know a general one only
-            if kernel.refuses(call) is None:
-                return kernel.name, "by name"
         found = choose_kernel(call)
         if found is not None:
             return found.name, "auto"

@@ -17,7 +17,14 @@ COLUMNS = (
     "× compile",
     "× flex",
     "× entmax",
+    "× sorted",
+    "× by-hand",
     "of SDPA's time",
+    "captured ms",
+    "captured × reference",
+    "captured × compile",
+    "captured × by-hand",
+    "of SDPA's captured",
     "MB",
     "reference MB",
     "of ceiling",
@@ -41,15 +48,19 @@ def table(report: Report) -> list[tuple[str, ...]]:
 
 def _cells(report: Report, row: Row) -> tuple[str, ...]:
     share = report.share(row)
-    times = [_times(row.against.get(name)) for name in ("reference", "compile", "flex", "entmax")]
-    against = row.against.get("SDPA")
+    rivals = ("reference", "compile", "flex", "entmax", "sorted", "by-hand")
+    times = [_times(row.against.get(name)) for name in rivals]
+    captured = [_times(row.captured_against.get(name)) for name in ("reference", "compile", "by-hand")]
     return (
         row.mechanism.name,
         row.what,
         row.missing.get("fused") or row.kernel or "reference",
         _number(row.ms.get(row.ours)),
         *times,
-        "" if against is None else _times(1 / against),
+        _share(row.against.get("SDPA")),
+        _number(row.captured.get(row.ours)),
+        *captured,
+        _share(row.captured_against.get("SDPA")),
         _number(_mega(row.bytes.get(row.ours))),
         _number(_mega(row.bytes.get("reference"))),
         "" if share is None else f"{100 * share:.0f} %",
@@ -110,6 +121,8 @@ def records(report: Report) -> list[Result]:
             "features": row.features,
             "milliseconds": {name: round(value, 4) for name, value in row.ms.items()},
             "times as fast": {name: round(value, 2) for name, value in row.against.items()},
+            "captured milliseconds": {name: round(value, 4) for name, value in row.captured.items()},
+            "captured times as fast": {name: round(value, 2) for name, value in row.captured_against.items()},
             "megabytes": {name: round(value / 1e6, 3) for name, value in row.bytes.items()},
             "error": None if row.parity is None else round(row.parity.largest, 2),
             "elements a second": row.elements,
@@ -238,6 +251,11 @@ def _number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _share(of_ours: float | None) -> str:
+    """Our time in units of another's."""
+    return "" if of_ours is None else f"{1 / of_ours:.2f}"
 
 
 def _times(value: float | None) -> str:

@@ -1,4 +1,11 @@
-"""What else can compute a mechanism: torch.compile, FlexAttention, entmax; and SDPA as the yardstick.
+"""What else can compute a mechanism, and SDPA as the yardstick.
+
+    by-hand    PyTorch's fused dot product on the query whose plain product is the score: what somebody writes
+               who knows that it is one
+    sorted     sparsemax as its paper has it: sort, running sums, support, threshold; gradient in closed form
+    entmax     the same by the package of this name, where it is installed
+    flex       FlexAttention, compiled
+    compile    torch.compile of the reference
 
 FlexAttention changes each score of a dot product before the softmax. Additive attention is unrolled by hand:
 the dot product is thrown away and Σ_d v_d tanh(a_d + b_d) written out, one feature after the other. A local
@@ -40,6 +47,7 @@ class Rival:
     applies: Callable[[Problem], bool]  # whether it computes this mechanism at all
     refuses: Callable[[Problem, bool], str | None]  # (problem, training) -> None, or why not, as a clause
     build: Callable[[Problem], Run]
+    compiles: bool = False  # for its size, which takes seconds
 
 
 def compiled(problem: Problem) -> Run:
@@ -167,10 +175,78 @@ def entmax(problem: Problem) -> Run:
     return run
 
 
+# sorted -----------------------------------------------------------------------------------------------------
+
+
+class Sorted(torch.autograd.Function):
+    """Algorithm 1 of the sparsemax paper over the last axis, and its equation for the Jacobian."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        z = scores - scores.amax(-1, keepdim=True)
+        ordered = z.sort(-1, descending=True).values
+        sums = ordered.cumsum(-1)
+        k = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        support = (1 + k * ordered > sums).sum(-1, keepdim=True)
+        threshold = (sums.gather(-1, support - 1) - 1) / support
+        weights = (z - threshold).clamp_min(0)
+        ctx.save_for_backward(weights, support)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        weights, support = ctx.saved_tensors
+        inside = weights > 0
+        mean = (grad * inside).sum(-1, keepdim=True) / support
+        return (grad - mean) * inside
+
+
+def by_sorting(problem: Problem) -> Run:
+    """The scores of the reference, under sparsemax by sorting."""
+    score = problem.parts.score
+    assert isinstance(score, Score)
+
+    def run() -> Tensor:
+        weights = Sorted.apply(score(problem.query, problem.source.keys))  # type: ignore[no-untyped-call]
+        return mix(weights, problem.source.values)
+
+    return run
+
+
+# by hand ----------------------------------------------------------------------------------------------------
+
+
+def is_product(problem: Problem) -> bool:
+    """Softmax over a product, with no window."""
+    parts = problem.parts
+    product = isinstance(parts.score, DotScore | GeneralScore | CosineScore | FeedForwardScore)
+    everywhere = parts.window is None or isinstance(parts.window, Everywhere)
+    return product and everywhere and isinstance(parts.normalizer, Softmax)
+
+
+def by_hand(problem: Problem) -> Run:
+    """Scaled dot product attention on prepared keys."""
+    score, query, source = problem.parts.score, problem.query, problem.source
+
+    def run() -> Tensor:
+        q = four(product_query(score, query))
+        k, v = four(source.keys).to(q.dtype), four(source.values).to(q.dtype)
+        found = F.scaled_dot_product_attention(q, k, v, scale=1.0)
+        return found.reshape(*query.shape[:-1], found.shape[-1])
+
+    return run
+
+
+def never(problem: Problem, training: bool) -> None:
+    """Nothing stands in the way."""
+
+
 RIVALS = (
-    Rival("compile", lambda problem: True, lambda problem, training: None, compiled),
-    Rival("flex", flex_applies, flex_refuses, flex),
+    Rival("by-hand", is_product, never, by_hand),
+    Rival("sorted", entmax_applies, never, by_sorting),
     Rival("entmax", entmax_applies, entmax_refuses, entmax),
+    Rival("flex", flex_applies, flex_refuses, flex, compiles=True),
+    Rival("compile", lambda problem: True, never, compiled, compiles=True),
 )
 
 

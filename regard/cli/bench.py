@@ -39,11 +39,13 @@ def command(
     ] = None,
     rivals: Annotated[
         str | None,
-        typer.Option(metavar="A,B,…", help="Of compile, flex and entmax; `none` for none. Default all."),
+        typer.Option(metavar="A,B,…", help="Of by-hand, sorted, entmax, flex and compile; `none` for none."),
     ] = None,
     deadline: Annotated[
         float | None,
-        typer.Option(min=1, metavar="SECONDS", help="Start nothing new after so long; default 170."),
+        typer.Option(
+            min=1, metavar="SECONDS", help="Start nothing new after so long; default 170, 120 on a GPU."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, nothing compiled: a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records and pictures go.")] = Path("bench"),

@@ -5,6 +5,7 @@ C++ loops beside a module are compiled on first use, in under a second.
 
 import ctypes
 import logging
+import os
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -49,8 +51,18 @@ def in_threads(run: Callable[[int, int], None], items: int, *, worth: bool) -> N
         run(0, items)
         return
     edges = [items * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, edges, edges[1:]))
+    first, *rest = pairwise(edges)
+    pool = _pool(threads, os.getpid())
+    others = [pool.submit(run, *span) for span in rest]
+    run(*first)
+    for other in others:
+        other.result()
+
+
+@cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them takes as long as a small call. A process of its own has its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="regard")
 
 
 def _say(instead: str, reason: str) -> None:

@@ -37,11 +37,10 @@ class Call:
 
 
 class Fused(NamedTuple):
-    """What a kernel hands back when it knows more than the context."""
+    """What a kernel hands back that built the weights."""
 
     context: Tensor  # (..., T, Dv)
-    lse: Tensor | None = None  # (..., T) log Σ exp(score / temperature); any number where nothing is visible
-    alignment: tuple[Tensor, Tensor] | None = None  # scores and weights (..., T, S), where they were built
+    alignment: tuple[Tensor, Tensor]  # scores and weights (..., T, S)
 
 
 class Kernel(Protocol):
@@ -54,7 +53,7 @@ class Kernel(Protocol):
         ...
 
     def run(self, call: Call) -> Tensor | Fused:
-        """The context, (..., T, Dv), alone or with what else the kernel knows."""
+        """The context, (..., T, Dv), alone or with the weights it was mixed with."""
         ...
 
 
@@ -72,20 +71,13 @@ def kernels() -> tuple[Kernel, ...]:
 def _all_kernels() -> tuple[Kernel, ...]:
     # imported here, because kernels import the algebra and the algebra imports this file
     from regard.kernels.additive_cpu import ADDITIVE_CPU
-    from regard.kernels.additive_cuda import ADDITIVE_CUDA
+    from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
     from regard.kernels.blocks import BLOCKS
     from regard.kernels.local import LOCAL
     from regard.kernels.sdpa import SDPA
     from regard.kernels.sparsemax import SPARSEMAX
 
-    return (LOCAL, SDPA, ADDITIVE_CPU, ADDITIVE_CUDA, SPARSEMAX, BLOCKS)
-
-
-def named_kernels() -> tuple[Kernel, ...]:
-    """Kernels that run only when asked for by name: their tests on the device have not all passed yet."""
-    from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA
-
-    return (ADDITIVE_STEP_CUDA,)
+    return (LOCAL, SDPA, ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, SPARSEMAX, BLOCKS)
 
 
 def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
@@ -93,21 +85,21 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
     if requested == "reference":
         return None
     if requested != "auto":
-        return _named(call, requested, (*kernels(), *named_kernels()))
+        return _named(call, requested)
     for kernel in kernels():
         if kernel.refuses(call) is None:
             return kernel
     return None
 
 
-def _named(call: Call, requested: str, known: tuple[Kernel, ...]) -> Kernel:
-    for kernel in known:
+def _named(call: Call, requested: str) -> Kernel:
+    for kernel in kernels():
         if kernel.name == requested:
             reason = kernel.refuses(call)
             if reason is None:
                 return kernel
             raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
-    names = ", ".join(["auto", "reference", *(kernel.name for kernel in known)])
+    names = ", ".join(["auto", "reference", *(kernel.name for kernel in kernels())])
     raise KernelRefused(f"unknown kernel {requested!r}; known: {names}.")
 
 
@@ -128,10 +120,6 @@ def explain(call: Call, requested: str = "auto") -> Explanation:
     """What `choose_kernel` would answer, with the reasons."""
     chosen = choose_kernel(call, requested)
     reasons = [(kernel.name, kernel.refuses(call)) for kernel in kernels()]
-    others = [kernel for kernel in named_kernels() if kernel is not chosen]
-    reasons += [
-        (kernel.name, kernel.refuses(call) or "it runs only when asked for by name") for kernel in others
-    ]
     refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
     if chosen is not None:
         return Explanation(chosen.name, refusals)

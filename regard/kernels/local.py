@@ -30,7 +30,6 @@ The reference is Attention with the same score, Softmax, window and mask.
 
 from collections.abc import Iterator
 from ctypes import CDLL
-from math import prod
 from typing import NamedTuple
 
 import torch
@@ -54,6 +53,7 @@ from regard.kernels.products import (
     product_form,
     refuses_product,
     refuses_softmax,
+    three_axes,
 )
 
 CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
@@ -88,11 +88,11 @@ class LocalKernel:
         if isinstance(call.window, LocalPredictive):
             half = call.window.half_width
             length = length.reshape(-1, *[1] * (len(lead) - 1), T, 1) if lead else length.reshape(T, 1)
-            p = _flat(call.window.centre(call.query, length), lead).squeeze(-1)
+            p = three_axes(call.window.centre(call.query, length), lead).squeeze(-1)
         block = 1 if p is not None else _block(band, T, additive=v is not None)
         with exact(query):
             context = ops.local(
-                *(_flat(query, lead), _flat(keys, lead), _flat(values, lead), v, low, high, p),
+                *(three_axes(query, lead), three_axes(keys, lead), three_axes(values, lead), v, low, high, p),
                 *(half, block, min(S, block - 1 + band), scale / call.normalizer.temperature),
             )
         return context.reshape(*lead, *context.shape[-2:])
@@ -167,13 +167,6 @@ def bounds(mask: Mask, T: int, S: int, device: torch.device) -> tuple[Tensor, Te
     if mask.lengths is not None:
         high = torch.minimum(high, mask.lengths.to(device)[:, None] - 1)
     return low.expand_as(high), high
-
-
-def _flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """(..., T, D) -> (N, T, D)."""
-    if x.ndim == 3 and len(lead) == 1 and x.shape[0] == lead[0]:
-        return x
-    return x.expand(*lead, *x.shape[-2:]).reshape(prod(lead), *x.shape[-2:])
 
 
 class Band(NamedTuple):

@@ -9,8 +9,10 @@ when it runs.
     regard::pieces          causal dot-product attention at an offset: context and log-sum-exp
     regard::local           attention inside a band: the context
     regard::sparsemax       the weights of rows of scores, float32
+    regard::sparsemax_product   attention with a product and sparsemax, on a CPU: context and weights
 
-The arguments are explained in additive.py, pieces.py and local.py. Gradients of gradients are not defined.
+The arguments are explained in additive.py, pieces.py and local.py. Gradients of gradients are not
+defined; all but the additive operators refuse them.
 """
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
 
@@ -18,6 +20,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from regard.errors import KernelRefused
 
 LIBRARY = torch.library.Library("regard", "DEF")
 
@@ -92,7 +96,7 @@ def _(a: Tensor, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Tensor:
 @torch.library.register_fake("regard::additive_step", lib=LIBRARY)
 def _(a: Tensor, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Pair:
     N, T, S, Dv = a.shape[0], a.shape[1], *values.shape[1:]
-    return values.new_empty(N, T, Dv), a.new_empty(N, T, S + Dv, dtype=torch.float32)
+    return values.new_empty(N, T, Dv), a.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
 
 
 @torch.library.register_fake("regard::additive_backward", lib=LIBRARY)
@@ -323,3 +327,73 @@ torch.library.register_autograd(
 )
 
 sparsemax = torch.ops.regard.sparsemax
+
+
+LIBRARY.define(
+    "sparsemax_product(Tensor q, Tensor k, Tensor values, Tensor? hidden, float scale) -> (Tensor, Tensor)"
+)
+LIBRARY.define(
+    "sparsemax_product_backward(Tensor grad, Tensor q, Tensor k, Tensor values, Tensor weights, float scale)"
+    " -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _sparsemax_product(*arguments: Any) -> Pair:
+    from regard.kernels import sparsemax_cpu
+
+    return sparsemax_cpu.product(*arguments)
+
+
+def _sparsemax_product_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    from regard.kernels import sparsemax_cpu
+
+    return sparsemax_cpu.product_backward(*arguments)
+
+
+LIBRARY.impl("sparsemax_product", _sparsemax_product, "CPU")
+LIBRARY.impl("sparsemax_product_backward", _sparsemax_product_backward, "CPU")
+
+
+@torch.library.register_fake("regard::sparsemax_product", lib=LIBRARY)
+def _(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Pair:
+    N, T, S = q.shape[0], q.shape[1], k.shape[1]
+    return q.new_empty(N, T, values.shape[-1]), q.new_empty(N, T, S)
+
+
+@torch.library.register_fake("regard::sparsemax_product_backward", lib=LIBRARY)
+def _(
+    grad: Tensor, q: Tensor, k: Tensor, values: Tensor, weights: Tensor, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    return q.new_empty(q.shape), k.new_empty(k.shape), values.new_empty(values.shape)
+
+
+def _remember_sparsemax_product(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*inputs[:3], output[1])
+    ctx.scale = inputs[4]
+
+
+def _sparsemax_product_gradient(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
+    gradients = torch.ops.regard.sparsemax_product_backward(grad, *ctx.saved_tensors, ctx.scale)
+    return (*gradients, None, None)
+
+
+torch.library.register_autograd(
+    "regard::sparsemax_product",
+    _sparsemax_product_gradient,
+    setup_context=_remember_sparsemax_product,
+    lib=LIBRARY,
+)
+
+sparsemax_product = torch.ops.regard.sparsemax_product
+
+
+def _of_a_gradient(ctx: Any, *gradients: Any) -> None:
+    raise KernelRefused(
+        "a fused kernel has no gradient of its gradient; expected one backward pass. "
+        "`Attention(…, kernel='reference')` can be differentiated again."
+    )
+
+
+for _name in ("pieces", "local", "sparsemax", "sparsemax_product"):
+    torch.library.register_autograd(f"regard::{_name}_backward", _of_a_gradient, lib=LIBRARY)

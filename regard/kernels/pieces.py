@@ -73,6 +73,7 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v."""
     S, T = k.shape[2], q.shape[2]
+    grad = grad.contiguous()  # that of a sum is one number, seen from everywhere
     grad_q = torch.zeros_like(q, dtype=torch.float32)
     grad_k, grad_v = torch.empty_like(k), torch.empty_like(v)
     for piece in pieces_of(S, offset):
@@ -156,4 +157,6 @@ def _aligned(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     if bias is None:
         return None
     S = k.shape[2]
-    return F.pad(bias, (0, -S % BIAS))[..., :S].expand(q.shape[0], q.shape[1], q.shape[2], S)
+    rows = bias.new_zeros(*bias.shape[:-1], S + -S % BIAS)  # a copy: a piece may begin anywhere
+    rows[..., :S] = bias
+    return rows[..., :S].expand(q.shape[0], q.shape[1], q.shape[2], S)

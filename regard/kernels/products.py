@@ -36,9 +36,10 @@ def refuses_product(call: Call) -> str | None:
         )
     if isinstance(call.score, FeedForwardScore) and draws(call.score):
         return "the feed-forward score draws its own dropout, which cannot be drawn again for the weights"
-    dtypes = {call.query.dtype, call.source.keys.dtype, call.source.values.dtype}
-    if len(dtypes) > 1 and not isinstance(call.score, CosineScore):
-        return f"query, keys and values differ in dtype ({', '.join(sorted(map(str, dtypes)))})"
+    query, keys, values = call.query.dtype, call.source.keys.dtype, call.source.values.dtype
+    if not (query is keys is values or isinstance(call.score, CosineScore)):
+        dtypes = ", ".join(sorted({str(dtype) for dtype in (query, keys, values)}))
+        return f"query, keys and values differ in dtype ({dtypes})"
     return None
 
 
@@ -70,7 +71,10 @@ def product_form(call: Call) -> tuple[Tensor, float]:
 def leading(*tensors: Tensor) -> tuple[int, ...]:
     """The common leading axes of (..., T, D)."""
     first = tensors[0].shape[:-2]
-    if all(x.shape[:-2] == first for x in tensors):  # a decoder asks this at every step
+    for x in tensors[1:]:
+        if x.shape[:-2] != first:
+            break
+    else:
         return tuple(first)
     return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
 
@@ -85,12 +89,22 @@ def four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     return x.reshape(*(lead[:1] or (1,)), prod(lead[1:]), *x.shape[-2:])
 
 
+def three_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """(..., T, D) -> (N, T, D): the leading axes as one."""
+    if x.ndim == 3 and len(lead) == 1 and x.shape[0] == lead[0]:
+        return x
+    return x.expand(*lead, *x.shape[-2:]).reshape(prod(lead), *x.shape[-2:])
+
+
 def row_mask(mask: Mask, lead: tuple[int, ...], S: int, device: torch.device) -> Tensor | None:
     """(B or 1, H or 1, 1, S): what lengths and a dense mask of one row leave visible; None: everything."""
+    if mask.dense is None:
+        if mask.lengths is None:
+            return None
+        return torch.arange(S, device=device) < mask.lengths.to(device).view(-1, 1, 1, 1)
     facts = Mask(lengths=mask.lengths, dense=mask.dense)
     row = facts.to_dense(1, S, ndim=len(lead) + 2, device=device)
-    if row is None:
-        return None
+    assert row is not None
     row = row.reshape(*[1] * (len(lead) + 2 - row.ndim), *row.shape)
     row = row.expand(*row.shape[:-1], S)
     if len(lead) == 2:

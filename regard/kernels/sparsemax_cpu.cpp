@@ -1,8 +1,12 @@
-// Sparsemax of rows and its gradient, for sparsemax_cpu.py: no library, no allocation, one thread.
+// Sparsemax of rows, the values that it mixes, and their gradients, for sparsemax_cpu.py: no library, no allocation, one
+// thread.
 //
 // The threshold τ solves f(τ) = Σ max(z - τ, 0) - 1 = 0, which is convex and falls. Newton's steps from max - 1, where f
 // is not below 0, come from the left and end where the support stays the same: at most as many as it has members.
 // Only numbers above max - 1 can be in the support, so they are set aside once; the steps run over these few.
+//
+// Most weights are zero, and so are the gradients of their scores. There, neither keys and values nor their gradients are
+// touched.
 
 typedef float vec __attribute__((vector_size(32), aligned(4)));
 typedef int mask __attribute__((vector_size(32)));
@@ -34,36 +38,132 @@ static float largest(const float *z, long n) {
     return most;
 }
 
-// the numbers above most - 1, less `most`, to `kept`; how many
+// the numbers above most - 1, less `most`, to `kept`; how many. Each is written, and the next takes its place if it is none:
+// a branch would be guessed wrong as often as right
 static long candidates(const float *z, float most, float *kept, long n) {
     long count = 0, i = 0;
     for (; i + LANES <= n; i += LANES)
         if (any(load(z + i) - most > all(-1.0f)))
-            for (long j = i; j < i + LANES; j++)
-                if (z[j] - most > -1.0f) kept[count++] = z[j] - most;
-    for (; i < n; i++)
-        if (z[i] - most > -1.0f) kept[count++] = z[i] - most;
+            for (long j = i; j < i + LANES; j++) {
+                kept[count] = z[j] - most;
+                count += kept[count] > -1.0f;
+            }
+    for (; i < n; i++) {
+        kept[count] = z[i] - most;
+        count += kept[count] > -1.0f;
+    }
     return count;
 }
 
-static float threshold(float *kept, long count) {
-    double tau = -1.0;
-    for (long before = count + 1; count < before;) {
-        double sum = 0.0;
-        for (long i = 0; i < count; i++) sum += kept[i];
-        tau = (sum - 1.0) / count;
-        before = count;
-        long left = 0;
-        for (long i = 0; i < before; i++)
-            if (kept[i] > tau) kept[left++] = kept[i];
-        count = left;
+// Σ max(x - tau, 0), and of how many: in float over few numbers at a time, in double over all
+static double excess(const float *x, long n, float tau, long *inside) {
+    double total = 0.0;
+    long count = 0, i = 0;
+    while (i + LANES <= n) {
+        vec sums = all(0);
+        mask counts = {};
+        for (int block = 0; block < 16 && i + LANES <= n; block++, i += LANES) {
+            vec over = load(x + i) - tau;
+            mask in = over > all(0);  // -1 where it is
+            sums += in ? over : all(0);
+            counts += in;
+        }
+        for (int j = 0; j < LANES; j++) total += sums[j], count -= counts[j];
     }
-    return (float)tau;
+    for (; i < n; i++)
+        if (x[i] > tau) total += x[i] - tau, count++;
+    *inside = count;
+    return total;
+}
+
+static float threshold(const float *kept, long n) {
+    float tau = -1.0f;
+    for (long before = n + 1, count;;) {
+        double step = (excess(kept, n, tau, &count) - 1.0) / count;
+        tau = (float)(tau + step);
+        if (count >= before) return tau;
+        before = count;
+    }
+}
+
+static float dot(const float *a, const float *b, long d) {
+    vec sums[2] = {all(0), all(0)};
+    long i = 0;
+    for (; i + 2 * LANES <= d; i += 2 * LANES)
+        for (int j = 0; j < 2; j++) sums[j] += load(a + i + j * LANES) * load(b + i + j * LANES);
+    for (; i + LANES <= d; i += LANES) sums[0] += load(a + i) * load(b + i);
+    vec both = sums[0] + sums[1];
+    float sum = ((both[0] + both[1]) + (both[2] + both[3])) + ((both[4] + both[5]) + (both[6] + both[7]));
+    for (; i < d; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+static void add(float *to, float factor, const float *x, long d) {
+    long i = 0;
+    for (; i + LANES <= d; i += LANES) store(to + i, load(to + i) + factor * load(x + i));
+    for (; i < d; i++) to[i] += factor * x[i];
+}
+
+// the places of the weights that are not zero, to `places`; how many
+static long support(const float *p, int *places, long n) {
+    long count = 0, i = 0;
+    for (; i + LANES <= n; i += LANES)
+        if (any(load(p + i) != 0.0f))
+            for (long j = i; j < i + LANES; j++)
+                if (p[j] != 0.0f) places[count++] = (int)j;
+    for (; i < n; i++)
+        if (p[i] != 0.0f) places[count++] = (int)i;
+    return count;
 }
 
 extern "C" {
 
-// p = sparsemax(z) for rows of n numbers; zeros for a row of -inf. `kept` has room for n numbers.
+// how many weights are not zero
+long sparsemax_count(const float *p, long n) {
+    long count = 0;
+    for (long i = 0; i < n; i++) count += p[i] != 0.0f;
+    return count;
+}
+
+// out = p v for the rows from `first` to `last`, T of them to an item, which has S values of d numbers.
+// `places` has room for S numbers.
+void sparsemax_mix(const float *p, const float *v, float *out, int *places, long first, long last, long T, long S, long d) {
+    for (long r = first; r < last; r++) {
+        const float *own = p + r * S, *values = v + r / T * S * d;
+        float *to = out + r * d;
+        long count = support(own, places, S);
+        for (long i = 0; i < d; i++) to[i] = 0.0f;
+        for (long i = 0; i < count; i++) add(to, own[places[i]], values + places[i] * d, d);
+    }
+}
+
+// From g, the gradient of the context: what it adds to the gradients of q, k and v, which begin as zeros. Of each row
+// the slopes inside the support, less their mean, are the gradient of its scores, scale · q k.
+// `places` and `slopes` have room for S numbers.
+void sparsemax_product_gradient(const float *p, const float *q, const float *k, const float *v, const float *g, float *of_q,
+                                float *of_k, float *of_v, int *places, float *slopes, float scale, long first, long last,
+                                long T, long S, long D, long d) {
+    for (long r = first * T; r < last * T; r++) {
+        long item = r / T;
+        const float *own = p + r * S, *query = q + r * D, *keys = k + item * S * D, *values = v + item * S * d;
+        const float *grad = g + r * d;
+        long count = support(own, places, S);
+        double sum = 0.0;
+        for (long i = 0; i < count; i++) {
+            slopes[i] = dot(grad, values + places[i] * d, d);
+            sum += slopes[i];
+            add(of_v + (item * S + places[i]) * d, own[places[i]], grad, d);
+        }
+        float mean = (float)(sum / (count > 0 ? count : 1));
+        for (long i = 0; i < count; i++) {
+            float slope = (slopes[i] - mean) * scale;
+            add(of_q + r * D, slope, keys + places[i] * D, D);
+            add(of_k + (item * S + places[i]) * D, slope, query, D);
+        }
+    }
+}
+
+// p = sparsemax(z) for rows of n numbers; zeros for a row of -inf. p may be z. `kept` has room for n numbers.
 void sparsemax_rows(const float *z, float *p, float *kept, long rows, long n) {
     for (long r = 0; r < rows; r++, z += n, p += n) {
         float most = largest(z, n);

@@ -1,4 +1,16 @@
-"""Sparsemax of rows on a CPU without sorting them: sparsemax_cpu.cpp; sorted, if there is no compiler."""
+"""Sparsemax of rows on a CPU without sorting them, and attention with it: sparsemax_cpu.cpp.
+
+    weights = sparsemax(scale · q kᵀ), 0 where hidden       most of them are zero anyway
+    context = weights · values
+
+    q       (N, T, D)
+    k       (N, S, D)
+    values  (N, S, Dv)
+    hidden  (N or 1, T or 1, S) bool, or None
+
+The product with the values, and the whole gradient, go over the weights that are not zero, if these are few.
+Without a compiler rows are sorted, and products are products.
+"""
 
 import ctypes
 from functools import cache
@@ -10,6 +22,8 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**16  # fewer numbers than this are not worth a second thread
+# one weight in so many may be other than zero; with more of them whole products are faster
+FEW, FEW_BACKWARD = 20, 6
 
 
 def forward(scores: Tensor) -> Tensor:
@@ -18,12 +32,18 @@ def forward(scores: Tensor) -> Tensor:
     if loops is None:
         return Sparsemax()(scores)
     scores = scores.contiguous()
-    weights = torch.empty_like(scores)
+    return _normalized(loops, scores, torch.empty_like(scores))
+
+
+def _normalized(loops: ctypes.CDLL, scores: Tensor, weights: Tensor) -> Tensor:
+    """The weights of the scores, which may share their memory."""
     n = scores.shape[-1]
+    z, p = scores.data_ptr(), weights.data_ptr()
 
     def run(first: int, last: int) -> None:
         kept = torch.empty(n, dtype=torch.float32)
-        loops.sparsemax_rows(*_at(first * n, scores, weights), *_at(0, kept), last - first, n)
+        at = 4 * first * n
+        loops.sparsemax_rows(z + at, p + at, kept.data_ptr(), last - first, n)
 
     in_threads(run, scores.numel() // n, worth=scores.numel() >= SHARED)
     return weights
@@ -37,9 +57,11 @@ def backward(grad: Tensor, weights: Tensor) -> Tensor:
     grad, weights = grad.contiguous(), weights.contiguous()
     out = torch.empty_like(grad)
     n = grad.shape[-1]
+    p, g, z = weights.data_ptr(), grad.data_ptr(), out.data_ptr()
 
     def run(first: int, last: int) -> None:
-        loops.sparsemax_gradient(*_at(first * n, weights, grad, out), last - first, n)
+        at = 4 * first * n
+        loops.sparsemax_gradient(p + at, g + at, z + at, last - first, n)
 
     in_threads(run, grad.numel() // n, worth=grad.numel() >= SHARED)
     return out
@@ -53,8 +75,59 @@ def plain_gradient(grad: Tensor, weights: Tensor) -> Tensor:
     return torch.where(inside, grad - mean, 0.0)
 
 
-def _at(offset: int, *tensors: Tensor) -> tuple[ctypes.c_void_p, ...]:
-    return tuple(ctypes.c_void_p(x.data_ptr() + 4 * offset) for x in tensors)
+def product(
+    q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The context (N, T, Dv) and the weights (N, T, S)."""
+    scores = torch.baddbmm(q.new_empty(1, 1, 1), q, k.mT, beta=0, alpha=scale)
+    if hidden is not None:
+        scores.masked_fill_(hidden, -torch.inf)
+    loops = compiled()
+    weights = Sparsemax()(scores) if loops is None else _normalized(loops, scores, scores)
+    if loops is None or _share(weights, loops) * FEW > 1:
+        return weights @ values, weights
+    values = values.contiguous()
+    N, T, S = weights.shape
+    d = values.shape[-1]
+    context = weights.new_empty(N, T, d)
+    at = [x.data_ptr() for x in (weights, values, context)]
+
+    def run(first: int, last: int) -> None:
+        places = torch.empty(S, dtype=torch.int32)
+        loops.sparsemax_mix(*at, places.data_ptr(), first, last, T, S, d)
+
+    in_threads(run, N * T, worth=weights.numel() >= SHARED)
+    return context, weights
+
+
+def product_backward(
+    grad: Tensor, q: Tensor, k: Tensor, values: Tensor, weights: Tensor, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q, k and the values."""
+    loops = compiled()
+    if loops is None or _share(weights, loops) * FEW_BACKWARD > 1:
+        slopes = backward(grad @ values.mT, weights).mul_(scale)
+        return slopes @ k, slopes.mT @ q, weights.mT @ grad
+    inputs = [x.contiguous() for x in (weights, q, k, values, grad)]
+    found = [torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (q, k, values)]
+    at = [x.data_ptr() for x in (*inputs, *found)]
+    N, T, S = weights.shape
+
+    def run(first: int, last: int) -> None:
+        room = torch.empty(2 * S, dtype=torch.float32)
+        places, slopes = room.data_ptr(), room.data_ptr() + 4 * S
+        loops.sparsemax_product_gradient(
+            *at, places, slopes, scale, *(first, last, T, S, q.shape[-1], values.shape[-1])
+        )
+
+    in_threads(run, N, worth=weights.numel() >= SHARED)
+    return found[0], found[1], found[2]
+
+
+def _share(weights: Tensor, loops: ctypes.CDLL) -> float:
+    """Of the weights that are not zero."""
+    n = weights.numel()
+    return float(loops.sparsemax_count(weights.data_ptr(), n) / n)
 
 
 @cache
@@ -65,5 +138,9 @@ def compiled() -> ctypes.CDLL | None:
         pointer, size = ctypes.c_void_p, ctypes.c_long
         loops.sparsemax_rows.argtypes = [pointer] * 3 + [size] * 2
         loops.sparsemax_gradient.argtypes = [pointer] * 3 + [size] * 2
+        loops.sparsemax_mix.argtypes = [pointer] * 4 + [size] * 5
+        loops.sparsemax_product_gradient.argtypes = [pointer] * 10 + [ctypes.c_float] + [size] * 6
+        loops.sparsemax_count.argtypes, loops.sparsemax_count.restype = [pointer, size], size
         loops.sparsemax_rows.restype = loops.sparsemax_gradient.restype = None
+        loops.sparsemax_mix.restype = loops.sparsemax_product_gradient.restype = None
     return loops

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.kernels.launching import launch
 from regard.kernels.sparsemax_cpu import plain_gradient
 
 WIDEST = 2**15  # numbers of a row that fit the registers of one program
@@ -19,9 +20,8 @@ def forward(scores: Tensor) -> Tensor:
     scores = scores.contiguous()
     weights = torch.empty_like(scores)
     block = _power(S)
-    sparsemax_triton.forward_kernel[(scores.numel() // S,)](
-        scores, weights, S, BLOCK=block, num_warps=_warps(block)
-    )
+    grid, kernel = (scores.numel() // S, 1, 1), sparsemax_triton.forward_kernel
+    launch(kernel, grid, (scores,), (weights,), (S,), (), (block,), warps=_warps(block))
     return weights
 
 
@@ -35,9 +35,8 @@ def backward(grad: Tensor, weights: Tensor) -> Tensor:
     grad, weights = grad.contiguous(), weights.contiguous()
     out = torch.empty_like(grad)
     block = _power(S)
-    sparsemax_triton.gradient_kernel[(grad.numel() // S,)](
-        grad, weights, out, S, BLOCK=block, num_warps=_warps(block)
-    )
+    grid, kernel = (grad.numel() // S, 1, 1), sparsemax_triton.gradient_kernel
+    launch(kernel, grid, (grad, weights), (out,), (S,), (), (block,), warps=_warps(block))
     return out
 
 

@@ -1,7 +1,5 @@
 """The result: context now, everything else on demand; and `attend`, attention in one call."""
 
-import math
-
 import pytest
 import torch
 from torch.testing import assert_close
@@ -95,7 +93,7 @@ def test_top_computes_as_many_rows_at_a_time_as_fit(monkeypatch):
     ids=str,
 )
 @pytest.mark.parametrize("heads", [1, 3])
-def test_top_from_the_log_sum_exp_equals_the_top_of_the_weights(mask, heads, monkeypatch):
+def test_top_from_tiles_equals_the_top_of_the_weights(mask, heads, monkeypatch):
     monkeypatch.setattr(compose, "TILE", 1)  # tiles of one query and eight positions
     attention = Attention(DotScore(), normalizer=Softmax(temperature=0.5))
     query, keys = torch.randn(2, heads, 5, 4), torch.randn(2, heads, 7, 4)
@@ -122,12 +120,28 @@ def test_top_of_a_long_source_goes_through_it_in_tiles(monkeypatch):
     assert torch.equal(positions, best.indices)
 
 
-def test_top_is_made_of_whole_rows_where_a_log_sum_exp_would_round():
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4], ids=str)
+def test_top_and_weights_are_as_exact_for_large_scores_as_for_small_ones(size, monkeypatch):
+    """A log-sum-exp of 1e4 is rounded by 5e-4 in float32, and so would be what is made of it."""
+    monkeypatch.setattr(compose, "TILE", 2)
     attention = Attention(DotScore(1.0))
-    query, keys = torch.tensor([[100.0, 1.0]]), torch.tensor([[100.0, 0.0], [100.0, 1.0]])
-    values, positions = attention(query, attention.prepare(keys)).top(1)
-    assert_close(values, torch.tensor([[1 / (1 + math.exp(-1))]]), atol=1e-6, rtol=0)
-    assert positions.tolist() == [[1]]
+    query, keys = torch.ones(3, 1), size + torch.arange(40.0)[torch.randperm(40), None]
+    result = attention(query, attention.prepare(keys))
+    values, positions = result.top(4)
+    exact = (query.double() @ keys.double().mT).softmax(-1)
+    assert_close(values, exact.topk(4).values.float(), atol=1e-7, rtol=1e-6)
+    assert_close(result.weights, exact.float(), atol=1e-7, rtol=1e-6)
+    assert torch.equal(positions, exact.topk(4).indices)
+
+
+def test_a_tile_that_shows_nothing_takes_nothing_from_the_others(monkeypatch):
+    monkeypatch.setattr(compose, "TILE", 1)
+    attention = Attention(DotScore(1.0))
+    query, keys = torch.ones(1, 1), -1000.0 - torch.arange(24.0)[:, None]  # the first tile of 8 is hidden
+    result = attention(query, attention.prepare(keys, None, Mask(dense=torch.arange(24) >= 10)))
+    values, positions = result.top(2)
+    assert positions.tolist() == [[10, 11]]
+    assert_close(values, result.weights.topk(2).values)
 
 
 def test_the_top_weights_carry_gradients_where_they_are_wanted():

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from oracles.sparsemax import sparsemax as oracle
 from torch.testing import assert_close
 
 from regard import catalog
 from regard.bench import rivals
-from regard.bench.attention import Growth, Plan, challenge, compare, foreseen, grow, looks, standard
-from regard.bench.clock import exponent, interleaved, peak
+from regard.bench.attention import Growth, Plan, challenge, compare, contests, foreseen, grow, looks, standard
+from regard.bench.clock import CAPTURED, exponent, interleaved, peak
 from regard.bench.problems import MECHANISMS, Mechanism, Size, chosen, make
 from regard.errors import ConfigError
 from regard.kernels import dispatch
@@ -153,6 +154,41 @@ def test_the_quick_plan_compiles_nothing():
     assert max(standard("cpu").lengths) == 16384
 
 
+def test_captured_calls_are_timed_beside_plain_ones_and_what_cannot_be_captured_says_so(monkeypatch):
+    def capture(run):
+        if "yard" in run.__code__.co_freevars:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return lambda: [run() for _ in range(CAPTURED)]
+
+    monkeypatch.setattr("regard.bench.attention.captured", capture)
+    plan = replace(TINY, capture=True, rivals=("by-hand",))
+    row = compare(plan, Mechanism("scaled-dot"), training=False)
+    assert row.missing == {"SDPA, captured": "failed: operation not permitted when stream is capturing"}
+    assert set(row.captured) == {"reference", "fused"}
+    assert set(row.captured_against) == {"reference"}
+    assert 0.2 < row.captured["fused"] / row.ms["fused"] < 5  # of one call, not of all in the graph
+    challenge(plan, row, until=1e12)
+    assert set(row.captured) == {"reference", "fused", "by-hand"}
+    assert row.captured_against["by-hand"] > 0
+    assert row.against["SDPA"] > 0
+
+
+def test_rivals_that_are_compiled_come_last_and_so_do_rows_without_a_kernel():
+    rows = [compare(TINY, Mechanism(score), training=False) for score in ("location", "dot")]
+    order = [(row.mechanism.score, rival.name) for row, rival in contests(rows)]
+    assert order[0] == ("dot", "by-hand")
+    assert order[-4:] == [("dot", "flex"), ("dot", "compile"), ("location", "flex"), ("location", "compile")]
+    assert len(order) == 2 * len(rivals.RIVALS)
+
+
+def test_a_gpu_is_measured_with_graphs_and_all_rivals_within_two_minutes(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**11, 10**11))
+    plan = standard("cuda")
+    assert plan.capture
+    assert set(plan.rivals) == {rival.name for rival in rivals.RIVALS}
+    assert plan.deadline == 120
+
+
 # rivals -----------------------------------------------------------------------------------------------------
 
 
@@ -189,6 +225,24 @@ def test_flex_attention_applies_to_softmax_over_one_query_and_one_key():
     assert rival("flex").refuses(wide, False) == "65 features written out one by one take minutes to compile"
 
 
+@pytest.mark.parametrize("score", ["dot", "scaled-dot", "general", "cosine", "feedforward"])
+def test_a_product_by_hand_gives_the_same(score):
+    problem = make(Mechanism(score), Size(2, 6, 8), "cpu", torch.float32)
+    assert rival("by-hand").applies(problem)
+    found = rival("by-hand").build(problem)()
+    assert_close(found, problem.context(problem.attention("reference")), atol=1e-5, rtol=1e-5)
+
+
+def test_sparsemax_by_sorting_has_the_weights_and_the_gradient_of_the_paper():
+    assert not rival("by-hand").applies(
+        make(Mechanism("scaled-dot", "sparsemax"), Size(1, 6, 8), "cpu", torch.float32)
+    )
+    scores = torch.randn(5, 9, dtype=torch.float64, requires_grad=True)
+    weights = rivals.Sorted.apply(scores)
+    assert_close(weights, torch.tensor([oracle(row) for row in scores.tolist()], dtype=torch.float64))
+    torch.autograd.gradcheck(rivals.Sorted.apply, scores)
+
+
 def test_entmax_is_left_out_where_it_is_not_installed(monkeypatch):
     problem = make(Mechanism("scaled-dot", "sparsemax"), Size(1, 6, 8), "cpu", torch.float32)
     assert rival("entmax").applies(problem)
@@ -222,6 +276,7 @@ def test_a_rival_is_timed_by_turns_and_one_that_computes_something_else_is_not(m
         "wrong": "other numbers: 1e+02 % away from the reference",
         "broken": "failed: cannot be compiled",
     }
+    assert row.captured == {}  # nobody asked
     late = compare(plan, Mechanism("dot"), training=True)
     challenge(plan, late, until=0.0)
     assert set(late.missing.values()) == {"the deadline came"}

@@ -24,8 +24,8 @@ def tables():
         sys.path.pop(0)
 
 
-def mechanism(folder, name, what, kernel="additive-cuda", **times):
-    details = {
+def mechanism(folder, name, what, kernel="additive-cuda", details=None, **times):
+    details = (details or {}) | {
         "order": 0,
         "threads": 1,
         "mechanism": name,
@@ -68,6 +68,17 @@ def test_the_table_of_mechanisms_shows_what_was_compared(tables, tmp_path):
     )
     assert line == "| additive | forward | `additive-cuda` | 0.5 | 20.0 | 8.0 | 5.0 | 4 | 8,600 | 75 % |"
     assert made.endswith("The reference runs: location.")
+
+
+def test_captured_times_stand_beside_those_as_called(tables, tmp_path):
+    graphs = {
+        "captured milliseconds": {"fused": 0.022, "SDPA": 0.02, "reference": 0.2},
+        "captured times as fast": {"reference": 9.1, "SDPA": 0.91},
+    }
+    mechanism(tmp_path, "dot", "forward", kernel="sdpa", reference=3.0, details=graphs)
+    header, _, line, *_ = tables.attention_table(tmp_path, "cuda").splitlines()
+    assert "| of SDPA's time | ms captured | × reference | of SDPA's | MB |" in header
+    assert "| 5.0 | 0.022 | 9.1 | 1.10 | 4 |" in line
 
 
 def test_the_readme_has_a_row_for_what_matters(tables, tmp_path):

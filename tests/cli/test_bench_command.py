@@ -81,7 +81,8 @@ def test_explain_measures_nothing_and_names_kernels_and_reasons(command):
         ),
         (
             ("--rivals", "jax"),
-            "regard: bench: --rivals has 'jax'; expected some of compile, flex, entmax, or none.",
+            "regard: bench: --rivals has 'jax'; expected some of by-hand, sorted, entmax, flex, compile, "
+            "or none.",
         ),
     ],
 )

@@ -23,8 +23,8 @@ from regard import (
     catalog,
 )
 from regard.attention.build import Sizes, build_attention
-from regard.kernels import dispatch
-from regard.kernels.dispatch import Call, choose_kernel, kernels, named_kernels, table
+from regard.kernels import additive_cuda, dispatch, local
+from regard.kernels.dispatch import Call, choose_kernel, kernels, table
 
 Q, K = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
 
@@ -57,7 +57,7 @@ def test_what_explain_says_is_what_happens():
             refusing = [name for name, _ in explanation.reasons]
             assert explanation.kernel not in refusing, case
             if result.kernel == "reference":
-                assert refusing == [kernel.name for kernel in (*kernels(), *named_kernels())], case
+                assert refusing == [kernel.name for kernel in kernels()], case
 
 
 def test_an_explanation_can_be_read():
@@ -70,7 +70,7 @@ def test_an_explanation_can_be_read():
         "reference: the scores are one product of the query with a matrix, there is nothing to fuse"
     )
     assert "  not sparsemax: normalizer is Softmax, this kernel computes Sparsemax" in others
-    assert len(others) == len(explanation.reasons) == len(kernels()) + len(named_kernels())
+    assert len(others) == len(explanation.reasons) == len(kernels())
 
 
 def test_a_named_kernel_that_refuses_is_explained_by_its_error():
@@ -164,16 +164,15 @@ def test_a_named_kernel_never_falls_back(kernel):
 
 
 def test_an_unknown_kernel_is_answered_with_the_known_ones():
-    names = ", ".join(kernel.name for kernel in (*kernels(), *named_kernels()))
+    names = ", ".join(kernel.name for kernel in kernels())
     with pytest.raises(KernelRefused, match=rf"^unknown kernel 'flash'; known: auto, reference, {names}\.$"):
         ask(Attention(DotScore(), kernel="flash"))
 
 
 def test_every_kernel_has_a_row_in_the_catalogue():
-    chosen = tuple(kernel.name for kernel in (*kernels(), *named_kernels()))
-    whole = (
-        "tapes",
-    )  # runs a recurrence with its attention inside, so a layer asks for it and not `Attention`
+    chosen = tuple(kernel.name for kernel in kernels())
+    # run a recurrence with its attention inside, so a layer or model asks for them and not `Attention`
+    whole = ("tapes", "machine")
     assert (*chosen, *whole) == catalog.names("kernel")
 
 
@@ -198,6 +197,22 @@ def test_auto_takes_the_first_that_does_not_refuse(monkeypatch):
     with pytest.raises(KernelRefused, match=r"^kernel 'a' cannot run this call: it is Monday\.$"):
         choose_kernel(request, "a")
     assert ask(attention).kernel == "b"
+
+
+TWICE = {
+    "sparsemax": lambda: Attention(DotScore(), normalizer=Sparsemax()),
+    "sparsemax of rows": lambda: Attention(AdditiveScore(query=5, keys=5, hidden=4), normalizer=Sparsemax()),
+    "a band": lambda: Attention(DotScore(), window=LocalMonotonic(half_width=1), kernel="local"),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_gradient_of_a_gradient_is_refused_and_not_wrong(name, monkeypatch):
+    monkeypatch.setattr(local, "LEAST", 0)
+    attention, x = TWICE[name](), torch.randn(2, 9, 5, requires_grad=True)
+    [once] = torch.autograd.grad(attention(x, attention.prepare(x)).context.sin().sum(), x, create_graph=True)
+    with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient; expected one"):
+        once.square().sum().backward()
 
 
 def test_kernels_are_chosen_at_each_call():
@@ -233,8 +248,15 @@ def test_few_and_many_additive_queries_are_two_kernels(kernel, T, reason):
     assert (kernel, reason) in explained.reasons
 
 
-def test_a_kernel_whose_device_tests_are_open_is_taken_only_by_name():
-    assert "additive-step-cuda" not in {kernel.name for kernel in kernels()}
+@pytest.mark.parametrize(("T", "kernel"), [(1, "additive-step-cuda"), (5, "additive-cuda")])
+def test_auto_takes_the_additive_kernel_for_so_many_queries(T, kernel, monkeypatch):
+    monkeypatch.setattr(additive_cuda, "triton_missing", lambda: None)
+    with torch.device("meta"):
+        attention = Attention(AdditiveScore(query=4, keys=4, hidden=8))
+    with FakeTensorMode():
+        keys = torch.empty(1, 6, 8, device="cuda")
+        explained = attention.explain(torch.empty(1, T, 4, device="cuda"), Source(keys, keys, Mask()))
+    assert explained.kernel == kernel
 
 
 def test_many_additive_queries_on_a_cpu_take_the_fused_kernel():

@@ -220,6 +220,45 @@ def test_facts_of_the_mask_are_passed_as_such(name, T):
     assert seen.numel <= B * 300 * 8  # a mask for all pairs would have 300 · T
 
 
+class Operators(TorchDispatchMode):
+    """The operators that were called, by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(function._schema.name.removeprefix("aten::"))
+        return function(*args, **(kwargs or {}))
+
+
+FUSED = "_scaled_dot_product_flash_attention_for_cpu"
+SHORT = {
+    "nothing": (Mask(), [FUSED]),
+    "causal": (Mask(causal=True), [FUSED]),
+    "a decoder's step": (Mask(causal=True, offset=6), [FUSED]),
+    "lengths": (Mask(lengths=torch.tensor([7, 4])), ["arange", "view", "lt"]),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("score", [DotScore, lambda: GeneralScore(query=4, keys=4)], ids=["dot", "general"])
+def test_a_call_with_prepared_inputs_is_pytorchs_kernel_and_nothing_else(score, name):
+    mask, expected = SHORT[name]
+    attention = Attention(score())
+    T = 1 if mask.offset else 7
+    source = attention.prepare(torch.randn(2, 3, 7, 4), torch.randn(2, 3, 7, 4), mask)
+    with torch.no_grad(), Operators() as seen:
+        attention(torch.randn(2, 3, T, 4), source)
+    names = [name for name in seen.names if name != "randn"]
+    assert names[: len(expected)] == expected
+    if mask.lengths is None:
+        assert len(names) == 1
+    else:
+        assert FUSED in names
+        assert len(names) == 7  # PyTorch makes numbers of the mask, in three
+
+
 def test_the_offset_operator_is_registered_as_torch_expects():
     q, k, v = (torch.randn(1, 2, n, 4, requires_grad=True) for n in (5, 9, 9))
     bias = torch.zeros(1, 1, 1, 9).masked_fill(torch.arange(9) < 5, -torch.inf)

@@ -72,6 +72,8 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch, caplog):
 
 def test_the_operator_is_registered_as_torch_expects():
     torch.library.opcheck(torch.ops.regard.sparsemax, (torch.randn(4, 9, requires_grad=True),))
+    q, k, v = (torch.randn(2, n, 4, requires_grad=True) for n in (3, 7, 7))
+    torch.library.opcheck(torch.ops.regard.sparsemax_product, (q, k, v, torch.rand(2, 1, 7) > 0.5, 0.5))
 
 
 def attentions(score, window=None, dropout=0.0):
@@ -103,13 +105,65 @@ def test_attention_equals_the_reference(mask, large, monkeypatch):
             torch.manual_seed(2)
             query, keys = torch.randn(2, 23, 5, requires_grad=True), torch.randn(2, 19, 5, requires_grad=True)
             result = attention(query, attention.prepare(keys, None, mask))
-            assert result.has_weights == (attention.kernel == "reference" or not large)
+            product = isinstance(score, DotScore)  # which makes no weights that it keeps
+            assert result.has_weights == (attention.kernel == "reference" or not (large or product))
             parameters = list(attention.parameters())
             loss = result.context.sin().sum()
             grads = torch.autograd.grad(loss, [query, keys, *parameters], allow_unused=True)
             grads = [x for x in grads if x is not None]
             outcomes.append([result.context, result.weights, result.rows(torch.tensor([1, -1])), *grads])
         assert_close(outcomes[0], outcomes[1], atol=1e-5, rtol=1e-5)
+
+
+SHARES = {
+    "whole products": (1e9, 1e9),
+    "few": (0, 0),
+    "as it is": (sparsemax_cpu.FEW, sparsemax_cpu.FEW_BACKWARD),
+}
+
+
+@pytest.mark.parametrize("few", SHARES.values(), ids=SHARES)
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize(("T", "S", "D", "Dv"), [(1, 9, 5, 3), (7, 40, 16, 24), (5, 1, 8, 8)])
+def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden, few, monkeypatch):
+    """Error at most twice that of the same in tensors, both against float64, context and every gradient."""
+    for name, number in zip(("FEW", "FEW_BACKWARD"), few, strict=True):
+        monkeypatch.setattr(sparsemax_cpu, name, number)
+    given = [torch.randn(3, n, d) for n, d in ((T, D), (S, D), (S, Dv))]
+    direction = torch.randn(3, T, Dv)
+    mask = (torch.rand(3, T, S) > 0.7) if hidden else None
+    if mask is not None:
+        mask[0, 0] = True  # a row that sees nothing
+
+    def found(dtype, run):
+        leaves = [x.to(dtype).requires_grad_() for x in given]
+        context = run(*leaves)
+        return [context, *torch.autograd.grad(context, leaves, direction.to(dtype))]
+
+    def plain(q, k, v):
+        scores = 0.5 * q @ k.mT
+        return Sparsemax()(scores, None if mask is None else ~mask) @ v
+
+    truth = found(torch.float64, plain)
+    theirs = found(torch.float32, plain)
+    ours = found(torch.float32, lambda q, k, v: ops.sparsemax_product(q, k, v, mask, 0.5)[0])
+    for want, own, other in zip(truth, ours, theirs, strict=True):
+        error, allowed = ((x - want).square().mean().sqrt() for x in (own, other))
+        floor = 2e-7 * want.abs().max().clamp_min(1.0)  # one rounding of the largest
+        assert error <= 2 * allowed + floor
+
+
+def test_a_product_on_all_threads_is_that_on_one(monkeypatch):
+    q, k, v = (torch.randn(5, n, 8, requires_grad=True) for n in (6, 30, 30))
+
+    def found():
+        context = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+        return [context, *torch.autograd.grad(context.sin().sum(), (q, k, v))]
+
+    alone = found()
+    monkeypatch.setattr(sparsemax_cpu, "SHARED", 0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert all(torch.equal(x, y) for x, y in zip(found(), alone, strict=True))
 
 
 def test_dropout_drops_and_leaves_the_weights():
