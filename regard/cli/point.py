@@ -60,6 +60,8 @@ def command(
     _warn(points, task)
     unit = in_unit_square(points)
     found = answer(opened, unit, beam=beam)
+    if not found.finished:
+        complain(f"the model did not end its answer; it was cut after {len(found.order)} points.")
     if out is not None:
         draw(task, unit, found, out)
         messages.print(f"drawn: {out}")
@@ -115,9 +117,13 @@ def _warn(points: "Points", task: "PointingTask") -> None:
 
     distinct = len(np.unique(points, axis=0))
     if distinct < len(points):
-        complain(f"{len(points) - distinct} points coincide with others; random training sets have none.")
+        many = len(points) - distinct
+        verb = "point coincides" if many == 1 else "points coincide"
+        complain(f"{many} {verb} with others; random training sets have none.")
     if points.shape[1] == 2 and len(points) > 2 and np.linalg.matrix_rank(points - points[0]) < 2:
         complain("all points lie on one line; random training sets never do.")
     s = task.settings
     if not s.shortest <= len(points) <= s.longest:
-        complain(f"{len(points)} points; the model was trained on {s.shortest} to {s.longest}.")
+        count = "1 point" if len(points) == 1 else f"{len(points)} points"
+        trained = f"{s.shortest} to {s.longest}" if s.shortest < s.longest else f"{s.shortest}"
+        complain(f"{count}; the model was trained on {trained}.")

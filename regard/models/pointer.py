@@ -34,6 +34,7 @@ from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
+from regard.errors import check_shapes
 from regard.layers.lstm import LSTMEncoder, hold_on_padding
 from regard.models.base import Translating
 
@@ -104,6 +105,9 @@ class PointerNetwork(Translating):
 
 def read(encoder: LSTMEncoder, batch: PairBatch) -> tuple[Tensor, Hidden]:
     """(B, N, n) the states e_j of the points, and the state behind each set's last one."""
+    layer = encoder.layers[0]
+    assert isinstance(layer, nn.LSTM)
+    check_shapes("pointer", ("source", batch.source, "B S D"), D=layer.input_size - encoder.flags)
     states, [(h, c)] = encoder(batch.source[:, 1:], batch.source_lengths - 1)
     return states, (h[None], c[None])
 

@@ -58,18 +58,29 @@ def test_the_points_themselves_or_everything(command, tour, file):
     assert found["finished"]
 
 
+def test_an_answer_that_was_cut_is_said_to_be_so(command, hull, file, monkeypatch):
+    from regard.cli.views import points
+    from regard.decode.pointing import Pointed
+
+    cut = Pointed([3, 3, 3], -1.0, finished=False, weights=None)
+    monkeypatch.setattr(points, "answer", lambda run, given, *, beam: cut)
+    outcome = command("point", hull, file(CROSS))
+    assert outcome.out.split() == ["3", "3", "3"]
+    assert outcome.err == "regard: the model did not end its answer; it was cut after 3 points.\n"
+
+
 def test_points_come_from_standard_input_and_from_any_square(command, tour):
     outcome = command("point", tour, "-", stdin=b"100,100\n-300,0\n7,7\n")
     assert sorted(outcome.out.split()) == ["0", "1", "2"]
-    assert outcome.err == "regard: 3 points; the model was trained on 5 to 5.\n"
+    assert outcome.err == "regard: 3 points; the model was trained on 5.\n"
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("0.5,0.5\n", "1 points; the model was trained on 5 to 5."),
-        ("0.1,0.1\n0.4,0.2\n", "2 points; the model was trained on 5 to 5."),
-        ("0,0\n1,1\n1,1\n0,1\n1,0\n", "1 points coincide with others; random training sets have none."),
+        ("0.5,0.5\n", "1 point; the model was trained on 5."),
+        ("0.1,0.1\n0.4,0.2\n", "2 points; the model was trained on 5."),
+        ("0,0\n1,1\n1,1\n0,1\n1,0\n", "1 point coincides with others; random training sets have none."),
         ("0,0\n1,1\n.5,.5\n.2,.2\n.3,.3\n", "all points lie on one line; random training sets never do."),
     ],
     ids=["one", "two", "coinciding", "line"],

@@ -9,7 +9,7 @@ from regard.attention.record import record
 from regard.data.points import FIRST, own_batch, point_batch, positions
 from regard.data.tokens import BOS, EOS, PAD, UNK
 from regard.decode.forced import forced
-from regard.errors import DataError
+from regard.errors import DataError, ShapeError
 from regard.models.index_decoders import (
     AttentionIndex,
     AttentionIndexConfig,
@@ -152,6 +152,14 @@ def test_a_pointer_takes_more_points_than_it_ever_saw_and_a_dictionary_refuses_t
             r"expected at most 6, the size of the dictionary. A pointer network has none.$",
         ):
             MODELS[name]()(own_batch([points]))
+
+
+@pytest.mark.parametrize("name", ["pointer", "attention", "plain"])
+def test_points_of_another_dimension_are_refused(name):
+    with pytest.raises(
+        ShapeError, match=r"^pointer: `source` has shape \(1, 5, 3\); expected \(B=1, S=5, D=2\)\.$"
+    ):
+        MODELS[name]()(own_batch([np.zeros((4, 3), dtype=np.float32)]))
 
 
 def test_the_papers_initialization_is_uniform():

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from regard.data.bits import BitBatch
 from regard.errors import ConfigError, DataError
 from regard.models.ntm import NTM
 from regard.tasks.bits import BitTask, Shape, costs
@@ -27,7 +28,15 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     draw(out, title=f"{task.name}, {name}", inputs=batch.inputs[0], outputs=answers[0], tape=tape)
     cost = float(costs(logits, batch).sum())
     bits = int(batch.counted.sum()) * batch.targets.shape[-1]
-    return f"{task.name}, {name}: {cost:.2f} bits, {wrong} of {bits} bits wrong"
+    return f"{task.name}, {name}: {cost:.2f} bits, {wrong} of {bits} bits wrong{_lap(batch, model)}"
+
+
+def _lap(batch: BitBatch, model: NTM) -> str:
+    """What to say of a tape that is shorter than what is to be kept on it."""
+    read, rows = int((~batch.counted[0]).sum()), model.config.rows
+    if read <= rows:
+        return ""
+    return f"; {read} vectors were read before the answer, and the tape is a ring of {rows} rows"
 
 
 def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: object) -> None:
