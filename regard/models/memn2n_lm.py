@@ -41,6 +41,7 @@ class MemN2NLanguageConfig:
     hops: int = 6  # K
     relu: float = 0.5  # share of the units that pass a ReLU after each hop
     spread: float = 0.05  # standard deviation of the first weights
+    dropout: float = 0.0  # of memories and of what the last hop hands on; the paper has none
 
     def __post_init__(self) -> None:
         for name in ("vocab", "context", "embedding", "hops"):
@@ -48,6 +49,8 @@ class MemN2NLanguageConfig:
                 raise ConfigError(f"memn2n-lm: `{name}` has {getattr(self, name)}; expected 1 or more.")
         if not 0 <= self.relu <= 1:
             raise ConfigError(f"memn2n-lm: `relu` has {self.relu}; expected 0 to 1.")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"memn2n-lm: `dropout` has {self.dropout}; expected 0 or more, less than 1.")
 
 
 class MemN2NLanguage(Model):
@@ -64,6 +67,7 @@ class MemN2NLanguage(Model):
         self.H = nn.Linear(d, d, bias=False)
         self.W = nn.Linear(d, V, bias=False)
         self.hops = nn.ModuleList(Attention(DotScore(scale=1.0)) for _ in range(config.hops))
+        self.dropout = nn.Dropout(config.dropout)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=config.spread)
 
@@ -71,12 +75,13 @@ class MemN2NLanguage(Model):
         """(B, T, V) scores of each target word given the words before it."""
         B, T = batch.targets.shape
         windows = batch.inputs.unfold(1, self.config.context, 1).flatten(0, 1)  # (B T, M)
-        keys, values = self.A(windows) + self.time_A, self.C(windows) + self.time_C
+        keys = self.dropout(self.A(windows) + self.time_A)
+        values = self.dropout(self.C(windows) + self.time_C)
         u = keys.new_full((len(windows), 1, self.config.embedding), QUESTION)
         for hop in self.hops:
             assert isinstance(hop, Attention)
             u = rectify(self.H(u) + hop(u, hop.prepare(keys, values)).context, self.config.relu)
-        return torch.matmul(u, self.W.weight.mT).view(B, T, -1)
+        return torch.matmul(self.dropout(u), self.W.weight.mT).view(B, T, -1)
 
     def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
         """For each hop its name and what each predicted word looked back at: (T, C + T - 1)."""

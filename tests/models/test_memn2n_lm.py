@@ -69,3 +69,14 @@ def test_settings_that_cannot_be_are_named():
         build(context=0)
     with pytest.raises(ConfigError, match=r"^memn2n-lm: `relu` has 1\.5; expected 0 to 1\.$"):
         build(relu=1.5)
+    with pytest.raises(ConfigError, match=r"^memn2n-lm: `dropout` has 1; expected 0 or more, less than 1\.$"):
+        build(dropout=1)
+
+
+def test_dropout_is_for_training_alone():
+    plain, dropped = build(), build(dropout=0.5)
+    dropped.load_state_dict(plain.state_dict())
+    batch = WordStream(TEXT, context=M, predict=4, start=0).batch([0, 4])
+    assert_close(dropped(batch), plain(batch))
+    dropped.train()
+    assert not torch.equal(dropped(batch), dropped(batch))
