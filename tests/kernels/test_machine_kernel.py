@@ -1,12 +1,8 @@
 """A machine's run as one operation equals its run step by step; what does not fit is refused, and why."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from kernels.interpreting import check_in_interpreter
 from kernels.machine_cases import CASES, check
 
 from regard.data.bits import BitBatch
@@ -20,15 +16,7 @@ PAPER = {"hidden": 100, "rows": 128, "width": 20}
 
 
 def test_the_triton_kernels_in_the_interpreter():
-    pytest.importorskip("triton")
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here.parent), str(here.parents[1])])
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
-    done = subprocess.run(
-        [*command, here / "machine_interpreted.py"], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    check_in_interpreter("machine_interpreted.py")
 
 
 class OnGPU:

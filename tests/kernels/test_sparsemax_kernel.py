@@ -1,13 +1,11 @@
 """Sparsemax without sorting equals the sorted one: weights, gradients, every kind of row, on every path."""
 
 import logging
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from kernels.interpreting import check_in_interpreter
 from kernels.sparsemax_cases import check, rows_of
 from oracles.sparsemax import sparsemax as oracle
 from torch.testing import assert_close
@@ -204,15 +202,7 @@ def test_it_compiles_as_one_graph():
 
 
 def test_the_triton_kernels_in_the_interpreter():
-    pytest.importorskip("triton")
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here.parent), str(here.parents[1])])
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore"]
-    done = subprocess.run(
-        [*command, here / "sparsemax_interpreted.py"], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    check_in_interpreter("sparsemax_interpreted.py")
 
 
 @pytest.mark.gpu
