@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard import AdditiveScore, Attention, Mask, Source
+from regard.bench.clock import CAPTURED, captured
 from regard.bench.records import measured
 from regard.evaluate.results import Result, write_result
 from regard.kernels import additive_step_cuda, ops
@@ -28,7 +29,6 @@ from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
 ROOT = Path(__file__).parents[1]
 CEILING = 7.60e12
-CAPTURED = 10  # calls in a graph: a decoder takes many steps in one, and the start of a graph has its price
 NONE = (None, None, None, None, 0, 1.0)
 Shape = tuple[int, int, int, int, int]  # B, T, S, D, Dv
 
@@ -184,20 +184,6 @@ def step(B: int, S: int, D: int, dtype: torch.dtype, *, train: bool) -> dict[str
     ms, replayed = found["ms"], found["captured ms"]
     ratio = {"eager": ms["eager"] / ms["fused"], "eager, captured": replayed["eager"] / replayed["fused"]}
     return {"shape": (B, 1, S, D), "dtype": str(dtype)[6:], "train": train, **found, "ratio": ratio}
-
-
-def captured(act: Callable[[], Any]) -> Callable[[], Any]:
-    """The same work, CAPTURED times in a row, as the replay of a CUDA graph."""
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        act()
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(CAPTURED):
-            act()
-    return graph.replay
 
 
 def on_gpu() -> Iterator[dict[str, Any]]:
