@@ -12,7 +12,7 @@ when it runs.
     regard::sparsemax_product   attention with a product and sparsemax, on a CPU: context and weights
 
 The arguments are explained in additive.py, pieces.py and local.py. Gradients of gradients are not
-defined; all but the additive operators refuse them.
+defined, and are refused.
 """
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
 
@@ -395,5 +395,5 @@ def _of_a_gradient(ctx: Any, *gradients: Any) -> None:
     )
 
 
-for _name in ("pieces", "local", "sparsemax", "sparsemax_product"):
+for _name in ("additive", "additive_step", "pieces", "local", "sparsemax", "sparsemax_product"):
     torch.library.register_autograd(f"regard::{_name}_backward", _of_a_gradient, lib=LIBRARY)

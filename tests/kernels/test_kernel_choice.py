@@ -200,6 +200,7 @@ def test_auto_takes_the_first_that_does_not_refuse(monkeypatch):
 
 
 TWICE = {
+    "additive": lambda: Attention(AdditiveScore(query=5, keys=5, hidden=4), kernel="additive-cpu"),
     "sparsemax": lambda: Attention(DotScore(), normalizer=Sparsemax()),
     "sparsemax of rows": lambda: Attention(AdditiveScore(query=5, keys=5, hidden=4), normalizer=Sparsemax()),
     "a band": lambda: Attention(DotScore(), window=LocalMonotonic(half_width=1), kernel="local"),
