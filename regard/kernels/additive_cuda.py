@@ -169,7 +169,8 @@ class Launch:
             (self.folded, self.A, self.B, *reaches, self.weights, self.inverse, self.more),
             (self.T, self.S, self.D, *self.strides, T, S, self.G),
             (),
-            (8, gradient),
+            (8, gradient, not self.full_precision, self.assembler),
+            warps=1,
         )
 
     def context(self, items: slice, rows: slice, values: Tensor, out: Tensor) -> None:
@@ -185,7 +186,7 @@ class Launch:
         tiles = -(-S // tile.columns)
         tops, totals = self.a.new_empty(2, fours(n * R * tiles), dtype=torch.float32)
         self._score(items, rows, tile, parts, tops, totals, partial=True)
-        BT, BD = tuning.mix_tile(R, Dv)
+        BT, BD = tuning.mix_tile(n, R, Dv)
         launch(
             *(mix_kernel, (-(-Dv // BD), -(-R // BT), n), (values, out), (parts, tops, totals)),
             (R, S, Dv, tiles, *values.stride()[:2], *out.stride()[:2]),

@@ -40,9 +40,15 @@ def score_tile(N: int, T: int, S: int) -> Tile:
     return SMALL if T <= 16 and tiles < PROGRAMS else tile
 
 
-def mix_tile(T: int, Dv: int) -> tuple[int, int]:
-    """Rows and features of the context to a program of `mix_kernel`."""
-    return (32 if T > 16 else 16), min(128, max(16, power_of_two(Dv)))
+def mix_tile(N: int, T: int, Dv: int) -> tuple[int, int]:
+    """Rows and features of the context to a program of `mix_kernel`.
+
+    Each program reads all values: 64 rows read them half as often as 32, where that leaves enough programs.
+    """
+    features = min(128, max(16, power_of_two(Dv)))
+    if N * -(-T // 64) * -(-Dv // features) >= 128:
+        return 64, features
+    return (32 if T > 16 else 16), features
 
 
 def partial_sum(full_precision: bool) -> int:

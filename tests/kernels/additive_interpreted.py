@@ -81,6 +81,18 @@ def test_half_precision(run, T, dtype):
     check(run, *arguments_of((2,), T, 9, 6, dtype=dtype), tolerance=2 * torch.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("left", [None, 40])
+def test_tiles_of_a_row_are_joined_whichever_has_its_largest_score(left, monkeypatch):
+    """Three tiles of keys: scores rise to the last, and with `left` no row sees anything of the first."""
+    monkeypatch.setattr(tuning, "score_tile", lambda *sizes: tuning.Tile(2, 2, 4, 8, 1))
+    (a, b, v, values, *_), _ = arguments_of((2,), 9, 44, 6, dtype=torch.float16)
+    rising = b + (v.sign() * torch.linspace(-3, 3, 44, dtype=b.dtype)[:, None])
+    facts = (None, None, left, None, 60, 2.0)  # t + 60 - left <= s
+    context = additive_cuda.forward(a, rising, v, values, *facts)
+    expected = additive_cpu.forward(a, rising, v, values, *facts)
+    torch.testing.assert_close(context, expected, rtol=0, atol=4e-3)
+
+
 @pytest.mark.parametrize(
     "name", ["causal from 3", "an empty row", "causal window", "dense", "dense row", "all"]
 )

@@ -15,9 +15,15 @@ import triton.language as tl
 
 LIMIT = tl.constexpr(10.3)  # e^{2·10.3} < 2^30, so four factors 1 + x stay below 2^124
 LIMIT_OF_TWO = tl.constexpr(20.0)  # e^{2·20} < 2^58, so two stay below 2^120
+LOG2E = tl.constexpr(1.4426950408889634)
 TWO_LOG2E = tl.constexpr(2.8853900817779268)
 
 LOAD_FOUR = tl.constexpr("ld.global.nc.v4.f32 {$0, $1, $2, $3}, [$4];")
+LOAD_FLOAT32 = tl.constexpr("ld.global.nc.f32 $0, [$1];")
+LOAD_FLOAT16 = tl.constexpr("{ .reg .b16 x; ld.global.nc.b16 x, [$1]; cvt.f32.f16 $0, x; }")
+LOAD_BFLOAT16 = tl.constexpr(
+    "{ .reg .b16 x, y; mov.b16 y, 0; ld.global.nc.b16 x, [$1]; mov.b32 $0, {y, x}; }"
+)
 
 # $0: sum out, $1: sum in, $2-$5: a, $6-$9: b, $10-$13: c
 FOUR_QUOTIENTS = tl.constexpr(
@@ -76,6 +82,21 @@ def load_four(pointers, SASS: tl.constexpr):
 
 
 @triton.jit
+def load_one(pointers, SASS: tl.constexpr):
+    """One number of each position in float32, held by the threads that hold its pointer.
+
+    For a load of its own Triton would choose which threads hold what, and take that for everything that the
+    number meets.
+    """
+    if not SASS:
+        return tl.load(pointers).to(tl.float32)
+    kind: tl.constexpr = pointers.dtype.element_ty
+    half: tl.constexpr = LOAD_FLOAT16 if kind == tl.float16 else LOAD_BFLOAT16
+    code: tl.constexpr = LOAD_FLOAT32 if kind == tl.float32 else half
+    return tl.inline_asm_elementwise(code, "=f,l", [pointers], dtype=tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
 def add_quotients(total, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS: tl.constexpr):
     """total + Σ 1 / (c + a b) over four features, one reciprocal for the four."""
     if SASS:
@@ -106,10 +127,16 @@ def from_sum(a, b, SASS: tl.constexpr):
 def sigmoid(x, SASS: tl.constexpr):
     """1 / (1 + e^{2x}); e^{2·40} is saturation and no overflow."""
     x = tl.minimum(x, 40.0, propagate_nan=tl.PropagateNan.ALL)
+    return reciprocal(1.0 + doubled_exponential(x, SASS), SASS)
+
+
+@triton.jit
+def doubled_exponential(x, SASS: tl.constexpr):
+    """e^{2x} to two units in the last place, for |x| <= 40."""
     y = x * TWO_LOG2E
     power = power_of_two(y, SASS)
     lost = tl.fma(x, TWO_LOG2E, -y)  # what rounding took from y
-    return reciprocal(1.0 + tl.fma(power, lost * 0.6931471805599453, power), SASS)
+    return tl.fma(power, lost * 0.6931471805599453, power)
 
 
 @triton.jit

@@ -20,7 +20,7 @@ a weight of 2¹⁶, and the signs alternate, so that such constants do not add u
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_triton.arithmetic import exponential
+from regard.kernels.additive_triton.arithmetic import doubled_exponential, exponential, load_one
 
 SPAN = tl.constexpr(32)  # positions that share one reach, as in tuning.py
 NOTHING = tl.constexpr(2.0**-20)  # of the unit, that is 2⁻³⁶ of the largest weight
@@ -29,19 +29,18 @@ BITS = tl.constexpr(4 * 2.8853900817779268)  # that a reach of one gives to a pr
 
 
 @triton.jit
-def exponentials(X, n, t, f, T, D, stride_n, stride_t):
-    """e^{2x}, cut at ±40, and |x|, (SPAN, features); zero where there is no position or feature."""
-    there = (t[:, None] < T) & (f[None, :] < D)
-    place = X + n * stride_n + t[:, None].to(tl.int64) * stride_t + f[None, :]
-    x = tl.load(place, mask=there, other=0.0).to(tl.float32)
-    kept = tl.where(x > 40.0, 40.0, tl.where(x < -40.0, -40.0, x))  # beyond, the reach asks for the sum
-    return tl.where(there, exponential(2.0 * kept), 0.0), tl.abs(x)
+def exponentials(X, n, t, f, T, D, stride_n, stride_t, HALF: tl.constexpr, SASS: tl.constexpr):
+    """e^{2x}, cut at ±40, and the largest |x| of each group; x is zero where there is no position or feature.
 
-
-@triton.jit
-def furthest_of_groups(size, GROUPS: tl.constexpr):
-    """(SPAN, GROUPS * 4) -> (GROUPS,)."""
-    return tl.max(tl.max(tl.reshape(size, (SPAN, GROUPS, 4)), axis=2), axis=0)
+    t is (1, SPAN, 1), f (GROUPS, 1, 4). For numbers in half precision two units in the last place will do.
+    """
+    place = X + n * stride_n + t.to(tl.int64) * stride_t + f
+    x = tl.load(place, mask=(t < T) & (f < D), other=0.0).to(tl.float32)
+    far = tl.max(tl.max(tl.abs(x), axis=2), axis=1)
+    x = tl.clamp(x, -40.0, 40.0, propagate_nan=tl.PropagateNan.ALL)  # beyond, the reach asks for the sum
+    if HALF:
+        return doubled_exponential(x, SASS), far
+    return exponential(2.0 * x), far
 
 
 @triton.jit
@@ -79,41 +78,47 @@ def expand_kernel(
     G,
     GROUPS: tl.constexpr,
     WHOLE: tl.constexpr,
+    HALF: tl.constexpr,
+    SASS: tl.constexpr,
 ):
-    """One span of positions of one item, GROUPS groups of features."""
+    """One span of positions of one item, GROUPS groups of features.
+
+    One warp, so that nothing waits for others. A thread has the four features of a group at a time, in
+    loads as in stores.
+    """
     span = tl.program_id(0)
     n = tl.program_id(2).to(tl.int64)
     first = tl.program_id(1) * GROUPS
     group = first + tl.arange(0, GROUPS)
-    f = first * 4 + tl.arange(0, GROUPS * 4)
-    g = f[None, :] // 4
+    g = group[:, None, None]
+    own = tl.arange(0, SPAN)[None, :, None]
+    feature = tl.arange(0, 4)[None, None, :]
+    f = g * 4 + feature
     spans = T_pad // SPAN
     if span < spans:
-        t = span * SPAN + tl.arange(0, SPAN)
-        x, size = exponentials(a, n, t, f, T, D, a_n, a_t)
-        v_f = tl.load(v + f, mask=f < D, other=0.0).to(tl.float32)
+        t = span * SPAN + own
+        x, far = exponentials(a, n, t, f, T, D, a_n, a_t, HALF, SASS)
+        v_f = tl.where(f < D, load_one(v + tl.minimum(f, D - 1), SASS), 0.0)
         peak = largest(v, D, 256)
         unit = tl.where(peak == 0.0, 1.0, peak * UNIT)
         w = v_f / unit
         nothing = tl.abs(w) < NOTHING
         c = tl.where(nothing, 1.0 - 2.0 * (f % 2), 1.0 / tl.where(nothing, 1.0, w))
+        place = ((n * G + g) * T_pad + t) * 4 + feature
         if WHOLE:
-            tl.store(A + (n * G + g) * T_pad * 4 + t[:, None] * 4 + f[None, :] % 4, x, mask=g < G)
-        x = tl.where(nothing[None, :], 0.0, x * c[None, :])
-        tl.store(folded + (n * G + g) * T_pad * 4 + t[:, None] * 4 + f[None, :] % 4, x, mask=g < G)
-        place = reach_a + (n * G + group) * spans + span
-        tl.store(place, furthest_of_groups(size, GROUPS), mask=group < G)
+            tl.store(A + place, x, mask=g < G)
+        tl.store(folded + place, tl.where(nothing, 0.0, x * c), mask=g < G)
+        tl.store(reach_a + (n * G + group) * spans + span, far, mask=group < G)
         if (span == 0) & (n == 0):
-            tl.store(weights + f, v_f, mask=f < G * 4)
-            tl.store(inverse + f, c, mask=f < G * 4)
-            bits = tl.sum(tl.reshape(tl.log2(tl.abs(c)), (GROUPS, 4)), axis=1)
+            tl.store(weights + f, v_f, mask=g < G)
+            tl.store(inverse + f, c, mask=g < G)
+            bits = tl.sum(tl.sum(tl.log2(tl.abs(c)), axis=2), axis=1)
             tl.store(more + group, bits / BITS, mask=group < G)
             if first == 0:
                 tl.store(more + G, unit)
     else:
         span -= spans
-        s = span * SPAN + tl.arange(0, SPAN)
-        x, size = exponentials(b, n, s, f, S, D, b_n, b_s)
-        tl.store(B + (n * G + g) * S_pad * 4 + s[:, None] * 4 + f[None, :] % 4, x, mask=g < G)
-        place = reach_b + (n * G + group) * (S_pad // SPAN) + span
-        tl.store(place, furthest_of_groups(size, GROUPS), mask=group < G)
+        s = span * SPAN + own
+        x, far = exponentials(b, n, s, f, S, D, b_n, b_s, HALF, SASS)
+        tl.store(B + ((n * G + g) * S_pad + s) * 4 + feature, x, mask=g < G)
+        tl.store(reach_b + (n * G + group) * (S_pad // SPAN) + span, far, mask=group < G)

@@ -3,9 +3,9 @@
 A tile of scores has four axes, (rows in a thread, columns in a thread, threads along T, threads along S):
 the work of a thread is then a small rectangle, which is what keeps loads rare.
 
-In half precision a tile leaves as exp(e - its row's largest) in the precision of the values, with that
-largest and the sum beside it; `mix_kernel` joins the tiles of a row. In float32 the scores themselves leave,
-`softmax_kernel` follows, and the product is left to the caller.
+In half precision a tile leaves as 2^(e - its row's largest), e in units of ln 2, in the precision of the
+values, with that largest and the sum beside it; `mix_kernel` joins the tiles of a row. In float32 the scores
+themselves leave, `softmax_kernel` follows, and the product is left to the caller.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -13,7 +13,16 @@ largest and the sum beside it; `mix_kernel` joins the tiles of a row. In float32
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_triton.arithmetic import LIMIT, add_quotients, from_sum, is_shown, load_four
+from regard.kernels.additive_triton.arithmetic import (
+    LIMIT,
+    LOG2E,
+    add_quotients,
+    from_sum,
+    is_shown,
+    load_four,
+    load_one,
+    power_of_two,
+)
 from regard.kernels.additive_triton.expand import SPAN
 
 
@@ -49,17 +58,23 @@ def products(
     own_a, own_b, inverse, T_pad, S_pad, G, RT: tl.constexpr, RS: tl.constexpr, WT: tl.constexpr,
     WS: tl.constexpr, CHUNK: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Σ w r of a tile from the products of exponentials, (RT, RS, WT, WS)."""
+    """Σ w r of a tile from the products of exponentials, (RT, RS, WT, WS).
+
+    `own_a` and `own_b` point to a thread's first row and column. The others are a fixed number of bytes
+    further on, which the loads add by themselves: twelve pointers would take 24 registers.
+    """
+    down = (tl.arange(0, RT) * (WT * 4))[:, None, None, None]
+    along = (tl.arange(0, RS) * (WS * 4))[None, :, None, None]
     total = tl.zeros((RT, RS, WT, WS), dtype=tl.float32)
     for start in range(0, G, CHUNK):
         part = tl.zeros((RT, RS, WT, WS), dtype=tl.float32)
         for g in range(start, min(start + CHUNK, G), 2):
             # two groups to a turn: the second is on its way while the first is computed
-            a1, a2, a3, a4 = load_four(own_a + g * (T_pad * 4), SASS)
-            b1, b2, b3, b4 = load_four(own_b + g * (S_pad * 4), SASS)
+            a1, a2, a3, a4 = load_four(own_a + g * (T_pad * 4) + down, SASS)
+            b1, b2, b3, b4 = load_four(own_b + g * (S_pad * 4) + along, SASS)
             c1, c2, c3, c4 = load_four(inverse + 4 * g, SASS)
-            a5, a6, a7, a8 = load_four(own_a + (g + 1) * (T_pad * 4), SASS)
-            b5, b6, b7, b8 = load_four(own_b + (g + 1) * (S_pad * 4), SASS)
+            a5, a6, a7, a8 = load_four(own_a + (g + 1) * (T_pad * 4) + down, SASS)
+            b5, b6, b7, b8 = load_four(own_b + (g + 1) * (S_pad * 4) + along, SASS)
             c5, c6, c7, c8 = load_four(inverse + 4 * g + 4, SASS)
             part = add_quotients(part, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS)
             part = add_quotients(part, a5, a6, a7, a8, b5, b6, b7, b8, c5, c6, c7, c8, SASS)
@@ -151,28 +166,29 @@ def scores_kernel(
             64,
         )
         if near:
-            own_a = folded + n * G * T_pad * 4 + t * 4
-            own_b = B + n * G * S_pad * 4 + s * 4
+            own_a = folded + (n * G * T_pad + t0) * 4 + (tl.arange(0, WT) * 4)[None, None, :, None]
+            own_b = B + (n * G * S_pad + s0) * 4 + (tl.arange(0, WS) * 4)[None, None, None, :]
             e = products(own_a, own_b, inverse, T_pad, S_pad, G, RT, RS, WT, WS, CHUNK, SASS)
             e *= tl.load(more + G)
         else:
-            given_a = a + n * a_n + t.to(tl.int64) * a_t
-            given_b = b + n * b_n + s.to(tl.int64) * b_s
+            given_a = a + n * a_n + tl.minimum(t, T - 1).to(tl.int64) * a_t
+            given_b = b + n * b_n + tl.minimum(s, S - 1).to(tl.int64) * b_s
             for d in range(0, D):
-                x = tl.load(given_a + d, mask=t < T, other=0.0).to(tl.float32)
-                y = tl.load(given_b + d, mask=s < S, other=0.0).to(tl.float32)
-                e += tl.load(weights + d) * from_sum(x, y, SASS)
+                r = from_sum(load_one(given_a + d, SASS), load_one(given_b + d, SASS), SASS)
+                e += tl.load(weights + d) * r
 
     shown = is_shown(
         *(t, s, n, T, S, lengths, dense, lengths_share, dense_share),
         *(dense_n, dense_t, dense_s, low, high, HAS_LENGTHS, HAS_DENSE, HAS_LOW, HAS_HIGH),
     )
+    if PARTIAL:
+        scale *= LOG2E  # a power of two is one instruction, one of e is five
     e = tl.where(shown, e * (-2.0 * scale), float("-inf"))
     inside = t < first_row + rows
     row = item * rows + (t - first_row)
     if PARTIAL:
         top = tl.max(tl.max(e, axis=1, keep_dims=True), axis=3, keep_dims=True)  # (RT, 1, WT, 1)
-        e = tl.exp(e - tl.where(top == float("-inf"), 0.0, top))
+        e = power_of_two(e - tl.where(top == float("-inf"), 0.0, top), SASS)
         total = tl.sum(tl.sum(e, axis=1, keep_dims=True), axis=3, keep_dims=True)
         place = row * tl.cdiv(S, BS) + tile
         tl.store(tops + place, top, mask=inside)
@@ -200,20 +216,20 @@ def mix_kernel(
     BD: tl.constexpr,
     SASS: tl.constexpr,
 ):
-    """Some rows of the context from their tiles: Σ exp(top - peak) (part @ values), divided by the total."""
+    """Some rows of the context from their tiles: Σ 2^(top - peak) (part @ values), divided by the total.
+
+    The peak is the largest top so far; what was summed before a larger one came is made smaller.
+    """
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     t = tl.program_id(1) * BT + tl.arange(0, BT)
     item = tl.program_id(2).to(tl.int64)
     row = item * rows + t
     peak = tl.full((BT,), float("-inf"), dtype=tl.float32)
-    for i in range(0, tiles):
-        peak = tl.maximum(peak, tl.load(tops + row * tiles + i, mask=t < rows, other=float("-inf")))
-    peak = tl.where(peak == float("-inf"), 0.0, peak)
     total = tl.zeros((BT,), dtype=tl.float32)
     mixed = tl.zeros((BT, BD), dtype=tl.float32)
     for i in range(0, tiles):
-        factor = tl.exp(tl.load(tops + row * tiles + i, mask=t < rows, other=float("-inf")) - peak)
-        total += factor * tl.load(totals + row * tiles + i, mask=t < rows, other=0.0)
+        top = tl.load(tops + row * tiles + i, mask=t < rows, other=float("-inf"))
+        own = tl.load(totals + row * tiles + i, mask=t < rows, other=0.0)
         s = i * BS + tl.arange(0, BS)
         place = parts + row[:, None] * S + s[None, :]
         p = tl.load(place, mask=(t < rows)[:, None] & (s < S)[None, :], other=0.0)
@@ -221,7 +237,12 @@ def mix_kernel(
         v = tl.load(place, mask=(s < S)[:, None] & (d < Dv)[None, :], other=0.0)
         if not SASS:  # Triton's interpreter multiplies no bfloat16
             p, v = p.to(tl.float32), v.to(tl.float32)
-        mixed += factor[:, None] * tl.dot(p, v)
+        higher = tl.maximum(peak, top)
+        base = tl.where(higher == float("-inf"), 0.0, higher)
+        before, now = power_of_two(peak - base, SASS), power_of_two(top - base, SASS)
+        total = total * before + own * now
+        mixed = mixed * before[:, None] + tl.dot(p, v) * now[:, None]
+        peak = higher
     mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
     place = context + item * c_n + t[:, None].to(tl.int64) * c_t + d[None, :]
     tl.store(place, mixed.to(context.dtype.element_ty), mask=(t < rows)[:, None] & (d < Dv)[None, :])
