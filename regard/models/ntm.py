@@ -56,7 +56,7 @@ class NTMConfig:
     reach: int = 1  # a head moves by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
-    kernel: Literal["auto", "reference", "machine"] = "reference"  # how a whole sequence runs
+    kernel: Literal["auto", "reference", "machine"] = "auto"  # how a whole sequence runs
 
 
 class NTMState(NamedTuple):
