@@ -1,9 +1,10 @@
-"""The training step on one NVIDIA GPU: plain, captured, and for the Transformer beside torch.nn.Transformer.
+"""The training step on one NVIDIA GPU: plain, captured, compiled; the Transformer's beside torch's.
 
     python benchmarks/training.py [--out results]
 
-Forward and backward of one batch of sentence pairs. First the gradients of the captured step are compared
-with those of the plain one; then they are timed by turns with device events, and the medians compared.
+Forward and backward of one batch of sentence pairs. First the gradients of the captured and the compiled step
+are compared with those of the plain one; then they are timed by turns with device events, and the medians
+compared. A step of two passes that are to agree (R-Drop) is compared with the textbook's way to its loss.
 """
 
 import argparse
@@ -13,16 +14,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard import catalog
 from regard.bench.clock import interleaved
 from regard.bench.records import measured
 from regard.data.batches import PairBatch
 from regard.evaluate.results import write_result
-from regard.models.base import teacher_inputs
+from regard.models.base import Model, teacher_inputs
 from regard.tasks.base import Loss
-from regard.tasks.translation import cross_entropy
+from regard.tasks.translation import consistent, cross_entropy
 from regard.train.capture import CapturedStep
+from regard.train.compiling import compiled
 
 ROOT = Path(__file__).parents[1]
 V = 8000
@@ -31,6 +34,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "luong": {"embedding": 512, "hidden": 512, "layers": 2, "score": "general"},
 }
 TRANSFORMER = {"layers": 6, "d_model": 256, "d_ff": 1024, "heads": 4, "dropout": 0.1}
+LARGER = {"layers": 3, "d_model": 512, "d_ff": 1024, "heads": 8, "dropout": 0.3, "tied": "all"}
+SMOOTHING, AGREEMENT = 0.1, 3.0
 
 
 def make_batch(B: int, S: int, T: int) -> PairBatch:
@@ -48,11 +53,11 @@ def make_batch(B: int, S: int, T: int) -> PairBatch:
     return PairBatch(words(S), lengths(S), words(T), lengths(T)).to("cuda")
 
 
-def make_model(name: str, settings: dict[str, Any]) -> nn.Module:
+def make_model(name: str, settings: dict[str, Any]) -> Model:
     """One of our models with its first weights, ready to be trained."""
     torch.manual_seed(0)
     kind = catalog.find(name, "model").load()
-    model: nn.Module = kind(kind.Config(source_vocab=V, target_vocab=V, **settings)).cuda().train()
+    model: Model = kind(kind.Config(source_vocab=V, target_vocab=V, **settings)).cuda().train()
     return model
 
 
@@ -84,16 +89,86 @@ def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool
     model = make_model(name, settings | {"dropout": 0.0})
     plain = plain_step(model, bf16=bf16)
     captured = CapturedStep(plain, model)
-    expected = gradients(model, plain, batch)
-    found = gradients(model, captured, batch)
-    for one, other in zip(found, expected, strict=True):
-        error = (one - other).norm() / other.norm().clamp_min(1e-12)
-        assert error < (2e-2 if bf16 else 1e-4), f"{name}: a gradient differs by {float(error):.1e}"
+    expected, least = gradients(model, plain, batch), 2e-2 if bf16 else 1e-4
+    check(name, gradients(model, captured, batch), expected, least)
+    if model.varied:
+        with compiled(model):
+            check(f"{name}, compiled", gradients(model, plain, batch), expected, least)
     model = make_model(name, settings)
     plain = plain_step(model, bf16=bf16)
-    recorded = CapturedStep(plain, model)
-    recorded(batch)
-    runs = {"plain": lambda: plain(batch), "captured": lambda: recorded(batch)}
+    runs = {"plain": lambda: plain(batch), "captured": recording(plain, model, batch)}
+    if model.varied:
+        with compiled(model):
+            runs["compiled"] = recording(plain, model, batch)
+    return interleaved(runs, "cuda", budget=2.0)
+
+
+def check(name: str, found: list[Tensor], expected: list[Tensor], least: float) -> None:
+    """Gradients agree, each by its norm."""
+    for one, other in zip(found, expected, strict=True):
+        error = float((one - other).norm() / other.norm().clamp_min(1e-12))
+        assert error < least, f"{name}: a gradient differs by {error:.1e}"
+
+
+def recording(step: Callable[[PairBatch], Loss], model: Model, batch: PairBatch) -> Callable[[], Any]:
+    """The step as a captured graph, recorded now."""
+    captured = CapturedStep(step, model)
+    captured(batch)
+    return lambda: captured(batch)
+
+
+def textbook(model: nn.Module, batch: PairBatch) -> Loss:
+    """The loss of two passes that are to agree, differentiated by autograd."""
+    twice = batch.repeated(2)
+    scores = model(twice).float()
+    t = torch.arange(twice.target.shape[1], device=scores.device)
+    padding = t >= twice.target_lengths[:, None]
+    entropy = F.cross_entropy(
+        scores.flatten(0, 1),
+        twice.target.masked_fill(padding, -100).flatten(),
+        reduction="sum",
+        label_smoothing=SMOOTHING,
+    )
+    first, second = scores.log_softmax(-1).chunk(2)
+    apart = ((first.exp() - second.exp()) * (first - second)).sum(-1).masked_fill(padding[: len(first)], 0.0)
+    return Loss(entropy / 2 + AGREEMENT / 4 * apart.sum(), batch.target_lengths.sum())
+
+
+def closed(model: nn.Module, batch: PairBatch) -> Loss:
+    """The same as the library computes it."""
+    return consistent(model, batch, smoothing=SMOOTHING, weight=AGREEMENT)
+
+
+def two_passes(batch: PairBatch) -> dict[str, float]:
+    """Times of the captured step of the larger Transformer with two passes, by three ways that must agree."""
+
+    def step_of(
+        loss: Callable[[nn.Module, PairBatch], Loss], model: nn.Module
+    ) -> Callable[[PairBatch], Loss]:
+        def autocast(batch: PairBatch) -> Tensor:
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                scores: Tensor = model(batch)
+            return scores
+
+        def step(batch: PairBatch) -> Loss:
+            found = loss(autocast, batch)  # type: ignore[arg-type]
+            found.total.backward()
+            return found
+
+        return step
+
+    model = make_model("transformer", LARGER | {"dropout": 0.0})
+    expected = gradients(model, step_of(textbook, model), batch)
+    check("closed", gradients(model, step_of(closed, model), batch), expected, 2e-2)
+    with compiled(model):
+        check("compiled", gradients(model, step_of(closed, model), batch), expected, 2e-2)
+    model = make_model("transformer", LARGER)
+    runs = {
+        "textbook": recording(step_of(textbook, model), model, batch),
+        "closed": recording(step_of(closed, model), model, batch),
+    }
+    with compiled(model):
+        runs["compiled"] = recording(step_of(closed, model), model, batch)
     return interleaved(runs, "cuda", budget=2.0)
 
 
@@ -159,14 +234,25 @@ def main() -> None:
         for precision, bf16 in (("bf16", True), ("float32", False)):
             step = plain_step(yardstick, bf16=bf16)
             torch_ms = interleaved({"torch": lambda step=step: step(batch)}, "cuda", budget=2.0)["torch"]  # type: ignore[misc]
-            for way in ("captured", "plain"):
+            for way in ("compiled", "captured", "plain"):
+                named = "compiled and captured" if way == "compiled" else way
                 record(
                     out,
-                    f"transformer: {way} step in bf16, times as fast as torch.nn.Transformer in {precision}",
+                    f"transformer: {named} step in bf16, times as fast as "
+                    f"torch.nn.Transformer in {precision}",
                     torch_ms / ours["bf16"][way],
                     {"milliseconds": {"torch": torch_ms, "ours": ours}, "batch": 64, "lengths": 32}
                     | {"model": TRANSFORMER, "summary": way == "captured"},
                 )
+        took = two_passes(make_batch(208, 24, 24))
+        for way in ("closed", "compiled"):
+            named = "loss in closed form" if way == "closed" else "loss in closed form, compiled"
+            record(
+                out,
+                f"transformer, two passes (R-Drop): {named}, times as fast as the textbook's, both captured",
+                took["textbook"] / took[way],
+                {"milliseconds": took, "batch": 208, "lengths": 24, "model": LARGER, "summary": False},
+            )
 
 
 if __name__ == "__main__":

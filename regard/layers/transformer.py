@@ -157,8 +157,11 @@ class DecoderLayer(nn.Module):
         self.around_self_attention, self.around_source_attention = residual(), residual()
         self.around_feed_forward = residual()
 
-    def forward(self, x: Tensor, source: Source, mask: Mask, valid: Tensor | None = None) -> Tensor:
-        """(B, T, dim), the source as `source_attention` prepared it -> (B, T, dim): all positions at once."""
+    def forward(
+        self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
+    ) -> Tensor:
+        """(B, T, dim), the source (B, S, dim) and what is seen of it -> (B, T, dim): all at once."""
+        source = self.source_attention.prepare(annotations, mask=seen)
 
         def look_back(h: Tensor) -> Tensor:
             return self.self_attention(h, self.self_attention.prepare(h, mask=mask)).context
@@ -217,11 +220,11 @@ class Decoder(nn.Module):
         return tuple(Cache.of(layer.self_attention.prepare(nothing), mask) for layer in self._own)
 
     def forward(
-        self, x: Tensor, sources: Sequence[Source], mask: Mask, valid: Tensor | None = None
+        self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
     ) -> Tensor:
-        """(B, T, dim) -> (B, T, dim): all positions at once."""
-        for layer, source in zip(self.layers, sources, strict=True):
-            x = layer(x, source, mask, valid)
+        """(B, T, dim), the source (B, S, dim) and what is seen of it -> (B, T, dim): all at once."""
+        for layer in self.layers:
+            x = layer(x, annotations, seen, mask, valid)
         return x if self.norm is None else self.norm(x, valid)
 
     def step(

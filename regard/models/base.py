@@ -1,6 +1,6 @@
 """What a model promises: a forward pass for training, and one step at a time for decoding."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -27,7 +27,8 @@ class Model(nn.Module):
 
     `Config` is the dataclass; `aligner` is the path of the attention that aligns source and target, as
     `record(model)` names it, or None for a model without attention. `steps` are the methods that do one step
-    of a recurrence in pure tensors: what `train.compile` compiles.
+    of a recurrence in pure tensors: what `train.compile` compiles, unless `compilable` says otherwise. Those
+    of a model that is `varied` meet another shape with every batch, and are compiled once for all shapes.
 
     `players` are the parts that learn in turn, in this order; a model without any learns as a whole. Where
     there are some, `forward` takes the keyword `player`, the name of the one whose loss is wanted.
@@ -35,6 +36,7 @@ class Model(nn.Module):
 
     Config: ClassVar[type[Any]]
     steps: ClassVar[tuple[str, ...]] = ()
+    varied: ClassVar[bool] = False
     aligner: str | None = None
     players: tuple[Player, ...] = ()
     config: Any
@@ -46,6 +48,10 @@ class Model(nn.Module):
         returns the phase it is in, if there are several: a step captured in one is not replayed in another.
         """
         return None
+
+    def compilable(self) -> Iterable[tuple[nn.Module, str]]:
+        """What `train.compile` compiles: methods, by their owner and their name."""
+        return [(self, name) for name in self.steps]
 
     def after_step(self, step: int) -> None:
         """Called after update number `step`, for what follows the weights: an average of them."""

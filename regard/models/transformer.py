@@ -142,6 +142,7 @@ class Transformer(Translating):
     """Encoder, decoder, and the embeddings that both may share."""
 
     Config = TransformerConfig
+    varied = True
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -165,13 +166,17 @@ class Transformer(Translating):
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Teacher forcing: (B, T, V) scores of each target word given those before it."""
-        annotations, mask = self._encode(batch)
+        annotations, seen = self._encode(batch)
         inputs = teacher_inputs(batch)
         words = self.dropout(self.positions(self.E(inputs) * math.sqrt(self.shape.d_model)))
         valid = _valid(batch.target_lengths, inputs.shape[1])
         # no lengths here: padding stands at the end, where causality hides it from every word
-        decoded = self.decoder(words, self.decoder.prepare(annotations, mask), self._before(), valid)
+        decoded = self.decoder(words, annotations, seen, self._before(), valid)
         return self.W(decoded)
+
+    def compilable(self) -> list[tuple[nn.Module, str]]:
+        """Layer by layer: all of a kind are one compilation, and batches of every shape share it."""
+        return [(layer, "forward") for stack in (self.encoder, self.decoder) for layer in stack.layers]
 
     def start(self, batch: PairBatch) -> TransformerState:
         annotations, mask = self._encode(batch)

@@ -16,11 +16,13 @@ from regard.data.batches import PairBatch, Plan, plan_by_tokens, plan_in_order
 from regard.data.encoded import EncodedPairs, Pair, collect
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
+from regard.kernels.cross_entropy import cross_entropy_of_two
 from regard.tasks.base import Loss, Split
 
 Links = tuple[tuple[int, int], ...]  # (source piece, target piece), from 0
 Owners = list[tuple[int, ...]]  # for each piece the words it is part of
 CHUNK = 1024  # texts that are cut at once
+IGNORED = -100  # in the place of a word that counts nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class TranslationTask:
     Settings: ClassVar[type[Any]]
     evaluator: ClassVar[str] = "regard.evaluate.translation:evaluate_translation"
     viewer: ClassVar[str] = "regard.cli.views.alignment:view"
+    takes_half: ClassVar[bool] = True  # the loss is computed in float32 of scores in any precision
     languages: tuple[str, str]
 
     def __init__(
@@ -159,12 +162,10 @@ def cross_entropy(scores: Tensor, batch: PairBatch, *, smoothing: float = 0.0) -
     With smoothing ε the target's distribution is (1 - ε) on the word and ε / V on every word of the
     vocabulary, itself included (Szegedy et al. 2015, section 7).
     """
-    t = torch.arange(batch.target.shape[1], device=batch.target.device)
-    target = batch.target.masked_fill(t >= batch.target_lengths[:, None], -100)
     total = F.cross_entropy(
         scores.flatten(0, 1).float(),
-        target.flatten(),
-        ignore_index=-100,
+        _words(batch).flatten(),
+        ignore_index=IGNORED,
         reduction="sum",
         label_smoothing=smoothing,
     )
@@ -181,11 +182,12 @@ def consistent(model: nn.Module, batch: PairBatch, *, smoothing: float, weight: 
     Liang, Wu, Li, Wang, Meng, Qin, Chen, Zhang, Liu. R-Drop: regularized dropout for neural networks. 2021.
     https://arxiv.org/abs/2106.14448
     """
-    twice = batch.repeated(2)
-    scores = model(twice)
-    loss = cross_entropy(scores, twice, smoothing=smoothing)
-    first, second = scores.float().log_softmax(-1).chunk(2)  # each (B, T, V)
-    apart = ((first.exp() - second.exp()) * (first - second)).sum(-1)  # (B, T), both divergences in one
+    scores = model(batch.repeated(2)).flatten(0, 1)  # (2 B T, V)
+    total = cross_entropy_of_two(scores, _words(batch).flatten(), smoothing=smoothing, weight=weight)
+    return Loss(total, batch.target_lengths.sum())
+
+
+def _words(batch: PairBatch) -> Tensor:
+    """(B, T) the target, with padding as a number that is no word."""
     t = torch.arange(batch.target.shape[1], device=batch.target.device)
-    apart = apart.masked_fill(t >= batch.target_lengths[:, None], 0.0)
-    return Loss(loss.total / 2 + weight / 4 * apart.sum(), batch.target_lengths.sum())
+    return batch.target.masked_fill(t >= batch.target_lengths[:, None], IGNORED)

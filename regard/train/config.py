@@ -59,7 +59,7 @@ class TrainConfig:
     average: int = 0  # the weights of so many last evaluations are averaged at the end; 0 = none
     threads: int = 0  # CPU threads; 0 = torch's choice
     capture: bool = False  # on one NVIDIA GPU, record a step for each batch shape and replay it
-    compile: bool = False  # let torch.compile fuse one step of a recurrent model; takes a minute at the start
+    compile: bool = False  # let torch.compile fuse a recurrent step or a layer; takes a minute at the start
     on_nonfinite: Literal["skip", "stop"] = "skip"  # what to do with an update that is not finite
 
     def __post_init__(self) -> None:

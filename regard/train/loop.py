@@ -36,6 +36,7 @@ from regard.train import durable, states
 from regard.train.average import Snapshots
 from regard.train.capture import CapturedStep, Rounding
 from regard.train.checkpoint import Checkpoint, RunFolder, State
+from regard.train.compiling import compiled
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted, Interrupts
 from regard.train.metrics import Metrics
@@ -181,10 +182,10 @@ class _Training:
         self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
         self.plain = self.accelerator.unwrap_model(self.model)
         self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.accelerator.mixed_precision == "bf16" and self.loss == self.task.loss:
+            _keep_half(self.plain, self.task, self.device)
         if self.train.compile and isinstance(self.plain, Model):
-            cleanup.callback(_plain_steps, self.plain)
-            for name in self.plain.steps:
-                setattr(self.plain, name, torch.compile(getattr(self.plain, name), dynamic=False))
+            cleanup.enter_context(compiled(self.plain))
         if self.train.capture and self.device.type == "cuda" and self.processes == 1:
             self.captured = CapturedStep(self._backward, self.plain)
 
@@ -291,8 +292,16 @@ class _Training:
     def _turn(self, player: Player | None) -> _Turn:
         """A step of the optimizer for one player, or for the model as a whole; none if it is not finite."""
         with self._alone(player) if player is not None else nullcontext():
-            total, count = self._accumulate(player)
-            turn = _Turn(player, total, count, self._scale_gradients(count))
+            sums = self._accumulate(player)
+            self.accelerator.unscale_gradients(self.optimizer)
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            norm = torch.nn.utils.get_total_norm(gradients).to(sums)
+            if self.device.type != "cpu":
+                self._ahead = self._next()  # made while the device works
+            # all numbers at once: each reading waits for the device, which then waits for us
+            total, count, stop, size = torch.cat([self.accelerator.reduce(sums), norm[None]]).tolist()
+            self._stop = stop > 0
+            turn = _Turn(player, total, count, self._scale(gradients, size, count))
             if turn.finite:
                 self.optimizer.step()
             return turn
@@ -314,8 +323,8 @@ class _Training:
             for parameter, gradient in zip(others, aside, strict=True):
                 parameter.requires_grad_(True).grad = gradient
 
-    def _accumulate(self, player: Player | None) -> tuple[float, float]:
-        """Forward and backward of one turn's batches; the loss and the units of all processes."""
+    def _accumulate(self, player: Player | None) -> Tensor:
+        """Forward and backward of one turn's batches; (3,) loss, units, and whether a signal came."""
         model = self.plain
         phase = model.at_step(self.state.step + 1, self.train.steps) if isinstance(model, Model) else None
         if self.captured is None:
@@ -333,11 +342,7 @@ class _Training:
             sums[0] += loss.total.detach()
             sums[1] += loss.count
         sums[2] += self.interrupts.requested
-        if self.device.type != "cpu":
-            self._ahead = self._next()  # made while the device works
-        total, count, stop = self.accelerator.reduce(sums).tolist()
-        self._stop = stop > 0
-        return total, count
+        return sums
 
     def _take(self) -> Any:
         """The next batch, which moves the place in the data."""
@@ -359,12 +364,10 @@ class _Training:
         self.accelerator.backward(loss.total)
         return loss
 
-    def _scale_gradients(self, count: float) -> float:
-        """Make the gradients those of Σ total / Σ count, clipped; their norm before clipping."""
-        self.accelerator.unscale_gradients(self.optimizer)
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
+    def _scale(self, gradients: list[Tensor], size: float, count: float) -> float:
+        """Make the gradients, of this norm, those of Σ total / Σ count, clipped; the norm before that."""
         scale = self.processes / count if count else math.nan  # processes average; the sum is wanted
-        norm = float(torch.nn.utils.get_total_norm(gradients)) * scale
+        norm = size * scale
         if not math.isfinite(norm):
             return norm
         if self.train.clip:
@@ -571,10 +574,11 @@ def _remove_autocast(model: nn.Module) -> None:
         vars(model).pop(name, None)
 
 
-def _plain_steps(model: Model) -> None:
-    """Give the model back with the methods of its class in the place of the compiled ones."""
-    for name in model.steps:
-        vars(model).pop(name, None)
+def _keep_half(model: nn.Module, task: Task, device: torch.device) -> None:
+    """Undo a copy: Accelerate makes outputs float32, which a task that `takes_half` does for itself."""
+    if getattr(task, "takes_half", False):
+        plain = model._original_forward
+        model.forward = torch.autocast(device.type, torch.bfloat16)(plain)
 
 
 def _divides(every: int, step: int) -> bool:

@@ -68,7 +68,7 @@ def test_a_whole_transformer_gives_the_same_output(norm_first, batch_first):
         )
         visible = Mask(lengths=LENGTHS)
         annotations = encoder(source, visible)
-        found = decoder(target, decoder.prepare(annotations, visible), Mask(causal=True))
+        found = decoder(target, annotations, visible, Mask(causal=True))
     close(found, turned(expected))
 
 
