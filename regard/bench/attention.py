@@ -3,16 +3,19 @@
     1. parity: the kernel against float64, context and every gradient; without it no time is taken
     2. time and memory of the reference, the kernel and the yardstick: as called, and on a GPU captured as a
        graph too, which is the device's time without the host's
-    3. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
+    3. rivals that need no compiler
+    4. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
        what it costs to ask for the largest weights of each query
-    4. the rivals, as far as the deadline lets: each is compiled for its size, which takes seconds
+    5. as far as the deadline lets, what the reference alone computes; then the rivals that are compiled for
+       their size, which takes seconds
 
 What cannot run says why, in the row where its number would stand.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import torch
@@ -41,7 +44,7 @@ class Plan:
     growth: Size  # its N is not used
     passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
     mechanisms: tuple[Mechanism, ...] = MECHANISMS
-    rivals: tuple[str, ...] = ("entmax", "flex", "compile")
+    rivals: tuple[str, ...] = ("by-hand", "entmax", "flex", "compile")
     capture: bool = False  # also measure what the device does without the host
     growing: float = 0.6  # of the deadline, until which growth may be measured: rivals want the rest
     deadline: float = 170.0  # seconds, for all
@@ -82,7 +85,7 @@ def standard(device: str, *, quick: bool = False) -> Plan:
         plan,
         size=Size(2, 128, 32),
         lengths=(64, 128, 256, 512),
-        rivals=("entmax",),
+        rivals=("by-hand", "entmax"),
         budget=0.05,
         deadline=50.0,
     )
@@ -173,30 +176,53 @@ class Report:
 def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Report:
     """Measure what the plan names, in the order of the module's docstring."""
     began = time.perf_counter()
+    end = began + plan.deadline
     report = Report(plan)
     if plan.device == "cuda" and any(m.score == "additive" for m in plan.mechanisms):
         report.ceiling, report.ceiling_from = ceiling()
-    for mechanism in plan.mechanisms:
-        for training in plan.passes:
-            row = compare(plan, mechanism, training=training)
-            report.rows.append(row)
-            say(line(row))
+    fused = [mechanism for mechanism in plan.mechanisms if has_kernel(plan, mechanism)]
+    others = [mechanism for mechanism in plan.mechanisms if mechanism not in fused]
+    report.rows += rows(plan, fused, say, until=inf)
+    for row, rival in contests(report.rows):
+        if not rival.compiles and face(plan, row, rival, until=end):
+            say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
     growing = [mechanism for mechanism in plan.mechanisms if mechanism.growing and plan.lengths]
     for left, mechanism in zip(range(len(growing), 0, -1), growing, strict=True):
         now = time.perf_counter()
-        end = began + plan.growing * plan.deadline
-        grown = grow(plan, mechanism, until=now + (end - now) / left)
+        grown = grow(plan, mechanism, until=now + (began + plan.growing * plan.deadline - now) / left)
         report.growth += grown
         try:
             report.looks += looks(plan, mechanism, grown)
         except Exception as error:
             say(f"{mechanism.name}: asked for its largest weights, it {failure(error)}")
         say(f"{mechanism.name}: measured up to {max(plan.lengths)} positions, or as far as it goes")
+    report.rows += rows(plan, others, say, until=end)
     for row, rival in contests(report.rows):
-        if face(plan, row, rival, until=began + plan.deadline):
+        if (rival.compiles or row.kernel is None) and face(plan, row, rival, until=end):
             say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
+    report.rows.sort(key=lambda row: (plan.mechanisms.index(row.mechanism), row.training))
     report.seconds = time.perf_counter() - began
     return report
+
+
+def rows(
+    plan: Plan, mechanisms: Sequence[Mechanism], say: Callable[[str], None], *, until: float
+) -> list[Row]:
+    """Each mechanism in each pass, as far as the time goes."""
+    found = []
+    for mechanism in mechanisms:
+        for training in plan.passes:
+            if time.perf_counter() > until:
+                say(f"{mechanism.name}: the deadline came")
+                continue
+            found.append(compare(plan, mechanism, training=training))
+            say(line(found[-1]))
+    return found
+
+
+def has_kernel(plan: Plan, mechanism: Mechanism) -> bool:
+    """Something is measured there that is not the reference."""
+    return make(mechanism, plan.size, plan.device, plan.dtype).fused()[0] is not None
 
 
 def compare(plan: Plan, mechanism: Mechanism, *, training: bool) -> Row:

@@ -1,12 +1,15 @@
 """Time, memory and growth of calls, measured the same way by every benchmark.
 
 Times are medians of rounds in which all competitors run one after the other, so that a machine that slows
-down slows all of them. On a GPU device events are read; on a CPU the processor's time of this process if it
-has one thread, which other work on the machine changes little, and the clock on the wall if it has more.
+down slows all of them. The order is another in each round, and each runs once before its time is taken: what
+the one before left in caches and in the allocator is worth up to a sixth of a call. On a GPU device events
+are read; on a CPU the processor's time of this process if it has one thread, which other work on the machine
+changes little, and the clock on the wall if it has more.
 """
 
 import math
 import os
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,9 +42,11 @@ def interleaved(
     least = {name: max(1, min(rounds, int(2 * budget / max(once, 1e-7)))) for name, once in single.items()}
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds):
-        for name, run in runs.items():
+        for name in random.Random(turn).sample(list(runs), len(runs)):
             if turn < least[name]:
-                times[name].append(elapsed(run, device, calls=calls[name]))
+                if calls[name] > 1:
+                    runs[name]()
+                times[name].append(elapsed(runs[name], device, calls=calls[name]))
     return {name: 1000 * statistics.median(found) for name, found in times.items()}
 
 

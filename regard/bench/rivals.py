@@ -135,7 +135,8 @@ def product_query(score: Any, query: Tensor) -> Tensor:
     if isinstance(score, DotScore):
         return query * score.factor(query.shape[-1])
     if isinstance(score, CosineScore):
-        return score.directions(query).to(query.dtype)
+        strength = score.strength if score.beta is None else F.softplus(score.beta(query))
+        return F.normalize(query, dim=-1) * strength
     if isinstance(score, FeedForwardScore):
         return score.F(query)
     return query

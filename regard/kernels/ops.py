@@ -185,13 +185,14 @@ for _device in ("CPU", "CUDA"):
 
 @torch.library.register_fake("regard::pieces", lib=LIBRARY)
 def _(q: Tensor, k: Tensor, v: Tensor, *facts: Any) -> Pair:
-    shape = (*q.shape[:3], v.shape[-1])
-    return v.new_empty(shape), q.new_empty(shape[:3], dtype=torch.float32)
+    B, H, T = q.shape[:3]
+    return v.new_empty(B, T, H, v.shape[-1]).transpose(1, 2), q.new_empty(B, H, T, dtype=torch.float32)
 
 
 @torch.library.register_fake("regard::pieces_backward", lib=LIBRARY)
 def _(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    of_q, of_k, of_v = (x.new_empty(x.transpose(1, 2).shape).transpose(1, 2) for x in (q, k, v))
+    return of_q, of_k, of_v
 
 
 def _remember_pieces(ctx: Any, inputs: tuple[Any, ...], output: Pair) -> None:

@@ -8,6 +8,9 @@ The kernel's own gradient of each piece, given the joined out and lse, is that p
 it recomputes the weights as exp(score - lse), and these are the weights of the whole.
 
     q (B, H, T, D), k, v (B, H, S, D), bias (B or 1, H or 1, 1, S) added to the scores or None
+
+Everything that leaves has its memory in the order (B, T, H, D), as the kernels themselves make it. CUDA's
+backward kernel for half precision reads the context in that order, whatever its strides say.
 """
 
 from collections.abc import Iterator
@@ -40,24 +43,23 @@ def forward(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, offset: int, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Context (B, H, T, D) and log-sum-exp (B, H, T); both 0 in a row that sees nothing."""
-    parts = [_seen(q, k, v, bias, piece, scale) for piece in pieces_of(k.shape[2], offset)]
-    out, lse = parts[0]
-    for other, own in parts[1:]:
+    (out, lse), *others = (_seen(q, k, v, bias, piece, scale) for piece in pieces_of(k.shape[2], offset))
+    for other, own in others:
         share = torch.sigmoid(own - lse).nan_to_num(0.0).unsqueeze(-1)  # of the sum; NaN where neither sees
-        out, lse = torch.lerp(out, other, share), torch.logaddexp(lse, own)
-    return out.to(v.dtype).contiguous(), lse.masked_fill(lse == -torch.inf, 0.0)
+        out, lse = torch.lerp(out.float(), other.float(), share), torch.logaddexp(lse, own)
+    return ordered(out.to(v.dtype)), lse.masked_fill(lse == -torch.inf, 0.0)
 
 
 def _seen(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, piece: Piece, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Context and log-sum-exp of one piece, float32; 0 and -inf where it shows nothing."""
+    """Context and log-sum-exp of one piece; 0 and -inf where it shows nothing."""
     part = None if bias is None else bias[..., piece.keys]
     out, lse = _attend(q, k[:, :, piece.keys], v[:, :, piece.keys], part, piece.causal, scale)
     if part is None:
-        return out.float(), lse
+        return out, lse
     nothing = _sees_nothing(part, q.shape[2], piece)
-    return out.float().masked_fill(nothing.unsqueeze(-1), 0.0), lse.masked_fill(nothing, -torch.inf)
+    return out.masked_fill(nothing.unsqueeze(-1), 0.0), lse.masked_fill(nothing, -torch.inf)
 
 
 def backward(
@@ -72,19 +74,23 @@ def backward(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v."""
-    S, T = k.shape[2], q.shape[2]
-    grad = grad.contiguous()  # that of a sum is one number, seen from everywhere
-    grad_q = torch.zeros_like(q, dtype=torch.float32)
-    grad_k, grad_v = torch.empty_like(k), torch.empty_like(v)
-    for piece in pieces_of(S, offset):
+    found = []
+    for piece in pieces_of(k.shape[2], offset):
         part = None if bias is None else bias[..., piece.keys]
         # exp(score - inf) is 0: where this piece shows nothing, it gets nothing
-        own = lse if part is None else lse.masked_fill(_sees_nothing(part, T, piece), torch.inf)
+        own = lse if part is None else lse.masked_fill(_sees_nothing(part, q.shape[2], piece), torch.inf)
         tensors = (q, k[:, :, piece.keys], v[:, :, piece.keys])
-        of_q, of_k, of_v = _attend_backward(grad, *tensors, part, out, own, piece.causal, scale)
-        grad_q += of_q
-        grad_k[:, :, piece.keys], grad_v[:, :, piece.keys] = of_k, of_v
-    return grad_q.to(q.dtype), grad_k, grad_v
+        found.append(_attend_backward(grad, *tensors, part, out, own, piece.causal, scale))
+    (of_q, of_k, of_v), *others = found
+    for other, further_k, further_v in others:
+        of_q = (of_q.float() + other).to(q.dtype)
+        of_k, of_v = torch.cat([of_k, further_k], 2), torch.cat([of_v, further_v], 2)
+    return ordered(of_q), ordered(of_k), ordered(of_v)
+
+
+def ordered(x: Tensor) -> Tensor:
+    """(B, H, T, D), in memory as (B, T, H, D)."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def _sees_nothing(bias: Tensor, T: int, piece: Piece) -> Tensor:
@@ -106,9 +112,9 @@ def _attend(
             q, k, v, 0.0, causal, attn_mask=bias, scale=scale
         )
         return out, lse
-    width, Dv = _width(q), v.shape[-1]
+    Dv = v.shape[-1]
     out, lse, _, _ = torch.ops.aten._scaled_dot_product_efficient_attention(
-        *(F.pad(x, (0, width)) for x in (q, k, v)), _aligned(bias, q, k), True, 0.0, causal, scale=scale
+        *(_aligned(x) for x in (q, k, v)), _aligned_bias(bias, q, k), True, 0.0, causal, scale=scale
     )
     return out[..., :Dv], lse[..., : q.shape[2]]
 
@@ -127,16 +133,15 @@ def _attend_backward(
     """One piece's gradients of q, k and v, from the context and log-sum-exp of the whole."""
     if not q.is_cuda:
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            grad, q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale
+            grad.contiguous(), q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale
         )
-    width, D, Dv = _width(q), q.shape[-1], v.shape[-1]
+    D, Dv = q.shape[-1], v.shape[-1]
     seed = torch.zeros((), dtype=torch.int64)  # of dropout, which there is none of
-    lse = F.pad(lse, (0, -lse.shape[-1] % ROWS), value=torch.inf)
     of_q, of_k, of_v, _ = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
-        *(F.pad(x, (0, width)) for x in (grad, q, k, v)),
-        _aligned(bias, q, k),
-        F.pad(out, (0, width)),
-        lse,
+        *(_aligned(x) for x in (grad, q, k, v)),
+        _aligned_bias(bias, q, k),
+        ordered(_aligned(out)),
+        F.pad(lse, (0, -lse.shape[-1] % ROWS), value=torch.inf),
         seed,
         seed,
         0.0,
@@ -147,12 +152,17 @@ def _attend_backward(
     return of_q[..., :D], of_k[..., :D], of_v[..., :Dv]
 
 
-def _width(q: Tensor) -> int:
-    """Features to add."""
-    return -q.shape[-1] % ALIGNED
+def _aligned(x: Tensor) -> Tensor:
+    """(B, H, T, D) as CUDA's kernel wants it: whole groups of features, filled up with zeros."""
+    missing = -x.shape[-1] % ALIGNED
+    if missing:
+        return F.pad(x, (0, missing))
+    strides = (stride for stride, size in zip(x.stride()[:3], x.shape[:3], strict=True) if size > 1)
+    fits = x.stride(3) == 1 and x.data_ptr() % 16 == 0 and all(stride % ALIGNED == 0 for stride in strides)
+    return x if fits else x.clone(memory_format=torch.contiguous_format)
 
 
-def _aligned(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
+def _aligned_bias(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     """The bias as CUDA's kernel wants it: expanded over heads and rows, each row beginning where it may."""
     if bias is None:
         return None

@@ -10,12 +10,19 @@ Equal to the reference because each of these scores is a plain product once the 
     causal and a row           both, on a CPU; on a GPU in pieces
     causal at an offset        keys before it are seen by all queries, the others as above: two calls, joined
                                by their log-sum-exps (pieces.py); one query needs no mask at all
+    the last two on a GPU      as a mask of all pairs as long as that has fewer than LARGE numbers. In half
+                               precision PyTorch has a faster kernel for it than for the pieces
     a dense mask for each row  as it is
+    one query on a GPU         in float32 the two products and the softmax. PyTorch's kernel takes the slope
+                               of a score from the difference of two sums, each rounded by itself; where a
+                               query sees one key it should be nothing
 
 A window of the mask is a band: local.py computes it. Asked for by name, this kernel builds its T × S mask.
 
 A short call costs as much as what stands around it, so the commonest calls are let through first.
 """
+
+from math import prod
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +30,7 @@ from torch import Tensor
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact
+from regard.attention.numerics import HALF, exact
 from regard.kernels import ops
 from regard.kernels.dispatch import Call
 from regard.kernels.products import (
@@ -40,7 +47,8 @@ from regard.kernels.products import (
     row_mask,
 )
 
-IN_PIECES = ("cpu",)  # devices on which all tests of pieces.py have passed; elsewhere a mask tells its facts
+LARGE = 2**24  # numbers of a mask for all pairs that a GPU does without
+TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
 
 
 class ScaledDotKernel:
@@ -76,6 +84,8 @@ def _in_dtype_of_values(query: Tensor, keys: Tensor, values: Tensor, call: Call,
 def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
     """The context, by the least that the mask asks for."""
     mask = call.source.mask
+    if query.is_cuda and query.shape[-2] == 1 and query.dtype is torch.float32:
+        return _by_products(query, keys, values, mask, call.dropout, scale)
     if mask.lengths is None and mask.dense is None and mask.window is None:
         if not mask.causal:
             return _by_flag(query, keys, values, False, call.dropout, scale)
@@ -108,6 +118,30 @@ def _by_flag(
     return _restored(context, lead, values.shape[-1])
 
 
+def _by_products(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Mask, dropout: float, scale: float
+) -> Tensor:
+    """One query, whose weights are no more numbers than a feature of the keys has."""
+    S = keys.shape[-2]
+    scores = (query * scale) @ keys.mT  # (..., 1, S)
+    shown = None
+    if not _shows_all(mask, S):
+        shown = mask.to_dense(1, S, ndim=query.ndim, device=query.device)
+    if shown is None:
+        weights = scores.softmax(-1)
+    else:  # a finite number, so that a row of nothing is no row of NaN before it is made zero
+        hidden = ~shown
+        weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1)
+        weights = weights.masked_fill(hidden, 0.0)
+    return (torch.dropout(weights, dropout, train=True) if dropout else weights) @ values
+
+
+def _shows_all(mask: Mask, S: int) -> bool:
+    """To one query: nothing else than causality is there, and it hides nothing, as in a step with a cache."""
+    facts = mask.lengths is not None or mask.dense is not None or mask.window is not None
+    return not facts and (not mask.causal or mask.offset + 1 >= S)
+
+
 def _needs_a_mask(call: Call, query: Tensor) -> bool:
     """What the kernels inside PyTorch do not take goes to its formula, or has a T × S mask anyway."""
     mask = call.source.mask
@@ -119,8 +153,16 @@ def _needs_a_mask(call: Call, query: Tensor) -> bool:
         or has_rows(mask)
         or mask.offset < 0
         or 0 in (query.shape[-2], call.source.S)
-        or (query.device.type not in IN_PIECES and _is_causal(mask, query.shape[-2], call.source.S))
+        or (query.is_cuda and _is_causal(mask, query.shape[-2], call.source.S) and _is_small(call))
     )
+
+
+def _is_small(call: Call) -> bool:
+    """A mask for all pairs of this call is cheaper than doing without."""
+    mask = call.source.mask
+    rows = 1 if mask.lengths is None else mask.lengths.shape[0]
+    rows = rows if mask.dense is None else max(rows, prod(mask.dense.shape[:-2]))
+    return rows * call.query.shape[-2] * call.source.S < LARGE
 
 
 def _is_causal(mask: Mask, T: int, S: int) -> bool:
@@ -134,9 +176,42 @@ def _by_mask(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: flo
     dense = call.source.mask.to_dense(T, S, ndim=query.ndim, device=query.device)
     if dense is not None and dense.ndim < 2:
         dense = dense[None]
+    if query.is_cuda and query.ndim == keys.ndim == values.ndim == 3:  # a fused kernel wants an axis of heads
+        dense = dense if dense is None or dense.ndim < 3 else dense.unsqueeze(1)
+        q, k, v = query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1)
+        return _masked(q, k, v, dense, call.dropout, scale).squeeze(1)
+    return _masked(query, keys, values, dense, call.dropout, scale)
+
+
+def _masked(
+    query: Tensor, keys: Tensor, values: Tensor, shown: Tensor | None, dropout: float, scale: float
+) -> Tensor:
+    """PyTorch's function with a mask."""
+    if shown is not None and query.is_cuda and query.dtype in HALF:
+        return _guarded(query, keys, values, shown, dropout, scale)
     return F.scaled_dot_product_attention(
-        query, keys, values, attn_mask=dense, dropout_p=call.dropout, scale=scale
+        query, keys, values, attn_mask=shown, dropout_p=dropout, scale=scale
     )
+
+
+def _guarded(
+    query: Tensor, keys: Tensor, values: Tensor, shown: Tensor, dropout: float, scale: float
+) -> Tensor:
+    """The same where it may take cuDNN, which needs two guards.
+
+    Hidden scores become a large finite number there in some versions, so that a row of nothing sees all; and
+    where the last tile of keys is half full, its backward pass makes NaN of rows whose scores are all below
+    -88 (https://github.com/pytorch/pytorch/issues/177842 and 196678).
+    """
+    S = keys.shape[-2]
+    nothing = ~shown.any(-1, keepdim=True)
+    if S % TILE == HALF_TILE:
+        keys, values = (F.pad(x, (0, 0, 0, HALF_TILE)) for x in (keys, values))
+        shown = F.pad(shown.expand(*shown.shape[:-1], S), (0, HALF_TILE))
+    context = F.scaled_dot_product_attention(
+        query, keys, values, attn_mask=shown, dropout_p=dropout, scale=scale
+    )
+    return context.masked_fill(nothing, 0.0)
 
 
 def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: float) -> Tensor:
@@ -151,7 +226,7 @@ def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: fl
     fit = query.ndim == 4 and _fit(query, keys, values) and not causal  # the others want all of one width
     q, k, v = (query, keys, values) if fit else _fitted(query, keys, values, lead)
     if not causal:
-        context = F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=scale)
+        context = _masked(q, k, v, visible, 0.0, scale)
     elif mask.offset or q.is_cuda:
         context, _ = ops.pieces(q, k, v, bias_of(visible, q.dtype), mask.offset, scale)
     else:  # the public function takes a mask or the flag

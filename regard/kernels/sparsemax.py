@@ -8,19 +8,28 @@ left out of the product with the values and of every gradient. Where the scores 
 many for memory, blocks of queries are computed one after another, and again in the backward pass (blocks.py).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from regard.attention.compose import mix, scored
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import exact, full
-from regard.kernels import ops, sparsemax_cpu, sparsemax_cuda
-from regard.kernels.blocks import in_blocks, is_large
+from regard.kernels import blocks, ops, sparsemax_cpu, sparsemax_cuda
+from regard.kernels.blocks import cells, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call, Fused
-from regard.kernels.products import leading, product_form, refuses_product, refuses_window, three_axes
+from regard.kernels.products import (
+    has_rows,
+    leading,
+    product_form,
+    refuses_product,
+    refuses_window,
+    three_axes,
+)
 
 
 class SparsemaxKernel:
@@ -38,10 +47,10 @@ class SparsemaxKernel:
         return triton_missing() if call.query.is_cuda else None
 
     def run(self, call: Call) -> Tensor | Fused:
+        if _is_product(call):
+            return _in_blocks(call) if is_large(call) else _product(call)
         if is_large(call) and call.dropout == 0:
             return in_blocks(call, rows)
-        if _is_product(call):
-            return _product(call)
         scores, factor = scored(call)
         weights = rows(scores)
         weights = weights if factor is None else weights * factor
@@ -63,28 +72,72 @@ def rows(scores: Tensor) -> Tensor:
 
 def _is_product(call: Call) -> bool:
     """Scores and values of this call are products, and the loops that leave out zeros are for its device."""
-    fused = call.query.device.type == "cpu" and call.dropout == 0
+    fused = call.query.is_cpu and call.dropout == 0
     return fused and refuses_product(call) is None and refuses_window(call) is None
 
 
 def _product(call: Call) -> Tensor:
+    """The context. A short call costs what stands around its loops: what changes nothing is left out."""
     query, scale = product_form(call)
-    keys, values, mask = call.source.keys, call.source.values, call.source.mask
+    keys, values = call.source.keys, call.source.values
+    hidden = _hidden(call)
+    if query.dtype is keys.dtype is values.dtype is torch.float32 and _are_rows(query, keys, values):
+        hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
+        if torch.is_autocast_enabled("cpu"):
+            with exact(query):
+                return _of_rows(query, keys, values, hidden, scale)
+        return _of_rows(query, keys, values, hidden, scale)
     lead = leading(query, keys, values)
-    hidden = None
-    if not mask.is_trivial:
-        shown = mask.to_dense(query.shape[-2], keys.shape[-2], ndim=len(lead) + 2, device=query.device)
-        hidden = None if shown is None else three_axes(~(shown if shown.ndim > 1 else shown[None]), lead)
+    hidden = None if hidden is None else three_axes(hidden, lead)
     q, k, v = (three_axes(full(x), lead) for x in (query, keys, values))
     with exact(query):
-        if torch.compiler.is_compiling():
-            context = ops.sparsemax_product(q, k, v, hidden, scale)[0]
-        elif torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
-            context = _Product.apply(q, k, v, hidden, scale)  # type: ignore[no-untyped-call]
+        context = _of_rows(q, k, v, hidden, scale)
+    return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
+
+
+def _in_blocks(call: Call) -> Tensor:
+    """The same for some queries at a time, and again in the backward pass, as blocks.py does it."""
+    T, source = call.query.shape[-2], call.source
+    step = max(1, blocks.CELLS * T // cells(call))
+    parts = []
+    for start in range(0, T, step):
+        span, dense = slice(start, start + step), source.mask.dense
+        if dense is not None and has_rows(source.mask):
+            dense = dense[..., span, :]
+        mask = replace(source.mask, offset=source.mask.offset + start, dense=dense)
+        part = replace(call, query=call.query[..., span, :], source=replace(source, mask=mask))
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(_product, part, use_reentrant=False, preserve_rng_state=False))
         else:
-            context = sparsemax_cpu.product(q, k, v, hidden, scale)[0]
-    context = context if len(lead) == 1 else context.reshape(*lead, *context.shape[-2:])
-    return context.to(values.dtype)
+            parts.append(_product(part))
+    return torch.cat(parts, -2)
+
+
+def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """(N, T, D), (N, S, D), (N, S, Dv), as the loops want them."""
+    shape, other, last = query.shape, keys.shape, values.shape
+    return len(shape) == len(other) == len(last) == 3 and shape[0] == other[0] == last[0]
+
+
+def _hidden(call: Call) -> Tensor | None:
+    """(..., T or 1, S or 1) what the mask hides; None: nothing."""
+    mask, query, keys = call.source.mask, call.query, call.source.keys
+    if mask.is_trivial:
+        return None
+    ndim = max(x.ndim for x in (query, keys, call.source.values))
+    shown = mask.to_dense(query.shape[-2], keys.shape[-2], ndim=ndim, device=query.device)
+    if shown is None:
+        return None
+    return ~(shown if shown.ndim > 1 else shown[None])
+
+
+def _of_rows(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
+    if torch.compiler.is_compiling():
+        context: Tensor = ops.sparsemax_product(q, k, values, hidden, scale)[0]
+        return context
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or values.requires_grad):
+        return _Product.apply(q, k, values, hidden, scale)  # type: ignore[no-untyped-call]
+    return sparsemax_cpu.product(q, k, values, hidden, scale)[0]
 
 
 class _Rows(torch.autograd.Function):
@@ -118,7 +171,6 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        operator: Any = torch.ops.regard.sparsemax_product_backward
-        run = operator if torch.is_grad_enabled() else sparsemax_cpu.product_backward
-        q, k, values, weights = ctx.saved_tensors
-        return (*run(grad, q, k, values, weights, ctx.scale), None, None)
+        own: Any = sparsemax_cpu.product_backward
+        run = torch.ops.regard.sparsemax_product_backward if torch.is_grad_enabled() else own  # as in _Rows
+        return (*run(grad, *ctx.saved_tensors, ctx.scale), None, None)

@@ -22,6 +22,9 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**16  # fewer numbers than this are not worth a second thread
+SHORT = 4096  # numbers of a row for which the loops need no room; SHORT of sparsemax_cpu.cpp
+SMALL = 2**20  # so many multiplications of scores take no longer here than in a product of PyTorch
+LITTLE = 2**12  # so many weights, and it does not matter how many are zero
 # one weight in so many may be other than zero; with more of them whole products are faster
 FEW, FEW_BACKWARD = 20, 6
 
@@ -79,12 +82,15 @@ def product(
     q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     """The context (N, T, Dv) and the weights (N, T, S)."""
-    scores = torch.baddbmm(q.new_empty(1, 1, 1), q, k.mT, beta=0, alpha=scale)
-    if hidden is not None:
-        scores.masked_fill_(hidden, -torch.inf)
     loops = compiled()
-    weights = Sparsemax()(scores) if loops is None else _normalized(loops, scores, scores)
-    if loops is None or _share(weights, loops) * FEW > 1:
+    if loops is None:
+        weights = Sparsemax()(_scores(q, k, hidden, scale))
+        return weights @ values, weights
+    if q.shape[1] == 1 or q.numel() * k.shape[1] <= SMALL:
+        return _attended(loops, q, k, values, hidden, scale)
+    scores = _scores(q, k, hidden, scale)
+    weights = _normalized(loops, scores, scores)
+    if _share(weights, loops) * FEW > 1:
         return weights @ values, weights
     values = values.contiguous()
     N, T, S = weights.shape
@@ -100,28 +106,59 @@ def product(
     return context, weights
 
 
+def _scores(q: Tensor, k: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
+    scores = torch.baddbmm(q.new_empty(1, 1, 1), q, k.mT, beta=0, alpha=scale)
+    return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
+
+
+def _attended(
+    loops: ctypes.CDLL, q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """Both in one call: for one query or few numbers, each further call costs more than its work."""
+    q, k, values = q.contiguous(), k.contiguous(), values.contiguous()
+    N, T, D = q.shape
+    S, d = values.shape[1:]
+    context, weights = torch.empty(N, T, d), torch.empty(N, T, S)
+    mask, by_item, by_row = None, 0, 0
+    if hidden is not None:
+        hidden = hidden.expand(*hidden.shape[:2], S).contiguous()
+        mask = hidden.data_ptr()
+        by_row = S if hidden.shape[1] > 1 else 0
+        by_item = S * hidden.shape[1] if hidden.shape[0] > 1 else 0
+    at = [x.data_ptr() for x in (q, k, values)]
+    to = [x.data_ptr() for x in (weights, context)]
+
+    def run(first: int, last: int) -> None:
+        room = torch.empty(2 * S, dtype=torch.float32) if S > SHORT else None
+        spare = None if room is None else room.data_ptr()
+        loops.sparsemax_attend(*at, mask, *to, spare, scale, by_item, by_row, first, last, T, S, D, d)
+
+    in_threads(run, N * T, worth=weights.numel() >= SHARED)
+    return context, weights
+
+
 def product_backward(
     grad: Tensor, q: Tensor, k: Tensor, values: Tensor, weights: Tensor, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and the values."""
     loops = compiled()
-    if loops is None or _share(weights, loops) * FEW_BACKWARD > 1:
+    few = loops is not None and (weights.numel() <= LITTLE or _share(weights, loops) * FEW_BACKWARD <= 1)
+    if loops is None or not few:
         slopes = backward(grad @ values.mT, weights).mul_(scale)
         return slopes @ k, slopes.mT @ q, weights.mT @ grad
-    inputs = [x.contiguous() for x in (weights, q, k, values, grad)]
-    found = [torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (q, k, values)]
-    at = [x.data_ptr() for x in (*inputs, *found)]
+    weights, q, k, values, grad = (x.contiguous() for x in (weights, q, k, values, grad))
+    of_q, of_k, of_values = torch.empty_like(q), torch.empty_like(k), torch.empty_like(values)
+    at = [x.data_ptr() for x in (weights, q, k, values, grad, of_q, of_k, of_values)]
     N, T, S = weights.shape
+    D, d = q.shape[-1], values.shape[-1]
 
     def run(first: int, last: int) -> None:
-        room = torch.empty(2 * S, dtype=torch.float32)
-        places, slopes = room.data_ptr(), room.data_ptr() + 4 * S
-        loops.sparsemax_product_gradient(
-            *at, places, slopes, scale, *(first, last, T, S, q.shape[-1], values.shape[-1])
-        )
+        room = torch.empty(2 * S, dtype=torch.float32) if S > SHORT else None
+        spare = None if room is None else room.data_ptr()
+        loops.sparsemax_product_gradient(*at, spare, scale, first, last, T, S, D, d)
 
     in_threads(run, N, worth=weights.numel() >= SHARED)
-    return found[0], found[1], found[2]
+    return of_q, of_k, of_values
 
 
 def _share(weights: Tensor, loops: ctypes.CDLL) -> float:
@@ -139,8 +176,10 @@ def compiled() -> ctypes.CDLL | None:
         loops.sparsemax_rows.argtypes = [pointer] * 3 + [size] * 2
         loops.sparsemax_gradient.argtypes = [pointer] * 3 + [size] * 2
         loops.sparsemax_mix.argtypes = [pointer] * 4 + [size] * 5
-        loops.sparsemax_product_gradient.argtypes = [pointer] * 10 + [ctypes.c_float] + [size] * 6
+        loops.sparsemax_attend.argtypes = [pointer] * 7 + [ctypes.c_float] + [size] * 8
+        loops.sparsemax_product_gradient.argtypes = [pointer] * 9 + [ctypes.c_float] + [size] * 6
         loops.sparsemax_count.argtypes, loops.sparsemax_count.restype = [pointer, size], size
         loops.sparsemax_rows.restype = loops.sparsemax_gradient.restype = None
+        loops.sparsemax_attend.restype = None
         loops.sparsemax_mix.restype = loops.sparsemax_product_gradient.restype = None
     return loops

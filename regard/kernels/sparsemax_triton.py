@@ -19,7 +19,7 @@ def forward_kernel(scores, weights, S, BLOCK: tl.constexpr):
     z = tl.load(scores + row + s, mask=s < S, other=float("-inf"))
     most = tl.max(z, 0)
     z = z - tl.where(most == float("-inf"), 0.0, most)
-    tau, before, count = -1.0, BLOCK + 1.0, BLOCK + 0.0
+    tau, before, count = -1.0, BLOCK + 2.0, BLOCK + 1.0  # more than a row has: a step may keep all
     while count < before:
         inside = z > tau
         before = count

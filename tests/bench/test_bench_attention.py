@@ -8,8 +8,19 @@ from oracles.sparsemax import sparsemax as oracle
 from torch.testing import assert_close
 
 from regard import catalog
-from regard.bench import rivals
-from regard.bench.attention import Growth, Plan, challenge, compare, contests, foreseen, grow, looks, standard
+from regard.bench import clock, rivals
+from regard.bench.attention import (
+    Growth,
+    Plan,
+    challenge,
+    compare,
+    contests,
+    foreseen,
+    grow,
+    looks,
+    measure,
+    standard,
+)
 from regard.bench.clock import CAPTURED, exponent, interleaved, peak
 from regard.bench.problems import MECHANISMS, Mechanism, Size, chosen, make
 from regard.errors import ConfigError
@@ -150,7 +161,7 @@ def test_mechanisms_are_chosen_by_score_normalizer_or_window():
 
 
 def test_the_quick_plan_compiles_nothing():
-    assert standard("cpu", quick=True).rivals == ("entmax",)
+    assert standard("cpu", quick=True).rivals == ("by-hand", "entmax")
     assert max(standard("cpu").lengths) == 16384
 
 
@@ -179,6 +190,27 @@ def test_rivals_that_are_compiled_come_last_and_so_do_rows_without_a_kernel():
     assert order[0] == ("dot", "by-hand")
     assert order[-4:] == [("dot", "flex"), ("dot", "compile"), ("location", "flex"), ("location", "compile")]
     assert len(order) == 2 * len(rivals.RIVALS)
+
+
+def test_what_the_reference_alone_computes_waits_for_the_kernels_and_may_fall_to_the_deadline():
+    mechanisms = (Mechanism("location"), Mechanism("dot"))
+    plan = replace(TINY, mechanisms=mechanisms, lengths=(), passes=(False,))
+    said = []
+    report = measure(plan, said.append)
+    assert [row.mechanism.score for row in report.rows] == ["location", "dot"]  # as the plan names them
+    assert [line.split(",")[0] for line in said] == ["dot", "location"]
+    late = measure(replace(plan, deadline=0.0), said.append)
+    assert [row.mechanism.score for row in late.rows] == ["dot"]
+    assert said[-1] == "location: the deadline came"
+
+
+def test_the_order_of_competitors_changes_from_round_to_round(monkeypatch):
+    timed = []
+    monkeypatch.setattr(clock, "elapsed", lambda run, device, calls: timed.append(run()) or 1.0)
+    interleaved({name: (lambda name=name: name) for name in "abc"}, "cpu", budget=10.0, rounds=6)
+    rounds = ["".join(timed[i : i + 3]) for i in range(len(timed) - 18, len(timed), 3)]
+    assert all(sorted(turn) == ["a", "b", "c"] for turn in rounds)
+    assert len(set(rounds)) > 2
 
 
 def test_a_gpu_is_measured_with_graphs_and_all_rivals_within_two_minutes(monkeypatch):

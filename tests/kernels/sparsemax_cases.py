@@ -7,12 +7,13 @@ from regard import Sparsemax
 
 
 def rows_of(S: int, device: str = "cpu") -> dict[str, Tensor]:
-    """(5, 3, S) scores: spread, flat, equal, far apart, partly and wholly hidden."""
+    """(5, 3, S) scores: spread, even, flat, equal, far apart, partly and wholly hidden."""
     z = torch.randn(5, 3, S, device=device)
     hidden = z.masked_fill(torch.rand(5, 3, S, device=device) < 0.5, -torch.inf)
     hidden[0, 1] = -torch.inf
     return {
         "spread": z,
+        "even": z * 0.1,  # all within one of the largest, and of many not all in the support
         "flat": z * 1e-3,
         "sharp": z * 100,
         "equal": torch.full_like(z, 3.0),

@@ -118,7 +118,8 @@ def check(score, kernel, problems, dtype, normalizer=None, window=None):
         assert error <= 2 * own + roundings * size, (part, error, own, size)
 
 
-def problems_of(T, S, masks, dtype, lead=(B, H)):
+def problems_of(T, S, masks, dtype, lead=(B, H), widths=(D, DV)):
+    D, DV = widths
     return {
         label: (
             [torch.randn(*lead, n, d, device="cuda").to(dtype) for n, d in ((T, D), (S, D), (S, DV))],
@@ -141,16 +142,31 @@ def test_products_in_half_precision(dtype, lead):
     check("dot", "sdpa", problems_of(100, 100, facts(100), dtype, lead), dtype)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("T", "S"), [(100, 100), (64, 64), (70, 192), (1, 192)])
+def test_products_in_half_precision_of_a_width_that_cudnn_takes(T, S, dtype):
+    check("dot", "sdpa", problems_of(T, S, facts(S), dtype, widths=(64, 64)), dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("S", [128, 192])  # half of a tile is left over of the second
+def test_a_mask_over_scores_that_are_all_very_negative(S, dtype):
+    q, k, v = (torch.randn(B, H, n, 64, device="cuda") for n in (64, S, S))
+    inputs = [x.to(dtype) for x in (0.3 * q + 1.2, 0.3 * k - 12.0, v)]  # scores near -165
+    direction = torch.randn(B, H, 64, 64, device="cuda").to(dtype)
+    masks = {label: facts(S)[label] for label in ("lengths", "a row of nothing", "causal lengths")}
+    check("dot", "sdpa", {label: (inputs, mask, direction) for label, mask in masks.items()}, dtype)
+
+
 @pytest.fixture
 def in_pieces(monkeypatch):
-    monkeypatch.setattr(sdpa, "IN_PIECES", ("cpu", "cuda"))
+    monkeypatch.setattr(sdpa, "LARGE", 0)  # no mask for all pairs, however small
 
 
 def causal_facts(S):
     return {label: mask for label, mask in facts(S).items() if mask.causal and mask != Mask(causal=True)}
 
 
-# What decides whether sdpa.IN_PIECES may name "cuda": all of `pytest -k in_pieces` on a device
 @pytest.mark.parametrize("lead", [(B,), (B, H)], ids=str)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 @pytest.mark.parametrize(("T", "S"), [(1, 100), (70, 100), (100, 100), (130, 60), (64, 128)])
@@ -159,8 +175,8 @@ def test_in_pieces_causality_beside_other_facts_is_as_exact_as_the_reference(T, 
 
 
 @pytest.mark.parametrize("name", ["causal lengths", "causal, later"])
-def test_in_pieces_no_mask_for_all_pairs_is_in_memory(name, in_pieces):
-    T = 4096
+def test_no_large_mask_for_all_pairs_is_in_memory(name):
+    T = 4096  # squared, as many numbers as sdpa.LARGE
     attention = Attention(DotScore())
     x = torch.randn(1, 1, T, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     mask = (

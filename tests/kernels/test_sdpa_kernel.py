@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import Attention, CosineScore, DotScore, FeedForwardScore, GeneralScore, Mask, MultiHead, Softmax
-from regard.kernels import ops, pieces
+from regard.kernels import ops, pieces, sdpa
 
 B, D, DV = 2, 5, 3
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -172,6 +172,35 @@ def test_layout_does_not_matter():
     assert not query.is_contiguous()
     source = fused.prepare(keys, values, Mask(causal=True))
     assert_close(fused(query, source).context, plain(query, source).context)
+
+
+ON_A_GPU = {
+    "one query by its products": (1, 17, sdpa._by_products),
+    "a mask in half precision": (
+        9,
+        64,
+        lambda q, k, v, mask, *rest: masked(sdpa._guarded, q, k, v, mask, *rest),
+    ),
+}
+
+
+def masked(run, q, k, v, mask, *rest):
+    shown = mask.to_dense(q.shape[-2], k.shape[-2], ndim=3, device=q.device)
+    return run(q, k, v, torch.ones(1, 1, dtype=torch.bool) if shown is None else shown, *rest)
+
+
+@pytest.mark.parametrize("name", masks(1, 17))
+@pytest.mark.parametrize("way", ON_A_GPU)
+def test_what_a_gpu_takes_is_the_reference_anywhere(name, way):
+    T, S, run = ON_A_GPU[way]
+    mask = Mask.of(masks(T, S)[name])
+    sizes = ((T, D), (S, D), (S, DV))
+    q, k, v = (torch.randn(B, n, d, dtype=torch.float64, requires_grad=True) for n, d in sizes)
+    plain = Attention(DotScore(0.5), kernel="reference")
+    contexts = [run(q, k, v, mask, 0.0, 0.5), plain(q, plain.prepare(k, v, mask)).context]
+    direction = torch.randn(B, T, DV, dtype=torch.float64)
+    found, expected = ([x, *torch.autograd.grad(x, (q, k, v), direction)] for x in contexts)
+    assert_close(found, expected)
 
 
 class Largest(TorchDispatchMode):

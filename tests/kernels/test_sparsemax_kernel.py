@@ -113,24 +113,27 @@ def test_attention_equals_the_reference(mask, large, monkeypatch):
         assert_close(outcomes[0], outcomes[1], atol=1e-5, rtol=1e-5)
 
 
-SHARES = {
-    "whole products": (1e9, 1e9),
-    "few": (0, 0),
-    "as it is": (sparsemax_cpu.FEW, sparsemax_cpu.FEW_BACKWARD),
+PATHS = {
+    "whole products": {"FEW": 1e9, "FEW_BACKWARD": 1e9, "SMALL": 0, "LITTLE": 0},
+    "few": {"FEW": 0, "FEW_BACKWARD": 0, "SMALL": 0},
+    "in one call": {},
 }
+HIDDEN = {"nothing": None, "all of a row": (3, 7, 40), "for all queries": (3, 1, 40), "for all": (1, 7, 40)}
 
 
-@pytest.mark.parametrize("few", SHARES.values(), ids=SHARES)
-@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("hidden", HIDDEN)
 @pytest.mark.parametrize(("T", "S", "D", "Dv"), [(1, 9, 5, 3), (7, 40, 16, 24), (5, 1, 8, 8)])
-def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden, few, monkeypatch):
+def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden, path, monkeypatch):
     """Error at most twice that of the same in tensors, both against float64, context and every gradient."""
-    for name, number in zip(("FEW", "FEW_BACKWARD"), few, strict=True):
+    for name, number in PATHS[path].items():
         monkeypatch.setattr(sparsemax_cpu, name, number)
     given = [torch.randn(3, n, d) for n, d in ((T, D), (S, D), (S, Dv))]
     direction = torch.randn(3, T, Dv)
-    mask = (torch.rand(3, T, S) > 0.7) if hidden else None
-    if mask is not None:
+    mask = None
+    if HIDDEN[hidden] is not None:
+        shape = [min(size, own) for size, own in zip(HIDDEN[hidden], (3, T, S), strict=True)]
+        mask = torch.rand(shape) > 0.7
         mask[0, 0] = True  # a row that sees nothing
 
     def found(dtype, run):
@@ -162,6 +165,41 @@ def test_a_product_on_all_threads_is_that_on_one(monkeypatch):
     monkeypatch.setattr(sparsemax_cpu, "SHARED", 0)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     assert all(torch.equal(x, y) for x, y in zip(found(), alone, strict=True))
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_any_number_of_leading_axes(lead, dtype):
+    q, k = (torch.randn(*lead, n, 5).to(dtype) for n in (7, 9))
+    for mask in (
+        None,
+        Mask(causal=True),
+        torch.rand(9) > 0.5,
+        torch.rand(7, 9) > 0.5,
+        torch.rand(7, 1) > 0.5,
+    ):
+        ours, plain = (attention(q, attention.prepare(k, None, mask)) for attention in attentions(DotScore()))
+        assert_close(ours.context, plain.context)
+
+
+def test_strided_inputs_and_rows_longer_than_the_stack_change_nothing(monkeypatch):
+    q, k, v = (torch.randn(8, n, 3).transpose(0, 2).requires_grad_() for n in (2, 30, 30))
+    assert not k.is_contiguous()
+
+    def found():
+        context = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+        return [context, *torch.autograd.grad(context.sin().sum(), (q, k, v))]
+
+    expected = found()
+    whole = (x.detach().contiguous().requires_grad_() for x in (q, k, v))
+    assert_close(ops.sparsemax_product(*whole, None, 1.0)[0], expected[0], rtol=0, atol=0)
+    monkeypatch.setattr(
+        sparsemax_cpu, "SHORT", 0
+    )  # room is handed over; the loops decide by their own number
+    assert all(torch.equal(x, y) for x, y in zip(found(), expected, strict=True))
+    long = torch.randn(1, 5000, 4)  # above that number too
+    (of,) = ops.sparsemax_product(long[:, :1], long, long, None, 1.0)[:1]
+    assert_close(of, Sparsemax()(long[:, :1] @ long.mT) @ long)
 
 
 def test_dropout_drops_and_leaves_the_weights():

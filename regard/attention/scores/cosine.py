@@ -36,7 +36,8 @@ class CosineScore(Score):
             return unit(query) * self.strength
         with exact(query):  # by hand: under autocast the query may be half precision and β's weights not
             beta = F.softplus(F.linear(full(query), full(self.beta.weight), full(self.beta.bias)))
-            return unit(query) * beta
+            scaled, norm = _by_length(query)
+            return scaled * (beta / norm)  # one number for each query: one pass less over all of them
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
@@ -49,10 +50,16 @@ class CosineScore(Score):
 
 def unit(x: Tensor) -> Tensor:
     """Vectors of length one, in full precision; the zero vector stays zero, and so its cosine is 0."""
+    scaled, norm = _by_length(x)
+    return scaled / norm
+
+
+def _by_length(x: Tensor) -> tuple[Tensor, Tensor]:
+    """(..., D) -> vectors of the same direction and their lengths (..., 1), at least 1; in full precision."""
     x = full(x)
     # dividing by the largest part first keeps the square from overflowing or vanishing; the result does not
     # depend on what is divided by, so no gradient needs to go through it
     largest = x.detach().abs().amax(-1, keepdim=True)
     scaled = x / torch.where(largest > 0, largest, 1.0)
     norm = scaled.square().sum(-1, keepdim=True).clamp_min(1.0).sqrt()  # at least 1, but for zero
-    return scaled / norm
+    return scaled, norm
