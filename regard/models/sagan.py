@@ -18,8 +18,9 @@
 
 Both networks are residual, with feature maps of side 4 · 2^k: the generator doubles the side in each block,
 the discriminator halves it in its first two and then keeps it. `attention` names the sides of the feature
-maps behind which a self-attention layer stands, in both networks; none for the network without. The paper
-has 128 × 128 pictures with it at 64 (or 32) places a side; here pictures are small, as in Miyato et al.
+maps behind which a self-attention layer stands, none for the network without, and `networks` who has it: both,
+in the paper. That has 128 × 128 pictures with it at 64 (or 32) places a side; here pictures are small, as in
+Miyato et al.
 
 Each player has its learning rate (Heusel et al. 2017): `train.lr` is the generator's, 1e-4 in the paper, the
 discriminator's is `rate` times that. The loop lets them learn in turn (see `Model.players`).
@@ -34,7 +35,7 @@ Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.
 
 import copy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -46,6 +47,7 @@ from regard.layers.feature_maps import SelfAttention2d
 from regard.layers.spectral import spectral_norm
 from regard.models.base import Model, Player
 
+Network = Literal["both", "generator", "discriminator"]
 SMALLEST = 4  # side of the generator's first feature map
 
 
@@ -59,6 +61,7 @@ class SAGANConfig:
     generator: int = 256  # channels
     discriminator: int = 128
     attention: tuple[int, ...] = (16,)  # sides of the feature maps with self-attention; () for none
+    networks: Network = "both"  # those that have it
     pool: int = 2  # of keys and values; 1: as fine as the queries
     rate: float = 4.0  # the discriminator's learning rate over the generator's
     turns: int = 1  # of the discriminator in one update
@@ -119,9 +122,9 @@ def _normed(layer: nn.Conv2d | nn.Linear) -> nn.Module:
     return spectral_norm(layer)
 
 
-def attention_at(side: int, channels: int, config: SAGANConfig) -> nn.Module:
-    """Self-attention behind a feature map of this side, if the config has it there."""
-    if side not in config.attention:
+def attention_at(side: int, channels: int, config: SAGANConfig, network: Network) -> nn.Module:
+    """Self-attention behind a feature map of this side of a network, if the config has it there."""
+    if side not in config.attention or config.networks not in ("both", network):
         return nn.Identity()
     return SelfAttention2d(channels, pool=config.pool, wrap=spectral_norm)
 
@@ -194,7 +197,7 @@ class Generator(nn.Module):
         self.start = linear(config.noise, C * SMALLEST**2)
         sides = generator_sides(config.side)
         self.blocks = nn.ModuleList(GeneratorBlock(C, C, config.classes) for _ in sides)
-        self.attentions = nn.ModuleList(attention_at(side, C, config) for side in sides)
+        self.attentions = nn.ModuleList(attention_at(side, C, config, "generator") for side in sides)
         self.norm = nn.BatchNorm2d(C)
         self.paint = convolution(C, 3, 3)
 
@@ -220,7 +223,7 @@ class Discriminator(nn.Module):
         )
         # one layer a side, behind the first block that comes to it
         self.attentions = nn.ModuleList(
-            attention_at(side, C, config) if side < came else nn.Identity()
+            attention_at(side, C, config, "discriminator") if side < came else nn.Identity()
             for came, side in zip(before, sides, strict=True)
         )
         self.psi = linear(C, 1)
@@ -254,7 +257,7 @@ class SAGAN(Model):
             Player("generator"),
         )
         looking = [n for n, side in enumerate(generator_sides(config.side)) if side in config.attention]
-        if looking:
+        if looking and config.networks != "discriminator":
             self.aligner = f"average.attentions.{looking[-1]}.attention"
 
     def forward(self, pictures: Tensor, labels: Tensor, *, player: str = "discriminator") -> Tensor:

@@ -53,6 +53,12 @@ def test_attention_stands_where_the_config_says():
     without = build(attention=())
     assert without.aligner is None
     assert without.gammas() == {}
+    drawing = build(networks="generator")
+    assert set(drawing.gammas()) == {"generator.attentions.0", "average.attentions.0"}
+    assert drawing.aligner == model.aligner
+    judging = build(networks="discriminator")
+    assert set(judging.gammas()) == {"discriminator.attentions.0"}
+    assert judging.aligner is None
 
 
 def test_the_losses_are_hinges_of_what_the_discriminator_says():
