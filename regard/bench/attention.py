@@ -31,6 +31,7 @@ CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as
 TOP = 8  # weights of each query that a look asks for
 DRAWS = 4  # problems over which the errors of gradients are taken
 SHORT = 12  # words of an error that go into a table
+LONG = 5.0  # milliseconds of a call that no host holds up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Plan:
     mechanisms: tuple[Mechanism, ...] = MECHANISMS
     rivals: tuple[str, ...] = ("by-hand", "entmax", "flex", "compile")
     capture: bool = False  # also measure what the device does without the host
-    growing: float = 0.6  # of the deadline, until which growth may be measured: rivals want the rest
+    growing: float = 0.6  # of the deadline, until which growth may be measured; it has a quarter at least
     deadline: float = 170.0  # seconds, for all
     budget: float = 0.4  # seconds for each number
     longest: float = 10.0  # seconds that one call may take
@@ -178,6 +179,7 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Repor
     began = time.perf_counter()
     end = began + plan.deadline
     report = Report(plan)
+    settle(plan.device)
     if plan.device == "cuda" and any(m.score == "additive" for m in plan.mechanisms):
         report.ceiling, report.ceiling_from = ceiling()
     fused = [mechanism for mechanism in plan.mechanisms if has_kernel(plan, mechanism)]
@@ -187,9 +189,10 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Repor
         if not rival.compiles and face(plan, row, rival, until=end):
             say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
     growing = [mechanism for mechanism in plan.mechanisms if mechanism.growing and plan.lengths]
+    grown_up = max(began + plan.growing * plan.deadline, time.perf_counter() + plan.deadline / 4)
     for left, mechanism in zip(range(len(growing), 0, -1), growing, strict=True):
         now = time.perf_counter()
-        grown = grow(plan, mechanism, until=now + (began + plan.growing * plan.deadline - now) / left)
+        grown = grow(plan, mechanism, until=now + (grown_up - now) / left)
         report.growth += grown
         try:
             report.looks += looks(plan, mechanism, grown)
@@ -203,6 +206,15 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Repor
     report.rows.sort(key=lambda row: (plan.mechanisms.index(row.mechanism), row.training))
     report.seconds = time.perf_counter() - began
     return report
+
+
+def settle(device: str) -> None:
+    """Let the allocator keep what is freed from now on.
+
+    Until a process has freed something large, that of a CPU takes fresh pages for each tensor of some
+    megabytes: the reference that was measured first took twice as long for it.
+    """
+    torch.empty(2**23 - 2**12, dtype=torch.float32, device=device)  # below 32 MiB, the most that counts
 
 
 def rows(
@@ -242,7 +254,7 @@ def compare(plan: Plan, mechanism: Mechanism, *, training: bool) -> Row:
             yard = yardstick(problem)
             everyone = runs | {"SDPA": lambda: yard(training)}
             row.ms = interleaved(everyone, plan.device, budget=plan.budget)
-            row.captured = as_graphs(plan, row, everyone)
+            row.captured = as_graphs(plan, row, everyone, row.ms)
             row.bytes = {name: peak(run, plan.device) for name, run in runs.items()}
     except Exception as error:  # one mechanism that fails must not take the others' numbers with it
         row.missing["fused"] = failure(error)
@@ -258,10 +270,20 @@ def ratios(ms: dict[str, float], ours: str) -> dict[str, float]:
     return {name: took / ms[ours] for name, took in ms.items() if name != ours and ours in ms}
 
 
-def as_graphs(plan: Plan, row: Row, runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """Milliseconds of a call of each inside a graph, where that is wanted and where they can be in one."""
+def as_graphs(
+    plan: Plan, row: Row, runs: dict[str, Callable[[], Any]], plain: dict[str, float]
+) -> dict[str, float]:
+    """Milliseconds of a call of each inside a graph, where that is wanted and where they can be in one.
+
+    Of a call that takes long, `plain` says what the device does: the host is ready before it.
+    """
+    if not plan.capture:
+        return {}
+    found = {name: plain[name] for name in runs if plain[name] > LONG}
     graphs = {}
-    for name, run in runs.items() if plan.capture else ():
+    for name, run in runs.items():
+        if name in found:
+            continue
         try:
             graphs[name] = captured(run)
         except Exception as error:
@@ -270,7 +292,7 @@ def as_graphs(plan: Plan, row: Row, runs: dict[str, Callable[[], Any]]) -> dict[
     graphs.clear()
     if plan.device == "cuda":
         torch.cuda.empty_cache()  # a graph has memory of its own
-    return {name: ms / CAPTURED for name, ms in took.items()}
+    return found | {name: ms / CAPTURED for name, ms in took.items()}
 
 
 def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> Parity:
@@ -414,7 +436,7 @@ def duel(plan: Plan, row: Row, rival: Rival, problem: Problem) -> str | None:
         theirs = passed(problem, run, training=row.training)
         ours = call(problem, row.kernel or "reference", training=row.training)
         took = interleaved({rival.name: theirs, "ours": ours}, plan.device, budget=plan.budget)
-        graphs = as_graphs(plan, row, {rival.name: theirs, "ours": ours})
+        graphs = as_graphs(plan, row, {rival.name: theirs, "ours": ours}, took)
         row.bytes[rival.name] = peak(theirs, plan.device)
     row.ms[rival.name] = took[rival.name]
     row.against |= ratios(took, "ours")

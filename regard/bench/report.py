@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.bench.attention import TOP, Growth, Look, Report, Row
+from regard.bench.problems import MECHANISMS, Mechanism
 from regard.bench.records import measured, versions
 from regard.evaluate.results import Result
 
@@ -104,14 +105,14 @@ def records(report: Report) -> list[Result]:
     }
     recipe = f"attention-{plan.device}"
     found = []
-    for order, row in enumerate(report.rows):
+    for row in report.rows:
         ratio = row.against.get("reference", 1.0)
         if "fused" in row.missing:
             continue
         share = report.share(row)
         details = common | {
             "catalogue": [*row.mechanism.catalogue, f"kernel:{row.kernel}"] if row.kernel else [],
-            "order": order,
+            "order": _place(row.mechanism, second=row.training),
             "mechanism": row.mechanism.name,
             "pass": row.what,
             "kernel": row.kernel or "reference",
@@ -135,16 +136,23 @@ def records(report: Report) -> list[Result]:
         metric = f"{row.mechanism.name}: times as fast as the reference, {row.what}"
         seconds = sum(row.ms.values()) / 1000
         found.append(measured(recipe, metric, round(ratio, 2), seconds=seconds, details=details))
-    for order, series in enumerate(report.growth):
-        found += _growth_records(recipe, order, series, common)
-    found += [_look_records(recipe, order, look, common) for order, look in enumerate(report.looks)]
+    for series in report.growth:
+        found += _growth_records(recipe, series, common)
+    found += [_look_records(recipe, look, common) for look in report.looks]
     return found
 
 
-def _growth_records(recipe: str, order: int, series: Growth, common: dict[str, Any]) -> list[Result]:
+def _place(mechanism: Mechanism, *, second: bool = False) -> int:
+    """Among all, so that records of several runs stand in one order."""
+    names = [known.name for known in MECHANISMS]
+    place = names.index(mechanism.name) if mechanism.name in names else len(names)
+    return 2 * place + second
+
+
+def _growth_records(recipe: str, series: Growth, common: dict[str, Any]) -> list[Result]:
     details = common | {
         "catalogue": [],
-        "order": order,
+        "order": _place(series.mechanism, second=series.path != "reference"),
         "growth of": series.mechanism.name,
         "kernel": series.path,
         "pass": "forward and backward" if series.training else "forward",
@@ -179,7 +187,7 @@ def look_lines(report: Report) -> list[str]:
     ]
 
 
-def _look_records(recipe: str, order: int, look: Look, common: dict[str, Any]) -> Result:
+def _look_records(recipe: str, look: Look, common: dict[str, Any]) -> Result:
     return measured(
         recipe,
         f"{look.mechanism.name}: megabytes in use for the {TOP} largest weights of each query on demand",
@@ -188,7 +196,7 @@ def _look_records(recipe: str, order: int, look: Look, common: dict[str, Any]) -
         details=common
         | {
             "catalogue": [],
-            "order": order,
+            "order": _place(look.mechanism),
             "look at": look.mechanism.name,
             "kernel": look.kernel,
             "length": look.length,

@@ -44,7 +44,7 @@ def _normalized(loops: ctypes.CDLL, scores: Tensor, weights: Tensor) -> Tensor:
     z, p = scores.data_ptr(), weights.data_ptr()
 
     def run(first: int, last: int) -> None:
-        kept = torch.empty(n, dtype=torch.float32)
+        kept = scores.new_empty(n)
         at = 4 * first * n
         loops.sparsemax_rows(z + at, p + at, kept.data_ptr(), last - first, n)
 
@@ -99,7 +99,7 @@ def product(
     at = [x.data_ptr() for x in (weights, values, context)]
 
     def run(first: int, last: int) -> None:
-        places = torch.empty(S, dtype=torch.int32)
+        places = weights.new_empty(S, dtype=torch.int32)
         loops.sparsemax_mix(*at, places.data_ptr(), first, last, T, S, d)
 
     in_threads(run, N * T, worth=weights.numel() >= SHARED)
@@ -118,7 +118,7 @@ def _attended(
     q, k, values = q.contiguous(), k.contiguous(), values.contiguous()
     N, T, D = q.shape
     S, d = values.shape[1:]
-    context, weights = torch.empty(N, T, d), torch.empty(N, T, S)
+    context, weights = q.new_empty(N, T, d), q.new_empty(N, T, S)
     mask, by_item, by_row = None, 0, 0
     if hidden is not None:
         hidden = hidden.expand(*hidden.shape[:2], S).contiguous()
@@ -129,7 +129,7 @@ def _attended(
     to = [x.data_ptr() for x in (weights, context)]
 
     def run(first: int, last: int) -> None:
-        room = torch.empty(2 * S, dtype=torch.float32) if S > SHORT else None
+        room = q.new_empty(2 * S) if S > SHORT else None
         spare = None if room is None else room.data_ptr()
         loops.sparsemax_attend(*at, mask, *to, spare, scale, by_item, by_row, first, last, T, S, D, d)
 
@@ -153,7 +153,7 @@ def product_backward(
     D, d = q.shape[-1], values.shape[-1]
 
     def run(first: int, last: int) -> None:
-        room = torch.empty(2 * S, dtype=torch.float32) if S > SHORT else None
+        room = q.new_empty(2 * S) if S > SHORT else None
         spare = None if room is None else room.data_ptr()
         loops.sparsemax_product_gradient(*at, spare, scale, first, last, T, S, D, d)
 

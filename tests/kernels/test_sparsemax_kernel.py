@@ -202,6 +202,18 @@ def test_strided_inputs_and_rows_longer_than_the_stack_change_nothing(monkeypatc
     assert_close(of, Sparsemax()(long[:, :1] @ long.mT) @ long)
 
 
+def test_it_does_not_depend_on_the_defaults_of_torch():
+    q, k, v = (torch.randn(2, n, 4) for n in (3, 7, 7))
+    expected = ops.sparsemax_product(q, k, v, None, 1.0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            found = ops.sparsemax_product(q, k, v, None, 1.0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert_close(found, expected, rtol=0, atol=0)
+
+
 def test_dropout_drops_and_leaves_the_weights():
     attention, _ = attentions(DotScore(), dropout=0.5)
     x = torch.randn(2, 9, 5)
