@@ -18,9 +18,9 @@
 
 Both networks are residual, with feature maps of side 4 · 2^k: the generator doubles the side in each block,
 the discriminator halves it in its first two and then keeps it. `attention` names the sides of the feature
-maps behind which a self-attention layer stands, none for the network without, and `networks` who has it: both,
-in the paper. That has 128 × 128 pictures with it at 64 (or 32) places a side; here pictures are small, as in
-Miyato et al.
+maps behind which a self-attention layer stands, none for the network without, and `networks` who has it: in
+the paper both. That has 128 × 128 pictures with it at 64 (or 32) places a side; here pictures are small, as
+in Miyato et al.
 
 Each player has its learning rate (Heusel et al. 2017): `train.lr` is the generator's, 1e-4 in the paper, the
 discriminator's is `rate` times that. The loop lets them learn in turn (see `Model.players`).
