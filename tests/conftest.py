@@ -1,11 +1,17 @@
 """One thread, one seed per test; a failing test prints the seed it ran with."""
 
+import signal
+import threading
 import zlib
 
 import pytest
 import torch
 
 torch.set_num_threads(1)
+deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+if deaf and threading.current_thread() is threading.main_thread():
+    # a shell that starts us in the background lets us, and what we start, ignore Ctrl-C, which tests press
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def seed_of(item: pytest.Item) -> int:
