@@ -62,21 +62,26 @@ def is_large(call: Call) -> bool:
 
 
 def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
-    """The context (..., T, Dv), block after block of queries."""
-    T = call.query.shape[-2]
-    most = CELLS * (ON_GPU if call.query.is_cuda else 1)
-    rows = max(1, most * T // cells(call))
+    """The context (..., T, Dv) by scores and weights, block after block of queries."""
 
-    def one(targets: Tensor) -> Tensor:
-        scores, factor = scored(call, targets)
+    def one(rows: slice) -> Tensor:
+        scores, factor = scored(call, torch.arange(rows.start, rows.stop, device=call.query.device))
         weights = normalize(scores)
         return mix(weights if factor is None else weights * factor, call.source.values)
 
+    return block_by_block(call, one)
+
+
+def block_by_block(call: Call, one: Callable[[slice], Tensor]) -> Tensor:
+    """The context (..., T, Dv) from that of some queries at a time, computed again in the backward pass."""
+    T = call.query.shape[-2]
+    most = CELLS * (ON_GPU if call.query.is_cuda else 1)
+    rows = max(1, most * T // cells(call))
     parts = []
     for start in range(0, T, rows):
-        targets = torch.arange(start, min(start + rows, T), device=call.query.device)
+        block = slice(start, min(start + rows, T))
         if torch.is_grad_enabled():
-            parts.append(checkpoint(one, targets, use_reentrant=False, preserve_rng_state=False))
+            parts.append(checkpoint(one, block, use_reentrant=False, preserve_rng_state=False))
         else:
-            parts.append(one(targets))
+            parts.append(one(block))
     return torch.cat(parts, -2)

@@ -13,13 +13,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from regard.attention.compose import mix, scored
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import exact, full
-from regard.kernels import blocks, ops, sparsemax_cpu, sparsemax_cuda
-from regard.kernels.blocks import cells, in_blocks, is_large
+from regard.kernels import ops, sparsemax_cpu, sparsemax_cuda
+from regard.kernels.blocks import block_by_block, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call, Fused
 from regard.kernels.products import (
@@ -96,21 +95,17 @@ def _product(call: Call) -> Tensor:
 
 
 def _in_blocks(call: Call) -> Tensor:
-    """The same for some queries at a time, and again in the backward pass, as blocks.py does it."""
-    T, source = call.query.shape[-2], call.source
-    step = max(1, blocks.CELLS * T // cells(call))
-    parts = []
-    for start in range(0, T, step):
-        span, dense = slice(start, start + step), source.mask.dense
-        if dense is not None and has_rows(source.mask):
-            dense = dense[..., span, :]
-        mask = replace(source.mask, offset=source.mask.offset + start, dense=dense)
-        part = replace(call, query=call.query[..., span, :], source=replace(source, mask=mask))
-        if torch.is_grad_enabled():
-            parts.append(checkpoint(_product, part, use_reentrant=False, preserve_rng_state=False))
-        else:
-            parts.append(_product(part))
-    return torch.cat(parts, -2)
+    """The same for some queries at a time."""
+    source, mask = call.source, call.source.mask
+
+    def one(rows: slice) -> Tensor:
+        dense = mask.dense
+        if dense is not None and has_rows(mask):
+            dense = dense[..., rows, :]
+        own = replace(mask, offset=mask.offset + rows.start, dense=dense)
+        return _product(replace(call, query=call.query[..., rows, :], source=replace(source, mask=own)))
+
+    return block_by_block(call, one)
 
 
 def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:
