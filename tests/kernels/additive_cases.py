@@ -118,3 +118,20 @@ def extremes(T: int, S: int, D: int) -> dict[str, tuple[Tensor, Tensor]]:
         "one row only": (one, b),
         "past the limit of the exponential": (a * 44, b * 44),
     }
+
+
+def far_from_zero(B: int, T: int, S: int, D: int, Dv: int, device: str = "cpu") -> list[Tensor]:
+    """a, b, v and values; a and b are far from zero on opposite sides."""
+    a, b, values = (torch.randn(B, n, d, device=device) for n, d in ((T, D), (S, D), (S, Dv)))
+    return [a + 100, b - 100, torch.randn(D, device=device) * 2 * D**-0.5, values]
+
+
+def assert_errors_by_norm(context: Tensor, arguments: list[Tensor]) -> None:
+    """At most twice the error of the formula, both against float64; no rounding is free."""
+
+    def plain(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
+        return (torch.tanh(a[:, :, None] + b[:, None]) @ v).softmax(-1) @ values
+
+    truth = plain(*(x.double() for x in arguments))
+    error, own = ((x.double() - truth).norm().item() for x in (context, plain(*arguments)))
+    assert error <= 2 * own, f"{error:.2e} against {own:.2e}"

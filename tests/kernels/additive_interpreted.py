@@ -4,8 +4,15 @@ import os
 
 import pytest
 import torch
+from kernels.additive_cases import (
+    assert_errors_by_norm,
+    extremes,
+    far_from_zero,
+    masks,
+    random_inputs,
+    score_of,
+)
 from kernels.additive_cases import call_of as make_call
-from kernels.additive_cases import extremes, masks, random_inputs, score_of
 
 from regard.kernels import additive_cpu, additive_cuda, additive_step_cuda, tuning
 from regard.kernels.additive import operands
@@ -116,6 +123,14 @@ def test_extremes(run, T, name):
     a, b = extremes(T, 7, 5)[name]
     arguments = (a, b, torch.randn(5), torch.randn(1, 7, 3), None, None, None, None, 0, 1.0)
     check(run, arguments, torch.randn(1, T, 3))
+
+
+def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference():
+    """Only the sums a + b are small: they are formed first, and no rounding is free."""
+    torch.manual_seed(0)
+    arguments = far_from_zero(1, 16, 60, 150, 8)
+    context = additive_cuda.forward(*arguments, None, None, None, None, 0, 1.0)
+    assert_errors_by_norm(context, arguments)
 
 
 @pytest.mark.parametrize(

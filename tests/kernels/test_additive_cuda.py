@@ -5,8 +5,10 @@ import torch
 from kernels.additive_cases import (
     HALF,
     assert_as_good_as_reference,
+    assert_errors_by_norm,
     call_of,
     extremes,
+    far_from_zero,
     masks,
     outcomes,
     random_inputs,
@@ -98,6 +100,13 @@ def test_is_exact_for_all_finite_inputs(T, name):
         results.append([context, *torch.autograd.grad(context, inputs, grad.to(dtype))])
     for x, y, truth in zip(*results, strict=True):
         assert (x - truth).abs().max() <= 2 * (y - truth).abs().max() + 5e-6
+
+
+@pytest.mark.parametrize("shape", [(2, 65, 200, 100, 17), (2, 300, 130, 64, 128), (2, 40, 300, 700, 33)])
+def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference(shape):
+    arguments = far_from_zero(*shape, device="cuda")
+    context = torch.ops.regard.additive(*arguments, None, None, None, None, 0, 1.0)
+    assert_errors_by_norm(context, arguments)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
