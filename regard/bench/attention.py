@@ -7,13 +7,14 @@
     4. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
        what it costs to ask for the largest weights of each query
     5. as far as the deadline lets, what the reference alone computes; then the rivals that are compiled for
-       their size, which takes seconds
+       their size, which takes seconds: on a GPU several processes have done it before 1 (`preparing`)
 
 What cannot run says why, in the row where its number would stand.
 """
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -24,13 +25,14 @@ from torch import Tensor
 from regard.bench.clock import CAPTURED, captured, elapsed, exponent, interleaved, peak
 from regard.bench.parity import Parity, apart
 from regard.bench.parity import compare as errors
+from regard.bench.preparing import failure, in_parallel
 from regard.bench.problems import MECHANISMS, Mechanism, Problem, Size, make
 from regard.bench.rivals import RIVALS, Rival, yardstick
 
 CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as measured for the kernel page
 TOP = 8  # weights of each query that a look asks for
 DRAWS = 4  # problems over which the errors of gradients are taken
-SHORT = 12  # words of an error that go into a table
+WARM_UP = 0.5  # seconds of work before a GPU is measured
 LONG = 5.0  # milliseconds of a call that no host holds up
 
 
@@ -48,6 +50,8 @@ class Plan:
     rivals: tuple[str, ...] = ("by-hand", "entmax", "flex", "compile")
     capture: bool = False  # also measure what the device does without the host
     growing: float = 0.6  # of the deadline, until which growth may be measured; it has a quarter at least
+    processes: int = 0  # that compile beforehand; none: what is compiled is so when its turn comes
+    preparing: float = 40.0  # seconds that they have, of the deadline
     deadline: float = 170.0  # seconds, for all
     budget: float = 0.4  # seconds for each number
     longest: float = 10.0  # seconds that one call may take
@@ -68,11 +72,15 @@ def standard(device: str, *, quick: bool = False) -> Plan:
             capture=True,
             growing=0.7,
             budget=0.1,
-            deadline=120.0,
+            processes=max(1, min(12, (os.cpu_count() or 1) - 2)),
+            deadline=150.0,
             longest=2.0,
             largest=0.6 * free,
         )
-        return replace(plan, lengths=(512, 1024, 2048), deadline=60.0) if quick else plan
+        if not quick:
+            return plan
+        plan = replace(plan, lengths=(512, 1024, 2048), processes=0, deadline=60.0)
+        return replace(plan, rivals=("by-hand", "sorted", "entmax"))
     plan = Plan(
         device=device,
         dtype=torch.float32,
@@ -174,11 +182,19 @@ class Report:
         return row.elements / self.ceiling if row.mechanism.score == "additive" else None
 
 
-def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Report:
-    """Measure what the plan names, in the order of the module's docstring."""
+def measure(
+    plan: Plan,
+    say: Callable[[str], None] = lambda line: None,
+    keep: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Measure what the plan names, in the order of the module's docstring.
+
+    `keep` gets the report on the way too, before what may take longer than foreseen.
+    """
     began = time.perf_counter()
     end = began + plan.deadline
     report = Report(plan)
+    unready = prepared(plan, say)
     settle(plan.device)
     if plan.device == "cuda" and any(m.score == "additive" for m in plan.mechanisms):
         report.ceiling, report.ceiling_from = ceiling()
@@ -199,9 +215,13 @@ def measure(plan: Plan, say: Callable[[str], None] = lambda line: None) -> Repor
         except Exception as error:
             say(f"{mechanism.name}: asked for its largest weights, it {failure(error)}")
         say(f"{mechanism.name}: measured up to {max(plan.lengths)} positions, or as far as it goes")
+    keep(report)
     report.rows += rows(plan, others, say, until=end)
+    keep(report)
     for row, rival in contests(report.rows):
-        if (rival.compiles or row.kernel is None) and face(plan, row, rival, until=end):
+        if not (rival.compiles or row.kernel is None):
+            continue
+        if face(plan, row, rival, until=end, unready=unready):
             say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
     report.rows.sort(key=lambda row: (plan.mechanisms.index(row.mechanism), row.training))
     report.seconds = time.perf_counter() - began
@@ -215,6 +235,64 @@ def settle(device: str) -> None:
     megabytes: the reference that was measured first took twice as long for it.
     """
     torch.empty(2**23 - 2**12, dtype=torch.float32, device=device)  # below 32 MiB, the most that counts
+    if device == "cuda":  # what is measured first would pay for clocks that have yet to rise
+        x = torch.zeros(1024, 1024, device=device)
+        began = time.perf_counter()
+        while time.perf_counter() - began < WARM_UP:
+            torch.mm(x, x)
+            torch.cuda.synchronize()
+
+
+Contest = tuple[Mechanism, bool, str]  # with the backward pass or without, and the rival's name
+
+
+def prepared(plan: Plan, say: Callable[[str], None]) -> dict[Contest, str]:
+    """Compile what will be measured, our own kernels too; what is not to be found afterwards, and why."""
+    if not plan.processes:
+        return {}
+    kernels: list[Contest] = [(m, plan.passes[-1], "") for m in plan.mechanisms]
+    jobs = kernels + compiled_contests(plan)
+    began = time.perf_counter()
+    found = in_parallel(
+        compile_one, [(plan, *job) for job in jobs], workers=plan.processes, seconds=plan.preparing
+    )
+    missing = {job: reason for job, reason in zip(jobs, found, strict=True) if reason is not None}
+    say(
+        f"{len(jobs) - len(missing)} of {len(jobs)} kernels compiled by {plan.processes} processes in "
+        f"{time.perf_counter() - began:.0f} s"
+    )
+    return missing
+
+
+def compiled_contests(plan: Plan) -> list[Contest]:
+    """What torch.compile has to do with, in order of interest."""
+    found: list[tuple[bool, Contest]] = []
+    for mechanism in plan.mechanisms:
+        problem = make(mechanism, replace(plan.size, B=1), plan.device, plan.dtype)
+        without = problem.fused()[0] is None
+        rivals = [r for r in RIVALS if r.compiles and r.name in plan.rivals and r.applies(problem)]
+        for training in plan.passes:
+            able = [rival for rival in rivals if rival.refuses(problem, training) is None]
+            found += [(without, (mechanism, training, rival.name)) for rival in able]
+    return [contest for _, contest in sorted(found, key=lambda pair: pair[0])]
+
+
+def compile_one(plan: Plan, mechanism: Mechanism, training: bool, name: str) -> None:
+    """One call of a rival; or of our own kernel at every size, where none is named."""
+    torch.compiler.reset()
+    with torch.set_grad_enabled(training):
+        if name:
+            problem = make(mechanism, plan.size, plan.device, plan.dtype)
+            rival = next(rival for rival in RIVALS if rival.name == name)
+            passed(problem, rival.build(problem), training=training)()
+            return
+        sizes = [plan.size, replace(plan.size, B=1)]
+        sizes += [replace(plan.growth, N=N) for N in plan.lengths if mechanism.growing]
+        for size in sizes:
+            problem = make(mechanism, size, plan.device, plan.dtype)
+            kernel, _ = problem.fused()
+            if kernel is not None:
+                call(problem, kernel, training=training)()
 
 
 def rows(
@@ -406,7 +484,9 @@ def challenge(plan: Plan, row: Row, *, until: float) -> None:
         face(plan, row, rival, until=until)
 
 
-def face(plan: Plan, row: Row, rival: Rival, *, until: float) -> bool:
+def face(
+    plan: Plan, row: Row, rival: Rival, *, until: float, unready: Mapping[Contest, str] | None = None
+) -> bool:
     """Time a rival by turns with ours, at one size; whether there is a number, else the row says why not."""
     if "fused" in row.missing or rival.name not in plan.rivals:
         return False
@@ -414,6 +494,7 @@ def face(plan: Plan, row: Row, rival: Rival, *, until: float) -> bool:
     if not rival.applies(problem):
         return False
     reason = rival.refuses(problem, row.training)
+    reason = reason or (unready or {}).get((row.mechanism, row.training, rival.name))
     if reason is None and time.perf_counter() > until:
         reason = "the deadline came"
     try:
@@ -435,8 +516,9 @@ def duel(plan: Plan, row: Row, rival: Rival, problem: Problem) -> str | None:
             return off
         theirs = passed(problem, run, training=row.training)
         ours = call(problem, row.kernel or "reference", training=row.training)
-        took = interleaved({rival.name: theirs, "ours": ours}, plan.device, budget=plan.budget)
-        graphs = as_graphs(plan, row, {rival.name: theirs, "ours": ours}, took)
+        both = {rival.name: theirs, "ours": ours}
+        took = interleaved(both, plan.device, budget=plan.budget / (2 if plan.capture else 1))
+        graphs = as_graphs(plan, row, both, took)
         row.bytes[rival.name] = peak(theirs, plan.device)
     row.ms[rival.name] = took[rival.name]
     row.against |= ratios(took, "ours")
@@ -455,12 +537,6 @@ def ceiling() -> tuple[float | None, str]:
         if "H200" in torch.cuda.get_device_name():
             return CEILING, f"measured earlier on an H200 ({failure(error)})"
         return None, failure(error)
-
-
-def failure(error: Exception) -> str:
-    """An error as a clause."""
-    words = (str(error).strip() or type(error).__name__).split()
-    return f"failed: {' '.join(words[:SHORT])}{' …' if len(words) > SHORT else ''}"
 
 
 def line(row: Row) -> str:

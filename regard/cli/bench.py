@@ -1,5 +1,7 @@
 """regard bench: how fast the mechanisms run here, and which implementation runs when."""
 
+import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,7 +12,7 @@ from regard.cli.common import output, say, table
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.bench.attention import Plan
+    from regard.bench.attention import Plan, Report
     from regard.evaluate.results import Result
 
 
@@ -44,8 +46,12 @@ def command(
     deadline: Annotated[
         float | None,
         typer.Option(
-            min=1, metavar="SECONDS", help="Start nothing new after so long; default 170, 120 on a GPU."
+            min=1, metavar="SECONDS", help="Start nothing new after so long; default 170, 150 on a GPU."
         ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=0, help="That compile beforehand, at once; default none, up to 12 for a GPU."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, nothing compiled: a minute.")] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records and pictures go.")] = Path("bench"),
@@ -73,7 +79,7 @@ def command(
         raise ConfigError("bench: --device has cuda; expected cpu, since torch finds no GPU here.")
     torch.set_num_threads(threads)
     if what == "training-steps":
-        steps(device, out, record, quick=quick)
+        steps(device, out, record, quick=quick, deadline=deadline)
         return
     from regard.bench.attention import standard
     from regard.bench.problems import chosen
@@ -87,6 +93,7 @@ def command(
         passes=(False, True) if forward is None else (not forward,),
         rivals=plan.rivals if rivals is None else _rivals(rivals),
         deadline=plan.deadline if deadline is None else deadline,
+        processes=plan.processes if processes is None else processes,
     )
     attention(plan, out, record)
 
@@ -98,7 +105,12 @@ def attention(plan: "Plan", out: Path, record: Path | None) -> None:
     from regard.bench.report import table as rows
 
     say(f"{len(plan.mechanisms)} mechanisms on {plan.device}, {plan.size} (batch × length × features)")
-    report = measure(plan, say)
+    began = time.monotonic()
+
+    def keep(report: "Report") -> None:
+        write(records(report), out, record, quietly=True)
+
+    report = measure(plan, lambda line: say(f"{time.monotonic() - began:4.0f} s  {line}"), keep)
     show(COLUMNS, rows(report), words=3)
     if report.growth:
         output.print()
@@ -118,11 +130,11 @@ def attention(plan: "Plan", out: Path, record: Path | None) -> None:
         say(f"nothing drawn: {error}; the records are complete.")
 
 
-def steps(device: str, out: Path, record: Path | None, *, quick: bool) -> None:
+def steps(device: str, out: Path, record: Path | None, *, quick: bool, deadline: float | None) -> None:
     """Training steps of whole models with and without fused kernels."""
     from regard.bench.steps import COLUMNS, measure, records, rows
 
-    found = measure(device, quick=quick, say=say)
+    found = measure(device, quick=quick, deadline=deadline or math.inf, say=say)
     show(COLUMNS, rows(found), words=4)
     write(records(found, device), out, record)
 
@@ -150,13 +162,14 @@ def show(columns: tuple[str, ...], body: list[tuple[str, ...]], *, words: int) -
     output.print(made)
 
 
-def write(found: "list[Result]", out: Path, record: Path | None) -> None:
+def write(found: "list[Result]", out: Path, record: Path | None, *, quietly: bool = False) -> None:
     """The records, into the folder of this run and perhaps among the recorded results."""
     from regard.evaluate.results import write_result
 
     for folder in [out, *([record] if record is not None else [])]:
         for path in dict.fromkeys(write_result(folder, result) for result in found):
-            say(f"written: {path}")
+            if not quietly:
+                say(f"written: {path}")
 
 
 def _split(text: str | None) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """`regard bench`: parity comes before speed, every mechanism is there, and what cannot run says why."""
 
+import time
 from dataclasses import replace
+from operator import truediv
 
 import pytest
 import torch
@@ -14,7 +16,9 @@ from regard.bench.attention import (
     Plan,
     challenge,
     compare,
+    compiled_contests,
     contests,
+    face,
     foreseen,
     grow,
     looks,
@@ -22,6 +26,7 @@ from regard.bench.attention import (
     standard,
 )
 from regard.bench.clock import CAPTURED, exponent, interleaved, peak
+from regard.bench.preparing import in_parallel
 from regard.bench.problems import MECHANISMS, Mechanism, Size, chosen, make
 from regard.errors import ConfigError
 from regard.kernels import dispatch
@@ -213,12 +218,52 @@ def test_the_order_of_competitors_changes_from_round_to_round(monkeypatch):
     assert len(set(rounds)) > 2
 
 
-def test_a_gpu_is_measured_with_graphs_and_all_rivals_within_two_minutes(monkeypatch):
+def test_a_gpu_is_measured_with_graphs_and_all_rivals_within_two_minutes_and_a_half(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**11, 10**11))
     plan = standard("cuda")
     assert plan.capture
     assert set(plan.rivals) == {rival.name for rival in rivals.RIVALS}
-    assert plan.deadline == 120
+    assert plan.deadline == 150
+    assert plan.processes >= 1
+    assert not standard("cuda", quick=True).processes
+
+
+# what is compiled beforehand --------------------------------------------------------------------------------
+
+
+def test_jobs_of_other_processes_are_done_fail_or_come_too_late():
+    assert in_parallel(truediv, [(1, 2), (1, 0)], workers=1, seconds=60.0) == [
+        None,
+        "failed: division by zero",
+    ]
+    assert in_parallel(time.sleep, [(60.0,)], workers=1, seconds=0.1) == ["not compiled within 0 s"]
+
+
+def test_what_is_compiled_beforehand_is_each_rival_that_is_compiled_those_of_kernels_first():
+    plan = replace(TINY, mechanisms=(Mechanism("location"), Mechanism("dot")), rivals=("flex", "compile"))
+    assert [(m.score, training, name) for m, training, name in compiled_contests(plan)] == [
+        ("dot", False, "flex"),
+        ("dot", False, "compile"),
+        ("dot", True, "compile"),  # FlexAttention has no gradient on a CPU
+        ("location", False, "compile"),
+        ("location", True, "compile"),
+    ]
+
+
+def test_a_rival_that_was_not_compiled_in_time_is_not_measured_and_says_so(monkeypatch):
+    monkeypatch.setattr(rivals.torch, "compile", lambda *given, **named: pytest.fail("compiled again"))
+    row = compare(TINY, Mechanism("dot"), training=False)
+    plan = replace(TINY, rivals=("compile",))
+    unready = {(row.mechanism, False, "compile"): "not compiled within 40 s"}
+    assert not face(plan, row, rival("compile"), until=1e12, unready=unready)
+    assert row.missing == {"compile": "not compiled within 40 s"}
+
+
+def test_a_report_is_kept_before_what_may_take_longer_than_foreseen():
+    plan = replace(TINY, mechanisms=(Mechanism("location"), Mechanism("dot")), lengths=(), passes=(False,))
+    kept = []
+    measure(plan, keep=lambda report: kept.append([row.mechanism.score for row in report.rows]))
+    assert kept == [["dot"], ["dot", "location"]]
 
 
 # rivals -----------------------------------------------------------------------------------------------------

@@ -67,3 +67,9 @@ def test_a_model_that_fails_is_named_and_the_others_are_measured(monkeypatch):
     [step] = steps.measure("cpu", quick=True, say=said.append)
     assert said == ["Pointer network, plain step: failed: out of memory"]
     assert records([step], "cpu") == []
+
+
+def test_no_model_is_begun_after_the_deadline():
+    said = []
+    assert steps.measure("cpu", quick=True, deadline=-1.0, say=said.append) == []
+    assert said == [f"{subject.name}: the deadline came" for subject in SUBJECTS]
