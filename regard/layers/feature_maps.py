@@ -70,6 +70,8 @@ class SelfAttention2d(nn.Module):
     """SAGAN's layer: (B, C, H, W) -> the same shape; at first the identity.
 
     Queries and keys have C / `narrow` channels, values C / `halve`. `wrap` is put around every convolution.
+    γ is `pace` times a parameter: an optimizer whose steps are as large for every parameter, such as Adam,
+    then moves it so many times faster. `score` compares queries and keys, by default s = f(x_i)ᵀ g(x_j).
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class SelfAttention2d(nn.Module):
         narrow: int = 8,
         halve: int = 2,
         pool: int = 2,
+        pace: float = 1.0,
+        score: Score | None = None,
         wrap: Callable[[nn.Conv2d], nn.Module] = unchanged,
     ) -> None:
         super().__init__()
@@ -92,14 +96,19 @@ class SelfAttention2d(nn.Module):
         self.h = wrap(_convolution(channels, channels // halve))
         self.v = wrap(_convolution(channels // halve, channels))
         self.gamma = nn.Parameter(torch.zeros(()))
-        self.pool = pool
-        self.attention = Attention(DotScore(1.0))
+        self.pool, self.pace = pool, pace
+        self.attention = Attention(DotScore(1.0) if score is None else score)
+
+    @property
+    def opening(self) -> Tensor:
+        """γ: how much of what was looked at is let in."""
+        return self.gamma * self.pace
 
     def forward(self, x: Tensor) -> Tensor:
         _check_map("SelfAttention2d", x, self.pool)
         keys, values = as_rows(_coarser(self.f(x), self.pool)), as_rows(_coarser(self.h(x), self.pool))
         o = self.attention(as_rows(self.g(x)), self.attention.prepare(keys, values)).context
-        return x + self.gamma * self.v(as_map(o, x))
+        return x + self.opening * self.v(as_map(o, x))
 
 
 class _Pairwise(NamedTuple):

@@ -35,13 +35,15 @@ Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.numerics import exact
+from regard.attention.scores.cosine import CosineScore
+from regard.attention.scores.dot import DotScore
 from regard.errors import ConfigError, check_shapes
 from regard.layers.feature_maps import SelfAttention2d
 from regard.layers.spectral import spectral_norm
@@ -63,6 +65,8 @@ class SAGANConfig:
     attention: tuple[int, ...] = (16,)  # sides of the feature maps with self-attention; () for none
     networks: Network = "both"  # those that have it
     pool: int = 2  # of keys and values; 1: as fine as the queries
+    pace: float = 1.0  # of γ's learning, in multiples of its network's
+    strength: float = 0.0  # of cosines between queries and keys; 0: their dot products, as in the paper
     rate: float = 4.0  # the discriminator's learning rate over the generator's
     turns: int = 1  # of the discriminator in one update
     decay: float = 0.999  # of the average of the generator's weights
@@ -126,7 +130,8 @@ def attention_at(side: int, channels: int, config: SAGANConfig, network: Network
     """Self-attention behind a feature map of this side of a network, if the config has it there."""
     if side not in config.attention or config.networks not in ("both", network):
         return nn.Identity()
-    return SelfAttention2d(channels, pool=config.pool, wrap=spectral_norm)
+    score = CosineScore(strength=config.strength) if config.strength else DotScore(1.0)
+    return SelfAttention2d(channels, pool=config.pool, pace=config.pace, score=score, wrap=spectral_norm)
 
 
 class ConditionalBatchNorm(nn.Module):
@@ -252,6 +257,7 @@ class SAGAN(Model):
         self.generator = Generator(config)
         self.discriminator = Discriminator(config)
         self.average = copy.deepcopy(self.generator).requires_grad_(False)
+        self._followed = _pairs(self.average, self.generator)
         self.players = (
             Player("discriminator", rate=config.rate, turns=config.turns),
             Player("generator"),
@@ -301,23 +307,39 @@ class SAGAN(Model):
     def after_step(self, step: int) -> None:
         """Move the average: weights and statistics by `decay`, less at first; power iterations are copied."""
         decay = min(self.config.decay, step / (step + 10))
-        mine, theirs = (dict(_floats(network)) for network in (self.average, self.generator))
-        moved = [name for name in mine if not name.endswith(("_u", "_v"))]
-        torch._foreach_lerp_([mine[n] for n in moved], [theirs[n] for n in moved], 1 - decay)
-        copied = [name for name in mine if name.endswith(("_u", "_v"))]
-        torch._foreach_copy_([mine[n] for n in copied], [theirs[n] for n in copied])
+        moved, copied = self._followed
+        torch._foreach_lerp_(*_tensors(moved), 1 - decay)
+        torch._foreach_copy_(*_tensors(copied))
 
     def gammas(self) -> dict[str, float]:
         """How much each attention layer lets in: module path -> γ."""
         return {
-            path: float(cast(Tensor, module.gamma).detach())
+            path: float(module.opening.detach())
             for path, module in self.named_modules()
             if isinstance(module, SelfAttention2d)
         }
 
 
-def _floats(network: nn.Module) -> Any:
-    """Names and tensors of all that is a real number: parameters, statistics, vectors of power iterations."""
-    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
-        if tensor.is_floating_point():
-            yield name, tensor.data
+_Registry = dict[str, Any]  # the parameters, or the buffers, of one module
+_Pair = tuple[_Registry, _Registry, str]  # where a tensor is registered in two networks, and its name
+
+
+def _pairs(average: nn.Module, generator: nn.Module) -> tuple[list[_Pair], list[_Pair]]:
+    """All real numbers of two equal networks: weights and statistics; the vectors of power iterations.
+
+    Where they are registered and not the tensors, which change when a network moves to another device: to
+    look for them in every update would take longer than to move them.
+    """
+    moved: list[_Pair] = []
+    copied: list[_Pair] = []
+    for mine, theirs in zip(average.modules(), generator.modules(), strict=True):
+        for pair in ((mine._parameters, theirs._parameters), (mine._buffers, theirs._buffers)):
+            for name, tensor in pair[0].items():
+                if tensor is not None and tensor.is_floating_point():
+                    (copied if name in ("_u", "_v") else moved).append((*pair, name))
+    return moved, copied
+
+
+def _tensors(pairs: list[_Pair]) -> tuple[list[Tensor], list[Tensor]]:
+    """Those of the first network, and those of the second."""
+    return [mine[name].data for mine, _, name in pairs], [theirs[name].data for _, theirs, name in pairs]
