@@ -1,6 +1,8 @@
 """Sentence pairs to batches: plans of similar lengths, padding, tensors.
 
 The size of a batch is what it fills in memory: rows × (longest source + longest target), padding counted.
+In training, lengths count in steps of four: a batch holds sentences of one step, or of neighbouring ones, and
+a recorded step (see regard/train/capture.py) pads no more than what was counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +19,8 @@ from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
 
 Lengths = Sequence[tuple[int, int]] | npt.NDArray[np.integer[Any]]  # (N, 2): source, target of each example
-ROUND_LENGTHS, ROUND_ROWS = 8, 16  # what the shapes of rounded batches are multiples of
+ROUND_LENGTHS, ROUND_ROWS = 4, 8  # what the shapes of rounded batches are multiples of
+POOL = 1 << 15  # examples among which a batch finds its like
 CHUNK = 4096  # lengths turned into Python numbers at a time
 
 
@@ -42,8 +45,23 @@ class PairBatch:
         copies = {f.name: torch.cat([getattr(self, f.name)] * times) for f in fields(self)}
         return type(self)(**copies)
 
+    def turned(self, rows: Tensor) -> "PairBatch":
+        """The same pairs, with source and target exchanged in the rows where `rows` (B,) is true."""
+        longest = max(self.source.shape[1], self.target.shape[1])
+        source, target = (
+            F.pad(side, (0, longest - side.shape[1]), value=PAD) for side in (self.source, self.target)
+        )
+        sources = torch.where(rows, self.target_lengths, self.source_lengths)
+        targets = torch.where(rows, self.source_lengths, self.target_lengths)
+        return PairBatch(
+            torch.where(rows[:, None], target, source)[:, : int(sources.max())],
+            sources,
+            torch.where(rows[:, None], source, target)[:, : int(targets.max())],
+            targets,
+        )
+
     def rounded(self) -> "PairBatch":
-        """The same pairs under more padding: both lengths multiples of 8, the rows of 16.
+        """The same pairs under more padding: both lengths multiples of 4, the rows of 8.
 
         So few shapes exist that a step can be captured for each. A row that is only padding has a source of
         one eos, so that there is something to attend to, and a target of no word: it counts nothing.
@@ -92,17 +110,20 @@ class Plan(Sequence[list[int]]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def plan_by_tokens(lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
+def plan_by_tokens(lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = POOL) -> Plan:
     """One training epoch: batches of similar lengths, each within `budget` tokens, in random order.
 
     The examples are shuffled, cut into pools, sorted by length within a pool and cut into batches; then the
-    batches are shuffled. A larger pool means less padding and less chance. All depends on (seed, epoch)
-    alone, and every example comes exactly once. An example larger than the budget is a batch of its own.
+    batches are shuffled. A larger pool means less padding and less chance. Lengths are rounded up to
+    multiples of four for all of this, so that chance decides among many equals and batches have few shapes.
+    All depends on (seed, epoch) alone, and every example comes exactly once. An example larger than the
+    budget is a batch of its own.
     """
     _check_budget(budget)
     if pool < 1:
         raise ConfigError(f"plan_by_tokens: `pool` has {pool}; expected 1 or more.")
     table = _table(lengths)
+    table = table + -table % ROUND_LENGTHS
     shuffled, shuffled_batches = _bits(seed, epoch, 0), _bits(seed, epoch, 1)
     order = np.argsort(shuffled(len(table)), kind="stable")
     sizes = table[order]

@@ -12,6 +12,9 @@ from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
+import numpy as np
+import torch
+
 from regard.data.batches import PairBatch, Plan, plan_by_tokens
 from regard.data.cache import cache_folder
 from regard.data.encoded import FORMAT, EncodedPairs, Pair, collect, open_pairs, store
@@ -37,6 +40,7 @@ class TextSettings:
     consistency: float = 0.0  # how strongly two passes under different dropout must agree
     dropped: float = 0.0  # the share of byte-pair merges that chance leaves out of training text
     cuts: int = 8  # how many times training text is cut so; epochs take turns
+    both_ways: int = 0  # so many first epochs have every pair a second time, from target to source
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
@@ -51,6 +55,13 @@ class TextSettings:
             )
         if self.cuts < 1:
             raise ConfigError(f"task: `cuts` has {self.cuts}; expected 1 or more.")
+        if self.both_ways < 0:
+            raise ConfigError(f"task: `both_ways` has {self.both_ways} epochs; expected 0 or more.")
+        if self.both_ways and not self.joint:
+            raise ConfigError(
+                f"task: `both_ways` has {self.both_ways} and `joint` is false; expected one vocabulary for "
+                "both sides. Set task.joint=true."
+            )
 
 
 class Texts(Protocol):
@@ -103,26 +114,35 @@ class TextTask(TranslationTask):
         return super().encoded(split)
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
-        """One epoch; where merges are dropped, of the text in one of its cuts.
+        """One epoch; where merges are dropped, of the text in one of its cuts; a first one both ways.
 
-        The pair n of N has the number n as it is always cut, and N, 2 N, … + n in its other cuts.
+        The pair n of N has the number n as it is always cut, and N, 2 N, … + n in its other cuts. The pair of
+        number k read backwards, from target to source, has the number -1 - k.
+
+        Ding, Wu, Tao. Improving neural machine translation by bidirectional training. 2021.
+        https://arxiv.org/abs/2109.07780
         """
-        if not self.settings.dropped:
-            return super().plan(epoch, seed=seed, batch=batch)
-        cut = 1 + epoch % self.settings.cuts
-        pairs = self.recut(cut)
-        plan = plan_by_tokens(pairs.lengths(), budget=batch, epoch=epoch, seed=seed)
-        return Plan(plan.rows + cut * len(pairs), plan.starts)
+        cut = 1 + epoch % self.settings.cuts if self.settings.dropped else 0
+        lengths = self.recut(cut).lengths()
+        size = len(lengths)
+        if epoch < self.settings.both_ways:
+            lengths = np.concatenate([lengths, lengths[:, ::-1]])
+        plan = plan_by_tokens(lengths, budget=batch, epoch=epoch, seed=seed)
+        rows = plan.rows % size + cut * size
+        return Plan(np.where(plan.rows < size, rows, -1 - rows), plan.starts)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
-        if split != "train" or not self.settings.dropped:
+        numbers = np.asarray(rows, dtype=np.int64)
+        backwards = numbers < 0
+        if split != "train" or not (self.settings.dropped or backwards.any()):
             return super().batch(split, rows)
         size = len(self.encoded(split))
-        cuts = {row // size for row in rows}
+        numbers = np.where(backwards, -1 - numbers, numbers)
+        cuts = set((numbers // size).tolist())
         if len(cuts) > 1:
             raise ConfigError("task: `rows` mixes two cuts of the text; expected one, as `plan` gives them.")
-        cut = cuts.pop() if cuts else 0
-        return self.recut(cut).batch([row % size for row in rows])
+        pairs = self.recut(cuts.pop() if cuts else 0).batch((numbers % size).tolist())
+        return pairs.turned(torch.from_numpy(backwards)) if backwards.any() else pairs
 
     def recut(self, cut: int) -> EncodedPairs:
         """The training pairs with some merges left out by chance, which follows from `cut`; 0: with none."""

@@ -1,10 +1,20 @@
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.batches import Plan, pad, pair_batch, plan_by_tokens, plan_in_order
+from regard.data.batches import (
+    ROUND_LENGTHS,
+    ROUND_ROWS,
+    Plan,
+    pad,
+    pair_batch,
+    plan_by_tokens,
+    plan_in_order,
+)
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
@@ -50,13 +60,16 @@ def test_an_evaluation_plan_is_cut_greedily(lengths, budget):
 
 
 @given(LENGTHS.filter(len), st.integers(1, 400), st.integers(0, 9), st.integers(1, 30))
-def test_a_training_plan_sorts_within_pools_of_shuffled_examples(lengths, budget, seed, pool):
+def test_a_training_plan_sorts_by_steps_of_four_within_pools_of_shuffled_examples(
+    lengths, budget, seed, pool
+):
+    steps = [tuple(math.ceil(n / 4) * 4 for n in pair) for pair in lengths]
     bits = np.random.PCG64(np.random.SeedSequence([seed, 3, 0])).random_raw(len(lengths)).tolist()
     shuffled = sorted(range(len(lengths)), key=bits.__getitem__)
     expected = []
     for start in range(0, len(shuffled), pool):
-        similar = sorted(shuffled[start : start + pool], key=lambda i: (sum(lengths[i]), lengths[i]))
-        expected += cut_greedily(similar, lengths, budget)
+        similar = sorted(shuffled[start : start + pool], key=lambda i: (sum(steps[i]), steps[i]))
+        expected += cut_greedily(similar, steps, budget)
     plan = plan_by_tokens(lengths, budget=budget, epoch=3, seed=seed, pool=pool)
     assert sorted(plan) == sorted(expected)
     order = np.random.PCG64(np.random.SeedSequence([seed, 3, 1])).random_raw(len(expected)).tolist()
@@ -100,11 +113,11 @@ def test_a_rounded_batch_has_the_same_loss_and_gradients(name):
 def test_rounded_shapes_are_few_and_padding_is_told_by_lengths():
     batch = pair_batch([[5] * n for n in (3, 8, 2)], [[6] * n for n in (7, 1, 1)])
     rounded = batch.rounded()
-    assert (rounded.source.shape, rounded.target.shape) == ((16, 16), (16, 8))
-    assert rounded.source_lengths.tolist() == [4, 9, 3, *[1] * 13]
-    assert rounded.target_lengths.tolist() == [8, 2, 2, *[0] * 13]
+    assert (rounded.source.shape, rounded.target.shape) == ((8, 12), (8, 8))
+    assert rounded.source_lengths.tolist() == [4, 9, 3, *[1] * 5]
+    assert rounded.target_lengths.tolist() == [8, 2, 2, *[0] * 5]
     assert torch.equal(rounded.source[:3, :9], batch.source)
-    assert rounded.source[3:, 0].tolist() == [EOS] * 13
+    assert rounded.source[3:, 0].tolist() == [EOS] * 5
     again = rounded.rounded()
     assert again.source.shape == rounded.source.shape
     assert torch.equal(again.source, rounded.source)
@@ -124,9 +137,46 @@ def test_batches_have_similar_lengths_and_come_in_no_order_of_length():
     lengths = [(n % 50 + 1, n % 50 + 1) for n in range(2000)]
     plan = plan_by_tokens(lengths, budget=600, epoch=3, seed=1)
     padded = sum(size(batch, lengths) for batch in plan)
-    assert sum(map(sum, lengths)) / padded > 0.95
+    assert sum(map(sum, lengths)) / padded > 0.9
     longest = [max(lengths[i][0] for i in batch) for batch in plan]
     assert longest not in (sorted(longest), sorted(longest, reverse=True))
+
+
+@given(st.data())
+def test_turned_rows_have_their_source_as_target(data):
+    side = st.lists(st.integers(3, 9), max_size=5)
+    pairs = data.draw(st.lists(st.tuples(side, side, st.booleans()), min_size=1, max_size=5))
+    batch = pair_batch([x for x, _, _ in pairs], [y for _, y, _ in pairs])
+    found = batch.turned(torch.tensor([turned for _, _, turned in pairs]))
+    expected = pair_batch(
+        [y if turned else x for x, y, turned in pairs], [x if t else y for x, y, t in pairs]
+    )
+    for name in ("source", "source_lengths", "target", "target_lengths"):
+        assert torch.equal(getattr(found, name), getattr(expected, name))
+
+
+def rounded_shape(batch, lengths):
+    longest = [max(lengths[i][side] for i in batch) for side in (0, 1)]
+    return (
+        len(batch) + -len(batch) % ROUND_ROWS,
+        *(n + -n % ROUND_LENGTHS for n in longest),
+    )
+
+
+def test_recorded_batches_are_mostly_words_of_few_shapes_in_every_epoch():
+    chance = np.random.default_rng(3)
+    source = chance.poisson(14, 20_000) + 1
+    lengths = list(
+        zip(source.tolist(), (source + chance.integers(-3, 5, 20_000)).clip(1).tolist(), strict=True)
+    )
+    plans = [plan_by_tokens(lengths, budget=8192, epoch=epoch, seed=1) for epoch in range(4)]
+    shapes = [{rounded_shape(batch, lengths) for batch in plan} for plan in plans]
+    assert len(set().union(*shapes)) <= 25
+    positions = sum(B * (S + T) for B, S, T in (rounded_shape(batch, lengths) for batch in plans[0]))
+    assert sum(map(sum, lengths)) / positions > 0.84
+    # the sentences of a batch are others in another epoch
+    alike = [max(len({*batch} & {*other}) for other in plans[1]) / len(batch) for batch in plans[0]]
+    assert np.mean(alike) < 0.5
 
 
 def test_chance_decides_the_order_of_equals():

@@ -132,6 +132,42 @@ def test_cuts_are_the_same_in_a_restored_task_and_in_the_cache(data, tmp_path, m
     assert len(list((tmp_path / "cache" / "encoded").glob("*-cut3"))) == 1
 
 
+def sides(task, rows):
+    """Both sides of training pairs as text."""
+    batch = task.batch("train", rows)
+    numbers = [
+        [row[: n - 1] for row, n in zip(side.tolist(), lengths.tolist(), strict=True)]
+        for side, lengths in ((batch.source, batch.source_lengths), (batch.target, batch.target_lengths))
+    ]
+    return [(task.source.decode(x), task.target.decode(y)) for x, y in zip(*numbers, strict=True)]
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.3])
+def test_first_epochs_have_every_pair_both_ways_and_later_ones_have_it_once(data, dropped):
+    task = make(data, joint=True, both_ways=2, dropped=dropped, cuts=3)
+    pairs = [(example.source, example.target) for example in task.examples("train")]
+    for epoch, expected in ((0, pairs + [pair[::-1] for pair in pairs]), (2, pairs)):
+        plan = task.plan(epoch, seed=1, batch=300)
+        found = [pair for rows in plan for pair in sides(task, rows)]
+        assert sorted(found) == sorted(expected)
+        for rows in plan:
+            batch = task.batch("train", rows)
+            assert len(rows) == 1 or batch.size * (batch.source.shape[1] + batch.target.shape[1]) <= 300
+    mixed = [rows for rows in task.plan(0, seed=1, batch=300) if min(rows) < 0 <= max(rows)]
+    assert mixed, "no batch holds both directions"
+    assert task.plan(1, seed=1, batch=300) == make(
+        data, joint=True, both_ways=2, dropped=dropped, cuts=3
+    ).plan(1, seed=1, batch=300)
+
+
+def test_a_task_that_once_learns_both_ways_is_measured_one_way(data):
+    task, plain = make(data, joint=True, both_ways=2), make(data, joint=True)
+    assert task.plan(2, seed=1, batch=200) == plain.plan(2, seed=1, batch=200)
+    for split in ("train", "valid", "test"):
+        for rows in task.evaluation_plan(split, batch=200):
+            assert torch.equal(task.batch(split, rows).target, plain.batch(split, rows).target)
+
+
 def test_nothing_is_left_out_where_the_model_is_measured(data):
     task, plain = make(data, dropped=0.3), make(data)
     for split in ("train", "valid", "test"):
@@ -148,9 +184,15 @@ def test_nothing_is_left_out_where_the_model_is_measured(data):
             "task: `dropped` has 0.1 and `pieces` 'words'; expected 'bpe'.",
         ),
         ({"cuts": 0}, "task: `cuts` has 0; expected 1 or more."),
+        ({"both_ways": -1, "joint": True}, "task: `both_ways` has -1 epochs; expected 0 or more."),
+        (
+            {"both_ways": 3},
+            "task: `both_ways` has 3 and `joint` is false; expected one vocabulary for both sides. "
+            "Set task.joint=true.",
+        ),
     ],
 )
-def test_cuts_that_make_no_sense_are_refused(settings, text):
+def test_settings_that_make_no_sense_are_refused(settings, text):
     with pytest.raises(ConfigError) as error:
         CorpusSettings(**settings)
     assert str(error.value) == text
