@@ -192,9 +192,9 @@ class _Training:
     def _build_optimizer(self, model: nn.Module, players: tuple[Player, ...]) -> torch.optim.Optimizer:
         """One optimizer; with players, a group of parameters for each, which learns at its own rate."""
         if not players:
-            return build_optimizer(model.parameters(), self.train)
+            return build_optimizer(model.parameters(), self.train, self.device)
         first, *others = players
-        optimizer = build_optimizer(model.get_submodule(first.name).parameters(), self.train)
+        optimizer = build_optimizer(model.get_submodule(first.name).parameters(), self.train, self.device)
         optimizer.param_groups[0]["rate"] = first.rate
         for player in others:
             learning = [p for p in model.get_submodule(player.name).parameters() if p.requires_grad]
