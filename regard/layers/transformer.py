@@ -35,6 +35,7 @@ from regard.attention.cache import Cache
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.source import Source
+from regard.kernels.residual import normalized_sum, runs_fused
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -105,7 +106,10 @@ class PostNorm(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Sublayer, valid: Tensor | None = None) -> Tensor:
         change = sublayer(x)
-        return self.norm(x + (self.dropout(change) if self.training else change), valid)
+        norm = self.norm
+        if self.training and isinstance(norm, LayerNorm) and runs_fused(x, change):
+            return normalized_sum(x, change, norm.weight, norm.bias, dropout=self.dropout.p, eps=norm.eps)
+        return norm(x + (self.dropout(change) if self.training else change), valid)
 
 
 class PreNorm(nn.Module):
