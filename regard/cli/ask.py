@@ -53,7 +53,7 @@ def command(
     )
     opened = open_run(run)
     if not isinstance(opened.task, QuestionTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected one on stories, babi or stories.")
+        raise DataError(f"{run}: task is {opened.config.task!r}; expected 'babi' or 'stories'.")
     found = ask(opened.model, opened.task, text, question)
     name_gaps(found)
     if as_json:

@@ -54,9 +54,8 @@ def command(
     dimension = QUESTIONS[task.question].dimension
     points = check_points(str(file), read_points(file, dimension), dimension=dimension)
     if len(points) < task.smallest:
-        raise DataError(
-            f"{file}: has {len(points)} points; expected {task.smallest} or more for {task.question!r}."
-        )
+        count = "1 point" if len(points) == 1 else f"{len(points)} points"
+        raise DataError(f"{file}: has {count}; expected {task.smallest} or more for {task.question!r}.")
     _warn(points, task)
     unit = in_unit_square(points)
     found = answer(opened, unit, beam=beam)
@@ -96,15 +95,21 @@ def read_points(file: Path, dimension: int) -> "Points":
         try:
             values = [float(word) for word in words]
         except ValueError:
-            if not rows and number == 1:
+            if number == 1 and not any(_like_a_number(word) for word in words):
                 continue  # a header
             raise DataError(
-                f"{file}, line {number}: {','.join(words)!r} has no numbers; expected {_form(dimension)}."
+                f"{file}, line {number}: has {','.join(words)!r}; expected {_form(dimension)}."
             ) from None
         if len(values) != dimension:
-            raise DataError(f"{file}, line {number}: has {len(values)} numbers; expected {_form(dimension)}.")
+            count = "1 number" if len(values) == 1 else f"{len(values)} numbers"
+            raise DataError(f"{file}, line {number}: has {count}; expected {_form(dimension)}.")
         rows.append(values)
     return np.array(rows, dtype=np.float64).reshape(len(rows), dimension)
+
+
+def _like_a_number(word: str) -> bool:
+    """Whether a field begins as a number does: a slip in the first line must not pass for a header."""
+    return word.lstrip("+-.")[:1].isdecimal()
 
 
 def _form(dimension: int) -> str:

@@ -121,7 +121,7 @@ class Text:
         if self.corpus and named:
             raise ConfigError(f"train: `--corpus` has {self.corpus} beside {named[0]}; expected one of them.")
         if named and not (self.files["source"] and self.files["target"]):
-            raise ConfigError(f"train: {named[0]} is given; expected `--source` and `--target` with it.")
+            raise ConfigError(f"train: {named[0]} is given; expected both `--source` and `--target`.")
 
     @property
     def given(self) -> bool:

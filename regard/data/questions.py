@@ -62,8 +62,8 @@ def cut_sentence(text: str) -> Sentence:
 
 
 def split_story(text: str) -> tuple[str, ...]:
-    """The sentences of a text as they are written: one a line, or several, each closed by . ! or ?"""
-    parts = re.split(r"(?<=[.!?])\s+|\n+", text)
+    """The sentences of a text as they are written: one a line, or several, each closed by . ! ? or 。！？"""
+    parts = re.split(r"(?<=[.!?])\s+|(?<=[。！？])|\n+", text)
     return tuple(part.strip() for part in parts if cut_sentence(part))
 
 

@@ -91,9 +91,7 @@ def test_what_cannot_be_asked_is_one_sentence(command, stories, words, tmp_path)
     assert "`--out` has the ending '.gif'; expected .png or .svg." in complaint(
         stories, "-", "Who?", "--out", "a.gif"
     )
-    assert "expected one on stories, babi or stories." in complaint(
-        words, "-", "Where?", stdin=STORY.encode()
-    )
+    assert "expected 'babi' or 'stories'." in complaint(words, "-", "Where?", stdin=STORY.encode())
 
 
 def test_a_run_on_stories_is_measured_and_shown(command, stories, tmp_path):

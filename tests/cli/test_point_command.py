@@ -95,12 +95,14 @@ def test_degenerate_points_are_answered_with_a_word_of_warning(command, hull, fi
     ("text", "error"),
     [
         ("", "`points` has no rows; expected one or more."),
-        ("0.1,0.2\n0.3,a\n", ", line 2: '0.3,a' has no numbers; expected x,y."),
-        ("0.1,0.2\n0.3\n", ", line 2: has 1 numbers; expected x,y."),
+        ("0.1,0.2\n0.3,a\n", ", line 2: has '0.3,a'; expected x,y."),
+        ("0.l,0.2\n0.3,0.4\n", ", line 1: has '0.l,0.2'; expected x,y."),
+        ("-.1;.2\n.3;.4\n", ", line 1: has '-.1;.2'; expected x,y."),
+        ("0.1,0.2\n0.3\n", ", line 2: has 1 number; expected x,y."),
         ("0.1,0.2\nnan,0.3\n", "point 1 has [nan, 0.3]; expected finite numbers."),
         ("0.1,0.2\n1,inf\n", "point 1 has [1.0, inf]; expected finite numbers."),
     ],
-    ids=["empty", "word", "few", "nan", "inf"],
+    ids=["empty", "word", "slip-in-the-first-line", "semicolons", "few", "nan", "inf"],
 )
 def test_bad_input_is_a_sentence(command, hull, file, text, error):
     outcome = command("point", hull, file(text))

@@ -117,8 +117,11 @@ def test_data_alone_goes_to_the_recipes_own_task(data):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--source", "a.en"], "train: --source is given; expected `--source` and `--target` with it."),
-        (["--valid-source", "a.en"], "train: --valid-source is given; expected `--source` and `--target`"),
+        (["--source", "a.en"], "train: --source is given; expected both `--source` and `--target`."),
+        (
+            ["--valid-source", "a.en"],
+            "train: --valid-source is given; expected both `--source` and `--target`",
+        ),
         (
             ["--corpus", "hansards", "--source", "a.en", "--target", "a.fr"],
             "train: `--corpus` has hansards beside --source; expected one of them.",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from regard.data.questions import split_story
 from regard.data.stories import GO, TAKE, make_question, split_of
 
 
@@ -43,3 +44,9 @@ def test_splits_share_no_story():
     assert not stories["train"] & stories["test"]
     assert not stories["valid"] & stories["test"]
     assert all(split_of(story) == split for split, told in stories.items() for story in told)
+
+
+def test_a_text_is_cut_at_its_full_stops_chinese_ones_too():
+    assert split_story("Anna left. Omar came!\nWho? ") == ("Anna left.", "Omar came!", "Who?")
+    assert split_story("安娜去了厨房。安娜拿了灯。") == ("安娜去了厨房。", "安娜拿了灯。")
+    assert split_story(" ... \n\n") == ()
