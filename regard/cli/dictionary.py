@@ -44,7 +44,13 @@ def command(
             f"{run}: model is {opened.config.model!r}, which has no attention; expected one that has."
         )
     with waiting("aligning", len(opened.task.lengths("train"))) as progress:
-        found = learn_dictionary(opened.model, opened.task, minimum=minimum, progress=progress)
+        found = learn_dictionary(
+            opened.model,
+            opened.task,
+            minimum=minimum,
+            credit=opened.config.decode.credit,
+            progress=progress,
+        )
     path = run / NAME if out is None else out
     write_dictionary(path, found)
     messages.print(f"{len(found)} words: {path}")

@@ -20,7 +20,7 @@ from regard.decode.base import Hypothesis, LengthPenalty, Lengths, PowerPenalty
 from regard.decode.beam import beam_search
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.decode.unknown import Dictionary, carry_unknown
+from regard.decode.unknown import Credit, Dictionary, carry_unknown, credited
 from regard.models.base import Translating
 
 LIMIT = Lengths(factor=2.0, extra=10)  # no translation between these languages is longer
@@ -39,6 +39,7 @@ class Decoding:
     penalty: LengthPenalty = MEAN
     # what a word that the model cannot write becomes: looked up here, else copied; None leaves `<unk>`
     dictionary: Dictionary | None = field(default_factory=dict)
+    credit: Credit = "written"  # whose a step's attention is, in alignments and for unknown words
 
     @property
     def width(self) -> int:
@@ -113,12 +114,12 @@ class TextTranslator(ABC):
     def _translation(self, text: str, hypothesis: Hypothesis, decoding: Decoding) -> Translation:
         source = self.source.pieces(text)
         pieces = written = self.target.pieces_of(hypothesis.tokens)
-        weights = self._weights(hypothesis, len(pieces), len(source))
+        weights = self._weights(hypothesis, len(pieces), len(source), decoding.credit)
         if weights is not None and decoding.dictionary is not None:
             pieces = carry_unknown(pieces, source, weights, decoding.dictionary)
         return Translation(
             source=text,
-            text=self.target.decode_pieces(pieces),
+            text=one_line(self.target.decode_pieces(pieces)),
             source_pieces=tuple(source),
             pieces=tuple(pieces),
             score=hypothesis.score,
@@ -126,15 +127,20 @@ class TextTranslator(ABC):
             finished=hypothesis.finished,
             weights=weights,
             unknown=tuple(self.source.unknown(text)),
-            written=self.target.decode_pieces(written),
+            written=one_line(self.target.decode_pieces(written)),
         )
 
-    def _weights(self, hypothesis: Hypothesis, T: int, S: int) -> Tensor | None:
+    def _weights(self, hypothesis: Hypothesis, T: int, S: int, credit: Credit) -> Tensor | None:
         if self.aligner is None or self.aligner not in hypothesis.attention:
             return None
         weights = hypothesis.attention[self.aligner]
         heads = weights.reshape(-1, *weights.shape[-2:])
-        return heads.mean(0)[:T, :S].cpu()
+        return credited(heads.mean(0), T, credit)[:, :S].cpu()
+
+
+def one_line(text: str) -> str:
+    """A model of bytes can write a line break; a translation is one line, whoever reads it back."""
+    return " ".join(text.splitlines())
 
 
 class Translator(TextTranslator):

@@ -9,7 +9,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
+import torch
 from torch import Tensor
 
 from regard.data.parallel import read_lines
@@ -19,6 +21,7 @@ from regard.errors import DataError, ShapeError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
 
+Credit = Literal["written", "read"]  # whose a step's attention is: the word it writes, or the one it has read
 Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
 
 BUDGET = 4096  # padded tokens of a forced batch
@@ -52,11 +55,23 @@ def carry_unknown(
     ]
 
 
+def credited(attention: Tensor, T: int, credit: Credit) -> Tensor:
+    """(T or T + 1, S), step by step -> (T, S), word by word.
+
+    The word written at step t is read at step t + 1; the last word of an output that was cut is not, and
+    keeps the step that wrote it.
+    """
+    if credit == "written":
+        return attention[:T]
+    return torch.cat([attention[1:], attention[-1:]])[:T]
+
+
 def learn_dictionary(
     model: Translating,
     task: TranslationTask,
     *,
     minimum: int = 2,
+    credit: Credit = "written",
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, str]:
     """Force the training pairs; a source word's translation is what is written most often where it is read.
@@ -79,7 +94,7 @@ def learn_dictionary(
             weights = track.attention[model.aligner]
             heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
             # eos is a place to look at when nothing is translated
-            for word, s in zip(target, heads[: len(target)].argmax(-1).tolist(), strict=True):
+            for word, s in zip(target, credited(heads, len(target), credit).argmax(-1).tolist(), strict=True):
                 if s < len(source):
                     seen.setdefault(source[s], Counter())[word] += 1
         if progress is not None:

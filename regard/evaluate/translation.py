@@ -1,13 +1,14 @@
 """Measure a translator on a split: BLEU, chrF, BLEU by length, alignment error rate by forced decoding."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from regard.data.tokens import UNK_PIECE
 from regard.decode.forced import forced
 from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
+from regard.decode.unknown import Credit
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
 from regard.evaluate.base import MeasureTable
@@ -18,8 +19,6 @@ from regard.tasks.corpus import on_corpus
 from regard.tasks.translation import Owners, TranslationTask
 
 BUDGET = 4096  # padded tokens of a forced batch
-
-Credit = Literal["written", "read"]  # whose a step's attention is: the word it writes, or the one it has read
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class TranslationEvaluation:
     written: float | None  # BLEU with `<unk>` for unknown words; None where none was replaced
     by_length: list[LengthScore]
     alignment: AlignmentCounts | None  # None without gold links or without attention
+    alignment_read: AlignmentCounts | None  # the same, each step's attention credited to the word it has read
     exact: float  # share of translations equal to their reference, word for word
     seconds: float
     translations: list[Translation]
@@ -52,6 +52,8 @@ class TranslationEvaluation:
         ]
         if self.alignment is not None:
             found.append(("alignment error rate", f"{self.alignment.error_rate:.3f}"))
+        if self.alignment_read is not None:
+            found.append(("alignment error rate, of the word read", f"{self.alignment_read.error_rate:.3f}"))
         return found
 
     def tables(self) -> list[MeasureTable]:
@@ -86,15 +88,17 @@ class TranslationEvaluation:
                 {"low": row.low, "high": row.high, "sentences": row.sentences, "bleu": round(row.bleu, 2)}
                 for row in self.by_length
             ],
-            "alignment": None
-            if self.alignment is None
-            else {
-                "error_rate": round(self.alignment.error_rate, 4),
-                "precision": round(self.alignment.precision, 4),
-                "recall": round(self.alignment.recall, 4),
-            },
+            "alignment": _rates(self.alignment),
+            "alignment_read": _rates(self.alignment_read),
             "seconds": round(self.seconds, 1),
         }
+
+
+def _rates(counts: AlignmentCounts | None) -> dict[str, float] | None:
+    if counts is None:
+        return None
+    names = ("error_rate", "precision", "recall")
+    return {name: round(getattr(counts, name), 4) for name in names}
 
 
 def evaluate_translation(
@@ -121,13 +125,15 @@ def evaluate_translation(
     replaced = any(translation.written != translation.text for translation in translations)
     written = [translation.written.replace(UNK_PIECE, "\u2047") for translation in translations]
     lengths = [len(translation.source_pieces) for translation in translations]
+    alignments = measure_alignments(model, task, split) or {"written": None, "read": None}
     return TranslationEvaluation(
         split=split,
         beam=decoding.width,
         text=score_text(texts, references, language=language),
         written=bleu(written, references, language=language).score if replaced else None,
         by_length=score_by_length(texts, references, lengths, language=language),
-        alignment=measure_alignment(model, task, split),
+        alignment=alignments["written"],
+        alignment_read=alignments["read"],
         exact=sum(map(str.__eq__, texts, references)) / len(texts),
         seconds=time.perf_counter() - started,
         translations=translations,
@@ -135,23 +141,26 @@ def evaluate_translation(
     )
 
 
-def measure_alignment(
-    model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
-) -> AlignmentCounts | None:
+def measure_alignments(
+    model: Translating, task: TranslationTask, split: Split
+) -> Mapping[Credit, AlignmentCounts | None] | None:
     """Force the references, link each target piece to the source piece it attends to most, count.
 
     Where the gold links join words that somebody else has cut, two words are linked if any of their pieces
     are. Sentences without gold links do not count; None where no sentence has them or the model has no
     attention.
 
-    What step t attends to belongs to the word written at step t. Luong 2015 credits content-based scores to
-    the word that step t has read, the one before it: `credit="read"` counts so.
+    Counted both ways: what step t attends to belongs to the word that it writes, or to the one that it has
+    read, the word before. Luong 2015 credits content-based scores to the word read (section 5.4): where an
+    annotation holds what follows it, a step may look at the word just translated to find the next.
     """
     examples = task.examples(split)
     if model.aligner is None or all(example.links is None for example in examples):
         return None
     device = next(model.parameters()).device
-    found: list[Links] = []
+    # eos stands for no word, in the columns and in the rows; nor does bos, which the first step reads
+    steps: dict[Credit, slice] = {"written": slice(-1), "read": slice(1, None)}
+    found: dict[Credit, list[Links]] = {credit: [] for credit in steps}
     wanted: list[Gold] = []
     for rows in task.evaluation_plan(split, batch=BUDGET):
         batch = task.batch(split, rows).to(device)
@@ -160,12 +169,20 @@ def measure_alignment(
             if example.links is None:
                 continue
             weights = track.attention[model.aligner]
-            # eos stands for no word, in the columns and in the rows; nor does bos, which the first step reads
-            steps = slice(1, None) if credit == "read" else slice(-1)
-            heads = weights.reshape(-1, *weights.shape[-2:])[:, steps, :-1]
-            found.append(word_links(argmax_links(heads.mean(0)), *task.owners(example)))
+            heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
+            for credit, kept in steps.items():
+                links = argmax_links(heads[kept, :-1])
+                found[credit].append(word_links(links, *task.owners(example)))
             wanted.append(Gold(_links(example.links), _links(example.possible)))
-    return score_alignment(found, wanted)
+    return {credit: score_alignment(links, wanted) for credit, links in found.items()}
+
+
+def measure_alignment(
+    model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
+) -> AlignmentCounts | None:
+    """The alignment counted one way; None as above."""
+    counts = measure_alignments(model, task, split)
+    return None if counts is None else counts[credit]
 
 
 def evaluate_alignment_on(

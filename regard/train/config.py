@@ -88,6 +88,7 @@ class DecodeConfig:
     penalty: Literal["power", "wu"] = "power"  # score / length ** alpha, or / ((5 + length) / 6) ** alpha
     length_penalty: float = 1.0  # alpha; 0 = off
     max_length: int = 0  # longest output; 0 = from the length of the source
+    credit: Literal["written", "read"] = "written"  # the word that a step's attention belongs to
 
     def __post_init__(self) -> None:
         _at_least("decode", "beam", self.beam, 1)

@@ -84,6 +84,7 @@ def decoding_of(config: DecodeConfig, *, beam: int | None = None, nbest: int = 1
         nbest=nbest,
         maximum=config.max_length or LIMIT,
         penalty=penalty(config.length_penalty),
+        credit=config.credit,
     )
 
 

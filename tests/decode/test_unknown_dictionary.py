@@ -7,7 +7,13 @@ from regard.attention.compose import Attention
 from regard.attention.scores.dot import DotScore
 from regard.data.tokens import EOS, UNK, Tokenizer
 from regard.decode.translator import Decoding, Translator
-from regard.decode.unknown import carry_unknown, learn_dictionary, read_dictionary, write_dictionary
+from regard.decode.unknown import (
+    carry_unknown,
+    credited,
+    learn_dictionary,
+    read_dictionary,
+    write_dictionary,
+)
 from regard.errors import DataError
 from regard.evaluate.translation import evaluate_translation
 from regard.models.base import Translating
@@ -19,8 +25,9 @@ PAIRS = [("the cat", "le chat")] * 3 + [("the dog", "le chien"), ("the zebra", "
 class Diagonal(Translating):
     """Writes as many words as the source has, each `<unk>`, looking at its own position meanwhile."""
 
-    def __init__(self, size):
+    def __init__(self, size, word=UNK, late=0):
         super().__init__()
+        self.word, self.late = word, late
         self.attention, self.aligner, self.size = Attention(DotScore(1.0)), "attention", size
         self.scale = torch.nn.Parameter(torch.tensor(50.0))
 
@@ -30,10 +37,11 @@ class Diagonal(Translating):
 
     def step(self, tokens, state):
         source, lengths, t = state
-        query = self.scale * torch.eye(source.S)[min(t, source.S - 1)].expand(len(tokens), 1, -1)
+        at = min(max(t - self.late, 0), source.S - 1)
+        query = self.scale * torch.eye(source.S)[at].expand(len(tokens), 1, -1)
         self.attention(query, source)
         scores = torch.full((len(tokens), self.size), -20.0)
-        scores[:, UNK] = torch.where(t < lengths - 1, 0.0, -20.0)
+        scores[:, self.word] = torch.where(t < lengths - 1, 0.0, -20.0)
         scores[:, EOS] = torch.where(t < lengths - 1, -20.0, 0.0)
         return scores.log_softmax(-1), (source, lengths, t + 1)
 
@@ -59,6 +67,36 @@ class Pairs(TranslationTask):
 def translator():
     task = Pairs()
     return Translator(Diagonal(len(task.target)), task.source, task.target)
+
+
+def test_a_translation_is_one_line_whatever_the_model_writes():
+    sides = [Tokenizer.train(["the cat"] * 3, kind="bpe", size=300) for _ in range(2)]
+    [line_break] = sides[1].encode("\n")
+    model = Diagonal(len(sides[1]), line_break)
+    [[found]] = Translator(model, *sides).translate(["the cat"], Decoding())
+    assert "\n" in found.pieces
+    assert "\n" not in found.text + found.written
+
+
+def test_attention_that_belongs_to_the_word_read_is_credited_to_it():
+    task = Pairs()
+    model = Diagonal(len(task.target), late=1)
+    late = Translator(model, task.source, task.target)
+    texts = {
+        credit: late.translate(["the zebra"], Decoding(credit=credit))[0][0].text
+        for credit in ("written", "read")
+    }
+    assert texts == {"written": "The the", "read": "The zebra"}
+    assert learn_dictionary(model, task)["the"] == "le"
+    assert "zebra" not in learn_dictionary(model, task)
+    assert learn_dictionary(model, task, credit="read")["zebra"] == "zebre"
+
+
+def test_the_last_word_of_a_cut_output_keeps_the_step_that_wrote_it():
+    weights = torch.eye(4)[[0, 0, 1, 2]]  # the steps of three words and of eos
+    assert credited(weights, 3, "read").argmax(-1).tolist() == [0, 1, 2]
+    assert credited(weights[:3], 3, "read").argmax(-1).tolist() == [0, 1, 1]
+    assert credited(weights[:1], 0, "read").shape == (0, 4)
 
 
 def test_a_dictionary_translates_what_it_knows_and_the_rest_is_copied():
