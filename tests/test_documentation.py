@@ -1,5 +1,6 @@
 """The documentation builds without a warning, and has a page for every row of the catalogue."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,21 @@ def test_the_documentation_builds_without_a_warning(tmp_path):
             encoding="utf-8"
         )
         assert row.title.replace("'", "&#39;") in page or row.title in page
+
+
+def test_every_table_of_a_comparison_is_recorded_or_its_command_stands_on_the_page():
+    from regard.evaluate.results import read_results
+
+    recorded = {result.details.get("comparison") for result in read_results(ROOT / "results")}
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        written = set()
+        for command in re.findall(r"^regard compare .*$", text, re.MULTILINE):
+            out, on = (re.search(rf"--{name} (\S+)", command) for name in ("out", "on"))
+            if out is not None:
+                written.add(Path(out[1]).name + (f"-{on[1]}" if on else ""))
+        for name in re.findall(r"<!-- (?:comparison|lengths): ([\w.-]+) -->", text):
+            assert name in recorded | written, f"{page.name}: {name}"
 
 
 def test_every_mechanism_has_a_picture_and_a_measured_result():

@@ -66,6 +66,9 @@ def command(
         float | None,
         typer.Option(min=1, metavar="SECONDS", help="End by then with what there is; call again to go on."),
     ] = None,
+    only_read: Annotated[
+        bool, typer.Option("--read", help="Train nothing: tables and records of what the folder has.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the comparison; default comparisons/NAME.")
     ] = None,
@@ -83,7 +86,7 @@ def command(
     Called again with the same folder it goes on where it stopped: what is measured stays, what was
     interrupted resumes. What cannot be combined is in the table with its reason.
     """
-    from regard.train.compare import plan, run
+    from regard.train.compare import plan, read, run
     from regard.train.compare_report import write
     from regard.train.compare_table import read_table
     from regard.train.compare_table import record as write_records
@@ -104,11 +107,16 @@ def command(
         name=out.name if out is not None else None,
     )
     folder = out or Path("comparisons") / comparison.name
-    say(_announce(comparison, folder, jobs, threads))
-    try:
-        outcomes = run(comparison, folder, console=messages, workers=jobs, threads=threads, deadline=deadline)
-    except KeyboardInterrupt as error:
-        raise KeyboardInterrupt("interrupted; the same command goes on from here.") from error
+    if only_read:
+        outcomes = read(comparison, folder)
+    else:
+        say(_announce(comparison, folder, jobs, threads))
+        try:
+            outcomes = run(
+                comparison, folder, console=messages, workers=jobs, threads=threads, deadline=deadline
+            )
+        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt("interrupted; the same command goes on from here.") from error
     page = folder if on is None else folder / on  # the trainings are shared, the tables are not
     if on is not None:
         comparison = replace(comparison, name=f"{comparison.name}-{on}")

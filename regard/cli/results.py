@@ -24,18 +24,33 @@ def command(
         list[str] | None,
         typer.Option(metavar="VARIANT=VALUE NOTE", help="With --add: what the paper says of a variant."),
     ] = None,
+    summary: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VARIANT=TEXT", help="With --add: what the README says of a variant."),
+    ] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option(help="With --add: what was trained, for a machine that did not know its commit."),
+    ] = None,
+    median: Annotated[
+        bool, typer.Option("--median", help="With --add: the median of the seeds in place of the mean.")
+    ] = False,
 ) -> None:
     """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date.
 
     regard results
     regard results --add comparisons/scores
+    regard results --add comparisons/luong --commit 39ac4b37a4c4 --paper "luong-global-dot=18.6 table 4"
     """
     from regard.evaluate.results import read_results
 
     if add is not None:
-        record(add, folder, paper or [])
-    elif paper:
-        raise ConfigError("results: --paper is given without --add; expected both.")
+        record(add, folder, paper or [], summary or [], commit=commit, median=median)
+    else:
+        options = {"--paper": paper, "--summary": summary, "--commit": commit, "--median": median}
+        for name, given in options.items():
+            if given:
+                raise ConfigError(f"results: {name} is given without --add; expected both.")
 
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one with the JSON files of measured results.")
@@ -66,8 +81,16 @@ def command(
     output.print(made)
 
 
-def record(comparison: Path, folder: Path, paper: list[str]) -> None:
-    """Add a comparison's means to the results; `paper` has `VARIANT=VALUE NOTE`."""
+def record(
+    comparison: Path,
+    folder: Path,
+    paper: list[str],
+    summary: list[str],
+    *,
+    commit: str | None,
+    median: bool,
+) -> None:
+    """Add a comparison to the results; `paper` has `VARIANT=VALUE NOTE`, `summary` has `VARIANT=TEXT`."""
     from regard.train.compare_table import read_table
     from regard.train.compare_table import record as write
 
@@ -81,5 +104,12 @@ def record(comparison: Path, folder: Path, paper: list[str]) -> None:
             equals = ""
         if not equals:
             raise ConfigError(f"results: --paper has {text!r}; expected VARIANT=VALUE NOTE.")
-    for path in write(read_table(comparison), folder, paper=known):
+    said_of = {}
+    for text in summary:
+        name, equals, words = text.partition("=")
+        if not (equals and words.strip()):
+            raise ConfigError(f"results: --summary has {text!r}; expected VARIANT=TEXT.")
+        said_of[name.strip()] = words.strip()
+    table = read_table(comparison)
+    for path in write(table, folder, paper=known, summaries=said_of, commit=commit, median=median):
         say(f"recorded: {path}")

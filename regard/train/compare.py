@@ -24,7 +24,7 @@ from typing import Literal
 from rich.console import Console
 
 from regard import catalog
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.train import fields
 from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
@@ -348,6 +348,8 @@ def run(
 
 def read(comparison: Comparison, folder: Path) -> list[Outcome]:
     """What a folder holds of a comparison, without training anything."""
+    if not (folder / "runs").is_dir():
+        raise DataError(f"{folder}: not a comparison: the folder runs is missing.")
     return list(_outcomes(comparison, _jobs(comparison, folder, 1), {}))
 
 

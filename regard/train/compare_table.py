@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
-from regard.evaluate.results import Result, write_result
+from regard.evaluate.results import Result, read_results, write_result
 from regard.train.compare import Comparison, Outcome, Variant
-from regard.train.measured import Measured, Training
+from regard.train.measured import TEST, Measured, Training
 
 _SHOWN = re.compile(r"(-?\d+(?:\.(\d+))?)(\D*)")  # a value as an evaluation shows it: 37.21, 76.5 %
 
@@ -190,43 +190,77 @@ def _bins(summary: Mapping[str, Any]) -> Iterator[tuple[Any, Any, float]]:
 # Records ------------------------------------------------------------------------------------------------
 
 
-def record(table: Table, results: Path, *, paper: Mapping[str, tuple[float | None, str]] = {}) -> list[Path]:
+def record(
+    table: Table,
+    results: Path,
+    *,
+    paper: Mapping[str, tuple[float | None, str]] = {},
+    summaries: Mapping[str, str] = {},
+    commit: str | None = None,
+    median: bool = False,
+) -> list[Path]:
     """Write each finished variant's headline as a result: the mean, with every seed in the details.
 
-    Whole recipes are recorded under their own names, and the first recipe of each model stands for it in the
-    README; variants of one recipe are recorded under the comparison's name. `paper` has the paper's value and
-    a note for some variants.
+    Whole recipes are recorded under their own names, variants of one recipe under the comparison's. What was
+    not measured as a recipe asks (another corpus, split or beam) says so in its metric, and so takes no
+    other's place. In the README stands the first recipe of a model that has no line there yet, a recipe that
+    has one, and a variant that `summaries` has a sentence for.
+
+    `paper` has the paper's value and a note for some variants; `commit` is the one that was trained, for a
+    machine that did not know it; with `median`, the median of the seeds is recorded instead of the mean.
     """
-    unknown = [name for name in paper if name not in {one["name"] for one in table["variants"]}]
-    if unknown:
-        raise DataError(f"record: `paper` has {unknown[0]!r}; expected the name of a variant.")
+    for argument, given in (("paper", paper), ("summaries", summaries)):
+        unknown = [name for name in given if name not in {one["name"] for one in table["variants"]}]
+        if unknown:
+            raise DataError(f"record: `{argument}` has {unknown[0]!r}; expected the name of a variant.")
     written = []
-    shown: set[str] = set()
+    recipes, models = _headlines(results)
     for order, one in enumerate(table["variants"]):
         if not one["finished"]:
             continue
         whole = set(one["changes"]) == {"recipe"}
         value, note = paper.get(one["name"], (None, ""))
         seeds = tuple(int(seed) for seed in one["values"])
+        metric = one["metric"] + _apart(table) + (f", median of {len(seeds)} seeds" if median else "")
+        headline = one["name"] in summaries
+        if whole and not _apart(table):
+            headline = headline or one["recipe"] in recipes or f"model:{one['model']}" not in models
+            models.add(f"model:{one['model']}")
         result = Result(
             recipe=one["recipe"] if whole else table["name"],
-            metric=one["metric"] if whole else f"{one['name']}: {one['metric']}",
-            value=round(one["mean"], 4),
+            metric=metric if whole else f"{one['name']}: {metric}",
+            value=round(statistics.median(one["values"].values()) if median else one["mean"], 4),
             paper_value=value,
             paper_note=note,
             seconds=round(one["seconds"], 1),
             machine=one["machine"],
             date=one["date"],
-            commit=one["commit"],
+            commit=one["commit"] or commit,
             seeds=seeds,
-            details=_details(table, one, whole and one["model"] not in shown, order),
+            details=_details(table, one, headline, order, summaries.get(one["name"])),
         )
-        shown.add(one["model"])
         written.append(write_result(results, result))
     return sorted(set(written))
 
 
-def _details(table: Table, one: Mapping[str, Any], headline: bool, order: int) -> dict[str, Any]:
+def _headlines(results: Path) -> tuple[set[str], set[str]]:
+    """The recipes and the catalogue entries that have a line in the README."""
+    found = [result for result in read_results(results) if result.details.get("headline")]
+    entries = {entry for result in found for entry in result.details.get("catalogue", [])}
+    return {result.recipe for result in found}, entries
+
+
+def _apart(table: Table) -> str:
+    """How it was measured, where not as the recipes ask: ` on hansards`, ` on the valid split, beam 1`."""
+    where = [table["on"]] if table.get("on") else []
+    where += [f"the {table['split']} split"] if table["split"] != TEST.split else []
+    text = f" on {', '.join(where)}" if where else ""
+    return text + (f", beam {table['beam']}" if table.get("beam") else "")
+
+
+def _details(
+    table: Table, one: Mapping[str, Any], headline: bool, order: int, summary: str | None
+) -> dict[str, Any]:
     kept = ("values", "std", "min", "max", "numbers", "by_length", "note", "changes")
     costs = ("valid_loss", "parameters", "steps", "tokens", "tokens_per_second", "memory", "device")
     return {
@@ -234,6 +268,7 @@ def _details(table: Table, one: Mapping[str, Any], headline: bool, order: int) -
         "comparison": table["name"],
         "variant": one["name"],
         "headline": headline,
+        **({} if summary is None else {"summary": summary}),
         "order": order,
         "split": table["split"],
         "measures": [list(pair) for pair in one["measures"].items()],  # a list keeps the headline first

@@ -60,7 +60,8 @@ def test_train_evaluate_translate_show(command, tmp_path):
 
 def test_evaluate_prints_a_table_and_writes_translations(command, run, tmp_path):
     outcome = command("evaluate", run, "--split", "valid", "--out", tmp_path / "out.txt")
-    assert "alignment error rate" in outcome.out
+    assert "alignment error rate  " in outcome.out
+    assert "alignment error rate, of the word read" in outcome.out
     assert "signature: nrefs:1" in outcome.out
     assert len((tmp_path / "out.txt").read_text().splitlines()) == 16
 

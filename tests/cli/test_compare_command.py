@@ -93,14 +93,17 @@ def test_killed_interrupted_and_called_again_it_gives_the_numbers_of_one_go(comm
     assert row["measures"] == dict(whole.measures)
     assert row["valid_loss"] == read_training(tmp_path / "whole").valid_loss
 
-    again = command("compare", *BASE, "--out", out)  # nothing is left to train
+    again = command("compare", *BASE, "--out", out, "--read")  # nothing is left to train
     assert again.out.splitlines()[0].startswith("variant\tBLEU\t")
     assert again.out.splitlines()[1].startswith(f"additive\t{dict(whole.measures)['BLEU']}\t")
     [recorded] = json.loads((tmp_path / "results" / "out.json").read_text())
     assert (recorded["metric"], recorded["seeds"]) == ("additive: BLEU", [1])
 
-    added = command("results", tmp_path / "other", "--add", out, "--paper", "additive=26.75 another corpus")
+    words = ["--paper", "additive=26.75 another corpus", "--summary", "additive=BLEU = 1", "--commit", "abc"]
+    added = command("results", tmp_path / "other", "--add", out, *words)
     assert added.status == 0
+    [other] = json.loads((tmp_path / "other" / "out.json").read_text())
+    assert other["details"]["summary"] == "BLEU = 1"
     assert added.out.split("\t")[:4] == ["out", "additive: BLEU", f"{round(whole.value, 4):g}", "26.75"]
 
 
@@ -119,6 +122,11 @@ def test_killed_interrupted_and_called_again_it_gives_the_numbers_of_one_go(comm
         ),
         (["results", ".", "--add", "nowhere"], "nowhere: not a comparison: table.json is missing."),
         (["results", ".", "--paper", "a=1"], "results: --paper is given without --add; expected both."),
+        (["results", ".", "--median"], "results: --median is given without --add; expected both."),
+        (
+            ["compare", "rnnsearch-reverse", "--read", "--out", "nowhere"],
+            "nowhere: not a comparison: the folder runs is missing.",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(command, words, message, tmp_path, monkeypatch):

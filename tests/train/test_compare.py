@@ -17,7 +17,7 @@ from regard.train.checkpoint import RunFolder
 from regard.train.compare import Comparison, plan, split_values
 from regard.train.interrupt import Interrupted
 from regard.train.jobs import THREADS
-from regard.train.measured import Asked, MeasuredJob, measure, read_training
+from regard.train.measured import TEST, Asked, MeasuredJob, measure, read_training
 from regard.train.run import open_run, reopen
 
 TINY = (
@@ -382,9 +382,8 @@ def written(compared):
 def test_the_table_has_a_row_for_each_variant_and_the_reasons(written):
     lines = (written / "table.md").read_text().splitlines()
     assert lines[0].startswith("| variant | BLEU | ")
-    assert (
-        "| alignment error rate | valid loss | parameters | steps | tokens/s | seconds | memory |" in lines[0]
-    )
+    assert "| alignment error rate | alignment error rate, of the word read | valid loss |" in lines[0]
+    assert "| valid loss | parameters | steps | tokens/s | seconds | memory |" in lines[0]
     assert [line.split(" | ")[0] for line in lines[2:6]] == ["| dot", "| general", "| additive", "| none"]
     assert "impossible: dot: `query` has size 16" in lines[2]
     assert "4 variants, seed 1, measured on the test split. Every training has 6 updates" in lines[-1]
@@ -447,6 +446,55 @@ def test_whole_recipes_are_recorded_under_their_own_names(alone, tmp_path):
     assert result.details["headline"] is True
 
 
+def recorded(alone, tmp_path, asked=TEST, recipes=("rnnsearch-reverse",), **options):
+    """Record one finished training under the name of each recipe."""
+    run, found = alone["additive", 1]
+    training = replace(read_training(run), commit=None)
+    outcomes = [compare.Outcome(recipe, 1, "finished", "", training, found) for recipe in recipes]
+    table = compare_table.summarize(plan(recipes=recipes, seeds=(1,), asked=asked), outcomes)
+    compare_table.record(table, tmp_path, **options)
+    return {result.metric: result for result in read_results(tmp_path)}
+
+
+def test_another_corpus_split_or_beam_takes_no_records_place(alone, tmp_path):
+    for asked in (TEST, Asked(on="hansards"), Asked("valid", 1)):
+        found = recorded(alone, tmp_path, asked)
+    assert sorted(found) == ["BLEU", "BLEU on hansards", "BLEU on the valid split, beam 1"]
+    assert [result.metric for result in found.values() if result.details["headline"]] == ["BLEU"]
+
+
+def test_one_recipe_of_a_model_has_a_line_in_the_readme(alone, tmp_path):
+    recorded(alone, tmp_path, recipes=("rnnsearch-en-fr",))
+    recorded(alone, tmp_path, recipes=("rnnsearch-reverse", "rnnsearch-en-fr", "rnnsearch-en-zh"))
+    shown = {result.recipe for result in read_results(tmp_path) if result.details["headline"]}
+    assert shown == {"rnnsearch-en-fr"}
+    recorded(alone, tmp_path, summaries={"rnnsearch-reverse": "writes backwards"})
+    said = {result.recipe: result.details.get("summary") for result in read_results(tmp_path)}
+    assert said["rnnsearch-reverse"] == "writes backwards"
+    assert {r.recipe for r in read_results(tmp_path) if r.details["headline"]} == shown | {
+        "rnnsearch-reverse"
+    }
+
+
+def test_a_commit_can_be_named_where_the_machine_knew_none(alone, tmp_path):
+    assert recorded(alone, tmp_path, commit="39ac4b37a4c4")["BLEU"].commit == "39ac4b37a4c4"
+
+
+def test_the_median_of_the_seeds_can_be_recorded(alone, tmp_path):
+    run, found = alone["additive", 1]
+    outcomes = [
+        compare.Outcome(
+            "rnnsearch-reverse", seed, "finished", "", read_training(run), replace(found, value=v)
+        )
+        for seed, v in ((1, 3.0), (2, 40.0), (3, 5.0))
+    ]
+    comparison = Comparison("x", plan("rnnsearch-reverse").variants, (1, 2, 3))
+    table = compare_table.summarize(comparison, outcomes)
+    compare_table.record(table, tmp_path, median=True)
+    [result] = read_results(tmp_path)
+    assert (result.metric, result.value) == ("rnnsearch-reverse: BLEU, median of 3 seeds", 5.0)
+
+
 def test_shown_values_are_averaged_with_their_decimals_and_unit():
     together = compare_table._together
     assert together(["37.20", "37.40"]) == "37.30 ± 0.14"
@@ -460,6 +508,8 @@ def test_a_paper_value_for_an_unknown_variant_is_an_error(tmp_path):
     table = compare_table.summarize(Comparison("x", plan("rnnsearch-reverse").variants, (1,)), [])
     with pytest.raises(DataError, match="record: `paper` has 'dott'; expected the name of a variant"):
         compare_table.record(table, tmp_path, paper={"dott": (1.0, "")})
+    with pytest.raises(DataError, match="record: `summaries` has 'dott'; expected the name of a variant"):
+        compare_table.record(table, tmp_path, summaries={"dott": "good"})
 
 
 def test_a_folder_that_is_no_comparison_says_so(tmp_path):
