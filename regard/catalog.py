@@ -383,6 +383,16 @@ ROWS: tuple[Row, ...] = (
         "For up to four queries at a time: keys and values are read once in each direction.",
     ),
     Row(
+        "additive-scores",
+        "kernel",
+        "regard.kernels.additive_scores:AdditiveScores",
+        "Scores of additive attention on a CPU",
+        "regard",
+        2026,
+        "https://arxiv.org/abs/1506.03134",
+        "For models whose output they are: made once, with their gradient, without a tensor of all features.",
+    ),
+    Row(
         "sparsemax",
         "kernel",
         "regard.kernels.sparsemax:SparsemaxKernel",

@@ -30,7 +30,8 @@ class Attention(nn.Module):
     """One score, one normalizer, perhaps a window: prepare the source once, then ask with queries.
 
     `kernel` is "auto" (the first fused kernel that can run the call, else the reference), "reference", or the
-    name of a kernel, which then runs or says why it cannot.
+    name of a kernel, which then runs or says why it cannot. `keeps` is for callers that read the scores or
+    the weights of every result: kernels that never have them would make them twice, and are passed over.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Attention(nn.Module):
         window: Window | None = None,
         dropout: float = 0.0,
         kernel: str = "auto",
+        keeps: bool = False,
     ) -> None:
         super().__init__()
         self.score = score
@@ -48,6 +50,7 @@ class Attention(nn.Module):
         self.window = window
         self.dropout = dropout
         self.kernel = kernel
+        self.keeps = keeps
 
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
@@ -86,7 +89,8 @@ class Attention(nn.Module):
         # where nn.Module keeps its parts: `self.score` is searched for in three other places first, which
         # shows in the time of a short call
         parts: dict[str, Any] = self._modules
-        return Call(query, source, parts["score"], parts["normalizer"], self.window, history, dropout)
+        score, normalizer = parts["score"], parts["normalizer"]
+        return Call(query, source, score, normalizer, self.window, history, dropout, self.keeps)
 
     def _picks(self, weights: Tensor, values: Tensor) -> bool:
         """One value is all that a row needs, and nobody asks for the gradient of the others."""

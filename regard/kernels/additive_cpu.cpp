@@ -98,4 +98,19 @@ void additive_sums(const float *own, const float *other, const float *g, float *
     }
 }
 
+// both for N items, one after the other in memory: many short ones are not worth a call each
+void additive_scores_of_items(const float *A, const float *B, const float *w, float *out, long N, long T, long D,
+                              long P) {
+    for (long n = 0; n < N; n++)
+        additive_scores(A + n * T * D, B + n * P * D * LANES, w, out + n * T * P * LANES, T, D, P);
+}
+
+void additive_sums_of_items(const float *own, const float *other, const float *g, float *first, float *slope, long N,
+                            long M, long D, long P) {
+    for (long n = 0; n < N; n++) {
+        long at = n * P * D * LANES;
+        additive_sums(own + at, other + n * M * D, g + n * M * P * LANES, first + at, slope + at, M, D, P, P * LANES);
+    }
+}
+
 }  // extern "C"

@@ -15,7 +15,7 @@ finite inputs.
 import ctypes
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple, Protocol
 
 import torch
@@ -23,8 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.numerics import full
-from regard.kernels import ops
-from regard.kernels.additive import operands, refuses_additive, restored, visible
+from regard.kernels.additive import attended, operands, refuses_additive, restored, visible
 from regard.kernels.compiler import library
 from regard.kernels.dispatch import Call
 
@@ -48,7 +47,7 @@ class AdditiveCPU:
         return reason
 
     def run(self, call: Call) -> Tensor:
-        return restored(ops.additive(*operands(call)), call)
+        return restored(attended(operands(call), forward, backward), call)
 
 
 ADDITIVE_CPU = AdditiveCPU()
@@ -118,6 +117,26 @@ def backward(
     grad_a, grad_b, grad_v = engine.gradient()
     grad_v = grad_v + rest  # Σ g tanh = Σ g - 2 Σ g r, and Σ g is zero only up to rounding
     return grad_a.to(a.dtype), grad_b.to(b.dtype), grad_v.to(v.dtype), grad_values.to(values.dtype)
+
+
+def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    """(N, T, S) float32: the scores of all, the constant included, which softmax alone forgets."""
+    N, T, S = *a.shape[:2], b.shape[1]
+    found = torch.empty(N, T, S)
+    engine, constant = choose_engine(a, b, v), v.float().sum()
+    for block in blocks(N, T, S):
+        found[block] = engine.scores(block).add_(constant)
+    return found
+
+
+def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of a, b and v."""
+    engine = choose_engine(a, b, v)
+    engine.start_gradient()
+    for block in blocks(*grad.shape):
+        engine.add_gradient(block, grad[block])
+    grad_a, grad_b, grad_v = engine.gradient()
+    return grad_a.to(a.dtype), grad_b.to(b.dtype), (grad_v + grad.sum()).to(v.dtype)
 
 
 def _weights(scores: Tensor, block: Block, sizes: tuple[int, int, int], facts: Facts) -> Tensor:
@@ -229,9 +248,9 @@ class Loops:
         self.library = library
         self.D, self.S = a.shape[-1], b.shape[1]
         spare = -self.D % 4
-        self.v = F.pad(v, (0, spare))  # a feature of weight zero changes nothing
-        self.a = F.pad(exponentials(a), (0, spare))
-        self.b = F.pad(exponentials(b), (0, spare))
+        self.v = F.pad(v, (0, spare)).contiguous()  # a feature of weight zero changes nothing
+        self.a = F.pad(exponentials(a), (0, spare)).contiguous()  # without padding it keeps the order of `a`
+        self.b = F.pad(exponentials(b), (0, spare)).contiguous()
         self.panels = _panels(self.b)
 
     def scores(self, block: Block) -> Tensor:
@@ -239,13 +258,17 @@ class Loops:
         n, R, D = rows.shape
         P = self.panels.shape[1]
         out = torch.empty(n, R, P * LANES)
+        panels, cells = self.panels[block.items], n * R * P * LANES * D
 
-        def run(i: int, r: slice) -> None:
-            self.library.additive_scores(
-                *_pointers(rows[i, r], self.panels[block.items][i], self.v, out[i, r]), r.stop - r.start, D, P
-            )
+        def whole(i: slice) -> None:
+            at = _pointers(rows[i], panels[i], self.v, out[i])
+            self.library.additive_scores_of_items(*at, i.stop - i.start, R, D, P)
 
-        _in_threads(run, n, R, cells=n * R * P * LANES * D)
+        def part(i: int, r: slice) -> None:
+            at = _pointers(rows[i, r], panels[i], self.v, out[i, r])
+            self.library.additive_scores(*at, r.stop - r.start, D, P)
+
+        _in_threads(whole, part, n, R, cells=cells)
         return out[..., : self.S].mul(-2.0)
 
     def start_gradient(self) -> None:
@@ -264,14 +287,16 @@ class Loops:
         n, P, D, _ = own.shape
         M = other.shape[1]
 
-        def run(i: int, p: slice) -> None:
-            columns = g[i, :, p.start * LANES :]
-            self.library.additive_sums(
-                *_pointers(own[i, p], other[i], columns, first[i, p], slope[i, p]),
-                *(M, D, p.stop - p.start, P * LANES),
-            )
+        def whole(i: slice) -> None:
+            at = _pointers(own[i], other[i], g[i], first[i], slope[i])
+            self.library.additive_sums_of_items(*at, i.stop - i.start, M, D, P)
 
-        _in_threads(run, n, P, cells=n * P * LANES * M * D)
+        def part(i: int, p: slice) -> None:
+            columns = g[i, :, p.start * LANES :]
+            at = _pointers(own[i, p], other[i], columns, first[i, p], slope[i, p])
+            self.library.additive_sums(*at, M, D, p.stop - p.start, P * LANES)
+
+        _in_threads(whole, part, n, P, cells=n * P * LANES * M * D)
 
     def gradient(self) -> tuple[Tensor, Tensor, Tensor]:
         grad_a = self.grad_a.mul_(4.0 * self.v)
@@ -300,18 +325,24 @@ def _pointers(*tensors: Tensor) -> Iterator[ctypes.c_void_p]:
     return (ctypes.c_void_p(x.data_ptr()) for x in tensors)
 
 
-def _in_threads(run: Callable[[int, slice], None], items: int, parts: int, *, cells: int) -> None:
-    """run(item, slice of parts) over all, on as many threads as torch uses; each part is written by one."""
+def _in_threads(
+    whole: Callable[[slice], None], part: Callable[[int, slice], None], items: int, parts: int, *, cells: int
+) -> None:
+    """All of it on as many threads as torch uses: whole items, or parts of each where there are few."""
     threads = torch.get_num_threads() if cells >= SMALL else 1
-    step = max(1, -(-parts // max(1, -(-2 * threads // items)))) if threads > 1 else parts
-    step += step % 2  # rows are taken two at a time
-    work = [(i, slice(p, min(p + step, parts))) for i in range(items) for p in range(0, parts, step)]
-    if threads == 1 or len(work) == 1:
-        for task in work:
-            run(*task)
+    if items >= threads:
+        step = -(-items // threads)
+        work = [partial(whole, slice(i, min(i + step, items))) for i in range(0, items, step)]
+    else:
+        step = max(1, -(-parts // -(-2 * threads // items)))
+        step += step % 2  # rows are taken two at a time
+        cuts = [slice(p, min(p + step, parts)) for p in range(0, parts, step)]
+        work = [partial(part, i, cut) for i in range(items) for cut in cuts]
+    if len(work) == 1:
+        work[0]()
         return
     with ThreadPoolExecutor(threads) as pool:  # the loops run without Python's lock
-        for done in [pool.submit(run, *task) for task in work]:
+        for done in [pool.submit(task) for task in work]:
             done.result()
 
 
@@ -325,5 +356,8 @@ def compiled() -> ctypes.CDLL | None:
         pointer, size = ctypes.c_void_p, ctypes.c_long
         loops.additive_scores.argtypes = [pointer] * 4 + [size] * 3
         loops.additive_sums.argtypes = [pointer] * 5 + [size] * 4
-        loops.additive_scores.restype = loops.additive_sums.restype = None
+        loops.additive_scores_of_items.argtypes = [pointer] * 4 + [size] * 4
+        loops.additive_sums_of_items.argtypes = [pointer] * 5 + [size] * 4
+        for function in ("additive_scores", "additive_sums"):
+            getattr(loops, function).restype = getattr(loops, f"{function}_of_items").restype = None
     return loops

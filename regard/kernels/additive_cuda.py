@@ -8,20 +8,19 @@ S. All sums have a fixed order, so results are the same from run to run. Whether
 float32, and the sum a + b must be formed first, is decided on the device: no value is read back.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.attention.numerics import HALF
-from regard.kernels import ops, tuning
-from regard.kernels.additive import operands, refuses_additive, restored
+from regard.kernels import ops, sparsemax_cuda, tuning
+from regard.kernels.additive import STEP, attended, operands, refuses_additive, restored
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call
 from regard.kernels.launching import launch
-
-STEP = 4  # up to this many queries the weights are as small as the scores of a step, and are kept
+from regard.kernels.sparsemax_cuda import full_product
 
 
 class AdditiveCUDA:
@@ -34,7 +33,7 @@ class AdditiveCUDA:
         return refuses_additive(call, "cuda") or few or triton_missing()
 
     def run(self, call: Call) -> Tensor:
-        return restored(ops.additive(*operands(call)), call)
+        return restored(attended(operands(call), forward, backward), call)
 
 
 class AdditiveStepCUDA:
@@ -55,6 +54,32 @@ class AdditiveStepCUDA:
         return restored(step(*arguments), call)
 
 
+class Rows(NamedTuple):
+    """A normalizer of rows of scores (n, R, S), each in place."""
+
+    weights: Callable[[Tensor], None]  # from scores to weights
+    slopes: Callable[[Tensor, Tensor, float], None]  # (weights, d loss / d weight -> d loss / d score, scale)
+
+
+def _softmax(scores: Tensor) -> None:
+    from regard.kernels.additive_triton.scores import softmax_kernel
+
+    S = scores.shape[-1]
+    softmax_kernel[(scores.numel() // S,)](scores, scores, S, BLOCK=row_block(S), num_warps=4)
+
+
+def _softmax_slopes(weights: Tensor, slopes: Tensor, scale: float) -> None:
+    from regard.kernels.additive_triton.gradient import slopes_kernel
+
+    S = weights.shape[-1]
+    slopes_kernel[(weights.numel() // S,)](weights, slopes, S, scale, BLOCK=row_block(S), num_warps=4)
+
+
+SOFTMAX = Rows(_softmax, _softmax_slopes)
+SPARSEMAX = Rows(
+    lambda scores: sparsemax_cuda.write_weights(scores, scores),
+    lambda weights, slopes, scale: sparsemax_cuda.write_slopes(slopes, weights, slopes, scale),
+)
 ADDITIVE_CUDA = AdditiveCUDA()
 ADDITIVE_STEP_CUDA = AdditiveStepCUDA()
 
@@ -70,11 +95,13 @@ def forward(
     right: int | None,
     offset: int,
     scale: float,
+    *,
+    normalizer: Rows = SOFTMAX,
 ) -> Tensor:
     """The context, (N, T, Dv)."""
     N, T, S = *a.shape[:2], b.shape[1]
     facts = mask_facts(N, a, lengths, dense, left, right, offset)
-    call = Launch(a, b, v, facts, scale, gradient=False)
+    call = Launch(a, b, v, facts, scale, normalizer, gradient=False)
     context = values.new_empty(N, T, values.shape[-1])
     values = side_by_side(values)
     for items, rows in blocks(N, T, S):
@@ -94,11 +121,13 @@ def backward(
     right: int | None,
     offset: int,
     scale: float,
+    *,
+    normalizer: Rows = SOFTMAX,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of a, b, v and values: the weights are computed again, block by block."""
     N, T, S = *a.shape[:2], b.shape[1]
     facts = mask_facts(N, a, lengths, dense, left, right, offset)
-    call = Launch(a, b, v, facts, scale, gradient=True)
+    call = Launch(a, b, v, facts, scale, normalizer, gradient=True)
     if N * T * S <= tuning.PAIRS:
         of_a, of_b, of_v, of_values = call.gradients(slice(0, N), slice(0, T), grad, values)
         return _as(of_a, a), _as(of_b, b), _as(of_v, v), _as(of_values, values)
@@ -116,6 +145,34 @@ def backward(
     return grad_a, grad_b, grad_v.to(v.dtype), grad_values
 
 
+def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    """(N, T, S) float32: the scores of all, the constant included, which softmax alone forgets."""
+    N, T, S = *a.shape[:2], b.shape[1]
+    call = Launch(a, b, v, mask_facts(N, a, None, None, None, None, 0), 1.0, gradient=False)
+    found = a.new_empty(N, T, S, dtype=torch.float32)
+    for items, rows in blocks(N, T, S):
+        found[items, rows] = call.scores(items, rows)
+    return found.add_(v.float().sum())
+
+
+def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of a, b and v."""
+    N, T, S = grad.shape
+    call = Launch(a, b, v, mask_facts(N, a, None, None, None, None, 0), 1.0, gradient=True)
+    grad_a, grad_b = a.new_empty(a.shape), b.new_empty(b.shape)
+    grad_v = torch.zeros(v.shape, dtype=torch.float32, device=v.device)
+    total: Tensor | None = None
+    for items, rows in blocks(N, T, S):
+        of_a, of_b, of_v = call.gradient(items, rows, grad[items, rows].float().contiguous())
+        grad_a[items, rows] = of_a
+        grad_v += of_v
+        total = of_b if total is None else total + of_b
+        if rows.stop == T:
+            grad_b[items] = total
+            total = None
+    return grad_a, grad_b, grad_v.to(v.dtype)
+
+
 def blocks(N: int, T: int, S: int) -> Iterator[tuple[slice, slice]]:
     """Whole items while they fit the budget, else rows of one item."""
     items = max(1, tuning.PAIRS // (T * S))
@@ -126,21 +183,22 @@ def blocks(N: int, T: int, S: int) -> Iterator[tuple[slice, slice]]:
             yield slice(n, min(n + items, N)), slice(t, min(t + rows, T))
 
 
-def product(x: Tensor, y: Tensor) -> Tensor:
-    """x @ y, summed and returned in float32."""
-    if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
-        return torch.bmm(x, y, out_dtype=torch.float32)
-    return torch.bmm(x.float(), y.float())
-
-
 class Launch:
     """The kernels of one call, with what they share."""
 
     def __init__(
-        self, a: Tensor, b: Tensor, v: Tensor, facts: "Facts", scale: float, *, gradient: bool
+        self,
+        a: Tensor,
+        b: Tensor,
+        v: Tensor,
+        facts: "Facts",
+        scale: float,
+        normalizer: Rows = SOFTMAX,
+        *,
+        gradient: bool,
     ) -> None:
         self.a, self.b = side_by_side(a), side_by_side(b)
-        self.facts, self.scale = facts, scale
+        self.facts, self.scale, self.normalizer = facts, scale, normalizer
         self.N, self.T, self.D = a.shape
         self.S = b.shape[1]
         self.G = -(-self.D // 8) * 2  # groups of four features, taken two at a time
@@ -175,8 +233,8 @@ class Launch:
 
     def context(self, items: slice, rows: slice, values: Tensor, out: Tensor) -> None:
         """Attention of a block to these values (n, S, Dv), written into `out` (n, R, Dv)."""
-        if values.dtype not in HALF:
-            torch.bmm(self.softmax(items, rows), values, out=out)
+        if values.dtype not in HALF or self.normalizer is not SOFTMAX:
+            torch.bmm(self.normalized(items, rows).to(values.dtype), values, out=out)
             return
         from regard.kernels.additive_triton.scores import mix_kernel
 
@@ -194,15 +252,18 @@ class Launch:
             (BT, tile.columns, BD, self.assembler),
         )
 
-    def softmax(self, items: slice, rows: slice) -> Tensor:
-        """The weights of a block in float32, (n, R, S); zero in a row that sees nothing."""
-        from regard.kernels.additive_triton.scores import softmax_kernel
-
+    def scores(self, items: slice, rows: slice) -> Tensor:
+        """Those of a block in float32, (n, R, S), up to the constant Σ v."""
         n, R, S = items.stop - items.start, rows.stop - rows.start, self.S
         scores = self.a.new_empty(n, R, S, dtype=torch.float32)
         self._score(items, rows, tuning.score_tile(n, R, S), scores, scores, scores, partial=False)
-        softmax_kernel[(n * R,)](scores, scores, S, BLOCK=row_block(S), num_warps=4)
         return scores
+
+    def normalized(self, items: slice, rows: slice) -> Tensor:
+        """The weights of a block in float32, (n, R, S); zero in a row that sees nothing."""
+        weights = self.scores(items, rows)
+        self.normalizer.weights(weights)
+        return weights
 
     def _score(
         self,
@@ -245,16 +306,13 @@ class Launch:
         self, items: slice, rows: slice, grad: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """What the gradient of a block's context (n, R, Dv) gives to a, b, v and values, in float32."""
-        from regard.kernels.additive_triton.gradient import slopes_kernel
+        weights = self.normalized(items, rows)
+        of_values = full_product(weights.to(values.dtype).mT, grad)
+        slopes = full_product(grad, values.mT)  # d loss / d weight, then in place d loss / d score
+        self.normalizer.slopes(weights, slopes, self.scale)
+        return *self.gradient(items, rows, slopes), of_values
 
-        weights = self.softmax(items, rows)
-        of_values = product(weights.to(values.dtype).mT, grad)
-        slopes = product(grad, values.mT)  # d loss / d weight, then in place d loss / d score
-        n, R, S = weights.shape
-        slopes_kernel[(n * R,)](weights, slopes, S, self.scale, BLOCK=row_block(S), num_warps=4)
-        return *self._gradient(items, rows, slopes), of_values
-
-    def _gradient(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def gradient(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What d loss / d score of a block gives to a (n, R, D), b (n, S, D) and v (D,)."""
         from regard.kernels.additive_triton.gradient import gradient_kernel
 

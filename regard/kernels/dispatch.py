@@ -34,6 +34,7 @@ class Call:
     window: "Window | None"
     history: "History | None"
     dropout: float
+    keeps: bool = False  # scores and weights are read in any case: kernels without them are no help
 
 
 class Fused(NamedTuple):
@@ -44,7 +45,7 @@ class Fused(NamedTuple):
 
 
 class Kernel(Protocol):
-    """A fused implementation."""
+    """A fused implementation. One that hands back `Fused` from every call also says `aligns = True`."""
 
     name: str
 
@@ -72,12 +73,21 @@ def _all_kernels() -> tuple[Kernel, ...]:
     # imported here, because kernels import the algebra and the algebra imports this file
     from regard.kernels.additive_cpu import ADDITIVE_CPU
     from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
+    from regard.kernels.additive_scores import ADDITIVE_SCORES
     from regard.kernels.blocks import BLOCKS
     from regard.kernels.local import LOCAL
     from regard.kernels.sdpa import SDPA
     from regard.kernels.sparsemax import SPARSEMAX
 
-    return (LOCAL, SDPA, ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, SPARSEMAX, BLOCKS)
+    additive = (ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, ADDITIVE_SCORES)
+    return (LOCAL, SDPA, *additive, SPARSEMAX, BLOCKS)
+
+
+def refusal(kernel: Kernel, call: Call) -> str | None:
+    """None: the kernel runs the call; otherwise the reason, as a clause."""
+    if call.keeps and not getattr(kernel, "aligns", False):
+        return "the scores are read in any case, and this kernel never has them"
+    return kernel.refuses(call)
 
 
 def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
@@ -87,7 +97,7 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
     if requested != "auto":
         return _named(call, requested)
     for kernel in kernels():
-        if kernel.refuses(call) is None:
+        if refusal(kernel, call) is None:
             return kernel
     return None
 
@@ -95,7 +105,7 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
 def _named(call: Call, requested: str) -> Kernel:
     for kernel in kernels():
         if kernel.name == requested:
-            reason = kernel.refuses(call)
+            reason = refusal(kernel, call)
             if reason is None:
                 return kernel
             raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
@@ -119,7 +129,7 @@ class Explanation:
 def explain(call: Call, requested: str = "auto") -> Explanation:
     """What `choose_kernel` would answer, with the reasons."""
     chosen = choose_kernel(call, requested)
-    reasons = [(kernel.name, kernel.refuses(call)) for kernel in kernels()]
+    reasons = [(kernel.name, refusal(kernel, call)) for kernel in kernels()]
     refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
     if chosen is not None:
         return Explanation(chosen.name, refusals)

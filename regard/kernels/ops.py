@@ -6,10 +6,11 @@ when it runs.
 
     regard::additive        many queries: the context; the weights are never in memory as a whole
     regard::additive_step   few queries: the context, and what its gradient needs
+    regard::additive_scores   the scores of additive attention, float32
     regard::pieces          causal dot-product attention at an offset: context and log-sum-exp
     regard::local           attention inside a band: the context
     regard::sparsemax       the weights of rows of scores, float32
-    regard::sparsemax_product   attention with a product and sparsemax, on a CPU: context and weights
+    regard::sparsemax_product   attention with a product and sparsemax: context and weights
 
 The arguments are explained in additive.py, pieces.py and local.py. Gradients of gradients are not
 defined, and are refused.
@@ -271,6 +272,73 @@ torch.library.register_autograd("regard::local", _local_gradient, setup_context=
 local = torch.ops.regard.local
 
 
+LIBRARY.define("additive_scores(Tensor a, Tensor b, Tensor v) -> Tensor")
+LIBRARY.define(
+    "additive_scores_backward(Tensor grad, Tensor a, Tensor b, Tensor v) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _additive_scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    from regard.kernels import additive_cpu
+
+    return additive_cpu.scores(a, b, v)
+
+
+def _additive_scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    from regard.kernels import additive_cpu
+
+    return additive_cpu.scores_backward(grad, a, b, v)
+
+
+def _additive_scores_cuda(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    from regard.kernels import additive_cuda
+
+    return additive_cuda.scores(a, b, v)
+
+
+def _additive_scores_backward_cuda(
+    grad: Tensor, a: Tensor, b: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    from regard.kernels import additive_cuda
+
+    return additive_cuda.scores_backward(grad, a, b, v)
+
+
+LIBRARY.impl("additive_scores", _additive_scores, "CPU")
+LIBRARY.impl("additive_scores_backward", _additive_scores_backward, "CPU")
+LIBRARY.impl("additive_scores", _additive_scores_cuda, "CUDA")
+LIBRARY.impl("additive_scores_backward", _additive_scores_backward_cuda, "CUDA")
+
+
+@torch.library.register_fake("regard::additive_scores", lib=LIBRARY)
+def _(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    return a.new_empty(a.shape[0], a.shape[1], b.shape[1], dtype=torch.float32)
+
+
+@torch.library.register_fake("regard::additive_scores_backward", lib=LIBRARY)
+def _(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return a.new_empty(a.shape), b.new_empty(b.shape), v.new_empty(v.shape)
+
+
+def _remember_additive_scores(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _additive_scores_gradient(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = torch.ops.regard.additive_scores_backward(grad, *ctx.saved_tensors)
+    return found
+
+
+torch.library.register_autograd(
+    "regard::additive_scores",
+    _additive_scores_gradient,
+    setup_context=_remember_additive_scores,
+    lib=LIBRARY,
+)
+
+additive_scores = torch.ops.regard.additive_scores
+
+
 LIBRARY.define("sparsemax(Tensor scores) -> Tensor")
 LIBRARY.define("sparsemax_backward(Tensor grad, Tensor weights) -> Tensor")
 
@@ -351,8 +419,22 @@ def _sparsemax_product_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor
     return sparsemax_cpu.product_backward(*arguments)
 
 
+def _sparsemax_product_cuda(*arguments: Any) -> Pair:
+    from regard.kernels import sparsemax_cuda
+
+    return sparsemax_cuda.product(*arguments)
+
+
+def _sparsemax_product_backward_cuda(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    from regard.kernels import sparsemax_cuda
+
+    return sparsemax_cuda.product_backward(*arguments)
+
+
 LIBRARY.impl("sparsemax_product", _sparsemax_product, "CPU")
 LIBRARY.impl("sparsemax_product_backward", _sparsemax_product_backward, "CPU")
+LIBRARY.impl("sparsemax_product", _sparsemax_product_cuda, "CUDA")
+LIBRARY.impl("sparsemax_product_backward", _sparsemax_product_backward_cuda, "CUDA")
 
 
 @torch.library.register_fake("regard::sparsemax_product", lib=LIBRARY)
@@ -396,5 +478,6 @@ def _of_a_gradient(ctx: Any, *gradients: Any) -> None:
     )
 
 
-for _name in ("additive", "additive_step", "pieces", "local", "sparsemax", "sparsemax_product"):
+_OPERATORS = ("additive", "additive_step", "additive_scores", "pieces", "local")
+for _name in (*_OPERATORS, "sparsemax", "sparsemax_product"):
     torch.library.register_autograd(f"regard::{_name}_backward", _of_a_gradient, lib=LIBRARY)

@@ -3,9 +3,11 @@
     weights = sparsemax(scores): the threshold by Newton's steps, its gradient in closed form
 
 The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Scores that are
-products are made and normalised in one call on a CPU: most weights are zero, and what belongs to these is
-left out of the product with the values and of every gradient. Where the scores of all queries would be too
-many for memory, blocks of queries are computed one after another, and again in the backward pass (blocks.py).
+products are made and normalised in one call: on a CPU what belongs to the weights that are zero, which are
+most, is left out of the product with the values and of every gradient; on a GPU, once `CHOSEN`, half
+precision stays what it is in every product, and additive scores of many queries are those of
+additive_cuda.py. Where the scores of all queries would be too many for memory, blocks of queries are computed
+one after another, and again in the backward pass (blocks.py).
 """
 
 from dataclasses import replace
@@ -13,11 +15,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from regard.attention.compose import mix, scored
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import exact, full
 from regard.kernels import ops, sparsemax_cpu, sparsemax_cuda
+from regard.kernels.additive import STEP, operands, refuses_additive, restored
 from regard.kernels.blocks import block_by_block, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call, Fused
@@ -29,6 +33,9 @@ from regard.kernels.products import (
     refuses_window,
     three_axes,
 )
+from regard.kernels.sparsemax_cuda import WIDEST
+
+CHOSEN = False  # `product` of sparsemax_cuda.py and `_Additive` have been measured on a GPU
 
 
 class SparsemaxKernel:
@@ -46,6 +53,10 @@ class SparsemaxKernel:
         return triton_missing() if call.query.is_cuda else None
 
     def run(self, call: Call) -> Tensor | Fused:
+        if _is_additive(call):
+            arguments = operands(call)
+            with exact(call.query):
+                return restored(_Additive.apply(*arguments), call)  # type: ignore[no-untyped-call]
         if _is_product(call):
             return _in_blocks(call) if is_large(call) else _product(call)
         if is_large(call) and call.dropout == 0:
@@ -70,9 +81,15 @@ def rows(scores: Tensor) -> Tensor:
 
 
 def _is_product(call: Call) -> bool:
-    """Scores and values of this call are products, and the loops that leave out zeros are for its device."""
-    fused = call.query.is_cpu and call.dropout == 0
+    """Scores and values of this call are products."""
+    fused = (call.query.is_cpu or (CHOSEN and call.query.is_cuda)) and call.dropout == 0
     return fused and refuses_product(call) is None and refuses_window(call) is None
+
+
+def _is_additive(call: Call) -> bool:
+    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
+    many = CHOSEN and call.query.is_cuda and call.query.shape[-2] > STEP and call.source.S <= WIDEST
+    return many and not torch.compiler.is_compiling() and refuses_additive(call, "cuda", Sparsemax) is None
 
 
 def _product(call: Call) -> Tensor:
@@ -80,18 +97,24 @@ def _product(call: Call) -> Tensor:
     query, scale = product_form(call)
     keys, values = call.source.keys, call.source.values
     hidden = _hidden(call)
-    if query.dtype is keys.dtype is values.dtype is torch.float32 and _are_rows(query, keys, values):
+    alike = query.dtype is keys.dtype is values.dtype
+    if alike and query.dtype is torch.float32 and _are_rows(query, keys, values):
         hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
-        if torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled(query.device.type):
             with exact(query):
                 return _of_rows(query, keys, values, hidden, scale)
         return _of_rows(query, keys, values, hidden, scale)
     lead = leading(query, keys, values)
     hidden = None if hidden is None else three_axes(hidden, lead)
-    q, k, v = (three_axes(full(x), lead) for x in (query, keys, values))
+    wide = full if query.is_cpu or not alike else _same
+    q, k, v = (three_axes(wide(x), lead) for x in (query, keys, values))
     with exact(query):
         context = _of_rows(q, k, v, hidden, scale)
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
 
 
 def _in_blocks(call: Call) -> Tensor:
@@ -132,7 +155,7 @@ def _of_rows(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale:
         return context
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or values.requires_grad):
         return _Product.apply(q, k, values, hidden, scale)  # type: ignore[no-untyped-call]
-    return sparsemax_cpu.product(q, k, values, hidden, scale)[0]
+    return (sparsemax_cuda if q.is_cuda else sparsemax_cpu).product(q, k, values, hidden, scale)[0]
 
 
 class _Rows(torch.autograd.Function):
@@ -152,6 +175,27 @@ class _Rows(torch.autograd.Function):
         return run(grad, *ctx.saved_tensors)
 
 
+class _Additive(torch.autograd.Function):
+    """Additive scores under sparsemax on a GPU, as `additive_cuda` has them under softmax."""
+
+    @staticmethod
+    def forward(ctx: Any, *operands: Any) -> Tensor:
+        from regard.kernels import additive_cuda
+
+        ctx.save_for_backward(*operands[:6])
+        ctx.rest = operands[6:]
+        return additive_cuda.forward(*operands, normalizer=additive_cuda.SPARSEMAX)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from regard.kernels import additive_cuda
+
+        arguments = (*ctx.saved_tensors, *ctx.rest)
+        found = additive_cuda.backward(grad, *arguments, normalizer=additive_cuda.SPARSEMAX)
+        return (*found, *[None] * 6)
+
+
 class _Product(torch.autograd.Function):
     """The operator regard::sparsemax_product."""
 
@@ -159,13 +203,14 @@ class _Product(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
     ) -> Tensor:
-        context, weights = sparsemax_cpu.product(q, k, values, hidden, scale)
+        own = sparsemax_cuda if q.is_cuda else sparsemax_cpu
+        context, weights = own.product(q, k, values, hidden, scale)
         ctx.save_for_backward(q, k, values, weights)
         ctx.scale = scale
         return context
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        own: Any = sparsemax_cpu.product_backward
+        own: Any = (sparsemax_cuda if grad.is_cuda else sparsemax_cpu).product_backward
         run = torch.ops.regard.sparsemax_product_backward if torch.is_grad_enabled() else own  # as in _Rows
         return (*run(grad, *ctx.saved_tensors, ctx.scale), None, None)

@@ -11,12 +11,13 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
-def forward_kernel(scores, weights, S, BLOCK: tl.constexpr):
-    """weights[r] = sparsemax(scores[r]) for contiguous rows of S numbers; zeros for a row of -inf."""
+@triton.jit(do_not_specialize=["scale"])
+def forward_kernel(scores, weights, S, scale, BLOCK: tl.constexpr):
+    """weights[r] = sparsemax(scale · scores[r]) for contiguous rows of S numbers; zeros for a row of -inf."""
     row = tl.program_id(0).to(tl.int64) * S
     s = tl.arange(0, BLOCK)
     z = tl.load(scores + row + s, mask=s < S, other=float("-inf"))
+    z = tl.where(z == float("-inf"), z, z * scale)  # nothing of what is hidden, whatever the scale
     most = tl.max(z, 0)
     z = z - tl.where(most == float("-inf"), 0.0, most)
     tau, before, count = -1.0, BLOCK + 2.0, BLOCK + 1.0  # more than a row has: a step may keep all
@@ -28,12 +29,13 @@ def forward_kernel(scores, weights, S, BLOCK: tl.constexpr):
     # once more on what is left above the threshold: small numbers, whose sum has a small rounding error
     left = tl.sum(tl.where(z > tau, z - tau, 0.0), 0)
     p = z - (tau + (left - 1.0) / tl.maximum(count, 1.0))
-    tl.store(weights + row + s, tl.where(p <= 0.0, 0.0, p), mask=s < S)
+    p = tl.where(p <= 0.0, 0.0, p).to(weights.dtype.element_ty)
+    tl.store(weights + row + s, p, mask=s < S)
 
 
-@triton.jit
-def gradient_kernel(grad, weights, out, S, BLOCK: tl.constexpr):
-    """out[r] = grad[r] less its mean over the support of weights[r], inside the support; 0 outside."""
+@triton.jit(do_not_specialize=["scale"])
+def gradient_kernel(grad, weights, out, S, scale, BLOCK: tl.constexpr):
+    """out[r] = scale · (grad[r] less its mean over the support of weights[r]) inside of it; 0 outside."""
     row = tl.program_id(0).to(tl.int64) * S
     s = tl.arange(0, BLOCK)
     p = tl.load(weights + row + s, mask=s < S, other=0.0)
@@ -41,4 +43,5 @@ def gradient_kernel(grad, weights, out, S, BLOCK: tl.constexpr):
     inside = p != 0.0
     count = tl.sum(tl.where(inside, 1.0, 0.0), 0)
     mean = tl.sum(tl.where(inside, g, 0.0), 0) / tl.maximum(count, 1.0)
-    tl.store(out + row + s, tl.where(inside, g - mean, 0.0), mask=s < S)
+    slope = tl.where(inside, (g - mean) * scale, 0.0).to(out.dtype.element_ty)
+    tl.store(out + row + s, slope, mask=s < S)

@@ -149,6 +149,18 @@ def test_weights_of_every_size(v):
     check(many, (*arguments, None, None, None, None, 0, 1.0), torch.randn(1, 5, 3))
 
 
+@pytest.mark.parametrize(("N", "T"), [(2, 5), (1, 35)], ids=["at once", "in blocks"])
+def test_scores_and_their_gradients(N, T, monkeypatch):
+    monkeypatch.setattr(tuning, "PAIRS", 32 * 9)
+    torch.manual_seed(0)
+    a, b, v = torch.randn(N, T, 6), torch.randn(N, 9, 6), torch.randn(6)
+    grad = torch.randn(N, T, 9)
+    found = [additive_cuda.scores(a, b, v), *additive_cuda.scores_backward(grad, a, b, v)]
+    expected = [additive_cpu.scores(a, b, v), *additive_cpu.scores_backward(grad, a, b, v)]
+    for x, y in zip(found, expected, strict=True):
+        assert (x - y).norm() <= 3e-6 * y.norm()
+
+
 def test_blocks_of_rows_and_strides(monkeypatch):
     monkeypatch.setattr(tuning, "PAIRS", 32 * 3)
     (a, b, v, values, *facts), grad = arguments_of((1,), 35, 3, 2)

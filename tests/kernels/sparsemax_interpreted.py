@@ -6,7 +6,8 @@ import pytest
 import torch
 from kernels.sparsemax_cases import check, rows_of
 
-from regard.kernels import sparsemax_cuda
+from regard import Sparsemax
+from regard.kernels import additive_cuda, sparsemax_cuda, tuning
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 
@@ -33,6 +34,46 @@ def test_rows_too_wide_are_sorted(monkeypatch):
     monkeypatch.setattr(sparsemax_cuda, "WIDEST", 8)
     for label, scores in rows_of(9).items():
         check(Interpreted.apply, scores[:2], label)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_products_are_as_exact_as_the_formula(dtype):
+    torch.manual_seed(0)
+    q, k, values, grad = (torch.randn(2, n, d).to(dtype) for n, d in ((5, 8), (20, 8), (20, 6), (5, 6)))
+    hidden = torch.rand(2, 5, 20) < 0.3
+    hidden[1, 2] = True  # a row that sees nothing
+    context, weights = sparsemax_cuda.product(q, k, values, hidden, 0.7)
+    found = (context, *sparsemax_cuda.product_backward(grad, q, k, values, weights, 0.7))
+    assert all(x.dtype == dtype for x in found)
+    inputs = [x.double().requires_grad_() for x in (q, k, values)]
+    scores = (0.7 * inputs[0] @ inputs[1].mT).masked_fill(hidden, -1e9)
+    exact = Sparsemax()(scores).masked_fill(hidden, 0.0) @ inputs[2]
+    truth = (exact, *torch.autograd.grad(exact, inputs, grad.double()))
+    for x, y in zip(found, truth, strict=True):
+        assert (x.double() - y).norm() <= 3 * torch.finfo(dtype).eps * y.norm()
+
+
+@pytest.mark.parametrize(("N", "T"), [(2, 5), (1, 35)])
+def test_additive_scores_of_many_queries(N, T, monkeypatch):
+    """Two blocks of rows with the second: the gradients of keys and values are sums over them."""
+    monkeypatch.setattr(tuning, "PAIRS", 32 * 9)
+    torch.manual_seed(0)
+    inputs = [torch.randn(N, T, 6), torch.randn(N, 9, 6), 4 * torch.randn(6), torch.randn(N, 9, 3)]
+    grad, ends = torch.randn(N, T, 3), torch.tensor([7, 0])[:N]
+    facts = (ends, None, None, None, 0, 1.0)
+    ours = [additive_cuda.forward(*inputs, *facts, normalizer=additive_cuda.SPARSEMAX)]
+    ours += additive_cuda.backward(grad, *inputs, *facts, normalizer=additive_cuda.SPARSEMAX)
+    hidden = torch.arange(9) >= ends[:, None, None]
+
+    def plain(dtype):
+        a, b, v, values = leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        scores = (torch.tanh(a[:, :, None] + b[:, None]) @ v).masked_fill(hidden, -1e9)
+        context = Sparsemax()(scores).masked_fill(hidden, 0.0) @ values
+        return [context, *torch.autograd.grad(context, leaves, grad.to(dtype))]
+
+    for x, y, truth in zip(ours, plain(torch.float32), plain(torch.float64), strict=True):
+        error, own = ((z.double() - truth).norm() for z in (x, y))
+        assert error <= 2 * own + 1e-6 * truth.norm()
 
 
 def test_strided_rows():

@@ -98,6 +98,30 @@ def test_keys_broadcast_over_heads():
     assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, 6, torch.float32), inputs, grad)
 
 
+@pytest.mark.parametrize("D", [8, 6])
+def test_positions_that_lie_before_items_in_memory_are_read_as_what_they_are(D, monkeypatch):
+    monkeypatch.setattr(additive_cpu, "SMALL", 0)
+    a, b, values, grad = (torch.randn(n, 3, d).transpose(0, 1) for n, d in ((7, D), (9, D), (9, 4), (7, 4)))
+    arguments, facts = (a, b, torch.randn(D), values), (None, None, None, None, 0, 1.0)
+    found = [additive_cpu.forward(*arguments, *facts), *additive_cpu.backward(grad, *arguments, *facts)]
+    plain, grad = [x.contiguous() for x in arguments], grad.contiguous()
+    expected = [additive_cpu.forward(*plain, *facts), *additive_cpu.backward(grad, *plain, *facts)]
+    for x, y in zip(found, expected, strict=True):
+        assert_close(x, y)
+
+
+def test_many_short_items_are_one_call_and_give_what_each_gives_alone(monkeypatch):
+    monkeypatch.setattr(additive_cpu, "SMALL", 0)
+    a, b, v, values = torch.randn(9, 5, 8), torch.randn(9, 6, 8), torch.randn(8), torch.randn(9, 6, 4)
+    facts = (None, None, None, None, 0, 1.0)
+    together = additive_cpu.forward(a, b, v, values, *facts)
+    alone = [additive_cpu.forward(a[i : i + 1], b[i : i + 1], v, values[i : i + 1], *facts) for i in range(9)]
+    assert torch.equal(together, torch.cat(alone))
+    for threads in (2, 4, 20):  # several items to a thread, and several threads to an item
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert torch.equal(additive_cpu.forward(a, b, v, values, *facts), together)
+
+
 def test_strided_inputs_and_temperature():
     (query, keys, values), grad = random_inputs((2,), 9, 8)
     inputs = [query.mT.contiguous().mT, keys[:, ::2], values.flip(-1)[:, ::2]]

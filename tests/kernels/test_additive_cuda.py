@@ -18,6 +18,7 @@ from kernels.additive_cases import (
 from torch.testing import assert_close
 
 from regard import Mask, Softmax, Source
+from regard.kernels import additive_scores
 from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
 from regard.kernels.dispatch import Call
 
@@ -107,6 +108,17 @@ def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference(s
     arguments = far_from_zero(*shape, device="cuda")
     context = torch.ops.regard.additive(*arguments, None, None, None, None, 0, 1.0)
     assert_errors_by_norm(context, arguments)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("name", ["causal", "an empty row", "all"])
+def test_scores_that_are_read_are_as_exact_as_the_reference(name, dtype, monkeypatch):
+    monkeypatch.setattr(additive_scores, "CHOSEN", True)
+    inputs, grad = random_inputs((3,), 70, 150, dtype=dtype, device="cuda")
+    mask = masks(3, 70, 150, "cuda")[name]
+    score = score_of(7, 9, 20, dtype, "cuda")
+    run = additive_scores.ADDITIVE_SCORES.run
+    assert_as_good_as_reference(lambda call: run(call).context, score, inputs, grad, mask, draws=4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

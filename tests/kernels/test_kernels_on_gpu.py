@@ -17,7 +17,7 @@ from regard import (
     Softmax,
     Sparsemax,
 )
-from regard.kernels import blocks, local, sdpa
+from regard.kernels import blocks, local, sdpa, sparsemax
 
 pytestmark = [
     pytest.mark.gpu,
@@ -161,6 +161,17 @@ def test_a_mask_over_scores_that_are_all_very_negative(S, dtype):
     check("dot", "sdpa", {label: (inputs, mask, direction) for label, mask in masks.items()}, dtype)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("T", "S"), [(256, 64), (64, 192)])
+def test_scores_that_are_all_very_negative_and_nothing_hidden(T, S, dtype):
+    """As in SAGAN's generator: 256 places ask 64 coarser ones, with 16 features and 64 in a value."""
+    q, k, v = (torch.randn(B, 1, n, d, device="cuda") for n, d in ((T, 16), (S, 16), (S, 64)))
+    q[..., 0], k[..., 0] = 100.0, -9.25  # scores near -330
+    inputs = [x.to(dtype) for x in (q, k, v)]
+    direction = torch.randn(B, 1, T, 64, device="cuda").to(dtype)
+    check("dot", "sdpa", {"nothing": (inputs, Mask(), direction)}, dtype)
+
+
 @pytest.fixture
 def in_pieces(monkeypatch):
     monkeypatch.setattr(sdpa, "LARGE", 0)  # no mask for all pairs, however small
@@ -269,6 +280,33 @@ def test_sparsemax(score, large, monkeypatch):
         monkeypatch.setattr(blocks, "CELLS", 2**14)
     problems = problems_of(40, 60, facts(60), torch.float32)
     check(score, "sparsemax", problems, torch.float32, Sparsemax())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("score", ["dot", "general", "cosine", "additive"])
+@pytest.mark.parametrize("chosen", [False, True], ids=["scores of the reference", "own scores"])
+def test_sparsemax_in_half_precision(score, chosen, dtype, monkeypatch):
+    monkeypatch.setattr(sparsemax, "CHOSEN", chosen)
+    check(score, "sparsemax", problems_of(40, 60, facts(60), dtype), dtype, Sparsemax())
+
+
+@pytest.mark.parametrize("score", ["dot", "additive"])
+@pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
+def test_sparsemax_of_its_own_scores(score, large, monkeypatch):
+    monkeypatch.setattr(sparsemax, "CHOSEN", True)
+    test_sparsemax(score, large, monkeypatch)
+
+
+def test_additive_scores_under_sparsemax_need_no_tensor_of_all_features(monkeypatch):
+    monkeypatch.setattr(sparsemax, "CHOSEN", True)
+    attention = Attention(SCORES["additive"](), normalizer=Sparsemax()).cuda()
+    x = torch.randn(2, 500, D, device="cuda", requires_grad=True)
+    source = attention.prepare(x)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    attention(x, source).context.sum().backward()
+    assert torch.cuda.max_memory_allocated() - before < 4 * 2 * 500 * 500 * D / 2  # half of one such tensor
 
 
 def test_gradients_are_the_same_from_run_to_run():

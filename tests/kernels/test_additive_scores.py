@@ -1,0 +1,118 @@
+"""Additive scores that a model reads: as exact as those of the reference, and made for nobody else."""
+
+import pytest
+import torch
+from kernels.additive_cases import HALF, assert_as_good_as_reference, call_of, masks, random_inputs, score_of
+from torch.testing import assert_close
+
+from regard import AdditiveScore, Attention, Mask, Sparsemax
+from regard.data.batches import PairBatch
+from regard.errors import KernelRefused
+from regard.kernels import additive_cpu, additive_scores
+from regard.kernels.additive_scores import ADDITIVE_SCORES
+from regard.models.pointer import PointerConfig, PointerNetwork
+
+
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch):
+    monkeypatch.setattr(additive_scores, "SMALL", 0)
+
+
+def context_of(call):
+    return ADDITIVE_SCORES.run(call).context
+
+
+@pytest.mark.parametrize(("T", "S", "D"), [(4, 1, 3), (17, 65, 8), (40, 100, 70)])
+@pytest.mark.parametrize("loops", [True, False], ids=["compiled", "blocks of tensors"])
+def test_it_is_as_exact_as_the_reference(T, S, D, loops, monkeypatch):
+    monkeypatch.setattr(additive_cpu, "SMALL", 0 if loops else 2**60)
+    inputs, grad = random_inputs((2,), T, S)
+    assert_as_good_as_reference(context_of, score_of(7, 9, D, torch.float32), inputs, grad, draws=4)
+
+
+@pytest.mark.parametrize("name", masks(1, 1, 1))
+def test_it_sees_what_the_mask_shows(name):
+    inputs, grad = random_inputs((3,), 9, 12)
+    mask = masks(3, 9, 12)[name]
+    assert_as_good_as_reference(context_of, score_of(7, 9, 20, torch.float32), inputs, grad, mask, draws=4)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_half_precision_is_as_exact_as_the_reference(dtype):
+    inputs, grad = random_inputs((2,), 9, 20, dtype=dtype)
+    assert_as_good_as_reference(context_of, score_of(7, 9, 16, dtype), inputs, grad, draws=8)
+
+
+def test_scores_and_their_gradients_are_those_of_the_formula(monkeypatch):
+    monkeypatch.setattr(additive_cpu, "PAIRS", 16 * 12)  # several blocks of rows
+    a, b, v = (torch.randn(*shape) for shape in ((2, 40, 6), (2, 12, 6), (6,)))
+    grad = torch.randn(2, 40, 12)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        leaves = [x.to(dtype).requires_grad_() for x in (a, b, v)]
+        if dtype == torch.float32:
+            scores = torch.ops.regard.additive_scores(*leaves)
+        else:
+            scores = torch.tanh(leaves[0][:, :, None] + leaves[1][:, None]) @ leaves[2]
+        found.append([scores, *torch.autograd.grad(scores, leaves, grad.to(dtype))])
+    for x, y in zip(*found, strict=True):
+        assert_close(x, y.float(), rtol=1e-5, atol=2e-5)
+
+
+def test_it_runs_where_the_scores_are_read_and_nowhere_else():
+    score = AdditiveScore(query=5, keys=5, hidden=4)
+    x = torch.randn(2, 9, 5)
+    for keeps, kernel in ((True, "additive-scores"), (False, "additive-cpu")):
+        attention = Attention(score, keeps=keeps)
+        result = attention(x, attention.prepare(x, mask=Mask(lengths=torch.tensor([9, 4]))))
+        assert result.kernel == kernel
+        assert result.has_weights == keeps
+    explained = Attention(score, keeps=True).explain(x, attention.prepare(x))
+    reasons = dict(explained.reasons)
+    assert reasons["additive-cpu"] == "the scores are read in any case, and this kernel never has them"
+    reasons = dict(attention.explain(x, attention.prepare(x)).reasons)
+    assert reasons["additive-scores"].startswith("nobody reads the scores of this call")
+
+
+def test_it_refuses_what_gains_nothing(monkeypatch):
+    monkeypatch.setattr(additive_scores, "SMALL", 1000)
+    (query, keys, values), _ = random_inputs((2,), 5, 6)
+    call = call_of(score_of(7, 9, 6, torch.float32), query, keys, values)
+    call.keeps = True
+    assert ADDITIVE_SCORES.refuses(call) == (
+        "the largest tensor has 360 numbers, fewer than 1000, which gain nothing"
+    )
+    call.query = query[:, :3]
+    assert ADDITIVE_SCORES.refuses(call).startswith("fewer than four queries share")
+    call.normalizer = Sparsemax()
+    assert ADDITIVE_SCORES.refuses(call) == "normalizer is Sparsemax, this kernel computes Softmax"
+
+
+def test_the_operator_is_registered_as_torch_expects():
+    a, b, v = (torch.randn(*shape, requires_grad=True) for shape in ((2, 5, 6), (2, 7, 6), (6,)))
+    torch.library.opcheck(torch.ops.regard.additive_scores, (a, b, v))
+
+
+def test_a_gradient_of_a_gradient_is_refused():
+    a, b, v = (torch.randn(*shape, requires_grad=True) for shape in ((2, 5, 6), (2, 7, 6), (6,)))
+    scores = torch.ops.regard.additive_scores(a, b, v)
+    [once] = torch.autograd.grad(scores.sin().sum(), a, create_graph=True)
+    with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient"):
+        once.square().sum().backward()
+
+
+def test_a_pointer_network_learns_from_the_same_scores():
+    torch.manual_seed(0)
+    model = PointerNetwork(PointerConfig(dimension=2, hidden=16))
+    source = torch.rand(3, 9, 2)
+    target = torch.randint(4, 12, (3, 6))
+    lengths = torch.tensor([9, 7, 5])
+    batch = PairBatch(source, lengths, target, torch.full((3,), 6))
+    found = []
+    for kernel in ("auto", "reference"):
+        model.attention.kernel = kernel
+        scores = model(batch)
+        seen = scores.masked_fill(scores == -torch.inf, 0.0)
+        found.append([seen, *torch.autograd.grad(seen.sin().sum(), list(model.parameters()))])
+    for x, y in zip(*found, strict=True):
+        assert_close(x, y, rtol=1e-4, atol=1e-5)
