@@ -7,6 +7,7 @@ python docs/_hooks/tables.py --check  fails when it is stale
 import re
 import sys
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -265,33 +266,34 @@ def benchmark(folder: Path, recipe: str) -> list[Result]:
     return sorted(newest(own), key=lambda result: result.details["order"])
 
 
+RIVALS = ("reference", "compile", "flex", "entmax", "sorted", "by-hand")
+
+
 def attention_table(folder: Path, device: str) -> str:
     """Every mechanism that a kernel runs, beside what else there is; then those that the reference runs."""
     found = [r for r in benchmark(folder, f"attention-{device}") if "mechanism" in r.details]
     if not found:
         return UNMEASURED
-    rivals = [
-        name
-        for name in ("reference", "compile", "flex", "entmax", "sorted", "by-hand")
-        if any(name in r.details["times as fast"] for r in found)
-    ]
-    ceiling = any(r.details["share of the ceiling"] is not None for r in found)
-    graphs = any(r.details.get("captured milliseconds") for r in found)
-    header = ["mechanism", "pass", "kernel", "ms", *(f"× {name}" for name in rivals), "of SDPA's time"]
-    header += ["ms captured", "× reference", "of SDPA's"] if graphs else []
-    header += ["MB", "MB of the reference", *(["of the ceiling"] if ceiling else [])]
-    body = []
-    for result in found:
-        of = result.details
-        if of["kernel"] == "reference":
-            continue
-        times, megabytes, share = of["times as fast"], of["megabytes"], share_of_ceiling(of)
-        row = [of["mechanism"], of["pass"], f"`{of['kernel']}`", short(of["milliseconds"]["fused"])]
-        row += ["" if name not in times else f"{times[name]:.1f}" for name in rivals]
-        row += [f"{of['milliseconds']['fused'] / of['milliseconds']['SDPA']:.1f}"]
-        row += captured_cells(of) if graphs else []
-        row += [short(megabytes["fused"]), short(megabytes["reference"])]
-        body.append(row + (["" if share is None else f"{100 * share:.0f} %"] if ceiling else []))
+    fused = [r.details for r in found if r.details["kernel"] != "reference"]
+    header = ["mechanism", "pass", "kernel", "ms"]
+    head = [[of["mechanism"], of["pass"], f"`{of['kernel']}`"] for of in fused]
+    memory = [["MB", "MB of the reference"]]
+    memory += [[short(of["megabytes"][name]) for name in ("fused", "reference")] for of in fused]
+    shares = [share_of_ceiling(of) for of in fused]
+    ceiling = [["of the ceiling"], *([("" if x is None else f"{100 * x:.0f} %")] for x in shares)]
+    ceiling = ceiling if any(x is not None for x in shares) else [[] for _ in ceiling]
+
+    def joined(*columns: list[list[str]]) -> str:
+        first, *rows = [list(chain(*cells)) for cells in zip([header, *head], *columns, strict=True)]
+        return _markdown(first, rows)
+
+    called = duels(fused, "milliseconds", "times as fast")
+    if any(of.get("captured milliseconds") for of in fused):
+        graphs = duels(fused, "captured milliseconds", "captured times as fast")
+        lines = [joined(called, memory), "", "The same as graphs, without the host:", ""]
+        lines.append(joined(graphs, ceiling))
+    else:
+        lines = [joined(called, memory, ceiling)]
     first = found[0]
     others = list(dict.fromkeys(r.details["mechanism"] for r in found if r.details["kernel"] == "reference"))
     of = first.details
@@ -300,7 +302,19 @@ def attention_table(folder: Path, device: str) -> str:
         "A step of one query has eight times the rows."
     )
     rest = f" The reference runs: {', '.join(others)}." if others else ""
-    return "\n".join([_markdown(header, body), "", made + rest])
+    return "\n".join([*lines, "", made + rest])
+
+
+def duels(fused: list[dict[str, Any]], milliseconds: str, times: str) -> list[list[str]]:
+    """The columns after the first, and their cells: times of all rivals that were measured, and of SDPA's."""
+    rivals = [name for name in RIVALS if any(name in of.get(times, {}) for of in fused)]
+    rows = [[*(f"× {name}" for name in rivals), "of SDPA's time"]]
+    for of in fused:
+        ms, ratios = of.get(milliseconds, {}), of.get(times, {})
+        share = f"{ms['fused'] / ms['SDPA']:.2f}" if {"fused", "SDPA"} <= set(ms) else ""
+        cells = ["" if name not in ratios else f"{ratios[name]:.1f}" for name in rivals]
+        rows.append([short(ms["fused"]) if "fused" in ms else "", *cells, share])
+    return rows
 
 
 def share_of_ceiling(of: dict[str, Any]) -> float | None:
@@ -308,15 +322,6 @@ def share_of_ceiling(of: dict[str, Any]) -> float | None:
     share: float | None = of["share of the ceiling"]
     graph = of.get("captured milliseconds", {}).get("fused")
     return share * of["milliseconds"]["fused"] / graph if share is not None and graph else share
-
-
-def captured_cells(of: dict[str, Any]) -> list[str]:
-    """As a graph, without the host: milliseconds, the reference's as a multiple, and as a part of SDPA's."""
-    ms, times = of.get("captured milliseconds", {}), of.get("captured times as fast", {})
-    if "fused" not in ms:
-        return ["", "", ""]
-    reference = f"{times['reference']:.1f}" if "reference" in times else ""
-    return [short(ms["fused"]), reference, f"{ms['fused'] / ms['SDPA']:.2f}" if "SDPA" in ms else ""]
 
 
 def growth_table(folder: Path, device: str) -> str:
@@ -377,7 +382,7 @@ def steps_table(folder: Path, device: str) -> str:
     return "\n".join([_markdown(header, body), "", made])
 
 
-MOST = 12  # rows of the README's table
+MOST = 14  # rows of the README's table
 
 
 def performance_table(folder: Path) -> str:

@@ -1,12 +1,15 @@
 """Training steps before and after: the same loss and gradients, or no time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard.attention.compose import Attention
 from regard.bench import steps
-from regard.bench.steps import SUBJECTS, by_reference, compare, parity, records, rows
+from regard.bench.steps import SUBJECTS, by_reference, compare, longest, outcomes, parity, records, rows
 from regard.kernels import dispatch
+from regard.tasks.base import Loss
 
 TRANSFORMER = next(subject for subject in SUBJECTS if subject.name.startswith("Transformer"))
 POINTER = next(subject for subject in SUBJECTS if subject.name == "Pointer network")
@@ -25,8 +28,15 @@ def test_a_transformer_with_additive_heads_has_the_same_gradients_with_kernels()
     assert rows([step])[0][:3] == ("Transformer, additive heads", "transformer-en-fr", "plain")
 
 
-def test_a_pointer_network_reads_scores_so_the_reference_runs():
-    [step] = compare(POINTER, "cpu", quick=True)
+def test_a_pointer_network_reads_scores_and_gets_them_from_a_kernel_that_has_them():
+    [step] = compare(replace(POINTER, small=("model.hidden=32", "train.batch=32")), "cpu", quick=True)
+    assert step.broken == ""
+    assert step.kernels == ("additive-scores",)
+    assert step.bytes["fused"] < step.bytes["reference"]
+
+
+def test_what_has_no_kernel_is_measured_by_the_reference_alone():
+    [step] = compare(replace(POINTER, small=("model.hidden=8", "train.batch=2")), "cpu", quick=True)
     assert step.kernels == ("reference",)
     assert step.ratio is None
     assert set(step.ms) == {"reference"}
@@ -73,3 +83,26 @@ def test_no_model_is_begun_after_the_deadline():
     said = []
     assert steps.measure("cpu", quick=True, deadline=-1.0, say=said.append) == []
     assert said == [f"{subject.name}: the deadline came" for subject in SUBJECTS]
+
+
+def test_gradients_are_compared_without_cudnn_whose_recurrent_layers_have_none_in_eval_mode():
+    class Watched:
+        def loss(self, model, batch):
+            assert not model.training
+            seen.append(torch.backends.cudnn.enabled)
+            return Loss(model.weight.sum(), torch.tensor(1))
+
+    seen, before = [], torch.backends.cudnn.enabled
+    found = outcomes(torch.nn.Linear(2, 1, bias=False), Watched(), None)
+    assert seen == [False]
+    assert torch.backends.cudnn.enabled == before
+    assert found["gradient of weight"].tolist() == [[1.0, 1.0]]
+
+
+def test_the_longest_batch_is_no_remainder():
+    class Batch:
+        def __init__(self, rows, length):
+            self.source = torch.zeros(rows, length)
+
+    full, short, rest = Batch(20, 50), Batch(60, 18), Batch(3, 60)
+    assert longest([short, full, rest]) is full
