@@ -88,6 +88,9 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: floa
         return _by_products(query, keys, values, mask, call.dropout, scale)
     if mask.lengths is None and mask.dense is None and mask.window is None:
         if not mask.causal:
+            if _leaves_half_a_tile(query, keys, values):
+                shown = torch.ones(1, keys.shape[-2], dtype=torch.bool, device=keys.device)
+                return _with_mask(query, keys, values, shown, call.dropout, scale)
             return _by_flag(query, keys, values, False, call.dropout, scale)
         if mask.offset == 0:
             seen = query.shape[-2]
@@ -176,11 +179,29 @@ def _by_mask(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: flo
     dense = call.source.mask.to_dense(T, S, ndim=query.ndim, device=query.device)
     if dense is not None and dense.ndim < 2:
         dense = dense[None]
-    if query.is_cuda and query.ndim == keys.ndim == values.ndim == 3:  # a fused kernel wants an axis of heads
+    return _with_mask(query, keys, values, dense, call.dropout, scale)
+
+
+def _with_mask(
+    query: Tensor, keys: Tensor, values: Tensor, dense: Tensor | None, dropout: float, scale: float
+) -> Tensor:
+    """The call with an axis of heads, which a fused kernel wants."""
+    if query.is_cuda and query.ndim == keys.ndim == values.ndim == 3:
         dense = dense if dense is None or dense.ndim < 3 else dense.unsqueeze(1)
         q, k, v = query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1)
-        return _masked(q, k, v, dense, call.dropout, scale).squeeze(1)
-    return _masked(query, keys, values, dense, call.dropout, scale)
+        return _masked(q, k, v, dense, dropout, scale).squeeze(1)
+    return _masked(query, keys, values, dense, dropout, scale)
+
+
+def _leaves_half_a_tile(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether cuDNN's backward pass would meet the tile that `_guarded` fills up."""
+    return (
+        query.is_cuda
+        and query.dtype in HALF
+        and keys.shape[-2] % TILE == HALF_TILE
+        and torch.is_grad_enabled()
+        and (query.requires_grad or keys.requires_grad or values.requires_grad)
+    )
 
 
 def _masked(
