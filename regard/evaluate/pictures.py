@@ -97,7 +97,8 @@ class PictureEvaluation:
             "classifier_accuracy": round(self.accuracy, 4),
             "checks": {name: round(share, 4) for name, share in self.checks.items()},
             "checks_of_real_pictures": {name: round(share, 4) for name, share in self.real_checks.items()},
-            "gammas": {path: round(gamma, 5) for path, gamma in self.gammas.items()},
+            # sizes: the sign says nothing, W_v may have it too, and a mean over seeds would cancel it
+            "gammas": {path: round(abs(gamma), 5) for path, gamma in self.gammas.items()},
             "seconds": round(self.seconds, 1),
         }
 

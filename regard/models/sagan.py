@@ -25,6 +25,12 @@ in Miyato et al.
 Each player has its learning rate (Heusel et al. 2017): `train.lr` is the generator's, 1e-4 in the paper, the
 discriminator's is `rate` times that. The loop lets them learn in turn (see `Model.players`).
 
+Adam moves every parameter by about its learning rate, the small weights of a convolution as much as γ, which
+starts at 0 and is of use near 1: a thousand updates at 1e-4 take it to about 0.1. The paper has a million.
+`pace` multiplies γ's learning rate, for those who have minutes. With spectral norm a score is no larger than
+the product of two feature vectors' lengths, and the discriminator's are short: its weights stay nearly even.
+`strength` takes cosines instead, times this number, which do not depend on lengths.
+
 Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
 https://arxiv.org/abs/1805.08318
 Miyato, Kataoka, Koyama, Yoshida. Spectral normalization for generative adversarial networks. 2018.
@@ -85,6 +91,10 @@ class SAGANConfig:
                     f"sagan: `attention` has {side}; expected sides of feature maps that either network has "
                     f"({known}), or an empty list for none."
                 )
+        if self.pace <= 0:
+            raise ConfigError(f"sagan: `pace` has {self.pace}; expected more than 0.")
+        if self.strength < 0:
+            raise ConfigError(f"sagan: `strength` has {self.strength}; expected 0 or more.")
         if not 0 <= self.decay < 1:
             raise ConfigError(f"sagan: `decay` has {self.decay}; expected 0 or more and less than 1.")
 

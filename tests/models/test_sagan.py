@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from regard import ConfigError, ShapeError
+from regard import ConfigError, ShapeError, record
 from regard.layers.feature_maps import SelfAttention2d
 from regard.models.sagan import (
     SAGAN,
@@ -144,6 +144,43 @@ def test_the_average_follows_the_generator_slowly_and_is_what_samples_come_from(
     assert_close(tensor.detach(), first[name] + 10 / 11, atol=1e-5, rtol=1e-4)
 
 
+def test_the_average_also_follows_a_generator_of_another_precision_and_a_copy():
+    """It looks tensors up where they are registered, so none of an earlier state is moved."""
+    model = copy.deepcopy(build(decay=0.0)).double()
+    for tensor in model.generator.state_dict().values():
+        if tensor.is_floating_point():
+            tensor += 1.0
+    model.after_step(1000)
+    for name, tensor in model.average.state_dict().items():
+        if tensor.is_floating_point():
+            assert torch.equal(tensor, model.generator.state_dict()[name]), name
+
+
+def test_gamma_learns_at_its_pace():
+    """Adam's first step has the size of the learning rate: γ's has `pace` times that."""
+    moved = {}
+    for pace in (1.0, 10.0):
+        model = build(pace=pace, networks="generator")
+        optimizer = torch.optim.Adam(model.generator.parameters(), lr=0.001)
+        model(*batch(model), player="generator").sum().backward()
+        optimizer.step()
+        moved[pace] = abs(model.gammas()["generator.attentions.0"])
+    assert moved == {1.0: pytest.approx(0.001, rel=1e-3), 10.0: pytest.approx(0.01, rel=1e-3)}
+
+
+def test_cosines_look_somewhere_where_spectral_norm_leaves_dot_products_even():
+    """How many of 64 places count for the discriminator: exp of the entropy of its weights."""
+    counted = {}
+    for strength in (0.0, 10.0):
+        model = build(networks="discriminator", discriminator=32, pool=1, strength=strength)
+        with record(model) as trace:
+            model.judge(*batch(model))
+        weights = trace["discriminator.attentions.0.attention"][0].weights.detach()
+        counted[strength] = float(torch.special.entr(weights).sum(-1).exp().mean())
+    assert counted[0.0] > 63.5
+    assert counted[10.0] < 50
+
+
 def test_autocast_gives_losses_in_float32_close_to_the_exact_ones():
     model = build().eval()
     x, y = batch(model)
@@ -162,6 +199,8 @@ def test_autocast_gives_losses_in_float32_close_to_the_exact_ones():
         ({"attention": (7,)}, r"^sagan: `attention` has 7; expected sides of feature maps .*\(4, 8, 16\)"),
         ({"decay": 1.0}, r"^sagan: `decay` has 1\.0; expected 0 or more and less than 1\.$"),
         ({"turns": 0}, r"^sagan: `turns` has 0; expected 1 or more\.$"),
+        ({"pace": 0.0}, r"^sagan: `pace` has 0\.0; expected more than 0\.$"),
+        ({"strength": -1.0}, r"^sagan: `strength` has -1\.0; expected 0 or more\.$"),
     ],
 )
 def test_what_cannot_be_built_is_said(changes, message):
