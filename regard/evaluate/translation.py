@@ -8,7 +8,7 @@ from typing import Any
 from regard.data.tokens import UNK_PIECE
 from regard.decode.forced import forced
 from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
-from regard.decode.unknown import Credit
+from regard.decode.unknown import Credit, credited
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
 from regard.evaluate.base import MeasureTable
@@ -158,9 +158,7 @@ def measure_alignments(
     if model.aligner is None or all(example.links is None for example in examples):
         return None
     device = next(model.parameters()).device
-    # eos stands for no word, in the columns and in the rows; nor does bos, which the first step reads
-    steps: dict[Credit, slice] = {"written": slice(-1), "read": slice(1, None)}
-    found: dict[Credit, list[Links]] = {credit: [] for credit in steps}
+    found: dict[Credit, list[Links]] = {"written": [], "read": []}
     wanted: list[Gold] = []
     for rows in task.evaluation_plan(split, batch=BUDGET):
         batch = task.batch(split, rows).to(device)
@@ -170,9 +168,10 @@ def measure_alignments(
                 continue
             weights = track.attention[model.aligner]
             heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
-            for credit, kept in steps.items():
-                links = argmax_links(heads[kept, :-1])
-                found[credit].append(word_links(links, *task.owners(example)))
+            for credit, own in found.items():
+                # eos stands for no word, in the columns and in the rows
+                links = argmax_links(credited(heads, heads.shape[0] - 1, credit)[:, :-1])
+                own.append(word_links(links, *task.owners(example)))
             wanted.append(Gold(_links(example.links), _links(example.possible)))
     return {credit: score_alignment(links, wanted) for credit, links in found.items()}
 
