@@ -63,7 +63,7 @@ def eager(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
 def fused(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
     """The kernel that Attention would choose."""
     if a.is_cuda and a.shape[1] <= STEP:
-        return additive_step_cuda.step(a, b, v, values, *NONE)
+        return additive_step_cuda.step(a, None, b, v, values, *NONE)
     return ops.additive(a, b, v, values, *NONE)
 
 
@@ -213,8 +213,9 @@ def call(function: Callable[..., Any], *arguments: Any) -> None:
 def one_step(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
     """A decoder step with its gradients, before it is measured."""
     B, S, D = shape
-    a, b, v, values = (x.requires_grad_() for x in operands((B, 1, S, D, D), dtype, "cuda"))
-    additive_step_cuda.step(a, b, v, values, *NONE).sum().backward()
+    query, b, v, values = (x.requires_grad_() for x in operands((B, 1, S, D, D), dtype, "cuda"))
+    W = torch.randn(D, D, dtype=dtype, device="cuda", requires_grad=True)
+    additive_step_cuda.step(query, W, b, v, values, *NONE).sum().backward()
 
 
 def compile_one(shape: Shape, dtype: torch.dtype, train: bool) -> None:

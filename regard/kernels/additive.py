@@ -19,7 +19,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
@@ -73,12 +73,27 @@ def refuses_additive(call: Call, device: str, normalizer: type[Normalizer] = Sof
     return _refuses_mask(mask, _lead(*tensors))
 
 
-def operands(call: Call) -> Operands:
-    """Project the query, flatten the leading axes, and name the facts of the mask."""
+def weight_alone(call: Call) -> Tensor | None:
+    """The matrix W, where projecting the query is a product with it and nothing else; None otherwise."""
+    W = call.score._modules["W"]
+    if type(W) is not nn.Linear or W.bias is not None or W._forward_hooks or W._forward_pre_hooks:
+        return None
+    lowered = torch.is_autocast_enabled(call.query.device.type)
+    return None if lowered or W.weight.dtype is not call.query.dtype else W.weight
+
+
+def operands(call: Call, *, projected: bool = True) -> Operands:
+    """Project the query, flatten the leading axes, and name the facts of the mask.
+
+    Where it shall not be `projected`, the query stands in the place of a, and v is as the score has it,
+    (1, D): each of what is done to them here takes autograd as long as a launch.
+    """
     score, normalizer, mask = call.score, call.normalizer, call.source.mask
     assert isinstance(score, AdditiveScore)
-    check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=score.W.in_features)
-    a, b, values = score.W(call.query), call.source.keys, call.source.values
+    W, v = score.W, score.v.weight
+    if call.query.shape[-1] != W.in_features:
+        check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=W.in_features)
+    a, b, values = W(call.query) if projected else call.query, call.source.keys, call.source.values
     lead = _lead(a, b, values)
     left, right = mask.window if mask.window is not None else (None, None)
     if mask.causal:
@@ -86,7 +101,7 @@ def operands(call: Call) -> Operands:
     return Operands(
         _flat(a, lead),
         _flat(b, lead),
-        score.v.weight.squeeze(0),
+        v.squeeze(0) if projected else v,
         _flat(values, lead),
         None if mask.lengths is None else mask.lengths.to(a.device),
         None if mask.dense is None else _flat_mask(mask.dense.to(a.device), lead),

@@ -15,8 +15,16 @@ import torch
 from torch import Tensor
 
 from regard.attention.numerics import HALF
+from regard.attention.scores.additive import Projected
 from regard.kernels import ops, sparsemax_cuda, tuning
-from regard.kernels.additive import STEP, attended, operands, refuses_additive, restored
+from regard.kernels.additive import (
+    STEP,
+    attended,
+    operands,
+    refuses_additive,
+    restored,
+    weight_alone,
+)
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call
 from regard.kernels.launching import launch
@@ -46,12 +54,14 @@ class AdditiveStepCUDA:
         return refuses_additive(call, "cuda") or many or triton_missing()
 
     def run(self, call: Call) -> Tensor:
-        arguments = operands(call)
         if torch.compiler.is_compiling():
-            return restored(ops.additive_step(*arguments)[0], call)
+            return restored(ops.additive_step(*operands(call))[0], call)
         from regard.kernels.additive_step_cuda import step
 
-        return restored(step(*arguments), call)
+        W = weight_alone(call)
+        ready = W is not None or type(call.score.W) is Projected  # nothing is left to do outside of the step
+        query, b, v, values, *facts = operands(call, projected=not ready)
+        return restored(step(query, W, b, v, values, *facts), call)
 
 
 class Rows(NamedTuple):

@@ -4,8 +4,7 @@
 
 A kernel that goes on to the context never has the scores of all queries, so that a model whose output they
 are, such as the pointer network, would compute them twice. Here they are made once, and weights and context
-follow from them: on a CPU by the loops of additive_cpu.py; on a GPU, once `CHOSEN`, by the kernels of
-additive_cuda.py.
+follow from them: on a CPU by the loops of additive_cpu.py, on a GPU by the kernels of additive_cuda.py.
 """
 
 import torch
@@ -19,8 +18,6 @@ from regard.kernels.additive_cuda import ADDITIVE_CUDA
 from regard.kernels.blocks import cells
 from regard.kernels.dispatch import Call, Fused
 
-CHOSEN = False  # it has been measured on a GPU
-
 
 class AdditiveScores:
     """The reference's scores, weights and context of additive attention."""
@@ -29,7 +26,7 @@ class AdditiveScores:
     aligns = True
 
     def refuses(self, call: Call) -> str | None:
-        reason = (ADDITIVE_CUDA if CHOSEN and call.query.is_cuda else ADDITIVE_CPU).refuses(call)
+        reason = (ADDITIVE_CUDA if call.query.is_cuda else ADDITIVE_CPU).refuses(call)
         if reason is not None:
             return reason
         if not call.keeps:

@@ -69,12 +69,11 @@ def _say(instead: str, reason: str) -> None:
     logging.getLogger("regard").warning("%s: %s.", instead, reason)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+# looked up once, when this is imported: torch.compile takes a plain constant as it is, and marking a function
+# as constant for it would import all of torch._dynamo, a second and more of every command
+_HAS_TRITON = find_spec("triton") is not None
+
+
 def triton_missing() -> str | None:
     """None: Triton is there; otherwise the reason why a kernel written in it cannot run, as a clause."""
-    return None if _has_triton() else "Triton is not installed"
-
-
-@cache  # inside, because torch.compile warns of a cache that it sees
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+    return None if _HAS_TRITON else "Triton is not installed"

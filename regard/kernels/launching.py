@@ -1,15 +1,19 @@
 """Launching a Triton kernel at the least cost on the host.
 
 Triton looks at each argument of each launch to find which of its compiled kernels is meant. For the kernels
-of a decoder's step that takes longer than the step. The answer depends on little, and is remembered here.
+of a decoder's step that takes longer than the step. The answer depends on little, and is remembered here; and
+a tensor whose address is known need not be asked for it again.
 """
 
+import sys
 from typing import Any
 
+import torch
 from torch import Tensor
 
 _compiled: dict[tuple[Any, ...], Any] = {}
 REMEMBERED = 4096
+DIRECT = ("3.6", "3.7", "3.8", "3.9")  # releases of Triton whose compiled kernels run as they do below
 
 
 def launch(
@@ -26,22 +30,39 @@ def launch(
 ) -> None:
     """kernel[grid](*given, *made, *sizes, *numbers, *constants).
 
-    The same `sizes`, constants and dtypes mean the same compiled kernel, if the tensors that a caller gave
-    begin at multiples of 16 bytes; those that the launching function `made` do. `numbers` are arguments that
-    Triton is told not to look at (do_not_specialize). In Triton's interpreter nothing is compiled.
+    The same `sizes`, constants and dtypes mean the same compiled kernel, if the tensors begin at multiples of
+    16 bytes, which those that the launching function `made` do anyway. `numbers` are arguments that Triton is
+    told not to look at (do_not_specialize).
     """
-    place = 0
-    for x in given:
-        place |= x.data_ptr()
-    dtypes = tuple([x.dtype for x in (*given, *made)])
-    key = (id(kernel), made[0].device, dtypes, sizes, constants, warps, registers)
-    ready = None if place % 16 else _compiled.get(key)
-    if ready is not None:
-        ready[grid](*given, *made, *sizes, *numbers, *constants)
+    tensors = (*given, *made)
+    device = tensors[0].get_device()  # -1 is the CPU: in Triton's interpreter nothing is compiled
+    addresses, dtypes, place, known = [], [], 0, device >= 0
+    for x in tensors:
+        address = x.data_ptr()
+        place |= address
+        addresses.append(address)
+        dtypes.append(x.dtype)
+        known = known and x.get_device() == device
+    if place % 16 or not known or torch._C._cuda_getDevice() != device:
+        kernel[grid](*tensors, *sizes, *numbers, *constants, num_warps=warps, maxnreg=registers)
         return
-    arguments = (*given, *made, *sizes, *numbers, *constants)
-    ready = kernel[grid](*arguments, num_warps=warps, maxnreg=registers)
-    if ready is not None and place % 16 == 0:
-        if len(_compiled) >= REMEMBERED:
-            _compiled.clear()
-        _compiled[key] = ready
+    key = (id(kernel), device, *dtypes, sizes, constants, warps, registers)
+    ready = _compiled.get(key)
+    if ready is not None:
+        run, function, metadata, found = ready
+        if run is None:
+            found[grid](*tensors, *sizes, *numbers, *constants)
+            return
+        stream = torch._C._cuda_getCurrentRawStream(device)
+        # without what Triton's own profiler hooks in
+        run(*grid, stream, function, metadata, None, None, None, *addresses, *sizes, *numbers, *constants)
+        return
+    found = kernel[grid](*tensors, *sizes, *numbers, *constants, num_warps=warps, maxnreg=registers)
+    if len(_compiled) >= REMEMBERED:
+        _compiled.clear()
+    run = found.run if _release() in DIRECT else None
+    _compiled[key] = (run, found.function, found.packed_metadata, found)
+
+
+def _release() -> str:
+    return ".".join(sys.modules["triton"].__version__.split(".")[:2])

@@ -10,7 +10,8 @@
 A block of neighbouring queries shares one gathered slice of the keys, as wide as its band; where the centre
 is predicted each query gathers its own. A bounded number of slices is in memory at a time, and the backward
 pass gathers them again, so memory beside inputs and outputs is a constant. Products on a CPU need no slices:
-compiled loops read keys and values where they are (local_cpu.py).
+compiled loops read keys and values where they are (local_cpu.py), and on a GPU, where no centre is predicted,
+Triton's kernels do (local_cuda.py).
 
     context = local(q, k, values, v, low, high, p, half, block, scale)
 
@@ -44,7 +45,7 @@ from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import LocalPredictive
 from regard.errors import check_shapes
-from regard.kernels import local_cpu, ops
+from regard.kernels import local_cpu, local_cuda, ops
 from regard.kernels.blocks import cells
 from regard.kernels.dispatch import Call
 from regard.kernels.products import (
@@ -74,6 +75,8 @@ class LocalKernel:
 
     def run(self, call: Call) -> Tensor:
         assert isinstance(call.normalizer, Softmax)
+        if local_cuda.takes(call):
+            return local_cuda.run(call, call.normalizer.temperature)
         query, v, scale = _form(call)
         keys, values, mask = call.source.keys, call.source.values, call.source.mask
         lead = leading(query, keys, values)
@@ -146,6 +149,8 @@ def _refuses_rest(call: Call) -> str | None:
     lead = leading(*tensors)
     if mask.lengths is not None and mask.lengths.shape[0] not in (1, lead[0] if lead else 1):
         return f"lengths has {mask.lengths.shape[0]} rows where the leading axis has {lead[0] if lead else 1}"
+    if local_cuda.takes(call):
+        return None
     least = LEAST * _band(call)
     if least > call.source.S:
         return f"the source has {call.source.S} positions, this kernel gains from {least} on"

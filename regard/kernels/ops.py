@@ -67,17 +67,20 @@ def _additive_backward_cuda(*arguments: Any) -> Gradients:
     return additive_cuda.backward(*arguments)
 
 
-def _step_cuda(*arguments: Any) -> Pair:
+def _step_cuda(a: Tensor, *arguments: Any) -> Pair:
     from regard.kernels import additive_step_cuda
 
-    return additive_step_cuda.forward(*arguments)
+    return additive_step_cuda.forward(a.contiguous(), *arguments)
 
 
-def _step_backward_cuda(*arguments: Any) -> Gradients:
+def _step_backward_cuda(grad: Tensor, kept: Tensor, a: Tensor, *rest: Any) -> Gradients:
     from regard.kernels import additive_step_cuda
 
-    found = additive_step_cuda.backward(*arguments)
-    of_a, of_b, of_v, of_values = (arguments[0].new_empty(0) if x is None else x for x in found)
+    b, v, values, scale, (of_query, of_b, *others) = rest
+    needed = (of_query, False, of_b, *others)
+    a = a.contiguous()
+    found = additive_step_cuda.backward(grad, kept, a, None, a, b, v, values, scale, needed)
+    of_a, _, of_b, of_v, of_values = (grad.new_empty(0) if x is None else x for x in found)
     return of_a, of_b, of_v, of_values
 
 

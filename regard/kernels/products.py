@@ -68,6 +68,18 @@ def product_form(call: Call) -> tuple[Tensor, float]:
     return call.query, 1.0
 
 
+def rounded_form(call: Call) -> tuple[Tensor, float]:
+    """The same; cosine's query, which is in full precision, rounded once to what keys and values are."""
+    dtype = call.source.keys.dtype
+    if isinstance(call.score, CosineScore) and dtype is call.source.values.dtype:
+        from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
+
+        if dtype is call.query.dtype and runs_fused(call.query):
+            return directions(call.score, call.query), 1.0
+        return call.score.directions(call.query).to(dtype), 1.0
+    return product_form(call)
+
+
 def leading(*tensors: Tensor) -> tuple[int, ...]:
     """The common leading axes of (..., T, D)."""
     first = tensors[0].shape[:-2]

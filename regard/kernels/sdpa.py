@@ -40,10 +40,10 @@ from regard.kernels.products import (
     has_rows,
     leading,
     padded,
-    product_form,
     refuses_product,
     refuses_softmax,
     refuses_window,
+    rounded_form,
     row_mask,
 )
 
@@ -60,8 +60,8 @@ class ScaledDotKernel:
         return refuses_product(call) or refuses_softmax(call) or refuses_window(call)
 
     def run(self, call: Call) -> Tensor:
-        query, scale = product_form(call)
         keys, values = call.source.keys, call.source.values
+        query, scale = rounded_form(call)
         assert isinstance(call.normalizer, Softmax)
         scale /= call.normalizer.temperature
         if torch.is_autocast_enabled(query.device.type):
@@ -76,7 +76,7 @@ SDPA = ScaledDotKernel()
 
 
 def _in_dtype_of_values(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
-    """Cosine's query is in full precision, whatever keys and values are."""
+    """All in the precision of the query, which for cosine is full where keys and values differ."""
     context = _attend(query, keys.to(query.dtype), values.to(query.dtype), call, scale)
     return context.to(values.dtype)
 

@@ -4,10 +4,10 @@
 
 The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Scores that are
 products are made and normalised in one call: on a CPU what belongs to the weights that are zero, which are
-most, is left out of the product with the values and of every gradient; on a GPU, once `CHOSEN`, half
-precision stays what it is in every product, and additive scores of many queries are those of
-additive_cuda.py. Where the scores of all queries would be too many for memory, blocks of queries are computed
-one after another, and again in the backward pass (blocks.py).
+most, is left out of the product with the values and of every gradient; on a GPU half precision stays what it
+is in every product, and additive scores of many queries are those of additive_cuda.py. Where the scores of
+all queries would be too many for memory, blocks of queries are computed one after another, and again in the
+backward pass (blocks.py).
 """
 
 from dataclasses import replace
@@ -34,8 +34,6 @@ from regard.kernels.products import (
     three_axes,
 )
 from regard.kernels.sparsemax_cuda import WIDEST
-
-CHOSEN = False  # `product` of sparsemax_cuda.py and `_Additive` have been measured on a GPU
 
 
 class SparsemaxKernel:
@@ -82,13 +80,12 @@ def rows(scores: Tensor) -> Tensor:
 
 def _is_product(call: Call) -> bool:
     """Scores and values of this call are products."""
-    fused = (call.query.is_cpu or (CHOSEN and call.query.is_cuda)) and call.dropout == 0
-    return fused and refuses_product(call) is None and refuses_window(call) is None
+    return call.dropout == 0 and refuses_product(call) is None and refuses_window(call) is None
 
 
 def _is_additive(call: Call) -> bool:
     """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
-    many = CHOSEN and call.query.is_cuda and call.query.shape[-2] > STEP and call.source.S <= WIDEST
+    many = call.query.is_cuda and call.query.shape[-2] > STEP and call.source.S <= WIDEST
     return many and not torch.compiler.is_compiling() and refuses_additive(call, "cuda", Sparsemax) is None
 
 

@@ -31,6 +31,7 @@ WIDE = Tile(4, 8, 4, 16, 2, 168)  # 16 × 128
 FLAT = Tile(2, 8, 8, 16, 4)  # 16 × 128, for few rows
 SMALL = Tile(2, 4, 8, 16, 4)  # 16 × 64, where larger tiles would leave multiprocessors idle
 PROGRAMS = 264  # two for each multiprocessor of an H200
+SPLITS = 8  # parts of a long source that the product which ends a step may join on its way
 
 
 def score_tile(N: int, T: int, S: int) -> Tile:
@@ -92,6 +93,19 @@ def step_features(N: int, S: int, D: int, BT: int, size: int) -> tuple[int, int,
     if N * D >= 2**16:
         return 16, 64, size // 2
     return max(2, min(128, power_of_two(S))), 32, 4
+
+
+def projects(M: int, D: int, K: int) -> bool:
+    """Whether a step multiplies M queries of K numbers by its D × K matrix itself.
+
+    A library's product is faster on the device from there on, and takes longer to start before.
+    """
+    return M * D * K <= 2**24
+
+
+def step_product(M: int) -> tuple[int, int, int]:
+    """Queries, features and numbers of a query to a tile of that product."""
+    return (16 if M <= 16 else 32), 32, 64
 
 
 def step_part(programs: int, S: int, BS: int) -> int:

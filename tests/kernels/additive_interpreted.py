@@ -32,9 +32,17 @@ def many(arguments, grad):
 
 
 def few(arguments, grad):
-    context, kept = additive_step_cuda.forward(*arguments)
-    a, b, v, values, *_, scale = arguments
-    return context, *additive_step_cuda.backward(grad, kept, a, b, v, values, scale, (True,) * 4)
+    return step(arguments, grad, (True, False, True, True, True))
+
+
+def step(arguments, grad, needed, W=None):
+    """The context, and the gradients of query, W, b, v and values that are needed."""
+    query, b, v, values, *facts = arguments
+    a = additive_step_cuda.projected(query, W)
+    context, kept = additive_step_cuda.forward(a, b, v, values, *facts)
+    rest = (query, W, a, b, v, values, facts[-1], needed)
+    found = additive_step_cuda.backward(grad, kept, *rest)
+    return context, *(x for x, wanted in zip(found, needed, strict=True) if wanted)
 
 
 def plain(arguments, grad):
@@ -71,13 +79,54 @@ def test_few_queries(N, T, S, D):
     check(few, *arguments_of((N,), T, S, D))
 
 
+@pytest.mark.parametrize(
+    ("own", "dtype", "shape"),
+    [
+        (True, torch.float32, (2, 1, 5, 1, 1)),
+        (True, torch.float32, (3, 4, 9, 40, 70)),
+        (True, torch.float32, (1, 1, 130, 2, 7)),
+        (True, torch.bfloat16, (3, 4, 9, 40, 70)),
+        (False, torch.float32, (3, 4, 9, 40, 70)),
+    ],
+    ids=str,
+)
+def test_a_step_projects_its_query(own, dtype, shape, monkeypatch):
+    monkeypatch.setattr(tuning, "projects", lambda *sizes: own)
+    torch.manual_seed(0)
+    N, T, S, D, K = shape
+    (_, *rest), grad = arguments_of((N,), T, S, D, dtype=dtype)
+    query, W = torch.randn(N, T, K).to(dtype), (torch.randn(D, K) * K**-0.5).to(dtype)
+    found = step((query, *rest), grad, (True,) * 5, W)
+    context, of_a, *others = few((additive_step_cuda.projected(query, W), *rest), grad)
+    expected = (
+        context,
+        of_a.float() @ W.float(),
+        of_a.flatten(0, 1).mT.float() @ query.flatten(0, 1).float(),
+    )
+    tolerance = 1e-6 if dtype == torch.float32 else 8e-3
+    for x, y in zip(found, (*expected, *others), strict=True):
+        assert x.dtype == dtype
+        assert (x.float() - y.float()).norm() <= tolerance * y.float().norm() + 1e-7
+    product = query.double() @ W.double().mT
+    assert (additive_step_cuda.projected(query, W) - product).norm() <= tolerance * product.norm()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_step_gives_only_the_gradients_that_are_asked_for(own, monkeypatch):
+    monkeypatch.setattr(tuning, "projects", lambda *sizes: own)
+    (_, *rest), grad = arguments_of((2,), 3, 9, 40)
+    query, W = torch.randn(2, 3, 70), torch.randn(40, 70)
+    _, *every = step((query, *rest), grad, (True,) * 5, W)
+    for i, whole in enumerate(every):
+        _, alone = step((query, *rest), grad, tuple(j == i for j in range(5)), W)
+        torch.testing.assert_close(alone, whole, rtol=0, atol=0)
+
+
 def test_few_queries_read_only_the_keys_and_values_that_they_see():
     arguments, grad = arguments_of((2,), 2, 20, 6, torch.tensor([[True] * 13 + [False] * 7] * 2)[:, None])
     a, b, v, values, *facts = arguments
     hidden = torch.where(torch.arange(20)[:, None] < 13, 0.0, torch.nan)
-    context, kept = additive_step_cuda.forward(a, b + hidden, v, values + hidden, *facts)
-    rest = (a, b + hidden, v, values + hidden, 1.0, (True,) * 4)
-    found = (context, *additive_step_cuda.backward(grad, kept, *rest))
+    found = few((a, b + hidden, v, values + hidden, *facts), grad)
     for x, y in zip(found, few(arguments, grad), strict=True):
         torch.testing.assert_close(x, y, rtol=0, atol=0)
 

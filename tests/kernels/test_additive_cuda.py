@@ -18,7 +18,7 @@ from kernels.additive_cases import (
 from torch.testing import assert_close
 
 from regard import Mask, Softmax, Source
-from regard.kernels import additive_scores
+from regard.kernels import additive_scores, tuning
 from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
 from regard.kernels.dispatch import Call
 
@@ -60,6 +60,24 @@ def test_is_as_exact_as_the_reference(T, S, D):
 def test_steps_of_every_tile_are_as_exact_as_the_reference(B, T, S, D, dtype):
     inputs, grad = random_inputs((B,), T, S, dtype=dtype, device="cuda")
     assert_as_good_as_reference(run_additive, score_of(7, 9, D, dtype, "cuda"), inputs, grad, draws=4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_step_projects_its_query_as_exactly_as_the_reference(own, dtype, monkeypatch):
+    monkeypatch.setattr(tuning, "projects", lambda *sizes: own)
+    inputs, grad = random_inputs((70,), 1, 40, Dq=300, dtype=dtype, device="cuda")
+    assert_as_good_as_reference(run_additive, score_of(300, 9, 100, dtype, "cuda"), inputs, grad, draws=4)
+
+
+def test_a_step_under_autocast_multiplies_in_half_precision():
+    score = score_of(24, 9, 40, torch.float32, "cuda")
+    inputs, grad = random_inputs((3,), 1, 40, Dq=24, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        ours, theirs = (outcomes(run, score, inputs, grad) for run in (run_additive, reference))
+    for name, x in ours.items():
+        assert x.dtype == theirs[name].dtype, name
+        assert (x.float() - theirs[name].float()).norm() <= 0.02 * theirs[name].float().norm(), name
 
 
 @pytest.mark.parametrize("T", [1, 17, 300])
@@ -112,8 +130,7 @@ def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference(s
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 @pytest.mark.parametrize("name", ["causal", "an empty row", "all"])
-def test_scores_that_are_read_are_as_exact_as_the_reference(name, dtype, monkeypatch):
-    monkeypatch.setattr(additive_scores, "CHOSEN", True)
+def test_scores_that_are_read_are_as_exact_as_the_reference(name, dtype):
     inputs, grad = random_inputs((3,), 70, 150, dtype=dtype, device="cuda")
     mask = masks(3, 70, 150, "cuda")[name]
     score = score_of(7, 9, 20, dtype, "cuda")

@@ -17,7 +17,7 @@ from regard import (
     Softmax,
     Sparsemax,
 )
-from regard.kernels import blocks, local, sdpa, sparsemax
+from regard.kernels import blocks, local, local_cuda, sdpa
 
 pytestmark = [
     pytest.mark.gpu,
@@ -272,6 +272,61 @@ def test_bands_in_half_precision(window, dtype):
     check("dot", "local", problems_of(70, 90, banded(90, made), dtype), dtype, window=made)
 
 
+@pytest.fixture
+def by_triton(monkeypatch):
+    monkeypatch.setattr(local_cuda, "CHOSEN", True)
+
+
+@pytest.mark.parametrize("score", [name for name in SCORES if name != "additive"])
+@pytest.mark.parametrize("window", ["local-m", "the mask's"])
+@pytest.mark.parametrize(("T", "S"), [(1, 60), (70, 60), (90, 200)])
+def test_bands_by_triton(score, window, T, S, by_triton):
+    made = windows()[window]
+    check(score, "local", problems_of(T, S, banded(S, made), torch.float32), torch.float32, window=made)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("window", ["local-m", "the mask's"])
+@pytest.mark.parametrize("widths", [(20, 12), (64, 64), (128, 128), (130, 256)], ids=str)
+def test_bands_by_triton_in_half_precision(widths, window, dtype, by_triton):
+    made = windows()[window]
+    check("dot", "local", problems_of(70, 90, banded(90, made), dtype, (B,), widths), dtype, window=made)
+
+
+@pytest.mark.parametrize("widths", [(64, 64), (128, 128), (256, 130)], ids=str)
+def test_wide_bands_by_triton_in_float32(widths, by_triton):
+    made = LocalMonotonic(half_width=60)
+    check(
+        "dot",
+        "local",
+        problems_of(90, 200, banded(200, made), torch.float32, (B,), widths),
+        torch.float32,
+        window=made,
+    )
+
+
+def test_bands_by_triton_can_be_captured(by_triton):
+    attention = Attention(DotScore(), window=LocalMonotonic(half_width=4))
+    x = torch.randn(2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    source = attention.prepare(x, None, Mask(lengths=lengths(300, 120)))
+
+    def step():
+        context = attention(x, source).context
+        return context, *torch.autograd.grad(context, x, torch.ones_like(context))
+
+    expected = step()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step()
+    graph.replay()
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_close(ours, theirs, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("score", ["dot", "additive"])
 @pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
 def test_sparsemax(score, large, monkeypatch):
@@ -284,21 +339,11 @@ def test_sparsemax(score, large, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("score", ["dot", "general", "cosine", "additive"])
-@pytest.mark.parametrize("chosen", [False, True], ids=["scores of the reference", "own scores"])
-def test_sparsemax_in_half_precision(score, chosen, dtype, monkeypatch):
-    monkeypatch.setattr(sparsemax, "CHOSEN", chosen)
+def test_sparsemax_in_half_precision(score, dtype):
     check(score, "sparsemax", problems_of(40, 60, facts(60), dtype), dtype, Sparsemax())
 
 
-@pytest.mark.parametrize("score", ["dot", "additive"])
-@pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
-def test_sparsemax_of_its_own_scores(score, large, monkeypatch):
-    monkeypatch.setattr(sparsemax, "CHOSEN", True)
-    test_sparsemax(score, large, monkeypatch)
-
-
-def test_additive_scores_under_sparsemax_need_no_tensor_of_all_features(monkeypatch):
-    monkeypatch.setattr(sparsemax, "CHOSEN", True)
+def test_additive_scores_under_sparsemax_need_no_tensor_of_all_features():
     attention = Attention(SCORES["additive"](), normalizer=Sparsemax()).cuda()
     x = torch.randn(2, 500, D, device="cuda", requires_grad=True)
     source = attention.prepare(x)

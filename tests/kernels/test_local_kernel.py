@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from kernels.interpreting import check_in_interpreter
 from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -105,6 +106,10 @@ def check(build, problems, direction):
     for part, squares in errors.items():
         error, own, size = squares.sqrt().tolist()
         assert error <= 2 * own + torch.finfo(dtype).eps / 2 * size, (part, error, own, size)
+
+
+def test_the_triton_kernels_in_the_interpreter():
+    check_in_interpreter("local_interpreted.py")
 
 
 @pytest.mark.parametrize("window", WINDOWS)

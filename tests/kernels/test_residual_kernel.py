@@ -16,8 +16,7 @@ def test_the_kernel_in_the_interpreter():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_on_a_cpu_a_sub_layer_is_closed_by_pytorch(training, monkeypatch):
-    monkeypatch.setattr(residual, "CHOSEN", True)
+def test_on_a_cpu_a_sub_layer_is_closed_by_pytorch(training):
     closed = PostNorm(LayerNorm(16), 0.0).train(training)
     x = torch.randn(3, 16, dtype=torch.bfloat16)
     assert not residual.runs_fused(x, x)
@@ -27,10 +26,6 @@ def test_on_a_cpu_a_sub_layer_is_closed_by_pytorch(training, monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 class TestOnAGPU:
-    @pytest.fixture(autouse=True)
-    def _chosen(self, monkeypatch):
-        monkeypatch.setattr(residual, "CHOSEN", True)
-
     @pytest.mark.parametrize("dropout", [0.0, 0.3])
     @pytest.mark.parametrize(("rows", "width"), [(1, 24), (3000, 512), (50, 1000)])
     def test_it_is_dropout_then_sum_then_layer_norm(self, rows, width, dropout):

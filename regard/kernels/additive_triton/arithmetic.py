@@ -200,3 +200,11 @@ def is_shown(
         some = dense + (n // dense_share) * dense_n + t.to(tl.int64) * dense_t + s * dense_s
         shown = shown & (tl.load(some, mask=shown, other=0) != 0)
     return shown
+
+
+@triton.jit
+def multiplied(x, y, sums, SASS: tl.constexpr):
+    """sums + x @ y."""
+    if not SASS:  # Triton's interpreter multiplies no bfloat16
+        x, y = x.to(tl.float32), y.to(tl.float32)
+    return tl.dot(x, y, sums, input_precision="ieee")

@@ -3,11 +3,12 @@
 The sum a + b is formed in registers and nothing is prepared. A tile has three axes, (queries, keys,
 features); the queries are at most four, and see the same key while it is there.
 
-    forward     score_step_kernel     keys    ->  scores
+    forward     project_step_kernel   query   ->  a = W q, where the product is small
+                score_step_kernel     keys    ->  scores
                 mix_step_kernel       values  ->  context
     backward    slope_step_kernel     values  ->  d loss / d score, grad_values
                 key_step_kernel       keys    ->  grad_b, and what each part of the source gives to a and v
-                sum_step_kernel       those parts, in a fixed order
+                sum_step_kernel       those parts, in a fixed order, and from a on to the query and W
 
 A kernel whose result belongs to keys takes some keys and all features; one whose result belongs to features
 takes some features and walks down the keys. So every sum stays in registers until its last term, and no
@@ -15,7 +16,10 @@ program waits for another. What is kept for the backward pass is one row for eac
 
     kept (N, T, S + 2 + Dv) = scores | the largest, 1 / Σ exp(score - largest) | the context before rounding,
 
-because the gradient of a score is then known key by key, g = p (grad · (value - context)).
+because the gradient of a score is then known key by key, g = p (grad · (value - context)). What passes from
+kernel to kernel in the backward pass is one allocation, since each takes as long as a launch,
+
+    slopes (N, T, S) | parts of grad_v (splits, N, D) | parts of grad_a (splits, N, T, D).
 
 Distances in memory are given in units of UNIT numbers: so the compiler knows how they divide, and loads 16
 bytes at a time where it may.
@@ -26,9 +30,37 @@ bytes at a time where it may.
 import triton
 import triton.language as tl
 
-from regard.kernels.additive_triton.arithmetic import halves, is_shown
+from regard.kernels.additive_triton.arithmetic import halves, is_shown, multiplied
 
 NEVER = tl.constexpr(float("-inf"))
+
+
+@triton.jit(do_not_specialize=["M"])
+def project_step_kernel(
+    query,  # (M, K), M = N T
+    W,  # (D, K)
+    a,  # (M, D)
+    M,
+    D: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BD: tl.constexpr,
+    BK: tl.constexpr,
+    SASS: tl.constexpr,
+):
+    """Some features of some queries: W q."""
+    d = tl.program_id(0) * BD + tl.arange(0, BD)
+    m = tl.program_id(1) * BM + tl.arange(0, BM)
+    sums = tl.zeros((BM, BD), dtype=tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        place = query + m[:, None] * K + k[None, :]
+        x = tl.load(place, mask=(m < M)[:, None] & (k < K)[None, :], other=0.0)
+        place = W + d[None, :] * K + k[:, None]
+        w = tl.load(place, mask=(d < D)[None, :] & (k < K)[:, None], other=0.0)
+        sums = multiplied(x, w, sums, SASS)
+    place = a + m[:, None] * D + d[None, :]
+    tl.store(place, sums.to(a.dtype.element_ty), mask=(m < M)[:, None] & (d < D)[None, :])
 
 
 @triton.jit(do_not_specialize=["low", "high", "scale"])
@@ -194,10 +226,8 @@ def key_step_kernel(
     a,  # (N, T, D)
     b,  # (N, S, D)
     v,  # (D,)
-    slopes,  # (N, T, S)
+    passed,  # slopes | parts_v | parts_a
     grad_b,  # (N, S, D), if KEYS
-    parts_a,  # (splits, N, T, D)
-    parts_v,  # (splits, N, D)
     S,
     b_n,
     b_s,
@@ -215,6 +245,8 @@ def key_step_kernel(
     """Some features of one item, down a part of its keys. What is hidden has the slope zero."""
     split = tl.program_id(1)
     n = tl.program_id(2).to(tl.int64)
+    parts_v = passed + N.to(tl.int64) * T * S
+    parts_a = parts_v + N.to(tl.int64) * tl.num_programs(1) * D
     t = tl.arange(0, BT)[:, None, None]
     d = (tl.program_id(0) * BD + tl.arange(0, BD))[None, None, :]
     x = tl.load(a + (n * T + t) * D + d, mask=(t < T) & (d < D), other=0.0).to(tl.float32)
@@ -223,7 +255,7 @@ def key_step_kernel(
     of_v = tl.zeros((BT, BS, BD), dtype=tl.float32)
     for start in range(split * part, min((split + 1) * part, S), BS):
         s = (start + tl.arange(0, BS))[None, :, None]
-        g = tl.load(slopes + (n * T + t) * S + s, mask=(t < T) & (s < S), other=0.0)
+        g = tl.load(passed + (n * T + t) * S + s, mask=(t < T) & (s < S), other=0.0)
         wanted = tl.max((g != 0.0).to(tl.int32), axis=0, keep_dims=True) > 0
         place = b + (n * b_n + s.to(tl.int64) * b_s) * UNIT + d
         y = tl.load(place, mask=wanted & (d < D), other=0.0).to(tl.float32)
@@ -236,10 +268,10 @@ def key_step_kernel(
             out = (w * tl.sum(second, axis=0, keep_dims=True)).to(grad_b.dtype.element_ty)
             tl.store(grad_b + (n * S + s) * D + d, out, mask=(s < S) & (d < D))
     row = split * N + n
-    out = (w * tl.sum(of_a, axis=1, keep_dims=True)).to(parts_a.dtype.element_ty)
+    out = w * tl.sum(of_a, axis=1, keep_dims=True)
     tl.store(parts_a + (row * T + t) * D + d, out, mask=(t < T) & (d < D))
     total = tl.sum(tl.sum(of_v, axis=1, keep_dims=True), axis=0, keep_dims=True)
-    tl.store(parts_v + row * D + d, (2.0 * total).to(parts_v.dtype.element_ty), mask=d < D)
+    tl.store(parts_v + row * D + d, 2.0 * total, mask=d < D)
 
 
 @triton.jit
@@ -254,20 +286,83 @@ def sum_lines(parts, out, lines, width, block, BL: tl.constexpr, BW: tl.constexp
     tl.store(out + column, tl.sum(sums, axis=0).to(out.dtype.element_ty), mask=column < width)
 
 
-@triton.jit(do_not_specialize=["N", "splits"])
+@triton.jit
+def joined(parts_a, m, d, M, D: tl.constexpr, SPLITS: tl.constexpr):
+    """Some of grad_a: the sum of its parts. Written out: a loop inside a loop would wait for its loads."""
+    there = (m < M) & (d < D)
+    total = tl.load(parts_a + m * D + d, mask=there, other=0.0)
+    for split in tl.static_range(1, SPLITS):
+        total += tl.load(parts_a + (split * M + m) * D + d, mask=there, other=0.0)
+    return total
+
+
+@triton.jit
+def query_tile(
+    parts_a, W, out, block, M, SPLITS: tl.constexpr, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr,
+    BD: tl.constexpr, BK: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
+    """Some of grad_query = grad_a @ W."""
+    m = (block // tl.cdiv(K, BK) * BM + tl.arange(0, BM))[:, None]
+    k = (block % tl.cdiv(K, BK) * BK + tl.arange(0, BK))[None, :]
+    sums = tl.zeros((BM, BK), dtype=tl.float32)
+    for start in range(0, D, BD):
+        d = start + tl.arange(0, BD)
+        g = joined(parts_a, m, d[None, :], M, D, SPLITS)
+        w = tl.load(W + d[:, None] * K + k, mask=(d < D)[:, None] & (k < K), other=0.0)
+        sums = multiplied(g.to(w.dtype), w, sums, SASS)
+    tl.store(out + m * K + k, sums.to(out.dtype.element_ty), mask=(m < M) & (k < K))
+
+
+@triton.jit
+def weight_tile(
+    parts_a, query, out, block, M, SPLITS: tl.constexpr, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr,
+    BD: tl.constexpr, BK: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
+    """Some of grad_W = grad_aᵀ @ query."""
+    d = (block // tl.cdiv(K, BK) * BD + tl.arange(0, BD))[:, None]
+    k = (block % tl.cdiv(K, BK) * BK + tl.arange(0, BK))[None, :]
+    sums = tl.zeros((BD, BK), dtype=tl.float32)
+    for start in range(0, M, BM):
+        m = start + tl.arange(0, BM)
+        g = joined(parts_a, m[None, :], d, M, D, SPLITS)
+        x = tl.load(query + m[:, None] * K + k, mask=(m < M)[:, None] & (k < K), other=0.0)
+        sums = multiplied(g.to(x.dtype), x, sums, SASS)
+    tl.store(out + d * K + k, sums.to(out.dtype.element_ty), mask=(d < D) & (k < K))
+
+
+@triton.jit(do_not_specialize=["S", "N", "splits"])
 def sum_step_kernel(
-    parts_a,  # (splits, N, T, D)
-    parts_v,  # (splits, N, D)
-    grad_a,  # (N, T, D)
+    query,  # (N T, K), if PROJECTS
+    W,  # (D, K), if PROJECTS
+    passed,  # slopes | parts_v | parts_a
     grad_v,  # (D,)
+    grad_query,  # (N T, K), if QUERY; without PROJECTS it is grad_a, (N T, D)
+    grad_W,  # (D, K), if PROJECTS
+    S,
     N,
     splits,
     T: tl.constexpr,
     D: tl.constexpr,
+    K: tl.constexpr,
+    BM: tl.constexpr,
+    BD: tl.constexpr,
+    BK: tl.constexpr,
+    SPLITS: tl.constexpr,  # the same as `splits`, if PROJECTS
+    PROJECTS: tl.constexpr,
+    QUERY: tl.constexpr,
+    SASS: tl.constexpr,
 ):
-    """grad_v over everything; after these programs, if there are more, grad_a over its parts."""
-    block = tl.program_id(0)
-    if block < tl.cdiv(D, 8):
-        sum_lines(parts_v, grad_v, splits * N, D, block, 512, 8)
+    """grad_v over everything; then, if there are more programs, grad_a, or what W makes of it."""
+    parts_v = passed + N.to(tl.int64) * T * S
+    parts_a = parts_v + N.to(tl.int64) * splits * D
+    M = N * T
+    block = tl.program_id(0) - tl.cdiv(D, 8)
+    queries = tl.cdiv(M, BM) * tl.cdiv(K, BK // 2) if QUERY else 0  # smaller tiles: their sums are longer
+    if block < 0:
+        sum_lines(parts_v, grad_v, splits * N, D, tl.program_id(0), 512, 8)
+    elif not PROJECTS:
+        sum_lines(parts_a, grad_query, splits, M * D, block, 8, 512)
+    elif block < queries:
+        query_tile(parts_a, W, grad_query, block, M, SPLITS, D, K, BM, 2 * BD, BK // 2, SASS)
     else:
-        sum_lines(parts_a, grad_a, splits, N * T * D, block - tl.cdiv(D, 8), 8, 512)
+        weight_tile(parts_a, query, grad_W, block - queries, M, SPLITS, D, K, BM, BD, BK, SASS)
