@@ -44,6 +44,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, _address(row), content=page(row)))
     files.append(File.generated(config, "results.md", content=tables.results_page(ROOT / "results")))
     files.append(File.generated(config, "recipes.md", content=tables.recipes_page()))
+    for source in sorted((ROOT / "docs").rglob("*.md")):
+        markdown = source.read_text(encoding="utf-8")
+        for name, content in tables.pictures(markdown, ROOT / "results").items():
+            files.append(File.generated(config, f"pictures/{name}", content=content))
     return files
 
 

@@ -4,17 +4,22 @@ python docs/_hooks/tables.py          writes the README's table anew
 python docs/_hooks/tables.py --check  fails when it is stale
 """
 
+import math
 import re
 import sys
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from regard import catalog
 from regard.evaluate.results import Result, read_results
 from regard.evaluate.text import LengthScore
+from regard.train.compare_report import size
 from regard.train.config import recipe_names, recipe_sentence
+from regard.viz.bars import draw_bars
+from regard.viz.curves import draw_lengths
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,9 +146,9 @@ def recipes_table() -> str:
     return "\n".join(lines)
 
 
-# Markers in the pages: <!-- comparison: NAME -->, <!-- lengths: NAME -->, and by device, cpu or cuda:
-# <!-- layers: DEVICE -->, <!-- attention: DEVICE -->, <!-- growth: DEVICE -->, <!-- steps: DEVICE -->,
-# <!-- choices: any --> --------------------------------------------------------------------------------------
+# Markers in the pages: <!-- comparison: NAME -->, <!-- lengths: NAME -->, <!-- bars: NAME -->,
+# <!-- corpus: NAME -->; by device, cpu or cuda: <!-- layers: DEVICE -->, <!-- attention: DEVICE -->,
+# <!-- growth: DEVICE -->, <!-- steps: DEVICE -->, <!-- choices: any --> -------------------------------------
 
 UNMEASURED = "*Not measured yet: `results/` has no record of it. The command above writes one.*"
 
@@ -153,6 +158,8 @@ def filled(markdown: str, folder: Path) -> str:
     makers: dict[str, Callable[[Path, str], str]] = {
         "comparison": comparison_table,
         "lengths": lengths_table,
+        "bars": bars_picture,
+        "corpus": corpus_table,
         "layers": layers_table,
         "attention": attention_table,
         "growth": growth_table,
@@ -176,7 +183,17 @@ def comparison_table(folder: Path, name: str) -> str:
         return UNMEASURED
     measures = list(dict.fromkeys(name for result in found for name, _ in result.details["measures"]))
     paper = ["the paper's"] if any(result.paper_value is not None for result in found) else []
-    header = ["variant", *measures, *paper, "valid loss", "parameters", "tokens/s", "seconds", "seeds"]
+    header = [
+        "variant",
+        *measures,
+        *paper,
+        "valid loss",
+        "parameters",
+        "tokens/s",
+        "seconds",
+        "memory",
+        "seeds",
+    ]
     body = []
     for result in found:
         details = result.details
@@ -191,6 +208,7 @@ def comparison_table(folder: Path, name: str) -> str:
                 f"{details['parameters']:,}".replace(",", " "),
                 f"{details['tokens_per_second']:.0f}",
                 f"{result.seconds:.0f}",
+                size(details["memory"]) if details.get("memory") else "",
                 str(len(result.seeds)),
             ]
         )
@@ -201,7 +219,45 @@ def comparison_table(folder: Path, name: str) -> str:
     budget = f"{updates[0]} updates" if len(updates) == 1 else f"{updates[0]} to {updates[-1]} updates"
     made = f"{budget} each, measured on the {split} split on {first.date} ({first.machine})."
     spread = " Values are means over the seeds with the standard deviation." if len(first.seeds) > 1 else ""
-    return "\n".join([_markdown(header, body), "", made + spread, *(f" {note}." for note in notes)])
+    return "\n".join([_markdown(header, body), "", made + spread, *(f" Paper: {note}." for note in notes)])
+
+
+MOSES = "BLEU, lower-cased, Moses tokens"
+
+
+def corpus_table(folder: Path, name: str) -> str:
+    """All recipes for a corpus, best first: BLEU in the two forms that are compared, and their signatures."""
+    every = newest(read_results(folder))
+    found = [r for r in every if r.recipe.endswith(f"-{name}") and r.metric == "BLEU"]
+    if not found:
+        return UNMEASURED
+    published = {r.recipe: r.paper_value for r in every if r.metric == MOSES and r.paper_value is not None}
+    header = [
+        "recipe",
+        MOSES,
+        "BLEU",
+        *(["published"] if published.keys() & {r.recipe for r in found} else []),
+    ]
+    body = []
+    for result in sorted(found, key=lambda r: -r.value):
+        shown, details = dict(result.details["measures"]), result.details
+        row = [f"`{result.recipe}`", shown.get(MOSES, ""), shown["BLEU"]]
+        row += [f"{published[result.recipe]:g}" if result.recipe in published else ""] * (len(header) - 3)
+        row += [
+            f"{details['parameters']:,}".replace(",", " "),
+            f"{result.seconds:.0f}",
+            str(len(result.seeds)),
+        ]
+        body.append(row)
+    note = found[0].details["note"].splitlines()
+    signatures = [line.removeprefix("signature: ") for line in note[1:]]
+    marks = {MOSES: "moses", "BLEU": "case:mixed"}
+    kept = [(form, line) for form, mark in marks.items() for line in signatures if mark in line]
+    made = f"Means over the seeds with the standard deviation, {note[0]}. Seconds are those of one training."
+    return "\n".join(
+        [_markdown([*header, "parameters", "seconds", "seeds"], body), "", made]
+        + [f"Signature of {form}: `{line}`." for form, line in kept]
+    )
 
 
 def lengths_table(folder: Path, name: str) -> str:
@@ -218,7 +274,49 @@ def lengths_table(folder: Path, name: str) -> str:
         [LengthScore(b["low"], b["high"], 0, 0.0).words, *(c.get((b["low"], b["high"]), "") for c in columns)]
         for b in bins
     ]
-    return _markdown(header, body)
+    headline = _headline(found[0].details)
+    drawn = f"![{headline} by length, a line for each variant](../pictures/lengths-{name}.svg)"
+    return "\n".join([_markdown(header, body), "", drawn])
+
+
+def bars_picture(folder: Path, name: str) -> str:
+    """The headline of each variant as bars."""
+    found = comparison(folder, name)
+    if not found:
+        return UNMEASURED
+    return f"![{_headline(found[0].details)} of each variant as bars](../pictures/bars-{name}.svg)"
+
+
+def pictures(markdown: str, folder: Path) -> dict[str, bytes]:
+    """What the `lengths` and `bars` of a page show, by the names that the page has for them."""
+    made: dict[str, bytes] = {}
+    for kind, name in re.findall(r"<!-- (lengths|bars): ([\w.-]+) -->", markdown):
+        found = comparison(folder, name)
+        if kind == "lengths":
+            found = [result for result in found if result.details["by_length"]]
+        if found:
+            made[f"{kind}-{name}.svg"] = _drawn(kind, [result.details for result in found])
+    return made
+
+
+def _drawn(kind: str, found: list[dict[str, Any]]) -> bytes:
+    """Bars, or lines by length, of the headline of each variant."""
+    headline = _headline(found[0])
+    with TemporaryDirectory() as aside:
+        path = Path(aside) / "picture.svg"
+        if kind == "bars":
+            draw_bars({of["variant"]: list(of["values"].values()) for of in found}, path, xlabel=headline)
+        else:
+            bins = {
+                of["variant"]: [(b["low"] or 0, b["high"] or math.inf, b["value"]) for b in of["by_length"]]
+                for of in found
+            }
+            draw_lengths(bins, path, xlabel="length of the source", ylabel=headline)
+        return path.read_bytes()
+
+
+def _headline(of: dict[str, Any]) -> str:
+    return str(of["measures"][0][0])
 
 
 def layers_table(folder: Path, device: str) -> str:
@@ -382,13 +480,13 @@ def steps_table(folder: Path, device: str) -> str:
     return "\n".join([_markdown(header, body), "", made])
 
 
-MOST = 14  # rows of the README's table
+MOST = 20  # rows of the README's table
 
 
 def performance_table(folder: Path) -> str:
     """The README's: what runs how many times as fast as what, where."""
     rows = [row for device in ("cuda", "cpu") for row in _fused_rows(folder, device)]
-    rows += [row for device in ("cuda", "cpu") for row in _step_rows(folder, device)]
+    rows += _step_rows(folder)
     rows += _other_rows(folder)
     lines = ["| what | measured | where |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows[:MOST])])
@@ -396,7 +494,13 @@ def performance_table(folder: Path) -> str:
 
 SHOWN = (("additive", "forward"), ("additive", "forward and backward"))
 SHOWN += tuple(
-    (name, "forward and backward") for name in ("scaled-dot, sparsemax", "general, local-predictive")
+    (name, "forward and backward")
+    for name in (
+        "additive, one query",
+        "scaled-dot, sparsemax",
+        "general, local-monotonic",
+        "general, local-predictive",
+    )
 )
 
 
@@ -420,17 +524,18 @@ def _fused_rows(folder: Path, device: str) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _step_rows(folder: Path, device: str) -> list[tuple[str, str, str]]:
-    return [
-        (
-            f"training step of {result.details['model']}, {result.details['way']}",
-            f"{result.value:.2f} times as fast as with the attention in plain PyTorch",
-            _place(result),
-        )
-        for result in benchmark(folder, f"training-steps-{device}")
-        if "fused" in result.details["milliseconds"]
-        and (result.details["way"] == "captured" or device == "cpu")
-    ]
+def _step_rows(folder: Path) -> list[tuple[str, str, str]]:
+    """Each model once: captured on a GPU, else as it is measured on a CPU."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for device in ("cuda", "cpu"):
+        for result in benchmark(folder, f"training-steps-{device}"):
+            of = result.details
+            if "fused" not in of["milliseconds"] or (device == "cuda" and of["way"] != "captured"):
+                continue
+            what = f"training step of {of['model']}, {of['way']}"
+            said = f"{result.value:.2f} times as fast as with the attention in plain PyTorch"
+            found.setdefault(of["model"], (what, said, _place(result)))
+    return list(found.values())
 
 
 OTHERS = {

@@ -20,7 +20,6 @@ from regard.kernels.launching import launch
 from regard.kernels.products import Product, leading, rounded_form, three_axes
 from regard.kernels.tuning import power_of_two
 
-CHOSEN = False  # it has been measured on a GPU
 WIDEST = 256  # features of keys or values that a program holds
 
 
@@ -28,8 +27,7 @@ def takes(call: Call) -> bool:
     """Whether these kernels run a call that is a band."""
     widest = max(call.source.keys.shape[-1], call.source.values.shape[-1])
     return (
-        CHOSEN
-        and call.query.is_cuda
+        call.query.is_cuda
         and isinstance(call.score, Product)
         and not isinstance(call.window, LocalPredictive)
         and call.source.keys.dtype is call.source.values.dtype

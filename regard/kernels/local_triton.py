@@ -156,9 +156,7 @@ def key_kernel(
         first = tl.maximum(first, s0 - right - offset)
     if LOCAL:
         first = tl.maximum(first, s0 - half - offset)
-        beyond = (
-            end <= s0 + BS - 1 + half
-        )  # of queries after the source's end, all look at its last positions
+        beyond = end <= s0 + BS - 1 + half  # queries after the source's end all look at its last positions
         last = tl.where(beyond, last, tl.minimum(last, s0 + BS - 1 + half - offset))
     y, v = rows_of(k, n, s, S, D, BD), rows_of(values, n, s, S, DV, BV)
     found_k = tl.zeros((BS, BD), dtype=tl.float32)

@@ -265,36 +265,37 @@ def test_bands(score, window, T, S):
     check(score, "local", problems_of(T, S, banded(S, made), torch.float32), torch.float32, window=made)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("window", ["local-m", "the mask's"])  # a rounded centre moves the edge of its window
-def test_bands_in_half_precision(window, dtype):
-    made = windows()[window]
-    check("dot", "local", problems_of(70, 90, banded(90, made), dtype), dtype, window=made)
-
-
 @pytest.fixture
-def by_triton(monkeypatch):
-    monkeypatch.setattr(local_cuda, "CHOSEN", True)
+def by_slices(monkeypatch):
+    """As where keys are wider than Triton's kernels take, or in a compiled graph."""
+    monkeypatch.setattr(local_cuda, "takes", lambda call: False)
 
 
 @pytest.mark.parametrize("score", [name for name in SCORES if name != "additive"])
 @pytest.mark.parametrize("window", ["local-m", "the mask's"])
 @pytest.mark.parametrize(("T", "S"), [(1, 60), (70, 60), (90, 200)])
-def test_bands_by_triton(score, window, T, S, by_triton):
+def test_bands_by_slices(score, window, T, S, by_slices):
     made = windows()[window]
     check(score, "local", problems_of(T, S, banded(S, made), torch.float32), torch.float32, window=made)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("window", ["local-m", "the mask's"])  # a rounded centre moves the edge of its window
+def test_bands_by_slices_in_half_precision(window, dtype, by_slices):
+    made = windows()[window]
+    check("dot", "local", problems_of(70, 90, banded(90, made), dtype), dtype, window=made)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("window", ["local-m", "the mask's"])
 @pytest.mark.parametrize("widths", [(20, 12), (64, 64), (128, 128), (130, 256)], ids=str)
-def test_bands_by_triton_in_half_precision(widths, window, dtype, by_triton):
+def test_bands_in_half_precision(widths, window, dtype):
     made = windows()[window]
     check("dot", "local", problems_of(70, 90, banded(90, made), dtype, (B,), widths), dtype, window=made)
 
 
 @pytest.mark.parametrize("widths", [(64, 64), (128, 128), (256, 130)], ids=str)
-def test_wide_bands_by_triton_in_float32(widths, by_triton):
+def test_wide_bands_in_float32(widths):
     made = LocalMonotonic(half_width=60)
     check(
         "dot",
@@ -305,7 +306,7 @@ def test_wide_bands_by_triton_in_float32(widths, by_triton):
     )
 
 
-def test_bands_by_triton_can_be_captured(by_triton):
+def test_bands_can_be_captured():
     attention = Attention(DotScore(), window=LocalMonotonic(half_width=4))
     x = torch.randn(2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     source = attention.prepare(x, None, Mask(lengths=lengths(300, 120)))
