@@ -30,6 +30,7 @@ from regard.tasks.pictures import PictureTask
 
 FORMAT = 1  # changes when the same digest would give another classifier
 SEED = 20_180_521
+BLURRED, SPECKLED = 0.3, 0.9  # share of spoilt pictures that are blurred, largest deviation of the specks
 SHIFT = 4  # pixels by which a picture of 32 is moved in training, as an augmentation
 
 
@@ -99,6 +100,8 @@ def _train(classifier: PictureClassifier, task: PictureTask, device: torch.devic
         pictures = to_network(batch.pictures)
         if task.flips:
             pictures = shifted(flipped(pictures), SHIFT * task.side // 32)
+        if how.spoils:
+            pictures = spoilt(pictures)
         progress = step / how.steps
         rate = progress / 0.2 if progress < 0.2 else 0.5 * (1 + math.cos(math.pi * (progress - 0.2) / 0.8))
         for group in optimizer.param_groups:
@@ -108,6 +111,14 @@ def _train(classifier: PictureClassifier, task: PictureTask, device: torch.devic
         optimizer.zero_grad()
         F.cross_entropy(scores.float(), batch.labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+
+
+def spoilt(pictures: Tensor) -> Tensor:
+    """(B, C, H, W) from -1 to 1: some a little blurred, all speckled, few of them much; on their device."""
+    blur, share, speckle, strength = torch.rand(4, len(pictures), 1, 1, 1, device=pictures.device)
+    smooth = F.avg_pool2d(pictures, 3, stride=1, padding=1, count_include_pad=False)
+    mixed = torch.lerp(pictures, smooth, share * (blur < BLURRED))
+    return (mixed + SPECKLED * speckle * strength * torch.randn_like(pictures)).clamp(-1, 1)
 
 
 def _batches(task: PictureTask, batch: int) -> Iterator[list[int]]:

@@ -6,7 +6,9 @@
 of as many generated pictures as the split has, their classes in turn. Both are computed in the features of
 our classifier (picture_classifier.py), trained on the task's own training pictures: they compare models of
 regard on one task and cannot be set beside figures that rest on another network. Beside them stand what real
-pictures reach, the distance between the validation and the measured split, and the classifier's accuracy.
+pictures reach, the distance between the validation and the measured split, what noise has, pixels drawn at
+random, and the classifier's accuracy. A classifier that has never seen noise may find it no worse than a
+blurred picture: where a model's distance is not well below that of noise, it says little.
 
 Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.org/abs/1706.08500
 Salimans et al. Improved techniques for training GANs. 2016. https://arxiv.org/abs/1606.03498
@@ -24,7 +26,7 @@ from regard.data.pictures import to_pixels
 from regard.decode.base import evaluating
 from regard.decode.translator import DEFAULT, Decoding
 from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.picture_classifier import read, read_split, trained_classifier
+from regard.evaluate.picture_classifier import PictureClassifier, read, read_split, trained_classifier
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
@@ -56,6 +58,7 @@ class PictureEvaluation:
     count: int  # of generated pictures, and of real ones
     distance: float  # generated to the split
     floor: float  # the same distance from other real pictures: validation, or test if that is the split
+    noise: float  # the same distance from pixels drawn at random
     score: float
     real_score: float
     named: float  # share of generated pictures that the classifier gives the class they were asked for
@@ -72,6 +75,7 @@ class PictureEvaluation:
         return [
             (METRIC, f"{self.distance:.3f}"),
             ("distance of real pictures", f"{self.floor:.3f}"),
+            ("distance of noise", f"{self.noise:.3f}"),
             ("classifier score", f"{self.score:.3f}"),
             ("score of real pictures", f"{self.real_score:.3f}"),
             ("of the class asked for", f"{100 * self.named:.1f} %"),
@@ -91,6 +95,7 @@ class PictureEvaluation:
             "pictures": self.count,
             "distance": round(self.distance, 4),
             "distance_of_real_pictures": round(self.floor, 4),
+            "distance_of_noise": round(self.noise, 4),
             "score": round(self.score, 4),
             "score_of_real_pictures": round(self.real_score, 4),
             "of_the_class_asked_for": round(self.named, 4),
@@ -127,13 +132,14 @@ def evaluate_pictures(
     others = read_split(classifier, task, cast(Split, other), device, batch=BATCH)[0]
     count = len(labels)
     drawn, asked = draw(model, task, count, progress=progress)
-    found = [read(classifier, drawn[i : i + BATCH].to(device)) for i in range(0, count, BATCH)]
-    made, guessed = (torch.cat(parts) for parts in zip(*found, strict=True))
+    made, guessed = read_all(classifier, drawn, device)
+    speckled, _ = read_all(classifier, noise(count, task.side), device)
     return PictureEvaluation(
         split=split,
         count=count,
         distance=frechet_distance(made, features),
         floor=frechet_distance(others, features),
+        noise=frechet_distance(speckled, features),
         score=classifier_score(guessed),
         real_score=classifier_score(chances),
         named=float((guessed.argmax(-1) == asked).double().mean()),
@@ -160,6 +166,19 @@ def draw(
             if progress is not None:
                 progress(len(part))
     return torch.cat(drawn), labels
+
+
+def noise(count: int, side: int) -> Tensor:
+    """(count, side, side, 3) bytes, each drawn at random."""
+    chance = torch.Generator().manual_seed(SEED)
+    return torch.randint(0, 256, (count, side, side, 3), generator=chance, dtype=torch.uint8)
+
+
+def read_all(classifier: PictureClassifier, pictures: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(N, H, W, 3) bytes -> (N, D) features, (N, classes) probabilities, a batch after the other."""
+    found = [read(classifier, pictures[i : i + BATCH].to(device)) for i in range(0, len(pictures), BATCH)]
+    features, chances = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return features, chances
 
 
 def _checks_of_real(task: PictureTask, split: Split) -> dict[str, float]:

@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy.linalg import sqrtm
 
+from regard.data.pictures import to_network, to_pixels
 from regard.evaluate.base import evaluate
-from regard.evaluate.picture_classifier import PictureClassifier, shifted, trained_classifier
-from regard.evaluate.pictures import METRIC, classifier_score, draw, frechet_distance
+from regard.evaluate.picture_classifier import PictureClassifier, shifted, spoilt, trained_classifier
+from regard.evaluate.pictures import METRIC, classifier_score, draw, frechet_distance, noise, read_all
 from regard.models.sagan import SAGAN, SAGANConfig
 from regard.tasks.pictures import PairedShapesSettings, PairedShapesTask, Referee
 
@@ -51,6 +52,40 @@ def test_shifted_pictures_are_moved_whole_and_repeat_their_edge():
         assert found
 
 
+def test_spoilt_pictures_are_speckled_and_some_are_blurred():
+    torch.manual_seed(0)
+    board = torch.ones(400, 3, 8, 8)
+    board[:, :, ::2, ::2] = -1.0
+    found = spoilt(board)
+    assert found.shape == board.shape
+    assert found.abs().max() <= 1
+    assert torch.equal(board[0], board[1])  # what came is left alone
+    # a corner is -1, its blur is near 0.5; specks alone do not move the mean of a clean one so far
+    middles = found[:, :, ::2, ::2].mean((1, 2, 3))
+    assert 0.1 < float((middles > -0.5).double().mean()) < 0.4
+
+
+@pytest.mark.slow
+def test_noise_lies_farther_from_drawn_pictures_than_what_can_still_be_seen(tmp_path, monkeypatch):
+    """Else the distance ranks noise before shapes that are a little out of focus."""
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    task, device = PairedShapesTask.create(PairedShapesSettings()), torch.device("cpu")
+    classifier = trained_classifier(task, device)
+    features = read_all(classifier, task.batch("valid", range(1000)).pictures, device)[0]
+
+    def far(pictures):
+        return frechet_distance(read_all(classifier, pictures, device)[0], features)
+
+    real = task.batch("test", range(1000)).pictures
+    x = to_network(real)
+    speckled = x + 0.2 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+    blurred = torch.nn.functional.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
+    spoilt_ones = (to_pixels(each.clamp(-1, 1)) for each in (speckled, blurred))
+    distances = [far(each) for each in (real, *spoilt_ones, noise(1000, 16))]
+    assert distances == sorted(distances)
+    assert distances[3] > 2 * distances[2]
+
+
 @pytest.fixture
 def task(tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
@@ -71,12 +106,14 @@ def test_a_model_is_measured_on_as_many_pictures_as_the_split_has(task):
     name, value = found.headline()
     assert name == METRIC == "Fréchet distance in the features of our classifier"
     assert value > found.floor >= 0
+    assert found.noise > found.floor
+    assert found.summary()["distance_of_noise"] == round(found.noise, 4)
     assert 1 <= found.score <= 5
     assert found.real_checks["halves of one colour"] > 0.9
     assert 0 < found.accuracy <= 1
     shown = dict(found.measures())
     assert len(shown) == len(found.measures())
-    assert "accuracy of our classifier" in shown
+    assert {"accuracy of our classifier", "distance of real pictures", "distance of noise"} <= set(shown)
     assert not any("FID" in text or "Inception" in text for text in [*shown, found.note()])
     assert list(found.gammas) == ["generator.attentions.0", "average.attentions.0"]
     assert found.tables()[0].columns == ("attention layer", "γ")
