@@ -349,6 +349,16 @@ def _split_words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFC", text).replace("\u2019", "'"))
 
 
+def count_words(text: str, language: str) -> int:
+    """How long a sentence is to its reader, whatever pieces a model takes: words and punctuation marks.
+
+    Chinese, Japanese and Thai put no spaces between words: there each character counts.
+    """
+    if language.lower().replace("_", "-").partition("-")[0] in ("zh", "ja", "th"):
+        return len("".join(text.split()))
+    return len(_split_words(text))
+
+
 def _first_word(pieces: Sequence[str]) -> int | None:
     """Where the sentence's first word is, behind opening quotes and brackets; None if a number leads."""
     for position, piece in enumerate(pieces):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data.tokens import UNK_PIECE
+from regard.data.tokens import UNK_PIECE, count_words
 from regard.decode.forced import forced
 from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
 from regard.decode.unknown import Credit, credited
@@ -124,7 +124,7 @@ def evaluate_translation(
     # one sign, so that sacrebleu sees one wrong word and not the three tokens of "<unk>"
     replaced = any(translation.written != translation.text for translation in translations)
     written = [translation.written.replace(UNK_PIECE, "\u2047") for translation in translations]
-    lengths = [len(translation.source_pieces) for translation in translations]
+    lengths = [count_words(example.source, task.languages[0]) for example in examples]
     alignments = measure_alignments(model, task, split) or {"written": None, "read": None}
     return TranslationEvaluation(
         split=split,
