@@ -55,6 +55,27 @@ def check_shapes(owner: str, *specs: tuple[str, Tensor, str], **known: int) -> d
     return sizes
 
 
+def check_sizes(owner: str, settings: object, *names: str) -> None:
+    """Raise ConfigError if a setting, or a number of one that is a list, is not 1 or more; None is passed."""
+    for name in names:
+        found = getattr(settings, name)
+        sizes = found if isinstance(found, tuple) else () if found is None else (found,)
+        if not all(size >= 1 for size in sizes):
+            raise ConfigError(f"{owner}: `{name}` has {_shown(found)}; expected 1 or more.")
+
+
+def check_shares(owner: str, settings: object, *names: str) -> None:
+    """Raise ConfigError if a setting is not from 0 to 1; None is passed."""
+    for name in names:
+        found = getattr(settings, name)
+        if found is not None and not 0 <= found <= 1:
+            raise ConfigError(f"{owner}: `{name}` has {found}; expected 0 to 1.")
+
+
+def _shown(found: object) -> object:
+    return list(found) if isinstance(found, tuple) else found
+
+
 @cache
 def _read_spec(spec: str) -> tuple[list[str], list[str], bool]:
     """All letters of a spec, those of its last axes, and whether any number of axes may stand in front."""

@@ -27,7 +27,7 @@ https://arxiv.org/abs/1606.01933
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,7 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.scores.dot import DotScore
 from regard.data.entailment import PairTextBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.distance import DistanceScore, with_positions
 from regard.models.base import Model
 
@@ -46,6 +46,8 @@ from regard.models.base import Model
 class BagOfWordsConfig:
     """Sizes; the paper's for its own model are embedding 300, hidden 200, dropout 0.2."""
 
+    OWNER: ClassVar[str] = "bag-of-words"
+
     vocab: int
     classes: int
     embedding: int = 300
@@ -53,10 +55,16 @@ class BagOfWordsConfig:
     fixed: bool = False  # the word vectors are not trained, as in the paper
     dropout: float = 0.2
 
+    def __post_init__(self) -> None:
+        check_sizes(self.OWNER, self, "embedding", "hidden")
+        check_shares(self.OWNER, self, "dropout")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecomposableConfig(BagOfWordsConfig):
     """Sizes and choices."""
+
+    OWNER: ClassVar[str] = "decomposable"
 
     intra: bool = False  # each word also looks at its own sentence
     far: int = 10  # distances beyond it share one bias

@@ -30,7 +30,7 @@ from regard.attention.scores.additive import AdditiveScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import positions
-from regard.errors import DataError
+from regard.errors import DataError, check_sizes
 from regard.layers.lstm import LSTMEncoder
 from regard.models.base import Translating
 from regard.models.pointer import Hidden, initialize, numbered, read, read_before, select_hidden
@@ -45,6 +45,9 @@ class PlainIndexConfig:
     hidden: int = 256
     bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
 
+    def __post_init__(self) -> None:
+        check_sizes("point-seq2seq", self, "hidden")
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionIndexConfig(PlainIndexConfig):
@@ -52,6 +55,9 @@ class AttentionIndexConfig(PlainIndexConfig):
 
     alignment: int | None = None  # rows of W_1 and W_2; None: as `hidden`
     kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_sizes("point-attention", self, "hidden", "alignment")
 
 
 class PlainIndex(Translating):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from regard.data.stream import StreamBatch
+from regard.errors import check_shares, check_sizes
 from regard.models.base import Model
 from regard.models.lstmn import open_forget_gates
 
@@ -28,6 +29,10 @@ class LSTMLanguageConfig:
     hidden: int = 300
     layers: int = 1
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_sizes("lstm-lm", self, "embedding", "hidden", "layers")
+        check_shares("lstm-lm", self, "dropout")
 
 
 class LSTMLanguageModel(Model):

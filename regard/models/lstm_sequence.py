@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.bits import BitBatch
-from regard.errors import ConfigError, ShapeError, check_shapes
+from regard.errors import ShapeError, check_shapes, check_sizes
 from regard.models.base import Model
 
 
@@ -32,6 +32,9 @@ class LSTMSequenceConfig:
     hidden: int = 256
     layers: int = 3
 
+    def __post_init__(self) -> None:
+        check_sizes("lstm-sequence", self, "inputs", "outputs", "hidden", "layers")
+
 
 class LSTMSequence(Model):
     """A stack of LSTM layers that answers at every step."""
@@ -40,9 +43,6 @@ class LSTMSequence(Model):
 
     def __init__(self, config: LSTMSequenceConfig) -> None:
         super().__init__()
-        for name in ("inputs", "outputs", "hidden", "layers"):
-            if getattr(config, name) < 1:
-                raise ConfigError(f"lstm-sequence: `{name}` has {getattr(config, name)}; expected 1 or more.")
         self.config = config
         self.lstm = nn.LSTM(config.inputs, config.hidden, config.layers, batch_first=True)
         self.first = nn.Parameter(torch.zeros(2, config.layers, 1, config.hidden))

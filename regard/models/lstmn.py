@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.data.labelled import LabelledBatch
 from regard.data.stream import StreamBatch
+from regard.errors import check_shares, check_sizes
 from regard.layers.lstmn import LSTMN, Tape
 from regard.models.base import Model
 
@@ -39,6 +40,10 @@ class LSTMNConfig:
     recency: float | None = None  # how far ahead the newest slot's score starts; None: not at all, as printed
     dropout: float = 0.0
     kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_sizes("lstmn", self, "embedding", "hidden", "layers", "span")
+        check_shares("lstmn", self, "dropout")
 
 
 class LSTMNLanguageModel(Model):
@@ -96,6 +101,10 @@ class LSTMNClassifierConfig:
     pool: Literal["mean", "last"] = "mean"  # of the hidden states
     dropout: float = 0.0
     kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_sizes("lstmn-classifier", self, "embedding", "hidden", "layers", "span")
+        check_shares("lstmn-classifier", self, "dropout")
 
 
 class LSTMNClassifier(Model):

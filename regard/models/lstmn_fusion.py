@@ -32,6 +32,7 @@ from regard.attention.mask import Mask
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
+from regard.errors import check_shares, check_sizes
 from regard.layers.lstmn import LSTMN, LSTMNCell, Tape
 from regard.models.base import Translating, teacher_inputs
 
@@ -49,6 +50,10 @@ class LSTMNFusionConfig:
     span: int | None = None  # slots kept of the decoder's tapes; None: all
     dropout: float = 0.0
     kernel: str = "auto"  # of the encoder
+
+    def __post_init__(self) -> None:
+        check_sizes("lstmn-fusion", self, "embedding", "hidden", "layers", "span")
+        check_shares("lstmn-fusion", self, "dropout")
 
 
 class FusionState(NamedTuple):

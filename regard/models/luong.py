@@ -37,7 +37,7 @@ from regard.attention.mask import Mask
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.lstm import Direction, Hidden, LSTMDecoder, LSTMEncoder, Matrices, hold_on_padding
 from regard.models.base import Translating, teacher_inputs
 
@@ -64,6 +64,10 @@ class LuongConfig:
     dropout: float = 0.2  # of every connection that goes up: words, between layers, annotations, h̃
     initialization: Literal["uniform", "standard"] = "uniform"  # in [-0.1, 0.1] as in the paper, or PyTorch's
     kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_sizes("luong", self, "embedding", "hidden", "layers", "alignment", "positions")
+        check_shares("luong", self, "dropout")
 
 
 class LuongState(NamedTuple):

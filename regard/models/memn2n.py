@@ -49,7 +49,7 @@ from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
 from regard.attention.scores.dot import DotScore
 from regard.data.questions import StoryBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.models.base import Model
 
 
@@ -73,12 +73,8 @@ class MemN2NConfig:
     spread: float = 0.1  # standard deviation of the first weights
 
     def __post_init__(self) -> None:
-        for name in ("vocab", "memory", "embedding", "hops"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"memn2n: `{name}` has {getattr(self, name)}; expected 1 or more.")
-        for name in ("noise", "linear_start", "relu"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"memn2n: `{name}` has {getattr(self, name)}; expected 0 to 1.")
+        check_sizes("memn2n", self, "vocab", "memory", "embedding", "hops")
+        check_shares("memn2n", self, "noise", "linear_start", "relu")
 
 
 class LinearStart(Normalizer):

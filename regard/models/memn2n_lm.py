@@ -24,7 +24,7 @@ from regard.attention.compose import Attention
 from regard.attention.record import record
 from regard.attention.scores.dot import DotScore
 from regard.data.stream import StreamBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.models.base import Model
 from regard.models.memn2n import rectify
 
@@ -44,11 +44,8 @@ class MemN2NLanguageConfig:
     dropout: float = 0.0  # of memories and of what the last hop hands on; the paper has none
 
     def __post_init__(self) -> None:
-        for name in ("vocab", "context", "embedding", "hops"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"memn2n-lm: `{name}` has {getattr(self, name)}; expected 1 or more.")
-        if not 0 <= self.relu <= 1:
-            raise ConfigError(f"memn2n-lm: `relu` has {self.relu}; expected 0 to 1.")
+        check_sizes("memn2n-lm", self, "vocab", "context", "embedding", "hops")
+        check_shares("memn2n-lm", self, "relu")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"memn2n-lm: `dropout` has {self.dropout}; expected 0 or more, less than 1.")
 

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from regard.attention.memory.cells import MemoryState
 from regard.attention.memory.heads import Controls, Heads, advance
 from regard.data.bits import BitBatch
-from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
+from regard.errors import KernelRefused, ShapeError, check_shapes, check_sizes
 from regard.kernels.machine import First, Layout, machine, refuses_machine
 from regard.models.base import Model
 
@@ -57,6 +57,10 @@ class NTMConfig:
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
     kernel: Literal["auto", "reference", "machine"] = "auto"  # how a whole sequence runs
+
+    def __post_init__(self) -> None:
+        check_sizes("ntm", self, "inputs", "outputs", "hidden", "layers", "rows", "width")
+        check_sizes("ntm", self, "read_heads", "write_heads")
 
 
 class NTMState(NamedTuple):
@@ -86,7 +90,6 @@ class NTM(Model):
 
     def __init__(self, config: NTMConfig) -> None:
         super().__init__()
-        _check(config)
         self.config = config
         R, M, N, H = config.read_heads, config.width, config.rows, config.read_heads + config.write_heads
         controllers: dict[str, type[FeedForward] | type[StackedLSTM]]
@@ -237,9 +240,3 @@ class StackedLSTM(nn.Module):
 def _first(learnt: bool, value: Tensor) -> Tensor:
     """A value at the start of every sequence: a parameter, or a constant that travels with the model."""
     return nn.Parameter(value) if learnt else nn.Buffer(value, persistent=False)
-
-
-def _check(config: NTMConfig) -> None:
-    for name in ("inputs", "outputs", "hidden", "layers", "rows", "width", "read_heads", "write_heads"):
-        if getattr(config, name) < 1:
-            raise ConfigError(f"ntm: `{name}` has {getattr(config, name)}; expected 1 or more.")

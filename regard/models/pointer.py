@@ -34,7 +34,7 @@ from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
-from regard.errors import check_shapes
+from regard.errors import check_shapes, check_sizes
 from regard.layers.lstm import LSTMEncoder, hold_on_padding
 from regard.models.base import Translating
 
@@ -49,6 +49,9 @@ class PointerConfig:
     hidden: int = 256
     alignment: int | None = None  # rows of W_1 and W_2; None: as `hidden`
     bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
+
+    def __post_init__(self) -> None:
+        check_sizes("pointer", self, "hidden", "alignment")
 
 
 class PointerState(NamedTuple):

@@ -13,6 +13,7 @@ https://aclanthology.org/N16-1174
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from regard.attention.mask import Mask
 from regard.data.entailment import PairTextBatch
 from regard.data.pictures import PictureBatch, to_network
+from regard.errors import check_sizes
 from regard.layers.pooling import PoolingName, build_pooling
 from regard.models.base import Model
 from regard.models.decomposable import BagOfWordsConfig, PairClassifier, feed_forward
@@ -34,6 +36,9 @@ class PooledPicturesConfig:
     channels: tuple[int, ...] = (32, 64, 64)
     hidden: int = 64  # of the pooling's score
     pooling: PoolingName = "attention"
+
+    def __post_init__(self) -> None:
+        check_sizes("pooled-pictures", self, "channels", "hidden")
 
 
 class PooledPictures(Model):
@@ -70,6 +75,8 @@ class PooledPictures(Model):
 @dataclass(frozen=True, kw_only=True)
 class PooledSentencesConfig(BagOfWordsConfig):
     """Sizes and the pooling."""
+
+    OWNER: ClassVar[str] = "pooled-sentences"
 
     pooling: PoolingName = "attention"
 

@@ -32,7 +32,7 @@ from regard.attention.result import AttentionResult
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.readout import MaxoutReadout
 from regard.layers.recurrent import BidirectionalEncoder, GatedCell
 from regard.models.base import Translating, teacher_inputs
@@ -60,6 +60,11 @@ class RNNsearchConfig:
     positions: int = 128
     kernel: str = "auto"
     heads: int = 1  # more than one: multi-head, each with its own share of the state
+
+    def __post_init__(self) -> None:
+        check_sizes("rnnsearch", self, "embedding", "hidden", "encoder_hidden", "alignment")
+        check_sizes("rnnsearch", self, "readout", "heads")
+        check_shares("rnnsearch", self, "dropout")
 
 
 class SearchState(NamedTuple):

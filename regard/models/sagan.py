@@ -50,7 +50,7 @@ from torch import Tensor, nn
 from regard.attention.numerics import exact
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.scores.dot import DotScore
-from regard.errors import ConfigError, check_shapes
+from regard.errors import ConfigError, check_shapes, check_sizes
 from regard.layers.feature_maps import SelfAttention2d
 from regard.layers.spectral import spectral_norm
 from regard.models.base import Model, Player
@@ -80,9 +80,7 @@ class SAGANConfig:
     def __post_init__(self) -> None:
         if self.side not in (8, 16, 32, 64, 128):
             raise ConfigError(f"sagan: `side` has {self.side}; expected 8, 16, 32, 64 or 128.")
-        for name in ("noise", "generator", "discriminator", "pool", "turns"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"sagan: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        check_sizes("sagan", self, "noise", "generator", "discriminator", "pool", "turns")
         sides = both_sides(self.side)
         for side in self.attention:
             if side not in sides:
@@ -91,9 +89,10 @@ class SAGANConfig:
                     f"sagan: `attention` has {side}; expected sides of feature maps that either network has "
                     f"({known}), or an empty list for none."
                 )
-        if self.pace <= 0:
-            raise ConfigError(f"sagan: `pace` has {self.pace}; expected more than 0.")
-        if self.strength < 0:
+        for name in ("pace", "rate"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"sagan: `{name}` has {getattr(self, name)}; expected more than 0.")
+        if not self.strength >= 0:
             raise ConfigError(f"sagan: `strength` has {self.strength}; expected 0 or more.")
         if not 0 <= self.decay < 1:
             raise ConfigError(f"sagan: `decay` has {self.decay}; expected 0 or more and less than 1.")

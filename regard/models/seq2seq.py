@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.data.batches import PairBatch
+from regard.errors import check_shares, check_sizes
 from regard.layers.recurrent import reversal
 from regard.models.base import Translating, teacher_inputs
 
@@ -42,6 +43,10 @@ class Seq2SeqConfig:
     context: Literal["last", "mean", "sum"] = "last"
     feed: bool = False  # the context is an input of every decoder step (Cho et al. 2014)
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_sizes("seq2seq", self, "embedding", "hidden", "layers")
+        check_shares("seq2seq", self, "dropout")
 
 
 class Seq2SeqState(NamedTuple):

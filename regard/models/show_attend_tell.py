@@ -50,7 +50,7 @@ from regard.attention.result import AttentionResult
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.convolution import SmallConvolution
 from regard.models.base import Translating, teacher_inputs
 from regard.tasks.base import Scored
@@ -84,14 +84,13 @@ class ShowAttendTellConfig:
     soft_start: float = 0.0  # hard: the first share of the steps, in which nothing is sampled yet
 
     def __post_init__(self) -> None:
+        check_sizes("show-attend-tell", self, "channels", "annotation", "embedding", "hidden", "alignment")
         for name in ("coverage", "reward", "entropy"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(
                     f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 or more."
                 )
-        for name in ("sampled", "soft_start"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 to 1.")
+        check_shares("show-attend-tell", self, "dropout", "sampled", "soft_start")
 
 
 class TellState(NamedTuple):

@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.episodes import EpisodeBatch
-from regard.errors import ConfigError, check_shapes
+from regard.errors import ConfigError, check_shapes, check_sizes
 from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
 from regard.models.base import Model
 
@@ -51,6 +51,7 @@ class SNAILConfig:
     convolutions: bool = True
 
     def __post_init__(self) -> None:
+        check_sizes("snail", self, "embedding", "channels", "keys", "values", "filters")
         if len(self.keys) != len(self.values) or len(self.keys) < 2:
             raise ConfigError(
                 f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; "

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.problems import Outcome, Problems, Rollout, draw
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_sizes
 from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
 from regard.models.base import Model
 
@@ -45,6 +45,7 @@ class SNAILPolicyConfig:
     convolutions: bool = True
 
     def __post_init__(self) -> None:
+        check_sizes("snail-policy", self, "hidden", "filters", "keys", "values")
         if not (self.attention or self.convolutions):
             raise ConfigError(
                 "snail-policy: `attention` and `convolutions` have false; expected one of them, or the "

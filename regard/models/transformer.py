@@ -38,7 +38,7 @@ from regard.attention.multihead import MultiHead
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
 from regard.layers.stepping import Stepper, gather
 from regard.layers.transformer import (
@@ -80,6 +80,11 @@ class TransformerConfig:
     restricted: int = 0  # self-attention sees so many positions on either side (section 4); 0: all
     kernel: str = "auto"
     aligning_layer: int = -1  # the decoder layer whose attention is taken as the alignment
+
+    def __post_init__(self) -> None:
+        check_sizes("transformer", self, "layers", "decoder_layers", "longest")
+        check_sizes("transformer", self, "d_model", "d_ff", "heads", "d_k")
+        check_shares("transformer", self, "dropout")
 
     @property
     def tying(self) -> Literal["all", "target", "none"]:

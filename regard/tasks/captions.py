@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from regard.data.batches import Plan, plan_by_rows
 from regard.data.features import FrozenEncoder, build_encoder, cached_features
-from regard.data.flickr8k import Flickr8k
+from regard.data.flickr8k import Flickr8k, open_flickr8k
 from regard.data.images import ImageBatch, Pixels, image_batch
 from regard.data.shapes import COLOURS, SHAPES, SIDE, Scenes, draw_scenes
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_sizes
 from regard.tasks.base import Loss, Scored, Split
 from regard.tasks.translation import cross_entropy
 
@@ -130,6 +130,7 @@ class ShapesSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
+        check_sizes("shapes", self, "train", "valid", "test")
         if not 1 <= self.fewest <= self.most:
             raise ConfigError(
                 f"shapes: `fewest` has {self.fewest} and `most` {self.most}; expected 1 <= fewest <= most."
@@ -223,7 +224,7 @@ class Flickr8kTask(CaptionTask):
 
     @classmethod
     def create(cls, settings: Flickr8kSettings) -> Self:
-        photographs = Flickr8k(settings.data)
+        photographs = open_flickr8k(settings.data)
         texts = [text for row in photographs.rows("train") for text in photographs.captions[row]]
         tokenizer = Tokenizer.train(
             texts, kind="words", language="en", minimum=settings.minimum, lowercase=True
@@ -246,7 +247,7 @@ class Flickr8kTask(CaptionTask):
     def photographs(self) -> Flickr8k:
         """The data set, opened when it is first needed."""
         if self._photographs is None:
-            self._photographs = Flickr8k(self.settings.data)
+            self._photographs = open_flickr8k(self.settings.data)
         return self._photographs
 
     def sizes(self) -> dict[str, int]:
