@@ -100,7 +100,7 @@ def measure(pooling: PoolingName, S: int, order: int) -> Reader:
 
 
 def draw(model: Reader) -> None:
-    """The weights of six sequences; the marked position stands in capitals."""
+    """The weights of six sequences; the marked position is framed."""
     S, rows = 24, 6
     x, y = marked(rows, S, torch.Generator().manual_seed(7))
     with torch.no_grad(), record(model) as trace:
@@ -108,7 +108,8 @@ def draw(model: Reader) -> None:
         weights = trace["pool.attention"][0].weights[:, 0]
     names = [f"{LETTERS[int(a)]}, called {LETTERS[int(b)]}" for a, b in zip(y, said, strict=True)]
     gold = [(int(x[row, :, 1].argmax()), row) for row in range(rows)]
-    draw_alignment(weights, [str(s + 1) for s in range(S)], names, gold=gold, path=PICTURE)
+    positions = [str(s + 1) for s in range(S)]
+    draw_alignment(weights, positions, names, gold=gold, key="the marked position", path=PICTURE)
     PICTURE.with_suffix(".txt").write_text(
         "Attention pooling on six sequences of 24 symbols: the orange frame is the marked position, whose "
         "symbol is the class; shades are the weights with which the positions go into the pooled vector.\n",

@@ -28,7 +28,8 @@ def command(
         ),
     ] = None,
     form: Annotated[
-        Literal["text", "json"], typer.Option("--form", help="Captions alone, or everything.")
+        Literal["text", "json"],
+        typer.Option("--form", help="Captions alone, or with attention."),
     ] = "text",
     beam: Annotated[
         int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
@@ -42,7 +43,7 @@ def command(
     The square in the middle of a picture is described. A file that cannot be read is named on standard error
     and the others go on; the exit status is then 2.
     """
-    from regard.cli.views.captions import captions, draw, said
+    from regard.cli.views.captions import captions, draw, said, weights_of, words_of
     from regard.data.images import Pixels, images_in, open_image, square
     from regard.tasks.captions import CaptionTask
     from regard.train.run import open_run
@@ -79,12 +80,16 @@ def command(
                 file = files_to_draw[path]
                 draw(task, picture, caption, file)
                 messages.print(f"drawn: {file}")
+            elif path in files_to_draw:
+                messages.print(f"{path}: no word was written; nothing is drawn", soft_wrap=True)
             if form == "json":
                 line = {
                     "file": str(path),
                     "caption": text,
                     "log_probability": round(caption.log_probability, 4),
                     "finished": caption.finished,
+                    "words": words_of(task, caption),
+                    "attention": weights_of(task, caption),  # a row a word: places of the grid, row by row
                 }
                 typer.echo(json.dumps(line, ensure_ascii=False))
             else:

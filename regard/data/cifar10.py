@@ -20,8 +20,10 @@ import io
 import logging
 import os
 import pickle
+import struct
 import tarfile
 import zipfile
+import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,6 +43,11 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 SIDE = 32
 SPLITS = ("train", "test")
 FORMAT = 2  # of what lies in the cache
+# what damaged archives, arrays and pickles raise when they are read
+DAMAGED = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
+    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
+)
 
 
 class Photographs(NamedTuple):
@@ -80,9 +87,9 @@ def _unpack(path: Path) -> dict[str, Photographs]:
         parts = reader(path)
     except DataError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:
+    except DAMAGED as error:
         raise DataError(
-            f"{path}: cannot be read as CIFAR-10 ({error}); perhaps it must be copied again."
+            f"{path}: cannot be read as CIFAR-10 ({error}); expected a whole file. Perhaps copy it again."
         ) from error
     for split, (pictures, labels) in parts.items():
         if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):
@@ -96,7 +103,7 @@ def _unpack(path: Path) -> dict[str, Photographs]:
 
 
 def _packed(path: Path) -> dict[str, Photographs]:
-    with np.load(path, allow_pickle=False) as arrays:
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
         return {split: _unpack_jpeg(path, split, arrays) for split in SPLITS}
 
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.catalog import suggest
 from regard.data.cache import cache_folder
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
@@ -82,9 +81,9 @@ class Corpus:
 
 
 def find_corpus(name: str) -> Corpus:
-    """The corpus of this name; an unknown one is answered with the nearest known."""
+    """The corpus of this name; an unknown one is answered with those there are."""
     if name not in CORPORA:
-        raise ConfigError(f"corpus: unknown corpus {name!r}; {suggest(name, tuple(CORPORA))}")
+        raise ConfigError(f"corpus: unknown corpus {name!r}; known: {', '.join(CORPORA)}.")
     return CORPORA[name]
 
 

@@ -1,8 +1,8 @@
 """Sentence pairs with a label, read from public files or made: does the hypothesis follow from the premise?
 
     SICK    SICK.txt, tab-separated, a header line; SemEval_set says TRAIN, TRIAL (here valid) or TEST
-    SNLI    snli_1.0_train.jsonl, …_dev.jsonl, …_test.jsonl: one JSON object a line; pairs without a gold
-            label, "-", are left out
+    SNLI    snli_1.0_train.jsonl, …_dev.jsonl, …_test.jsonl: one JSON object a line; or the same as .txt,
+            tab-separated with a header line; pairs without a gold label, "-", are left out
     toy     made here, see `make_pairs`
 
 The files may be plain or .gz; they lie in the folder that `task.data` or REGARD_DATA names. Every sentence
@@ -14,7 +14,8 @@ https://arxiv.org/abs/1508.05326
 """
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -112,35 +113,55 @@ def find_sick(*, data: str = "") -> Path:
 def read_sick(split: Split, *, data: str = "") -> list[Pair]:
     """The pairs of a split of SICK."""
     path = find_sick(data=data)
-    lines = (line for line in stream_lines(path) if line)
-    header = next(lines, "").split("\t")
-    missing = [name for name in SICK_COLUMNS if name not in header]
-    if missing:
-        raise DataError(
-            f"{path}: the first line has no column {missing[0]}; expected the header of SICK.txt."
-        )
-    premise, hypothesis, label, part = (header.index(name) for name in SICK_COLUMNS)
     pairs = []
-    for number, line in enumerate(lines, 2):
-        cells = line.split("\t")
-        if len(cells) != len(header):
-            raise DataError(f"{path}: line {number} has {len(cells)} columns; expected {len(header)}.")
-        if cells[part] == SICK_SETS[split]:
-            known = _label(cells[label].lower(), f"{path}: line {number}")
-            pairs.append(Pair(cut(cells[premise]), cut(cells[hypothesis]), known))
+    for where, (premise, hypothesis, label, part) in _columns(path, SICK_COLUMNS, "the header of SICK.txt"):
+        if part == SICK_SETS[split]:
+            pairs.append(Pair(cut(premise), cut(hypothesis), _label(label.lower(), where)))
     return _some(pairs, path, split)
+
+
+def _columns(path: Path, names: Sequence[str], expected: str) -> Iterator[tuple[str, list[str]]]:
+    """Where a line of a tab-separated file stands, and what it has in the columns of these names."""
+    header: list[str] = []
+    for number, line in enumerate(stream_lines(path), 1):
+        cells = line.split("\t")
+        if not line:
+            continue
+        if not header:
+            missing = [name for name in names if name not in cells]
+            if missing:
+                raise DataError(f"{path}: the first line has no column {missing[0]}; expected {expected}.")
+            header, places = cells, [cells.index(name) for name in names]
+        elif len(cells) < 1 + max(places):
+            raise DataError(f"{path}: line {number} has {len(cells)} columns; expected {len(header)}.")
+        else:
+            yield f"{path}: line {number}", [cells[place] for place in places]
+    if not header:
+        raise DataError(f"{path}: the first line has no column {names[0]}; expected {expected}.")
 
 
 def find_snli(split: Split, *, data: str = "") -> Path:
     """The file of a split of SNLI."""
-    name = f"snli_1.0_{SNLI_FILES[split]}.jsonl"
-    return find_file("snli", (name, f"{name}.gz"), data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
+    stem = f"snli_1.0_{SNLI_FILES[split]}"
+    names = [f"{stem}{ending}" for ending in (".jsonl", ".jsonl.gz", ".txt", ".txt.gz")]
+    return find_file("snli", names, data=data, folders=("snli_1.0", "snli"), home=SNLI_HOME)
 
 
 def read_snli(split: Split, *, data: str = "") -> list[Pair]:
     """The pairs of a split of SNLI that have a gold label."""
     path = find_snli(split, data=data)
-    pairs = []
+    tabbed = path.name.removesuffix(".gz").endswith(".txt")
+    rows = _columns(path, SNLI_FIELDS, "the header of SNLI's .txt files") if tabbed else _objects(path)
+    pairs = [
+        Pair(cut(premise), cut(hypothesis), _label(label, where))
+        for where, (label, premise, hypothesis) in rows
+        if label != "-"
+    ]
+    return _some(pairs, path, split)
+
+
+def _objects(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Where a line of SNLI's JSON file stands, and its texts SNLI_FIELDS."""
     for number, line in enumerate(stream_lines(path), 1):
         if not line:
             continue
@@ -152,10 +173,7 @@ def read_snli(split: Split, *, data: str = "") -> list[Pair]:
         fits = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in SNLI_FIELDS)
         if not fits:
             raise DataError(f"{where} has other fields; expected the texts {', '.join(SNLI_FIELDS)}.")
-        if record["gold_label"] != "-":
-            label = _label(record["gold_label"], where)
-            pairs.append(Pair(cut(record["sentence1"]), cut(record["sentence2"]), label))
-    return _some(pairs, path, split)
+        yield where, [record[name] for name in SNLI_FIELDS]
 
 
 def _label(name: str, where: str) -> int:
@@ -198,7 +216,10 @@ def _make_pair(chance: Random, label: int) -> Pair:
 
 
 def read_vectors(path: Path, wanted: Iterable[str]) -> dict[str, list[float]]:
-    """The vectors of wanted words from a file in the text format of GloVe: a word and its numbers a line."""
+    """The vectors of wanted words from a file in the text format of GloVe: a word and its numbers a line.
+
+    A first line of two numbers, how many words and how long their vectors, is that of word2vec's format.
+    """
     needed = set(wanted)
     found: dict[str, list[float]] = {}
     size = 0
@@ -208,7 +229,7 @@ def read_vectors(path: Path, wanted: Iterable[str]) -> dict[str, list[float]]:
             continue  # the header of word2vec's text format: how many, how long
         # a few words of the public files have spaces in them: the numbers are counted from the end
         size = size or len(cells)
-        word = " ".join([word, *cells[: len(cells) - size]])
+        word = " ".join([word, *cells[: max(len(cells) - size, 0)]])
         if word in needed and word not in found:
             found[word] = _numbers(cells[-size:] if size else [], size, f"{path}: line {number}")
     return found
@@ -219,6 +240,6 @@ def _numbers(cells: Sequence[str], size: int, where: str) -> list[float]:
         numbers = [float(cell) for cell in cells]
     except ValueError:
         numbers = []
-    if len(numbers) != size or not numbers:
+    if len(numbers) != size or not numbers or not all(map(math.isfinite, numbers)):
         raise DataError(f"{where} is no vector; expected a word and {size or 'its'} numbers, as in GloVe.")
     return numbers

@@ -12,7 +12,6 @@ https://github.com/zalandoresearch/fashion-mnist
 """
 
 import gzip
-import os
 import struct
 import zlib
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.folders import VARIABLE, find_file
+from regard.data.folders import find_file
 from regard.data.images import Pixels
 from regard.errors import DataError
 
@@ -34,9 +33,12 @@ PARTS = {"train": "train", "test": "t10k"}
 def find_fashion_mnist(data: str = "") -> Path:
     """The folder that holds the four files."""
     first = f"{PARTS['train']}-images-idx3-ubyte.gz"
-    if not data and not os.environ.get(VARIABLE) and (DEBIAN / first).exists():
+    try:
+        return find_file("fashion-mnist", [first], data=data, folders=["fashion-mnist"], home=HOME).parent
+    except DataError:
+        if data or not (DEBIAN / first).exists():
+            raise
         return DEBIAN
-    return find_file("fashion-mnist", [first], data=data, folders=["fashion-mnist"], home=HOME).parent
 
 
 def read_fashion_mnist(data: str, part: str) -> tuple[Pixels, NDArray[np.int64]]:

@@ -7,6 +7,9 @@ torchvision:NAME     a network of torchvision with its own weights, if torchvisi
 import hashlib
 import logging
 import os
+import time
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -27,6 +30,7 @@ from regard.layers.convolution import SqueezeNet, TorchvisionGrid
 SQUEEZENET = "squeezenet_v1.0_decoded.npz"
 HOME = "https://github.com/songhan/SqueezeNet-Deep-Compression"
 CHUNK = 64  # pictures encoded at a time
+PATIENCE = 20.0  # seconds after which it is said again how many are done
 FORMAT = 1  # of the cached annotations
 
 Half = NDArray[np.float16]
@@ -80,10 +84,14 @@ def _squeezenet(data: str, saved: Path | None) -> SqueezeNet:
     if saved is None:
         path = find_file("squeezenet", [SQUEEZENET], data=data, folders=["squeezenet"], home=HOME)
         try:
-            with np.load(path) as arrays:
+            with path.open("rb") as raw, np.load(raw) as arrays:  # NumPy leaves a damaged file open
                 network.load_original({name: torch.from_numpy(arrays[name]) for name in arrays.files})
-        except (OSError, ValueError, EOFError) as error:
-            raise DataError(f"{path}: cannot be read as arrays ({error}).") from error
+        except DataError:
+            raise
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise DataError(
+                f"{path}: cannot be read ({error}); expected an .npz file of arrays. Perhaps copy it again."
+            ) from error
     return network
 
 
@@ -97,8 +105,19 @@ def _torchvision(name: str, saved: Path | None) -> TorchvisionGrid:
         raise ConfigError(f"task: `encoder` has {name!r}, and torchvision is not installed. Install it.")
     import torchvision  # type: ignore[import-not-found,unused-ignore]
 
+    if model not in torchvision.models.list_models():
+        raise ConfigError(
+            f"task: `encoder` has {name!r}, which this torchvision does not have; expected one of "
+            "torchvision.models.list_models(), as 'torchvision:vgg19'."
+        )
     weights = None if saved is not None else "DEFAULT"
-    return TorchvisionGrid(cast(nn.Module, torchvision.models.get_model(model, weights=weights)))
+    try:
+        return TorchvisionGrid(cast(nn.Module, torchvision.models.get_model(model, weights=weights)))
+    except OSError as error:  # its weights are downloaded
+        raise DataError(
+            f"task: `encoder` has {name!r}, whose weights cannot be had ({error}); expected them in "
+            "PyTorch's cache, or a network to download them by."
+        ) from error
 
 
 def cached_features(
@@ -130,11 +149,15 @@ def _encode(
     count: int,
     progress: Callable[[int], None] | None,
 ) -> Iterator[Half]:
+    said = time.monotonic()
     for start in range(0, count, CHUNK):
         rows = range(start, min(start + CHUNK, count))
         yield encoder(pictures(rows))
         if progress is not None:
             progress(len(rows))
+        if time.monotonic() - said > PATIENCE:
+            said = time.monotonic()
+            logging.getLogger("regard").info("annotations of %d pictures of %d", rows.stop, count)
 
 
 def _write(path: Path, parts: Iterator[Half], count: int) -> None:

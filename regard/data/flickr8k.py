@@ -1,8 +1,12 @@
-"""Flickr8k: photographs with five captions each, in a packed form.
+"""Flickr8k: photographs with five captions each, as they are distributed or in a packed form.
 
-    flickr8k_128_jpeg.npz    `jpeg` all files one after the other; image i is jpeg[offsets[i]:offsets[i + 1]];
-                             `names`; `splits`: train, dev, test
-    captions.jsonl.gz        {"image": NAME, "captions": [five sentences]} a line
+    Flickr8k.token.txt          NAME#NUMBER, a tab and a caption a line; beside it Flickr_8k.trainImages.txt,
+                                …devImages.txt and …testImages.txt, a name a line
+    Flicker8k_Dataset/          the photographs, there or beside the folder of those files
+
+    flickr8k_128_jpeg.npz       `jpeg` all files one after the other, image i from offsets[i] to
+                                offsets[i + 1]; `names`; `splits`: train, dev, test
+    captions.jsonl.gz           {"image": NAME, "captions": [five sentences]} a line
 
 Hodosh, Young, Hockenmaier. Framing image description as a ranking task. 2013. https://doi.org/10.1613/jair.3994
 """
@@ -12,6 +16,7 @@ import hashlib
 import json
 import re
 import zipfile
+import zlib
 from functools import cached_property
 from pathlib import Path
 
@@ -20,34 +25,43 @@ from numpy.typing import NDArray
 
 from regard.data.folders import find_file
 from regard.data.images import Pixels, read_image
+from regard.data.parallel import stream_lines
 from regard.errors import DataError
 
 PICTURES, CAPTIONS = "flickr8k_128_jpeg.npz", "captions.jsonl.gz"
 HOME = "https://doi.org/10.1613/jair.3994"
+TOKENS = "Flickr8k.token.txt"
+FOLDERS = ("flickr8k", "Flickr8k", "Flickr8k_text", "flickr8k/Flickr8k_text")
+PHOTOGRAPHS = ("Flicker8k_Dataset", "Flickr8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Images", ".")
 SPLITS = {"train": "train", "valid": "dev", "test": "test"}  # ours -> the data set's
 _WORD = re.compile(r"[a-z0-9]+(?:['-][a-z0-9]+)*")
+
+
+def open_flickr8k(data: str = "") -> "Flickr8k":
+    """The data set in whichever form the data folder has it."""
+    found = find_file("flickr8k", [PICTURES, TOKENS], data=data, folders=FOLDERS, home=HOME)
+    return Flickr8k(data) if found.name == PICTURES else Flickr8kFiles(found)
 
 
 class Flickr8k:
     """The photographs, unpacked when they are looked at, and their captions."""
 
     def __init__(self, data: str = "") -> None:
-        where = {"data": data, "folders": ["flickr8k"], "home": HOME}
-        self.pictures_file = find_file("flickr8k", [PICTURES], **where)  # type: ignore[arg-type]
-        self.captions_file = find_file("flickr8k", [CAPTIONS], **where)  # type: ignore[arg-type]
+        self.pictures_file = find_file("flickr8k", [PICTURES], data=data, folders=FOLDERS, home=HOME)
+        self.captions_file = find_file("flickr8k", [CAPTIONS], data=data, folders=FOLDERS, home=HOME)
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[np.generic]]:
         try:
-            with np.load(self.pictures_file) as arrays:
+            with self.pictures_file.open("rb") as raw, np.load(raw) as arrays:
                 return {name: arrays[name] for name in ("jpeg", "offsets", "names", "splits")}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise DataError(
                 f"{self.pictures_file}: cannot be read ({error}); expected jpeg, offsets, names, splits."
             ) from error
 
     def __len__(self) -> int:
-        return len(self._arrays["names"])
+        return len(self.names)
 
     @cached_property
     def names(self) -> list[str]:
@@ -62,24 +76,83 @@ class Flickr8k:
         """(B, side, side, 3)."""
         return np.stack([read_image(self.file(row), side=side, owner=self.names[row]) for row in rows])
 
-    def file(self, row: int) -> bytes:
-        """One photograph as it would lie on a disk."""
+    def file(self, row: int) -> bytes | Path:
+        """One photograph as it would lie on a disk, or as it lies there."""
         begin, end = self._arrays["offsets"][row : row + 2].tolist()
         return self._arrays["jpeg"][begin:end].tobytes()
 
     @cached_property
     def captions(self) -> list[list[str]]:
         """The cleaned captions of each photograph, in the order of the photographs."""
-        found = read_captions(self.captions_file)
+        found = self.read_captions()
         missing = [name for name in self.names if not found.get(name)]
         if missing:
             raise DataError(f"{self.captions_file}: has no captions of {missing[0]}; expected one or more.")
         return [found[name] for name in self.names]
 
+    def read_captions(self) -> dict[str, list[str]]:
+        """Name -> cleaned captions."""
+        return read_captions(self.captions_file)
+
     def digest(self) -> str:
         """Of the photographs' file."""
         with self.pictures_file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+class Flickr8kFiles(Flickr8k):
+    """The same from the files that the data set is distributed as; `tokens` is that of the captions."""
+
+    def __init__(self, tokens: Path) -> None:
+        self.captions_file = tokens
+        self.splits = {ours: _names(tokens, theirs) for ours, theirs in SPLITS.items()}
+        places = [folder / name for folder in (tokens.parent, tokens.parent.parent) for name in PHOTOGRAPHS]
+        first = self.names[0]
+        found = next((place for place in places if (place / first).exists()), None)
+        if found is None:
+            looked = ", ".join(map(str, places))
+            raise DataError(f"flickr8k: no photograph {first} was found in {looked}; expected the data set.")
+        self.folder = found
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [name for names in self.splits.values() for name in names]
+
+    def rows(self, split: str) -> NDArray[np.int64]:
+        before = 0
+        for name, names in self.splits.items():
+            if name == split:
+                break
+            before += len(names)
+        return np.arange(before, before + len(self.splits[split]))
+
+    def file(self, row: int) -> bytes | Path:
+        return self.folder / self.names[row]
+
+    def read_captions(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for number, line in enumerate(stream_lines(self.captions_file), 1):
+            key, tab, text = line.partition("\t")
+            if not tab and line:
+                raise DataError(
+                    f"{self.captions_file}: line {number} has no tab; expected NAME#NUMBER, a tab, a caption."
+                )
+            found.setdefault(key.rpartition("#")[0], []).append(clean(text))
+        return found
+
+    def digest(self) -> str:
+        """Of the names and sizes of the photographs."""
+        sizes = (f"{name} {(self.folder / name).stat().st_size}\n" for name in self.names)
+        return hashlib.sha256("".join(sizes).encode()).hexdigest()
+
+
+def _names(tokens: Path, split: str) -> list[str]:
+    """The photographs of a split, in the order of their list."""
+    path = tokens.with_name(f"Flickr_8k.{split}Images.txt")
+    names = [line for line in stream_lines(path) if line]
+    if not names:
+        raise DataError(f"{path}: has no line; expected the name of a photograph a line.")
+    return names
 
 
 def read_captions(path: Path) -> dict[str, list[str]]:
@@ -95,8 +168,8 @@ def read_captions(path: Path) -> dict[str, list[str]]:
                     raise DataError(
                         f'{path}, line {number}: has no caption record; expected {{"image", "captions"}}.'
                     ) from error
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path}: cannot be read ({error}).") from error
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error}); expected a whole .gz file of UTF-8.") from error
     return found
 
 

@@ -29,7 +29,11 @@ Pixels = NDArray[np.uint8]  # (H, W, 3), red first
 SMALLEST = 8  # pixels a side
 LARGEST = 64_000_000  # pixels in all: 192 MB once unpacked
 HEAVIEST = 512_000_000  # bytes of a file: more than so many pixels need, whatever the format
-ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+# what is taken for a picture in a folder; also kinds that Pillow may not read, which are then named as such
+ENDINGS = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".jp2", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp"),
+    *(".ppm", ".pgm", ".avif", ".heic", ".heif"),
+)
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,10 @@ def _colours(image: Any) -> Pixels:
     from PIL import Image
 
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # more than eight bits of grey
-        grey = np.asarray(image, dtype=np.float64)
-        top = 65535.0 if grey.max() > 255 else 255.0
+        grey = np.nan_to_num(np.asarray(image, dtype=np.float64))
+        # what white is, no file says: fractions have 1; whole numbers a byte's or two bytes' largest
+        tops = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
+        top = next((top for top in tops if grey.max() <= top), tops[-1])
         bytes_ = (grey.clip(0, top) * (255 / top)).round().astype(np.uint8)
         return np.repeat(bytes_[..., None], 3, axis=-1)
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:

@@ -1,7 +1,8 @@
 """What a policy did in one problem, step by step, and which of its steps each later one attended to.
 
-Above: a row for each action, a mark for each step; a full mark gained more than is usual in this problem, an
-empty one less. Below: row t is shaded by the weights that step t gave to the steps up to itself.
+Above: a row for each action, a mark for each step; a full mark gained more than is usual (the mean of this
+problem, or what the caller says), an empty one not. Below: row t is shaded by the weights that step t gave to
+the steps up to itself.
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,12 @@ def draw_actions(
     names: Sequence[str],
     title: str | None = None,
     xlabel: str = "step",
+    usual: float | None = None,
 ) -> Path:
-    """Draw T actions, numbers into `names`, their rewards, and weights (T, T); (0, 0) weights: none."""
+    """Draw T actions, numbers into `names`, their rewards, and weights (T, T); (0, 0) weights: none.
+
+    Rewards beyond `usual` have full marks; None: beyond their mean.
+    """
     path = check_ending("draw_actions", path)
     array, T = to_array(weights), len(actions)
     if len(rewards) != T or T == 0:
@@ -39,12 +44,14 @@ def draw_actions(
         raise ShapeError(f"draw_actions: `weights` has shape {array.shape}; expected (T={T}, T={T}).")
     check_finite("draw_actions", array)
     with style.look([title or "", xlabel, *names]):
-        return save(_compose(list(actions), list(rewards), array, names, title or "", xlabel), path)
+        usual = float(np.mean(rewards)) if usual is None else usual
+        full = [reward > usual for reward in rewards]
+        return save(_compose(list(actions), full, array, names, title or "", xlabel), path)
 
 
 def _compose(
     actions: list[int],
-    rewards: list[float],
+    filled: list[bool],
     weights: Array,
     names: Sequence[str],
     title: str,
@@ -64,9 +71,8 @@ def _compose(
         y = 1 - (MARGIN + (number + 0.5) * TITLE * 1.35 / 72) / height
         figure.text(MARGIN / width, y, line, size=TITLE, va="center")
     above = figure.add_axes((left / width, 1 - (head + upper) / height, wide / width, upper / height))
-    usual = float(np.mean(rewards))
     for full in (True, False):
-        chosen = [t for t in range(T) if (rewards[t] > usual) == full]
+        chosen = [t for t in range(T) if filled[t] == full]
         above.scatter(
             [t + 1 for t in chosen],
             [actions[t] for t in chosen],

@@ -26,6 +26,7 @@ from regard.viz.weights import Array, Weights, check_finite, check_links, check_
 MARGIN, GAP, PAD = 0.14, 0.34, 0.07
 BAR = 0.09
 TITLE, NAME, SMALL = 11.0, 9.0, 8.0  # points
+KEY = "gold link"  # what an outlined cell is, unless said otherwise
 LINE = 1.25 / 72  # inches from line to line, per point of size
 
 
@@ -47,11 +48,12 @@ def draw_alignment(
     *,
     title: str | None = None,
     gold: Iterable[tuple[int, int]] | None = None,
+    key: str = KEY,
     path: str | Path,
 ) -> Path:
-    """Draw weights (T, S) as PNG or SVG; `gold` links (source, target) are outlined."""
-    panel = Panel(weights, source, target, gold=gold or ())
-    return _draw("draw_alignment", [_check("draw_alignment", panel)], path, title=title or "", columns=1)
+    """Draw weights (T, S) as PNG or SVG; `gold` links (source, target) are outlined, `key` says as what."""
+    panel = _check("draw_alignment", Panel(weights, source, target, gold=gold or ()))
+    return _draw("draw_alignment", [panel], path, title=title or "", columns=1, key=key)
 
 
 def draw_gallery(
@@ -192,15 +194,22 @@ def _turn(widest: float, step: float, size: float) -> int:
 
 
 def _draw(
-    owner: str, panels: Sequence[_Map], path: str | Path, *, title: str, columns: int, shared: bool = False
+    owner: str,
+    panels: Sequence[_Map],
+    path: str | Path,
+    *,
+    title: str,
+    columns: int,
+    shared: bool = False,
+    key: str = KEY,
 ) -> Path:
     path = check_ending(owner, path)
-    words = [title, *(word for panel in panels for word in (panel.name, *panel.source, *panel.target))]
+    words = [title, key, *(word for panel in panels for word in (panel.name, *panel.source, *panel.target))]
     with style.look(words):
-        return save(_compose(panels, _plan(panels, shared), title, columns), path)
+        return save(_compose(panels, _plan(panels, shared), title, columns, key), path)
 
 
-def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int) -> Figure:
+def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int, key: str) -> Figure:
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     top = peak(*(panel.weights for panel in panels))
     spots, bottom = _place(rows, plan)
@@ -218,7 +227,7 @@ def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int) -> F
         _draw_words(axes, spot, plan, head)
     _draw_bar(axes, bar, head + spots[0].y, min(2.0, _height(panels[0], plan)), top)
     if foot:
-        _draw_key(axes, spots[0].x, head + bottom + foot - SMALL * LINE)
+        _draw_key(axes, spots[0].x, head + bottom + foot - SMALL * LINE, key)
     return axes.figure  # type: ignore[return-value]
 
 
@@ -359,7 +368,7 @@ def _draw_bar(axes: Axes, x: float, y: float, height: float, top: float) -> None
         axes.text(x + BAR + 0.06, place, f"{part * top:.3g}", size=SMALL, color=style.QUIET, va="baseline")
 
 
-def _draw_key(axes: Axes, x: float, y: float) -> None:
+def _draw_key(axes: Axes, x: float, y: float, key: str) -> None:
     side = 0.09
     axes.add_patch(_gold((x, y + 0.01), side, 1.2))
-    axes.text(x + side + 0.07, y + 0.01 + side, "gold link", size=SMALL, color=style.QUIET, va="baseline")
+    axes.text(x + side + 0.07, y + 0.01 + side, key, size=SMALL, color=style.QUIET, va="baseline")

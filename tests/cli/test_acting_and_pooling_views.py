@@ -60,10 +60,24 @@ def test_an_example_is_drawn(command, runs, tmp_path, recipe, text, said):
     assert out.stat().st_size > 1000
 
 
+def test_pooled_sentences_are_shown_on_a_page_too(command, runs, tmp_path):
+    out = tmp_path / "x.html"
+    assert command("show", runs / "pooling-attention-sick", "a dog runs ||| no dog", "--out", out).status == 0
+    page = out.read_text(encoding="utf-8")
+    assert "Attention pooling" in page
+    assert "hypothesis" in page
+
+
 @pytest.mark.parametrize(
     ("recipe", "text", "out", "message"),
     [
-        ("snail-bandit", "x", "a.png", "expected the number of a test problem, or for bandits 'regret'."),
+        ("snail-bandit", "x", "a.png", "expected the number of a test problem, 0 to 11, or for bandits"),
+        (
+            "snail-bandit",
+            "9" * 30,
+            "a.png",
+            "the number of a test problem, 0 to 11, or for bandits 'regret'.",
+        ),
         (
             "snail-bandit",
             "1",
@@ -79,7 +93,7 @@ def test_an_example_is_drawn(command, runs, tmp_path, recipe, text, said):
         ("pooling-attention-shapes", "6", "a.png", "expected the number of a test picture, 0 to 5."),
         ("pooling-attention-shapes", "1", "a.html", "expected .png or .svg for pictures."),
     ],
-    ids=["number", "page", "regret", "too-far", "picture-page"],
+    ids=["number", "far-number", "page", "regret", "too-far", "picture-page"],
 )
 def test_what_cannot_be_shown_is_a_sentence(command, runs, tmp_path, recipe, text, out, message):
     outcome = command("show", runs / recipe, text, "--out", tmp_path / out)

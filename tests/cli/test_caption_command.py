@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 SMALL = ["task.train=64", "task.valid=8", "task.test=6", "model.hidden=12", "model.embedding=8"]
@@ -46,9 +47,26 @@ def test_one_picture_is_described_and_drawn(command, shapes, album, tmp_path):
     assert len(outcome.out.splitlines()) == 1
     record = json.loads(command("caption", shapes, album / "a.jpg", "--form", "json", "--beam", "2").out)
     assert record["caption"] == outcome.out.strip()
-    assert set(record) == {"file", "caption", "log_probability", "finished"}
+    assert set(record) == {"file", "caption", "log_probability", "finished", "words", "attention"}
+    assert " ".join(record["words"]) == record["caption"]
+    assert len(record["attention"]) == len(record["words"])
+    for row in record["attention"]:
+        assert len(row) == 36  # places of a grid of 6 × 6
+        assert sum(row) == pytest.approx(1, abs=0.01)
     if record["caption"]:
         assert out.stat().st_size > 1000
+
+
+def test_a_caption_without_words_is_said_and_not_drawn(command, shapes, album, tmp_path, monkeypatch):
+    from regard.cli.views import captions
+    from regard.decode.captions import Caption
+
+    monkeypatch.setattr(captions, "captions", lambda *_, **__: [Caption((), -0.5, True, torch.zeros(1, 36))])
+    out = tmp_path / "none.png"
+    outcome = command("caption", shapes, album / "a.jpg", "--out", out)
+    assert (outcome.status, outcome.out) == (0, "\n")
+    assert outcome.err == f"{album / 'a.jpg'}: no word was written; nothing is drawn\n"
+    assert not out.exists()
 
 
 def test_the_rest_of_a_folder_goes_on(command, shapes, album):

@@ -44,6 +44,16 @@ def test_debian_s_folder_is_taken_where_none_is_named(folder, monkeypatch):
     assert len(read_fashion_mnist("", "test")[1]) == 10
 
 
+def test_debian_s_folder_is_taken_where_the_named_one_has_other_data(folder, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.mkdir()
+    monkeypatch.setenv("REGARD_DATA", str(other))
+    monkeypatch.setattr(fashion_mnist, "DEBIAN", folder / "fashion-mnist")
+    assert len(read_fashion_mnist("", "test")[1]) == 10
+    with pytest.raises(DataError, match=r"^fashion-mnist: no file train-images.* was found in "):
+        read_fashion_mnist(str(other), "test")  # a setting of its own is meant
+
+
 def test_without_data_it_is_said_where_it_is_to_be_had(tmp_path):
     with pytest.raises(DataError, match=r"^fashion-mnist: no file train-images.*dataset-fashion-mnist"):
         read_fashion_mnist(str(tmp_path), "train")

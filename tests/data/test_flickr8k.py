@@ -3,8 +3,10 @@
 import gzip
 import io
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from PIL import Image
 
 from regard.data import features
 from regard.data.features import SQUEEZENET, FrozenEncoder, build_encoder, cached_features
-from regard.data.flickr8k import CAPTIONS, PICTURES, Flickr8k, clean
+from regard.data.flickr8k import CAPTIONS, PICTURES, TOKENS, Flickr8k, clean, open_flickr8k
 from regard.errors import ConfigError, DataError
 from regard.layers.convolution import FIRES, PARTS, SqueezeNet
 from regard.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
@@ -90,6 +92,61 @@ def test_photographs_and_captions_are_joined_by_name(data):
     assert photographs.rows("train").tolist() == [0, 1, 4]
     assert photographs.captions[3][0] == "a dog runs"
     assert photographs.pictures([0, 3], side=32).shape == (2, 32, 32, 3)
+
+
+@pytest.fixture
+def public(data, tmp_path):
+    """The same photographs and captions, as the data set is distributed."""
+    packed, text = Flickr8k(str(data)), tmp_path / "Flickr8k_text"
+    photographs = tmp_path / "Flicker8k_Dataset"
+    photographs.mkdir()
+    text.mkdir()
+    for row, name in enumerate(packed.names):
+        (photographs / name).write_bytes(packed.file(row))
+    for split in ("train", "dev", "test"):
+        listed = [name for name, part in zip(packed.names, SPLITS, strict=True) if part == split]
+        (text / f"Flickr_8k.{split}Images.txt").write_text("\n".join(listed) + "\n")
+    lines = [f"{name}#{k}\t{words}" for name in packed.names[::-1] for k, words in enumerate(WORDS)]
+    (text / TOKENS).write_text("\n".join([*lines, "lost.jpg.1#0\tNobody asks for this ."]) + "\n")
+    return tmp_path
+
+
+def test_the_distributed_files_say_the_same_as_the_packed_ones(data, public):
+    packed, files = open_flickr8k(str(data)), open_flickr8k(str(public))
+    assert type(packed) is not type(files)
+    assert len(files) == len(packed) == 5
+    for split in ("train", "valid", "test"):
+        theirs, ours = packed.rows(split), files.rows(split)
+        assert [files.names[row] for row in ours] == [packed.names[row] for row in theirs]
+        assert [files.captions[row] for row in ours] == [packed.captions[row] for row in theirs]
+        assert np.array_equal(
+            files.pictures(ours.tolist(), side=32), packed.pictures(theirs.tolist(), side=32)
+        )
+    task = Flickr8kTask.create(Flickr8kSettings(data=str(public), encoder="small", side=32, minimum=1))
+    assert task.count("train") == 3
+    before = files.digest()
+    (public / "Flicker8k_Dataset" / "0.jpg").write_bytes(b"shorter")
+    assert files.digest() != before
+
+
+def test_distributed_files_that_lack_something_are_sentences(public):
+    tokens = public / "Flickr8k_text" / TOKENS
+    tokens.write_text("0.jpg#0 no tab\n")
+    with pytest.raises(
+        DataError, match=r"token\.txt: line 1 has no tab; expected NAME#NUMBER, a tab, a caption"
+    ):
+        _ = open_flickr8k(str(public)).captions
+    tokens.write_text("0.jpg#0\tA dog\n")
+    with pytest.raises(DataError, match=r"has no captions of 1\.jpg; expected one or more\.$"):
+        _ = open_flickr8k(str(public)).captions
+    (public / "Flicker8k_Dataset").rename(public / "elsewhere")
+    with pytest.raises(
+        DataError, match=r"^flickr8k: no photograph 0\.jpg was found in .*; expected the data set"
+    ):
+        open_flickr8k(str(public))
+    (public / "Flickr8k_text" / "Flickr_8k.devImages.txt").unlink()
+    with pytest.raises(DataError, match=r"devImages\.txt: no such file or directory\.$"):
+        open_flickr8k(str(public))
 
 
 def test_a_missing_folder_and_broken_files_are_sentences(data, tmp_path, monkeypatch):
@@ -181,6 +238,54 @@ def test_of_several_that_need_annotations_one_makes_them(cache):
         found = list(pool.map(lambda encoder: cached_features(encoder, pictures, 3, of="x"), encoders))
     assert sum(encoder.network.calls for encoder in encoders) == 1
     assert all(np.array_equal(each, found[0]) for each in found)
+
+
+def test_damaged_weights_are_a_sentence(tmp_path):
+    path = tmp_path / SQUEEZENET
+    np.savez(path, **{"conv1.weight": np.zeros((96, 3, 7, 7), dtype=np.float32)})
+    with pytest.raises(DataError, match=r"^SqueezeNet: 'conv1\.bias' has no such array; expected shape"):
+        build_encoder("squeezenet", data=str(tmp_path))
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(DataError) as error:
+        build_encoder("squeezenet", data=str(tmp_path))
+    assert str(error.value) == (
+        f"{path}: cannot be read (File is not a zip file); expected an .npz file of arrays. "
+        "Perhaps copy it again."
+    )
+
+
+def test_it_is_said_how_many_annotations_are_made_while_it_takes_long(cache, monkeypatch, caplog):
+    monkeypatch.setattr(features, "CHUNK", 2)
+    monkeypatch.setattr(features, "PATIENCE", -1.0)
+    caplog.set_level("INFO", logger="regard")
+    blank = np.zeros((2, 8, 8, 3), dtype=np.uint8)
+    cached_features(FrozenEncoder("n", Counting()), lambda rows: blank[: len(rows)], 3, of="x")
+    first, *later = [record.getMessage() for record in caplog.records]
+    assert first.startswith("computing the annotations of 3 pictures into ")
+    assert later == ["annotations of 2 pictures of 3", "annotations of 3 pictures of 3"]
+
+
+def fake_torchvision(monkeypatch, get_model):
+    models = SimpleNamespace(list_models=lambda: ["tiny"], get_model=get_model)
+    monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(models=models))
+    monkeypatch.setattr(features, "find_spec", lambda name: name)
+
+
+def test_a_network_that_torchvision_lacks_or_cannot_download_is_a_sentence(monkeypatch):
+    def offline(name, weights):
+        raise OSError("no route to host")
+
+    fake_torchvision(monkeypatch, offline)
+    with pytest.raises(ConfigError) as error:
+        build_encoder("torchvision:vgg99")
+    assert str(error.value) == (
+        "task: `encoder` has 'torchvision:vgg99', which this torchvision does not have; expected one of "
+        "torchvision.models.list_models(), as 'torchvision:vgg19'."
+    )
+    with pytest.raises(
+        DataError, match=r"whose weights cannot be had \(no route to host\); expected them in"
+    ):
+        build_encoder("torchvision:tiny")
 
 
 def test_an_unknown_encoder_is_a_sentence(monkeypatch):

@@ -37,6 +37,17 @@ def test_sixteen_bits_of_grey_are_scaled():
     assert open_image(encoded(grey)).tolist()[0][0] == [128] * 3
 
 
+@pytest.mark.parametrize(("white", "dtype"), [(1.0, np.float32), (255.0, np.float32), (65535, np.int32)])
+def test_grey_of_any_range_is_scaled_by_what_white_must_be(white, dtype):
+    grey = np.tile(np.linspace(0, white, 16).astype(dtype), (16, 1))
+    if dtype == np.float32:
+        grey[3, 3] = np.nan  # what was not measured is black
+    pixels = open_image(encoded(Image.fromarray(grey), "TIFF"))
+    assert pixels[0, 0].tolist() == [0] * 3
+    assert pixels[0, -1].tolist() == [255] * 3
+    assert abs(int(pixels[0, 8, 0]) - 136) <= 1
+
+
 def test_what_is_transparent_is_white():
     image = Image.new("RGBA", (16, 16), (255, 0, 0, 0))
     assert read_image(encoded(image), side=16).min() == 255
@@ -126,10 +137,10 @@ def test_a_damaged_file_of_any_kind_is_a_picture_or_a_sentence(kind):
 
 
 def test_a_folder_gives_its_pictures_by_name(tmp_path):
-    for name in ("b.JPG", "a.png", "notes.txt"):
+    for name in ("b.JPG", "a.png", "c.heic", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
     other = tmp_path / "notes.txt"
-    assert [path.name for path in images_in([tmp_path, other])] == ["a.png", "b.JPG", "notes.txt"]
+    assert [path.name for path in images_in([tmp_path, other])] == ["a.png", "b.JPG", "c.heic", "notes.txt"]
 
 
 def test_a_batch_moves_and_rounds_its_captions():

@@ -52,6 +52,36 @@ def test_snli_is_read_and_pairs_without_a_label_are_left_out(tmp_path):
     assert found == [Pair(("a", "kite", "flies", "."), ("it", "is", "red", "."), 1)]
 
 
+TABBED = "gold_label\tsentence1_binary_parse\tsentence1\tsentence2\tpairID\tlabel1\tlabel2"
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"], ids=["plain", "gz"])
+def test_snli_is_read_from_its_tab_separated_files_too(tmp_path, ending):
+    rows = [
+        TABBED,
+        "neutral\t( A kite )\tA kite flies.\tIt is red.\t1\tneutral\t",
+        "-\t( A kite )\tA kite flies.\tIt is blue.\t2\tneutral\tentailment",
+        "entailment\t( A kite )\tA kite flies.\tA kite is up.\t3\t\t",
+    ]
+    text = "\n".join(rows).encode()
+    (tmp_path / f"snli_1.0_test.txt{ending}").write_bytes(gzip.compress(text) if ending else text)
+    found = read_snli("test", data=str(tmp_path))
+    assert [LABELS[pair.label] for pair in found] == ["neutral", "entailment"]
+    assert found[0] == Pair(("a", "kite", "flies", "."), ("it", "is", "red", "."), 1)
+
+
+def test_a_wrong_tab_separated_file_of_snli_is_explained(tmp_path):
+    path = tmp_path / "snli_1.0_test.txt"
+    for text, message in (
+        ("a\tb\n", "the first line has no column gold_label; expected the header of SNLI's .txt files."),
+        ("", "the first line has no column gold_label; expected the header of SNLI's .txt files."),
+        (f"{TABBED}\n\nneutral\tx\n", "line 3 has 2 columns; expected 7."),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=re.escape(f"{path}: {message}")):
+            read_snli("test", data=str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
@@ -166,17 +196,25 @@ def test_given_vectors_become_the_embeddings_one_long(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("w1 3 4 5\nw2 1 2\n", "line 2 is no vector; expected a word and 3 numbers, as in GloVe."),
+        ("9 2\nw1 3 nan\n", "line 2 is no vector; expected a word and 2 numbers, as in GloVe."),
         ("w1 3 4\nw2 1\n", "line 2 is no vector; expected a word and 2 numbers, as in GloVe."),
         ("w1 3 x\n", "line 1 is no vector; expected a word and 2 numbers, as in GloVe."),
         ("w1\n", "line 1 is no vector; expected a word and its numbers, as in GloVe."),
     ],
-    ids=["short", "letters", "none"],
+    ids=["one-short", "no-number", "short", "letters", "none"],
 )
 def test_a_wrong_file_of_vectors_is_explained(tmp_path, text, message):
     path = tmp_path / "vectors.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(f"{path}: {message}")):
         read_vectors(path, ["w1", "w2"])
+
+
+def test_a_header_and_spaces_at_the_end_of_lines_are_passed_over(tmp_path):
+    path = tmp_path / "vectors.vec"
+    path.write_text("2 3 \nw1 1 2 3 \nw2 4 5 6 \n", encoding="utf-8")
+    assert read_vectors(path, ["w1", "w2"]) == {"w1": [1, 2, 3], "w2": [4, 5, 6]}
 
 
 def test_vectors_that_are_not_there_or_not_wanted_are_refused(tmp_path):

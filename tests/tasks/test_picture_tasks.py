@@ -192,7 +192,7 @@ def test_damaged_and_missing_files_are_said(folder, monkeypatch):
     ):
         cifar10.read_cifar10()
     (folder / cifar10.BINARY).write_bytes(b"not an archive")
-    with pytest.raises(DataError, match=r"cannot be read as CIFAR-10 \(.*perhaps it must be copied again\.$"):
+    with pytest.raises(DataError, match=r"cannot be read as CIFAR-10 \(.*Perhaps copy it again\.$"):
         cifar10.read_cifar10()
     (folder / cifar10.BINARY).unlink()
     monkeypatch.setitem(PARTS, "test", slice(8, 8))
@@ -201,6 +201,25 @@ def test_damaged_and_missing_files_are_said(folder, monkeypatch):
         DataError, match=r"test has pictures of shape \(0, 32, 32, 3\) and 0 labels; expected"
     ):
         cifar10.read_cifar10()
+
+
+@pytest.mark.parametrize("write", [packed, binary, python], ids=["packed", "binary", "python"])
+def test_an_archive_with_wrong_bytes_is_read_or_a_sentence(folder, write):
+    write(folder)
+    [path] = folder.iterdir()
+    whole, chance = path.read_bytes(), np.random.default_rng(0)
+    refused = []
+    for _ in range(12):
+        data = bytearray(whole)
+        for place in chance.integers(0, len(data), 40):
+            data[place] = chance.integers(256)
+        path.write_bytes(bytes(data[: chance.integers(len(data) // 2, len(data) + 1)]))
+        try:
+            cifar10.read_cifar10()
+        except DataError as error:
+            refused.append(str(error))
+    assert len(refused) > 6
+    assert not any("\n" in sentence for sentence in refused)
 
 
 def test_a_truncated_picture_is_named(folder):

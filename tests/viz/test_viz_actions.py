@@ -27,6 +27,16 @@ def test_a_full_mark_stands_where_a_step_gained(tmp_path):
     assert np.abs(gained - nothing).max() > 0.5
 
 
+def test_a_problem_in_which_every_pull_paid_has_full_marks_alone(tmp_path):
+    def darkness(rewards, **how):
+        path = draw_actions(ACTIONS, rewards, torch.eye(6), tmp_path / "c.png", names=["A", "B", "C"], **how)
+        return -matplotlib.image.imread(path)[..., :3].sum()
+
+    paid, unpaid = [1.0] * 6, [0.0] * 6
+    assert darkness(paid, usual=0.0) > darkness(REWARDS, usual=0.0) > darkness(unpaid, usual=0.0)
+    assert darkness(paid) == darkness(unpaid)  # beside their mean they are all alike
+
+
 def test_without_attention_only_the_steps_are_drawn(tmp_path):
     whole = draw_actions(ACTIONS, REWARDS, torch.eye(6), tmp_path / "a.png", names=["A", "B", "C"])
     steps = draw_actions(ACTIONS, REWARDS, torch.zeros(0, 0), tmp_path / "b.svg", names=["A", "B", "C"])

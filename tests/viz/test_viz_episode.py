@@ -1,10 +1,13 @@
 """An episode is drawn whatever its size; `regard show` says what the query was called."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
 
+from regard.cli.views import episode
 from regard.cli.views.episode import view
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.snail import SNAIL, SNAILConfig
@@ -74,10 +77,23 @@ def test_an_episode_of_the_test_set_is_shown(run, tmp_path):
     assert imread(tmp_path / "a.png").shape[0] > 100
 
 
+def test_a_model_without_attention_is_not_said_to_attend(run, tmp_path, monkeypatch):
+    titles = []
+    monkeypatch.setattr(episode, "draw_episode", lambda *_, title, **__: titles.append(title))
+    plain = SNAIL(SNAILConfig(**run.task.sizes(), **SMALL, attention=False)).eval()
+    for model in (run.model, plain):
+        view(dataclasses.replace(run, model=model), "3", tmp_path / "a.png", beam=None)
+    assert titles == [
+        "5-way 1-shot: what the query (?) attended to",
+        "5-way 1-shot: a model without attention",
+    ]
+
+
 def test_what_cannot_be_shown_is_said(run, tmp_path):
-    message = r"^show: `TEXT` has 'x'; expected the number of a test episode, 0 or more\.$"
-    with pytest.raises(ConfigError, match=message):
-        view(run, "x", tmp_path / "a.png", beam=None)
+    for text in ("x", "2000", "9" * 30):
+        message = rf"^show: `TEXT` has '{text}'; expected the number of a test episode, 0 to 1999\.$"
+        with pytest.raises(ConfigError, match=message):
+            view(run, text, tmp_path / "a.png", beam=None)
     message = r"^show: `--out` has the ending '\.html'; expected \.png or \.svg for episodes\.$"
     with pytest.raises(ConfigError, match=message):
         view(run, None, tmp_path / "a.html", beam=None)

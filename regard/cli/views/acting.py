@@ -14,6 +14,7 @@ from regard.train.run import Run
 from regard.viz.actions import draw_actions
 from regard.viz.curves import draw_training
 
+NOTHING = 0.0  # what an arm gives that does not pay
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -25,7 +26,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for actions.")
     if text == "regret" and isinstance(task, BanditTask):
         return _regret(run, task, out)
-    return _problem(run, task, _number(text), out)
+    return _problem(run, task, _number(text, task.settings.test), out)
 
 
 def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
@@ -43,7 +44,10 @@ def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
         weights,
         out,
         names=[_name(action) for action in range(problems.actions)],
-        title=f"Problem {number}: actions, and what they attended to",
+        title=f"Problem {number}: actions, and what they attended to"
+        if found
+        else f"Problem {number}: actions",
+        usual=NOTHING if isinstance(task, BanditTask) else None,
     )
     return f"{' '.join(map(_name, actions))}, total reward {sum(rewards):.2f}"
 
@@ -67,9 +71,10 @@ def _name(action: int) -> str:
     return LETTERS[action] if action < len(LETTERS) else str(action)
 
 
-def _number(text: str | None) -> int:
-    if text is not None and not text.isdecimal():
+def _number(text: str | None, count: int) -> int:
+    if text is not None and not (text.isdecimal() and int(text) < count):
         raise ConfigError(
-            f"show: `TEXT` has {text!r}; expected the number of a test problem, or for bandits 'regret'."
+            f"show: `TEXT` has {text!r}; expected the number of a test problem, 0 to {count - 1}, or for "
+            "bandits 'regret'."
         )
     return int(text or 0)

@@ -51,10 +51,22 @@ def said(task: CaptionTask, found: Caption) -> str:
     return task.tokenizer.decode(found.tokens)
 
 
+def words_of(task: CaptionTask, found: Caption) -> list[str]:
+    """The words of a caption, one for each step of the attention."""
+    return task.tokenizer.pieces_of(found.tokens)
+
+
+def weights_of(task: CaptionTask, found: Caption) -> list[list[float]]:
+    """Where attention lay at each word, as plain numbers."""
+    assert found.weights is not None
+    rows = found.weights[: len(words_of(task, found))].tolist()
+    return [[round(weight, 4) for weight in row] for row in rows]
+
+
 def draw(task: CaptionTask, picture: Pixels, found: Caption, out: Path) -> None:
     """The picture once for each word."""
     if out.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for pictures.")
-    words = task.tokenizer.pieces_of(found.tokens)
+    words = words_of(task, found)
     assert found.weights is not None
     draw_caption(picture, words, found.weights[: len(words)], title=said(task, found), path=out)

@@ -59,6 +59,12 @@ def draw_pooled(
 ) -> None:
     """What each sentence's vector is made of: (1, Ta) and (1, Tb) weights of its own words."""
     from regard.viz.heatmap import draw_alignment
+    from regard.viz.report import AlignmentSection, write_report
 
     weights = torch.block_diag(first, second)  # type: ignore[no-untyped-call]  # (2, Ta + Tb)
-    draw_alignment(weights, [*premise, *hypothesis], ["premise", "hypothesis"], title=label, path=out)
+    words, rows = [*premise, *hypothesis], ["premise", "hypothesis"]
+    if out.suffix == ".html":
+        section = AlignmentSection("The words that each sentence's vector is made of", weights, words, rows)
+        write_report(out, title="Attention pooling", summary=label, sections=[section])
+        return
+    draw_alignment(weights, words, rows, title=label, path=out)

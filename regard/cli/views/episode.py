@@ -22,12 +22,13 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     if out.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for episodes.")
     K = task.settings.tested[0]
-    batch = task.episodes("test", [_number(text)], K)
+    batch = task.episodes("test", [_number(text, task.settings.test)], K)
     with evaluating(model), record(model) as trace:
         chances = model(batch.to(next(model.parameters()).device))[0, 0].float().softmax(-1)
         blocks = [result.weights[0, -1].cpu() for results in trace.values() for result in results]
     weights: Tensor = torch.stack(blocks) if blocks else torch.zeros(0, batch.support.shape[1] + 1)
     answer, found = int(batch.answers[0, 0]), int(chances.argmax())
+    seen = "what the query (?) attended to" if blocks else "a model without attention"
     names = [_name(label) for label in batch.labels[0].tolist()]
     draw_episode(
         torch.cat([batch.support[0], batch.queries[0]]).numpy(),
@@ -35,7 +36,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         weights,
         answer=_name(answer),
         found=_name(found),
-        title=f"{task.settings.ways}-way {K}-shot: what the query (?) attended to",
+        title=f"{task.settings.ways}-way {K}-shot: {seen}",
         path=out,
     )
     verdict = "right" if answer == found else f"it is {_name(answer)}"
@@ -46,7 +47,9 @@ def _name(label: int) -> str:
     return LETTERS[label] if label < len(LETTERS) else str(label)
 
 
-def _number(text: str | None) -> int:
-    if text is not None and not text.isdecimal():
-        raise ConfigError(f"show: `TEXT` has {text!r}; expected the number of a test episode, 0 or more.")
+def _number(text: str | None, count: int) -> int:
+    if text is not None and not (text.isdecimal() and int(text) < count):
+        raise ConfigError(
+            f"show: `TEXT` has {text!r}; expected the number of a test episode, 0 to {count - 1}."
+        )
     return int(text or 0)
