@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.common import messages, output, say, table
-from regard.errors import ConfigError
+from regard.cli.train import DEFAULT, File, Language, Text, chosen_steps, text_settings
+from regard.data.folders import VARIABLE
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.train.compare import Comparison
@@ -60,6 +62,20 @@ def command(
         str | None,
         typer.Option(metavar="CORPUS", help="Measure translators on another corpus, such as hansards."),
     ] = None,
+    source: File = "",
+    target: File = "",
+    valid_source: File = "",
+    valid_target: File = "",
+    test_source: File = "",
+    test_target: File = "",
+    source_language: Language = "",
+    target_language: Language = "",
+    corpus: Annotated[
+        str, typer.Option(metavar="NAME", help="A corpus by name, in place of the recipe's text.")
+    ] = "",
+    data: Annotated[
+        str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
+    ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of each.")] = 1,
     deadline: Annotated[
@@ -82,6 +98,7 @@ def command(
     regard compare rnnsearch-reverse --scores general,additive --windows global,local-predictive --seeds 1,2,3
     regard compare --recipes rnnsearch-en-fr,seq2seq-en-fr --jobs 2
     regard compare rnnsearch-en-fr --vary model.dropout=0.0,0.1,0.2 --steps 600
+    regard compare --source train.en --target train.de --scores additive,general,coverage
 
     Called again with the same folder it goes on where it stopped: what is measured stays, what was
     interrupted resumes. What cannot be combined is in the table with its reason.
@@ -92,8 +109,23 @@ def command(
     from regard.train.compare_table import record as write_records
     from regard.train.measured import Asked
 
+    text = Text(
+        files={
+            "source": source,
+            "target": target,
+            "valid_source": valid_source,
+            "valid_target": valid_target,
+            "test_source": test_source,
+            "test_target": test_target,
+        },
+        languages=(source_language, target_language),
+        corpus=corpus,
+        data="",
+        owner="compare",
+    )
+    _name_folder(data)
     comparison = plan(
-        task,
+        DEFAULT if text.given and not recipes and task is None else task,
         recipes=_split(recipes),
         models=_split(models),
         scores=_split(scores),
@@ -101,10 +133,15 @@ def command(
         normalizers=_split(normalizers),
         vary=vary or (),
         each=each,
-        overrides=[*(settings or []), *([f"train.steps={steps}"] if steps else [])],
+        overrides=[
+            *(chosen_steps(text) if text.given and not recipes and task is None else []),
+            *(settings or []),
+            *([f"train.steps={steps}"] if steps else []),
+        ],
         seeds=_numbers(seeds),
         asked=Asked(split, beam, on),
-        name=out.name if out is not None else None,
+        name=out.name if out is not None else text.name if text.given else None,
+        tables=(lambda recipe: {"task": text_settings(recipe) | text.table()}) if text.given else None,
     )
     folder = out or Path("comparisons") / comparison.name
     if only_read:
@@ -129,9 +166,19 @@ def command(
     if record is not None:
         written += write_records(found, record)
     say(f"written: {', '.join(str(path) for path in written)}")
+    if outcomes and all(outcome.state == "failed" for outcome in outcomes):
+        raise DataError(f"compare: every training failed; the first: {outcomes[0].reason}")
     missing = sum(outcome.state == "unfinished" for outcome in outcomes)
     if missing:
         say(f"{missing} of {len(outcomes)} trainings are not finished; the same command goes on from here.")
+
+
+def _name_folder(data: str) -> None:
+    """Let every training of the comparison find its corpus in this folder, and `--on` too."""
+    if data and not Path(data).is_dir():
+        raise ConfigError(f"compare: `--data` has {data}, which is no folder; expected one with corpora.")
+    if data:
+        os.environ[VARIABLE] = str(Path(data).resolve())
 
 
 def print_table(found: "Table") -> None:

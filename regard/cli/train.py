@@ -115,13 +115,16 @@ class Text:
     languages: tuple[str, str]  # empty: to be guessed
     corpus: str
     data: str
+    owner: str = "train"  # the command that has the options
 
     def __post_init__(self) -> None:
         named = [f"--{key.replace('_', '-')}" for key, path in self.files.items() if path]
         if self.corpus and named:
-            raise ConfigError(f"train: `--corpus` has {self.corpus} beside {named[0]}; expected one of them.")
+            raise ConfigError(
+                f"{self.owner}: `--corpus` has {self.corpus} beside {named[0]}; expected one of them."
+            )
         if named and not (self.files["source"] and self.files["target"]):
-            raise ConfigError(f"train: {named[0]} is given; expected both `--source` and `--target`.")
+            raise ConfigError(f"{self.owner}: {named[0]} is given; expected both `--source` and `--target`.")
 
     @property
     def given(self) -> bool:
@@ -167,9 +170,9 @@ def choose_config(recipe: str | None, text: Text, model: str, overrides: list[st
     tables: dict[str, dict[str, Any]] = {}
     chosen = []
     if text.given:
-        tables["task"] = _text_settings(recipe or DEFAULT) | text.table()
+        tables["task"] = text_settings(recipe or DEFAULT) | text.table()
         if recipe is None:
-            chosen += _steps(text)
+            chosen += chosen_steps(text)
     elif text.data:
         chosen.append(f"task.data={json.dumps(text.data)}")
     if model:
@@ -177,7 +180,7 @@ def choose_config(recipe: str | None, text: Text, model: str, overrides: list[st
     return load_recipe(recipe or DEFAULT, [*chosen, *overrides], tables=tables)
 
 
-def _text_settings(recipe: str) -> dict[str, Any]:
+def text_settings(recipe: str) -> dict[str, Any]:
     """How a recipe cuts text: what stays of its task when it is given other text."""
     from regard.tasks.texts import TextSettings
     from regard.train.config import load_recipe
@@ -186,7 +189,7 @@ def _text_settings(recipe: str) -> dict[str, Any]:
     return {key: value for key, value in load_recipe(recipe).task_settings.items() if key in shared}
 
 
-def _steps(text: Text) -> list[str]:
+def chosen_steps(text: Text) -> list[str]:
     """Some passes through the text, in the steps of the default recipe."""
     from regard.tasks.texts import text_bytes
     from regard.train.config import load_recipe

@@ -15,11 +15,11 @@ What cannot be built, fails or was not finished is an outcome too, with its reas
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -122,11 +122,13 @@ def plan(
     seeds: Sequence[int] = (),
     asked: Asked = TEST,
     name: str | None = None,
+    tables: Callable[[str], Mapping[str, Mapping[str, Any]]] | None = None,
 ) -> Comparison:
     """Every combination of the given choices, or with `each` the base and one change at a time.
 
     `base` is a recipe, a .toml file or the key of a task; `recipes` compares whole recipes instead. `vary`
-    takes `table.key=value,value,…`. All take their budget from the base, unless `overrides` set it.
+    takes `table.key=value,value,…`. All take their budget from the base, unless `overrides` set it. What
+    `tables` says for a recipe stands in the place of its own.
     """
     if (base is None) == (not recipes):
         given = "both" if recipes else "neither"
@@ -137,7 +139,9 @@ def plan(
     if alike:
         raise ConfigError(f"compare: several --recipes are named {alike[0]!r}; expected names that differ.")
     begins = [_recipe_of(base, models)] if base is not None else list(recipes)
-    configs = {recipe: load_recipe(recipe, overrides) for recipe in begins}
+    configs = {
+        recipe: load_recipe(recipe, overrides, tables=tables(recipe) if tables else None) for recipe in begins
+    }
     axes = [
         _Axis("recipe", "recipe", tuple(recipes), False),
         _Axis("model", "model", tuple(models), False),

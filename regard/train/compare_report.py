@@ -107,9 +107,9 @@ def markdown(table: Table) -> str:
 def _sentences(table: Table) -> str:
     """How the numbers came about."""
     done = [one for one in table["variants"] if one["finished"]]
-    seeds = ", ".join(map(str, table["seeds"]))
+    seeds = f"seed{'s' if len(table['seeds']) > 1 else ''} {', '.join(map(str, table['seeds']))}"
     where = f" of {table['on']}" if table.get("on") else ""
-    text = f"{len(table['variants'])} variants, seed {seeds}, measured on the {table['split']} split{where}."
+    text = f"{len(table['variants'])} variants, {seeds}, measured on the {table['split']} split{where}."
     if not done:
         return f"{text} Nothing is finished yet."
     if len(table["seeds"]) > 1:
@@ -129,9 +129,10 @@ def _budget(done: Sequence[Mapping[str, Any]]) -> str:
     steps = sorted({one["steps"] for one in done})
     tokens = sorted(one["tokens"] for one in done)
     if len(steps) == 1:
-        least, most = (f"{count / 1e6:.3g}" for count in (tokens[0], tokens[-1]))
-        seen = least if least == most else f"{least} to {most}"
-        return f"Every training has {steps[0]} updates and sees {seen} million tokens."
+        most = tokens[-1]
+        unit, name, form = (1e6, " million", ".3g") if most >= 1e6 else (1, "", ",.0f")
+        shown = dict.fromkeys(f"{count / unit:{form}}" for count in (tokens[0], most))
+        return f"Every training has {steps[0]} updates and sees {' to '.join(shown)}{name} tokens."
     return f"The budgets differ: {steps[0]} to {steps[-1]} updates, as each recipe has them."
 
 

@@ -81,8 +81,11 @@ def _points(axes: object, row: int, runs: Sequence[float]) -> None:
 
 def _limits(values: Mapping[str, Sequence[float]]) -> tuple[float, float]:
     every = [value for runs in values.values() for value in runs]
-    ticks = MaxNLocator(6, steps=ROUND).tick_values(min(0.0, *every), max(0.0, *every))
-    return (ticks[0], ticks[-1]) if ticks[0] < ticks[-1] else (0.0, 1.0)
+    low, high = min(0.0, *every), max(0.0, *every)
+    if low == high:  # nothing but zeros
+        return 0.0, 1.0
+    ticks = MaxNLocator(6, steps=ROUND).tick_values(low, high)
+    return ticks[0], ticks[-1]
 
 
 def _frame(

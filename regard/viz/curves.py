@@ -24,6 +24,9 @@ Bin = tuple[float, float, float]  # shortest, longest, value
 PLOT = (4.6, 2.7)  # inches of the area between the axes
 LEFT, BELOW, ABOVE, EDGE = 0.55, 0.58, 0.46, 0.14
 TITLE, TEXT = 11.0, 9.0  # points
+GAP = TEXT * 1.2 / 72  # inches from name to name
+DASHES = ("-", "--", ":", "-.")  # where there are more lines than colours
+SAMPLE = 0.35  # inches of the line before its name, where there are so many
 ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks
 POINTS = 400  # more are averaged: a line of 400 points is as wide as the picture has pixels to show
 
@@ -88,8 +91,8 @@ def draw_training(
             axes.set_ylim(bottom=0)
         axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
         first, last = (f(f(steps) for steps, _ in lines.values()) for f in (min, max))
-        if first < last:
-            axes.set_xlim(0 if 0 < first < last * 0.1 else first, last)
+        if first < last or first > 0:
+            axes.set_xlim(0 if 0 < first < last * 0.1 or first == last else first, last)
         _name_lines(axes, ends)
         return save(_figure(axes), path)
 
@@ -156,13 +159,14 @@ def _check_run(
 
 def _chart(names: Sequence[str], title: str, xlabel: str, ylabel: str) -> Axes:
     """Axes with room for the names of the lines on the right; all measures in inches."""
-    right = style.width(names, TEXT) + 0.3 + EDGE
+    right = style.width(names, TEXT) + (SAMPLE if _crowded(names) else 0.0) + 0.3 + EDGE
     width = LEFT + PLOT[0] + right
+    tall = max(PLOT[1], GAP * (len(names) - 1))  # one name below the other
     lines = style.wrap(title, TITLE, width - 2 * EDGE)
     above = ABOVE + (len(lines) * TITLE * 1.3 / 72 + 0.06 if lines else 0.0)
-    height = BELOW + PLOT[1] + above
+    height = BELOW + tall + above
     figure = Figure(figsize=(width, height), dpi=style.DPI)
-    axes = figure.add_axes((LEFT / width, BELOW / height, PLOT[0] / width, PLOT[1] / height))
+    axes = figure.add_axes((LEFT / width, BELOW / height, PLOT[0] / width, tall / height))
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y", color=style.GRID, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -205,12 +209,11 @@ def _bin_name(low: float, high: float, _: float) -> str:
 
 
 def _line(axes: Axes, x: npt.ArrayLike, y: npt.ArrayLike, index: int, marker: str = "") -> None:
-    dash = "-" if index < len(style.LINES) else "--"
     axes.plot(
         x,
         y,
         color=_color(index),
-        linestyle=dash,
+        linestyle=_dash(index),
         linewidth=1.8,
         marker=marker,
         markersize=5,
@@ -226,6 +229,15 @@ def _color(index: int) -> str:
     return style.LINES[index % len(style.LINES)]
 
 
+def _dash(index: int) -> str:
+    return DASHES[index // len(style.LINES) % len(DASHES)]
+
+
+def _crowded(names: Sequence[str]) -> bool:
+    """More lines than colours: a sample before each name tells two of one colour apart."""
+    return len(names) > len(style.LINES)
+
+
 def _draw_run(axes: Axes, steps: Array, losses: Array, index: int) -> tuple[float, float]:
     """Draw one run and return the end of its line."""
     groups = np.array_split(np.arange(len(steps)), min(len(steps), POINTS))
@@ -238,7 +250,7 @@ def _draw_run(axes: Axes, steps: Array, losses: Array, index: int) -> tuple[floa
     smooth = _running_mean(mean, window)
     if window > 1:
         axes.fill_between(x, low, high, color=_color(index), alpha=0.16, linewidth=0)
-    _line(axes, x, smooth, index)
+    _line(axes, x, smooth, index, marker="o" if len(x) == 1 else "")  # one point has no line
     return float(x[-1]), float(smooth[-1])
 
 
@@ -258,21 +270,50 @@ def _thousands(value: float, _: object) -> str:
 def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
     """Write each name beside the end of its line, moved up or down where two would touch."""
     axes.autoscale_view()  # matplotlib would settle the limits only while drawing
-    inches = axes.figure.dpi_scale_trans
+    figure = _figure(axes)
+    inches = figure.dpi_scale_trans
     heights = [float((axes.transData + inches.inverted()).transform(end)[1]) for end in ends.values()]
-    for i, (name, y) in enumerate(zip(ends, spread(heights, gap=TEXT * 1.2 / 72), strict=True)):
-        x = LEFT + PLOT[0] + 0.1
+    low, high = (figure.get_figheight() * edge for edge in axes.get_position().intervaly)
+    crowded = _crowded(list(ends))
+    places = spread(heights, gap=GAP, within=(low, high))
+    edge = LEFT + PLOT[0]
+    for i, (name, y) in enumerate(zip(ends, places, strict=True)):
+        if crowded:
+            axes.plot(
+                [edge + 0.1, edge + SAMPLE],
+                [y, y],
+                color=_color(i),
+                linestyle=_dash(i),
+                linewidth=1.8,
+                transform=inches,
+                clip_on=False,
+                scalex=False,
+                scaley=False,
+                gid="sample",
+            )
+        x = edge + (SAMPLE if crowded else 0.0) + 0.1
         axes.text(x, y, name, size=TEXT, color=_color(i), va="center_baseline", transform=inches, gid="name")
 
 
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """The places, moved as little as needed so that any two are at least `gap` apart; order is kept."""
+def spread(
+    places: Sequence[float], gap: float, *, within: tuple[float, float] = (-math.inf, math.inf)
+) -> list[float]:
+    """The places, moved as little as needed so that any two are at least `gap` apart; order is kept.
+
+    All lie `within` these bounds, if that has room for them.
+    """
     order = sorted(range(len(places)), key=lambda i: places[i])
     clusters: list[list[int]] = []
     centers: list[float] = []
+
+    def center(cluster: Sequence[int]) -> float:
+        half = gap * (len(cluster) - 1) / 2
+        wanted = sum(places[j] for j in cluster) / len(cluster)
+        return max(within[0] + half, min(within[1] - half, wanted))
+
     for i in order:
         clusters.append([i])
-        centers.append(places[i])
+        centers.append(center([i]))
         # neighbours that touch become one cluster around the mean of what they wanted
         while (
             len(clusters) > 1
@@ -281,9 +322,9 @@ def spread(places: Sequence[float], gap: float) -> list[float]:
             last = clusters.pop()
             centers.pop()
             clusters[-1] += last
-            centers[-1] = sum(places[j] for j in clusters[-1]) / len(clusters[-1])
+            centers[-1] = center(clusters[-1])
     result = [0.0] * len(places)
-    for cluster, center in zip(clusters, centers, strict=True):
+    for cluster, middle in zip(clusters, centers, strict=True):
         for k, i in enumerate(cluster):
-            result[i] = center + gap * (k - (len(cluster) - 1) / 2)
+            result[i] = middle + gap * (k - (len(cluster) - 1) / 2)
     return result

@@ -34,12 +34,15 @@ figcaption, .note { font-size: .875rem; color: var(--quiet); margin-top: .6rem; 
 .picture { background: #fff; border: 1px solid var(--rule); border-radius: 8px; padding: .75rem; }
 .picture img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
 .scroll { overflow-x: auto; }
+@media screen and (min-width: 60rem) { .scroll { width: fit-content; max-width: calc(50vw + 25rem); } }
 table { border-collapse: collapse; font-size: .95rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .4rem .9rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top; }
+th, td { padding: .4rem .75rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top; }
 th:first-child, td:first-child { padding-left: 0; }
-thead th { font-weight: 600; font-size: .85rem; color: var(--quiet); white-space: nowrap; }
-tbody th { font-weight: 500; }
+thead th { font-weight: 600; font-size: .85rem; line-height: 1.35; color: var(--quiet); }
+thead th { vertical-align: bottom; }
+table tr > :first-child { white-space: nowrap; position: sticky; left: 0; background: var(--paper); }
 .number { text-align: right; white-space: nowrap; }
+thead .number { white-space: normal; min-width: 4.2rem; }
 .pair { display: grid; grid-template-columns: 6rem 1fr; gap: .1rem 1rem; margin: 0; padding: .8rem 0;
   border-bottom: 1px solid var(--rule); }
 .pair:first-of-type { border-top: 1px solid var(--rule); }
@@ -81,10 +84,9 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   main { padding: 1.75rem 1rem 3rem; }
   h1 { font-size: 1.6rem; }
   section { margin-top: 2.25rem; }
-  .pair, .alignment { display: flex; flex-wrap: wrap; gap: .75rem 1.5rem; align-items: flex-start; }
-.alignment .sides { flex: 1 1 20rem; min-width: 0; }
-.alignment .side { grid-template-columns: 1fr; }
+  .pair, .alignment .side { grid-template-columns: 1fr; }
   th, td { padding: .35rem .6rem; }
+  table tr > :first-child { white-space: normal; }
 }
 @media print {
   :root {

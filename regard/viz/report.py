@@ -26,7 +26,7 @@ Cell = str | int | float | bool | None
 POLICY = (
     "default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 )
-_NUMBER = re.compile(r"[-+−±]?[\d.,\u2009 ]*\d\s?([kMG]?i?B?|%|×|ms|s|min|h)?(\s?±\s?[\d.]+)?")
+_NUMBER = re.compile(r"[-+−±]?[\d.,\u2009 ]*\d\s?([kMG]?i?B?|%|×|ms|s|min|h)?(\s?±\s?[\d.]+(\s?%)?)?")
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _table(section: TableSection) -> str:
                 f"expected {width}, as many as the header."
             )
     columns = [_column([row[j] for row in section.rows]) for j in range(width)]
-    numeric = [bool(cells) and all(_is_number(cell) for cell in cells) for cells in columns]
+    numeric = [any(cells) and all(_is_number(cell) for cell in cells if cell) for cells in columns]
     kinds = [' class="number"' if is_number else "" for is_number in numeric]
     head = "".join(
         f'<th scope="col"{kind}>{escape(name)}</th>' for name, kind in zip(section.header, kinds, strict=True)

@@ -141,3 +141,59 @@ def test_bad_input_is_one_sentence(command, words, message, tmp_path, monkeypatc
 def test_the_help_shows_what_to_type(command):
     words = command("compare", "--help").out
     assert "regard compare --recipes rnnsearch-en-fr,seq2seq-en-fr --jobs 2" in words
+
+
+def test_two_text_files_are_enough_for_a_comparison(command, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_DATA", "")
+    words = ("one", "two", "three", "four", "five")
+    for name in ("a.en", "a.de"):
+        lines = [f"{words[n % 5]} {words[n % 4]} {words[n % 3]}." for n in range(60)]
+        (tmp_path / name).write_text("\n".join(lines))
+    text = ("--source", tmp_path / "a.en", "--target", tmp_path / "a.de", "--data", tmp_path)
+    small = [f"--set=model.{name}=8" for name in ("hidden", "embedding", "alignment", "readout")]
+    small += ["--set=task.size=300", "--set=train.batch=200", "--set=train.warmup=1"]
+    done = command(
+        "compare",
+        *text,
+        "--scores",
+        "general",
+        "--steps",
+        3,
+        *small,
+        "--out",
+        tmp_path / "out",
+        "--json",
+    )
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert [one["name"] for one in found["variants"]] == ["general"]
+    assert found["variants"][0]["finished"] == 1
+    config = (tmp_path / "out" / "configs" / "general-seed1.toml").read_text()
+    assert f'source = "{tmp_path / "a.en"}"' in config
+    assert 'target_language = "de"' in config
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--source", "a.en"], "compare: --source is given; expected both `--source` and `--target`."),
+        (
+            ["--corpus", "multi30k-en-de", "--data", "nowhere"],
+            "compare: `--data` has nowhere, which is no folder; expected one with corpora.",
+        ),
+    ],
+)
+def test_text_that_is_half_given_or_nowhere_is_refused(command, words, message):
+    outcome = command("compare", *words)
+    assert (outcome.status, outcome.err) == (2, f"regard: {message}\n")
+
+
+def test_a_comparison_of_which_every_training_fails_does_not_end_well(command, tmp_path):
+    (tmp_path / "a.en").write_text("one\ntwo\n")
+    (tmp_path / "a.de").write_text("eins\n")
+    text = ("--source", tmp_path / "a.en", "--target", tmp_path / "a.de")
+    outcome = command("compare", *text, "--steps", 2, "--out", tmp_path / "out")
+    assert outcome.status == 2
+    assert "regard: compare: every training failed; the first: " in outcome.err
+    assert "has 2 lines and " in outcome.err
+    assert (tmp_path / "out" / "table.md").exists()

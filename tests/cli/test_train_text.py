@@ -126,7 +126,7 @@ def test_data_alone_goes_to_the_recipes_own_task(data):
             ["--corpus", "hansards", "--source", "a.en", "--target", "a.fr"],
             "train: `--corpus` has hansards beside --source; expected one of them.",
         ),
-        (["--corpus", "multi30k"], "corpus: unknown corpus 'multi30k'; did you mean 'multi30k-en-"),
+        (["--corpus", "multi30k"], "corpus: unknown corpus 'multi30k'; known: multi30k-en-de, "),
         (["--source", "no.en", "--target", "no.fr"], "no.en: no such file or directory."),
         (["--corpus", "hansards", "--data", "corpora"], "a test set without training sentences"),
     ],

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from regard.errors import ConfigError, DataError
-from regard.viz.bars import draw_bars
+from regard.viz.bars import _limits, draw_bars
 from regard.viz.curves import draw_growth
 
 
@@ -20,6 +20,11 @@ def test_the_same_bars_give_the_same_bytes(tmp_path, ending):
 def test_negative_and_zero_values_are_drawn(tmp_path):
     assert draw_bars({"a": [-1.0, -2.0], "b": [0.0]}, tmp_path / "a.png").exists()
     assert draw_bars({"a": [0.0]}, tmp_path / "b.png").exists()
+
+
+def test_bars_of_nothing_but_zeros_have_an_axis_from_nought_to_one():
+    assert _limits({"a": [0.0, 0.0], "b": [0.0]}) == (0.0, 1.0)
+    assert _limits({"a": [0.3]}) == pytest.approx((0.0, 0.3))
 
 
 def test_bars_without_values_are_refused(tmp_path):

@@ -1,6 +1,7 @@
 import math
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,39 @@ def test_each_line_carries_its_name_and_names_do_not_touch(figures: list[Figure]
     assert [text.get_text() for text in figures[0].axes[0].get_xticklabels()] == ["1–10", "11–20", "≥ 21"]
 
 
+@pytest.mark.parametrize("count", [7, 8, 21, 60])
+@pytest.mark.parametrize("same", [True, False], ids=["at one height", "apart"])
+def test_the_names_of_many_lines_stay_inside_the_picture_and_apart(
+    figures: list[Figure], count: int, same: bool
+) -> None:
+    values = [0.0 if same else float(i) for i in range(count)]
+    draw_lengths({f"variant {i}": [(1, 10, y), (11, 20, y)] for i, y in enumerate(values)}, "x.png")
+    draw_training({f"variant {i}": ([10, 20], [y + 1, y]) for i, y in enumerate(values)}, "x.png")
+    for figure in figures:
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        boxes = [text.get_window_extent(renderer) for text in names(figure).values()]
+        assert len(boxes) == count
+        assert all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 for box in boxes)
+        assert all(box.x1 <= figure.bbox.x1 for box in boxes)
+        middles = sorted((box.y0 + box.y1) / 2 for box in boxes)
+        assert min(b - a for a, b in pairwise(middles)) > 0.99 * curves.GAP * figure.dpi
+
+
+def test_lines_of_one_colour_differ_in_their_dashes_and_names_show_them(figures: list[Figure]) -> None:
+    draw_training({f"variant {i}": ([10, 20], [2.0, float(i)]) for i in range(21)}, "x.png")
+    drawn = [(line.get_color(), line.get_linestyle(), line.get_gid()) for line in figures[0].axes[0].lines]
+    lines = [look[:2] for look in drawn if look[2] != "sample"]
+    assert len(set(lines)) == 21
+    assert [look[:2] for look in drawn if look[2] == "sample"] == lines
+
+
+def test_a_run_of_one_point_is_seen(figures: list[Figure]) -> None:
+    draw_training({"a": ([8], [2.9])}, "x.png")
+    [line] = figures[0].axes[0].get_lines()
+    assert line.get_marker() == "o"
+    assert figures[0].axes[0].get_xlim() == (0, 8)
+
+
 def test_models_with_different_bins_stand_at_their_middles(figures: list[Figure]) -> None:
     draw_lengths({"a": [(1, 9, 5.0)], "b": [(2, 4, 6.0), (10, 20, 7.0)]}, "x.png")
     lines = figures[0].axes[0].get_lines()
@@ -78,6 +112,7 @@ def test_spread_moves_places_apart_and_keeps_their_order() -> None:
     moved = spread([1.0, 5.0, 1.1, 1.05], gap=0.5)
     assert moved == pytest.approx([0.55, 5.0, 1.55, 1.05])
     assert spread([], gap=1.0) == []
+    assert spread([0.0, 0.1, 5.0, 5.0], gap=0.5, within=(0.0, 5.0)) == pytest.approx([0.0, 0.5, 4.5, 5.0])
 
 
 def test_curves_refuse_what_they_cannot_draw() -> None:

@@ -157,6 +157,12 @@ def test_numbers_are_aligned_and_have_equal_decimals() -> None:
     assert "a 41.02 3 12 % yes – b 38.00 -4 7 % no 1" in text
 
 
+def test_a_column_of_numbers_stays_one_where_a_cell_is_empty() -> None:
+    rows = [["a", "0.871 ± 0.000", ""], ["b", "", ""], ["c", "0.5 ± 0.1 %", ""]]
+    reader = read(report(TableSection("t", ["model", "AER", "nothing"], rows)))
+    assert ["number" in cell.get("class", "") for cell in reader.all("th")] == [False, True, False]
+
+
 def test_differing_words_are_marked() -> None:
     html = report(
         TranslationSection("t", [("s", "le chat <b> dort", "le chien dort"), ("s", "她在吃。", "她正在吃。")])
