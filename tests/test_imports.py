@@ -74,6 +74,16 @@ def test_importing_regard_decides_nothing(fresh):
     assert fresh["settings"]
 
 
+def test_what_translates_does_not_load_the_compiler_of_torch():
+    """It would take a second and 140 MB of every command."""
+    code = (
+        "import sys, regard.models.transformer, regard.models.luong, regard.models.rnnsearch, "
+        "regard.tasks.files, regard.tasks.corpus, regard.decode.translator; "
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=ROOT.parent)
+
+
 # low to high; what stands on one line may import each other
 LAYERS = (
     ("errors",),

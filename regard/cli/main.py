@@ -3,6 +3,7 @@
 0 is success, 2 bad input (one sentence on standard error, no traceback), 130 an interruption.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -106,6 +107,21 @@ def _options(
 ) -> None: ...
 
 
+class _ToStandardError(logging.Handler):
+    """What the library says of its work as plain lines, wherever standard error goes at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
+
+
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; what takes long without a bar of its own is announced by the library's log."""
+    log, handler = logging.getLogger("regard"), _ToStandardError()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        app()
+    finally:  # whoever calls this from Python has the log as it was
+        log.removeHandler(handler)
+        log.setLevel(before)

@@ -31,7 +31,7 @@ def command(
     ] = None,
     nbest: Annotated[int, typer.Option(min=1, help="Translations for each sentence.")] = 1,
     align: Annotated[
-        bool, typer.Option("--align", help="Add word links in Pharaoh format, 0-0 1-2.")
+        bool, typer.Option("--align", help="Add links between the pieces in Pharaoh format, 0-0 1-2.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line, weights included.")
@@ -44,14 +44,17 @@ def command(
     regard translate runs/rnnsearch-en-fr - < input.txt > output.txt
     echo "The cat sleeps." | regard translate runs/rnnsearch-en-fr --align
 
-    With --nbest N there are N lines for each line. Words the model has never seen are named on standard error
-    and carried through to the translation, as --unknown says.
+    With --nbest N there are N lines for each line. Links join what the model reads and writes, counted from
+    0: words and marks, or byte-pairs; --json names them. Words the model has never seen are named on standard
+    error and carried through to the translation, as --unknown says.
     """
     interactive = text in (None, "-") and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
     translator, settings = open_any(run, align=align)
     how = decoding(settings, beam=beam, nbest=nbest)
     how = replace(how, dictionary=choose_dictionary(run, unknown))
+    if text is not None and _names_a_file(text):
+        complain(f"{text!r} is a file; its name is translated. Its lines: regard translate {run} - < {text}")
     if interactive:
         _converse(translator, how, align, as_json)
         return
@@ -62,6 +65,13 @@ def command(
         _name_unknown(translations[0], f"line {number}: " if len(lines) > 1 else "", how)
 
 
+def _names_a_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a character that none may have
+        return False
+
+
 def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, DecodeConfig]":
     """What translates in a folder, a run or an export, and how its recipe wants it decoded."""
     from regard.decode.translator import Translator
@@ -70,6 +80,11 @@ def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, DecodeConfi
 
     if not is_export(folder):
         opened = open_translator(folder)
+        if align and opened.model.aligner is None:
+            raise DataError(
+                f"{folder}: model is {opened.config.model!r}, which has no attention; expected, for --align, "
+                "one that has."
+            )
         return Translator(opened.model, opened.task.source, opened.task.target), opened.config.decode
     exported, translator = open_export(folder)
     if align and translator.aligner is None:

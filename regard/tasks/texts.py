@@ -19,7 +19,7 @@ from regard.data.batches import PairBatch, Plan, plan_by_tokens
 from regard.data.cache import cache_folder
 from regard.data.encoded import FORMAT, EncodedPairs, Pair, collect, open_pairs, store
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.tasks.base import Split
 from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
 
@@ -105,7 +105,8 @@ class TextTask(TranslationTask):
         return [example for example, _ in self._kept(split)]
 
     def encode(self, split: Split) -> Iterator[Pair]:
-        return (pair for _, pair in self._kept(split))
+        pairs = encode_examples(self.texts.stream(split), self.source, self.target)
+        return self._shorter(pairs) if split == "train" else pairs
 
     def encoded(self, split: Split) -> EncodedPairs:
         """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
@@ -168,10 +169,35 @@ class TextTask(TranslationTask):
     def _kept(self, split: Split) -> Iterator[tuple[Example, Pair]]:
         """The examples of a split with their numbers; for training, only those that are not too long."""
         examples, again = tee(self.texts.stream(split))
-        longest = self.settings.longest
         for example, pair in zip(examples, encode_examples(again, self.source, self.target), strict=True):
-            if split != "train" or max(map(len, pair)) <= longest:
+            if split != "train" or self._fits(pair):
                 yield example, pair
+
+    def _fits(self, pair: Pair) -> bool:
+        return max(map(len, pair)) <= self.settings.longest
+
+    def _shorter(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The pairs that are not too long to be trained on; in the end, how many are."""
+        count = left_out = 0
+        for pair in pairs:
+            count += 1
+            if self._fits(pair):
+                yield pair
+            else:
+                left_out += 1
+        longest = self.settings.longest
+        if count and left_out == count:
+            raise DataError(
+                f"task: `longest` has {longest}, and each of the {count} training pairs has a side of more "
+                "pieces; expected some that are shorter. Set task.longest higher."
+            )
+        if left_out:
+            logging.getLogger("regard").warning(
+                "%d of %d training pairs have a side of more than %d pieces and are left out (task.longest).",
+                left_out,
+                count,
+                longest,
+            )
 
     def _cached(self, pairs: Callable[[], Iterable[Pair]], suffix: str = "") -> EncodedPairs:
         folder = cache_folder() / "encoded" / (self._digest() + suffix)

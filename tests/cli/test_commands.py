@@ -106,6 +106,26 @@ def test_a_model_without_attention_translates_but_cannot_be_shown(command, plain
     assert "model is 'seq2seq', which has no attention; nothing can be shown" in outcome.err
 
 
+def test_links_of_a_model_without_attention_are_refused(command, plain_run):
+    outcome = command("translate", plain_run, "a b c", "--align")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == (
+        f"regard: {plain_run}: model is 'seq2seq', which has no attention; expected, for --align, one that "
+        "has.\n"
+    )
+
+
+def test_a_file_that_is_given_as_a_sentence_is_pointed_out(command, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("a b c\n")
+    outcome = command("translate", run, "in.txt")
+    assert outcome.status == 0
+    assert f"'in.txt' is a file; its name is translated. Its lines: regard translate {run} - < in.txt" in (
+        " ".join(outcome.err.split())
+    )
+    assert command("translate", run, "a b c " * 1000).status == 0  # too long for the name of a file
+
+
 def test_show_writes_a_page(command, run, tmp_path):
     out = tmp_path / "a.html"
     assert command("show", run, "a b c d", "--out", out).status == 0

@@ -54,6 +54,27 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path, caplog):
     assert "e.en: 2 of 3 pairs have an empty side and are left out." in caplog.text
 
 
+def test_training_pairs_that_are_too_long_are_left_out_and_counted_once(tmp_path, caplog):
+    source = write(tmp_path, "l.en", ["One.", "One two three four.", "Two."])
+    target = write(tmp_path, "l.fr", ["Un.", "Un deux.", "Deux."])
+    settings = FilesSettings(
+        source=source, target=target, valid_source=source, valid_target=target, pieces="words", longest=3
+    )
+    task = FilesTask.create(settings)
+    assert [len(task.encoded(split)) for split in ("train", "valid")] == [2, 3]
+    assert [example.source for example in task.examples("train")] == ["One.", "Two."]
+    said = "1 of 3 training pairs have a side of more than 3 pieces and are left out (task.longest)."
+    assert caplog.text.count(said) == 1
+
+
+def test_a_corpus_of_which_nothing_is_short_enough_is_refused_with_the_setting(files):
+    task = FilesTask.create(FilesSettings(**files, pieces="words", longest=2))
+    with pytest.raises(
+        DataError, match=r"task: `longest` has 2, and each of the 118 training pairs .*Set task\.longest"
+    ):
+        task.encoded("train")
+
+
 def test_pairs_are_counted_once_in_every_file_that_is_given(files, tmp_path, caplog):
     own = {
         "valid_source": write(tmp_path, "v.en", ["One.", ""]),
