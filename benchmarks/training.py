@@ -211,6 +211,8 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "results")
     out: Path = parser.parse_args().out
+    if not torch.cuda.is_available():
+        parser.error("torch finds no NVIDIA GPU here, and nothing else is measured")
     batch = make_batch(64, 32, 32)
     for name, settings in RECURRENT.items():
         if name not in catalog.names("model"):

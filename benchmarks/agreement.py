@@ -1,0 +1,89 @@
+"""How far other engines agree with a trained translator on its test split.
+
+    python benchmarks/agreement.py RUN [--to ctranslate2,onnx] [--record]
+
+The run is exported into a folder aside; then both translate the whole split from raw text, greedily and with
+the beam of the recipe. Printed are BLEU of both (cased, raw text), and how many translations are the same,
+letter for letter. `--record` writes results/agreement.json.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from regard.bench.records import measured
+from regard.decode.translator import Decoding, TextTranslator, Translator
+from regard.evaluate.results import write_result
+from regard.evaluate.text import score_text
+from regard.export.formats import FORMATS, export_run, open_export
+from regard.train.run import Run, decoding_of, open_run
+
+ROOT = Path(__file__).parents[1]
+ALLOWED = 0.1  # BLEU
+
+
+def translate(translator: TextTranslator, texts: list[str], how: Decoding) -> tuple[list[str], float]:
+    """The translations, and the seconds they took."""
+    started = time.perf_counter()
+    found = [best.text for best, *_ in translator.translate(texts, how, attention=False)]
+    return found, time.perf_counter() - started
+
+
+def compare(run: Run, to: str, folder: Path) -> dict[str, dict[str, float]]:
+    """BLEU of the run and of its export, by the beam."""
+    _, theirs = open_export(export_run(run, to, folder / to))
+    ours = Translator(run.model, run.task.source, run.task.target)
+    examples = run.task.examples("test")
+    sources, references = [e.source for e in examples], [e.target for e in examples]
+    language = run.task.languages[1]
+    found = {}
+    for beam in sorted({1, run.config.decode.beam}):
+        how = decoding_of(run.config.decode, beam=beam)
+        a, b = translate(ours, sources, how), translate(theirs, sources, how)
+        bleu = [score_text(texts, references, language=language).bleu for texts, _ in (a, b)]
+        found[f"beam {beam}"] = {
+            "BLEU": round(bleu[0], 2),
+            f"BLEU of {to}": round(bleu[1], 2),
+            "difference": round(abs(bleu[0] - bleu[1]), 3),
+            "the same": sum(map(str.__eq__, a[0], b[0])),
+            "sentences": len(sources),
+            "seconds": round(a[1], 1),
+            f"seconds of {to}": round(b[1], 1),
+        }
+        print(f"{to}, beam {beam}: {found[f'beam {beam}']}", flush=True)
+    return found
+
+
+def main() -> None:
+    """Compare, and fail where an engine translates worse or better by more than is allowed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--to", default=",".join(FORMATS))
+    parser.add_argument("--record", action="store_true")
+    options = parser.parse_args()
+    run = open_run(options.run, device="cpu")
+    with tempfile.TemporaryDirectory() as aside:
+        for to in options.to.split(","):
+            started = time.perf_counter()
+            found = compare(run, to, Path(aside))
+            worst = max(one["difference"] for one in found.values())
+            if worst > ALLOWED:
+                raise SystemExit(f"{to} differs by {worst} BLEU; expected {ALLOWED} at most")
+            if options.record:
+                name = options.run.resolve().name
+                record = measured(
+                    "agreement",
+                    f"{name}: difference of {to} in BLEU, the larger of both beams",
+                    worst,
+                    seconds=time.perf_counter() - started,
+                    details=found,
+                    note=f"{ALLOWED} is allowed",
+                )
+                write_result(ROOT / "results", record)
+
+
+if __name__ == "__main__":
+    main()
