@@ -109,7 +109,9 @@ def _sentences(table: Table) -> str:
     done = [one for one in table["variants"] if one["finished"]]
     seeds = f"seed{'s' if len(table['seeds']) > 1 else ''} {', '.join(map(str, table['seeds']))}"
     where = f" of {table['on']}" if table.get("on") else ""
-    text = f"{len(table['variants'])} variants, {seeds}, measured on the {table['split']} split{where}."
+    count = len(table["variants"])
+    variants = f"{count} variant{'s' if count > 1 else ''}"
+    text = f"{variants}, {seeds}, measured on the {table['split']} split{where}."
     if not done:
         return f"{text} Nothing is finished yet."
     if len(table["seeds"]) > 1:
