@@ -1,8 +1,10 @@
 """One thread, one seed per test; a failing test prints the seed it ran with."""
 
 import signal
+import sys
 import threading
 import zlib
+from pathlib import Path
 
 import pytest
 import torch
@@ -30,3 +32,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     report = outcome.get_result()
     if report.failed:
         report.sections.append(("seed", f"torch.manual_seed({seed_of(item)})"))
+
+
+@pytest.fixture(scope="session")
+def tables():
+    """docs/_hooks/tables.py, which makes the tables of README and documentation."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_hooks"))
+    try:
+        import tables
+
+        return tables
+    finally:
+        sys.path.pop(0)

@@ -1,25 +1,11 @@
 """The pages of the comparisons: tables and pictures made of what was recorded."""
 
-import sys
 from pathlib import Path
-
-import pytest
 
 from regard.bench.records import measured
 from regard.evaluate.results import write_result
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(scope="module")
-def tables():
-    sys.path.insert(0, str(ROOT / "docs" / "_hooks"))
-    try:
-        import tables
-
-        return tables
-    finally:
-        sys.path.pop(0)
 
 
 def record(folder, variant, order, value, by_length=()):

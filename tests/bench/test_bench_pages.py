@@ -1,9 +1,6 @@
 """The tables of the kernel page and of the README are made of what was measured and of what the code does."""
 
-import sys
 from pathlib import Path
-
-import pytest
 
 from regard.bench.choices import choices, joined, rows
 from regard.bench.records import measured
@@ -11,17 +8,6 @@ from regard.evaluate.results import write_result
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def tables():
-    sys.path.insert(0, str(ROOT / "docs" / "_hooks"))
-    try:
-        import tables
-
-        return tables
-    finally:
-        sys.path.pop(0)
 
 
 def mechanism(folder, name, what, kernel="additive-cuda", details=None, **times):

@@ -18,13 +18,7 @@ from regard.kernels import additive_cpu, additive_cuda, additive_step_cuda, tuni
 from regard.kernels.additive import operands
 
 assert os.environ["TRITON_INTERPRET"] == "1"
-
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # memory that nothing wrote is NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def many(arguments, grad):

@@ -9,13 +9,7 @@ from kernels.directions_cases import check
 from regard.kernels import directions
 
 assert os.environ["TRITON_INTERPRET"] == "1"
-
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # memory that nothing wrote is NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 7), (2, 1, 1), (131, 20)], ids=str)

@@ -9,13 +9,7 @@ from regard import Attention, CosineScore, DotScore, LocalMonotonic, Mask
 from regard.kernels import local_cuda
 
 assert os.environ["TRITON_INTERPRET"] == "1"
-
-
-@pytest.fixture(autouse=True)
-def poisoned():
-    torch.use_deterministic_algorithms(True)  # memory that nothing wrote is NaN
-    yield
-    torch.use_deterministic_algorithms(False)
+pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def outcomes(kernel, inputs, mask, window, direction, score=DotScore):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kernels.capturing import captured
 from kernels.cross_entropy_cases import WORDS, check, gradient_of, scores_of
 from kernels.interpreting import check_in_interpreter
 
@@ -124,15 +125,13 @@ class TestOnAGPU:
         function = ours(0.1, words=words)
         expected = gradient_of(function, scores, factor=1.0)
         scores.grad = torch.zeros_like(scores)
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            function(scores).backward()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+
+        def step():
             loss = function(scores)
             loss.backward()
+            return loss
+
+        graph, loss = captured(step)
         scores.grad.zero_()
         graph.replay()
         torch.testing.assert_close(loss.detach(), expected[0])

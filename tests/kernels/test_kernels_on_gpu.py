@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kernels.capturing import captured
 from torch.testing import assert_close
 
 from regard import (
@@ -213,13 +214,7 @@ def test_in_pieces_a_captured_call_gives_what_a_plain_one_gives(in_pieces):
             return attention(x, attention.prepare(x, None, mask)).context
 
     expected = context()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        context()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = context()
+    graph, found = captured(context)
     graph.replay()
     assert_close(found, expected)
 
@@ -316,13 +311,7 @@ def test_bands_can_be_captured():
         return context, *torch.autograd.grad(context, x, torch.ones_like(context))
 
     expected = step()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        found = step()
+    graph, found = captured(step)
     graph.replay()
     for ours, theirs in zip(found, expected, strict=True):
         assert_close(ours, theirs, rtol=0, atol=0)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kernels.capturing import captured
 from kernels.interpreting import check_in_interpreter
 from kernels.residual_cases import EPS, check, problem
 
@@ -46,13 +47,7 @@ class TestOnAGPU:
             out.backward(upstream)
             return out
 
-        side = torch.cuda.Stream()
-        with torch.cuda.stream(side):
-            step()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out = step()
+        graph, out = captured(step)
         outs = []
         for _ in range(2):
             graph.replay()
