@@ -76,7 +76,10 @@ def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "metric": measured[0].metric,
         **_spread(values),
         "values": {str(outcome.seed): value for outcome, value in zip(done, values, strict=True)},
-        "measures": {name: _together(texts) for name, texts in _by_name(measured).items()},
+        "measures": {
+            name: _together(texts, values if name == measured[0].metric else ())
+            for name, texts in _by_name(measured).items()
+        },
         "numbers": _mean_numbers([one.summary for one in measured]),
         "by_length": _mean_by_length([one.summary for one in measured]),
         "note": measured[0].note,
@@ -139,8 +142,11 @@ def _by_name(measured: Sequence[Measured]) -> dict[str, list[str]]:
     return found
 
 
-def _together(texts: Sequence[str]) -> str:
-    """`37.20` and `37.40` become `37.30 ± 0.14`; what is no number is shown if all agree."""
+def _together(texts: Sequence[str], exact: Sequence[float] = ()) -> str:
+    """`37.20` and `37.40` become `37.30 ± 0.14`; what is no number is shown if all agree.
+
+    Where `exact` are what the texts are rounded from, their mean is taken.
+    """
     matches = [_SHOWN.fullmatch(text) for text in texts]
     if None in matches or len({match[3] for match in matches if match}) > 1:
         return texts[0] if len(set(texts)) == 1 else " / ".join(texts)
@@ -149,6 +155,10 @@ def _together(texts: Sequence[str]) -> str:
     unit = matches[0][3] if matches[0] else ""
     if len(values) == 1:
         return texts[0]
+    if len(exact) == len(values) and all(
+        abs(a - b) <= 0.51 * 0.1**decimals for a, b in zip(exact, values, strict=True)
+    ):
+        values = list(exact)
     return f"{statistics.fmean(values):.{decimals}f} ± {statistics.stdev(values):.{decimals}f}{unit}"
 
 

@@ -502,6 +502,10 @@ def test_shown_values_are_averaged_with_their_decimals_and_unit():
     assert together(["0.168"]) == "0.168"
     assert together(["yes", "yes"]) == "yes"
     assert together(["yes", "no"]) == "yes / no"
+    # what the texts are rounded from, where it is known and meant in the same unit
+    assert together(["0.610", "0.613", "0.620"]) == "0.614 ± 0.005"
+    assert together(["0.610", "0.613", "0.620"], [0.6105, 0.6133, 0.6201]) == "0.615 ± 0.005"
+    assert together(["61.0 %", "62.0 %"], [0.61, 0.62]) == "61.5 ± 0.7 %"
 
 
 def test_a_paper_value_for_an_unknown_variant_is_an_error(tmp_path):
