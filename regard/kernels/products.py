@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import HALF
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.scores.dot import DotScore
 from regard.attention.scores.feedforward import FeedForwardScore
@@ -68,16 +69,25 @@ def product_form(call: Call) -> tuple[Tensor, float]:
     return call.query, 1.0
 
 
-def rounded_form(call: Call) -> tuple[Tensor, float]:
-    """The same; cosine's query, which is in full precision, rounded once to what keys and values are."""
-    dtype = call.source.keys.dtype
-    if isinstance(call.score, CosineScore) and dtype is call.source.values.dtype:
-        from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
+STRONGEST = 6.0  # cosines times more than this stay in full precision
 
-        if dtype is call.query.dtype and runs_fused(call.query):
-            return directions(call.score, call.query), 1.0
-        return call.score.directions(call.query).to(dtype), 1.0
-    return product_form(call)
+
+def rounded_form(call: Call) -> tuple[Tensor, float]:
+    """The same; in half precision cosine's query, which is in full precision otherwise, is rounded once.
+
+    A strength multiplies what rounding does to a direction. Of a number it is known here whether it is too
+    large for that; of one that is learnt it is not (docs/kernels.md says how far it may go).
+    """
+    score, dtype = call.score, call.source.values.dtype
+    if not isinstance(score, CosineScore) or dtype not in HALF or dtype is not call.query.dtype:
+        return product_form(call)
+    if score.beta is None and abs(score.strength) > STRONGEST:
+        return product_form(call)
+    from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
+
+    if runs_fused(call.query):
+        return directions(score, call.query), 1.0
+    return score.directions(call.query).to(dtype), 1.0
 
 
 def leading(*tensors: Tensor) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from kernels.directions_cases import check
 from kernels.interpreting import check_in_interpreter
 
 from regard import Attention, CosineScore
+from regard.bench import parity
 from regard.kernels import directions
 
 
@@ -17,13 +18,35 @@ def test_on_a_cpu_it_does_not_run():
     assert not directions.runs_fused(torch.zeros(2, 3, 4, dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_source_of_cosines_has_the_precision_of_its_keys(dtype):
-    keys = torch.randn(2, 5, 8).to(dtype)
-    source = Attention(CosineScore()).prepare(keys)
-    assert source.keys.dtype == dtype
+def cosine_attention(query, keys, values, grad, *, kernel, strength):
+    attention = Attention(CosineScore(strength=strength), kernel=kernel)
+    leaves = [x.detach().clone().requires_grad_() for x in (query, keys, values)]
+    context = attention(leaves[0], attention.prepare(*leaves[1:])).context
+    return [context.detach(), *torch.autograd.grad(context, leaves, grad)]
+
+
+@pytest.mark.parametrize("strength", [1.0, 5.0, 6.0, 20.0])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_rounded_directions_err_at_most_twice_as_much_as_exact_ones(dtype, strength):
+    """The reference keeps unit keys and directions in full precision; so do strengths beyond STRONGEST."""
+    inputs = [torch.randn(2, 512, 64).to(dtype) for _ in range(4)]
+    fused = cosine_attention(*inputs, kernel="sdpa", strength=strength)
+    reference = cosine_attention(*inputs, kernel="reference", strength=strength)
+    exact = cosine_attention(*(x.double() for x in inputs), kernel="reference", strength=strength)
+    names = ("context", "query", "keys", "values")
+    squares = {
+        name: parity.means(*found) for name, *found in zip(names, fused, reference, exact, strict=True)
+    }
+    found = parity.judged(squares, dict.fromkeys(names, 2 * 512 * 64), dtype)
+    assert found.broken is None, found
+
+
+def test_a_source_of_cosines_keeps_its_unit_keys_exact():
+    keys = torch.randn(2, 5, 8, dtype=torch.bfloat16)
+    found = Attention(CosineScore()).prepare(keys).keys
+    assert found.dtype == torch.float32
     exact = keys.double() / keys.double().norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(source.keys.double(), exact, rtol=torch.finfo(dtype).eps / 2 + 2e-7, atol=0)
+    torch.testing.assert_close(found.double(), exact, rtol=3e-7, atol=0)
 
 
 @pytest.mark.gpu
@@ -36,7 +59,7 @@ class TestOnAGPU:
         check(shape, learnt=learnt, dtype=dtype, tolerance=torch.finfo(dtype).eps, device="cuda")
 
     def test_attention_is_within_twice_the_error_of_the_reference(self):
-        from regard.bench import parity, problems
+        from regard.bench import problems
 
         cosine = next(m for m in problems.MECHANISMS if m.name == "cosine")
         size = problems.Size(1, 512, 64)

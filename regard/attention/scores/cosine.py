@@ -28,8 +28,7 @@ class CosineScore(Score):
         self.beta = None if query is None else nn.Linear(query, 1)
 
     def prepare(self, keys: Tensor) -> Tensor:
-        """(..., S, D) -> vectors of length one, worked out in full precision and rounded once."""
-        return unit(keys).to(keys.dtype)
+        return unit(keys)
 
     def directions(self, query: Tensor) -> Tensor:
         """β q / ‖q‖: what the unit keys are multiplied with."""
