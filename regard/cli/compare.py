@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.common import messages, output, say, table
-from regard.cli.train import DEFAULT, File, Language, Text, chosen_steps, text_settings
+from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
 
@@ -109,23 +109,18 @@ def command(
     from regard.train.compare_table import record as write_records
     from regard.train.measured import Asked
 
+    given = (source, target, valid_source, valid_target, test_source, test_target)
     text = Text(
-        files={
-            "source": source,
-            "target": target,
-            "valid_source": valid_source,
-            "valid_target": valid_target,
-            "test_source": test_source,
-            "test_target": test_target,
-        },
+        files=dict(zip(FILES, given, strict=True)),
         languages=(source_language, target_language),
         corpus=corpus,
         data="",
         owner="compare",
     )
     _name_folder(data)
+    alone = text.given and not recipes and task is None  # without a recipe
     comparison = plan(
-        DEFAULT if text.given and not recipes and task is None else task,
+        DEFAULT if alone else task,
         recipes=_split(recipes),
         models=_split(models),
         scores=_split(scores),
@@ -134,7 +129,7 @@ def command(
         vary=vary or (),
         each=each,
         overrides=[
-            *(chosen_steps(text) if text.given and not recipes and task is None else []),
+            *(chosen_steps(text) if alone else []),
             *(settings or []),
             *([f"train.steps={steps}"] if steps else []),
         ],

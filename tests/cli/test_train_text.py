@@ -5,7 +5,8 @@ import tomllib
 
 import pytest
 
-from regard.cli.train import Text, choose_config
+from regard.cli.text import Text
+from regard.cli.train import choose_config
 from regard.errors import ConfigError
 
 TINY = [
