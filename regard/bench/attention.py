@@ -43,6 +43,7 @@ class Plan:
     device: str
     dtype: torch.dtype
     size: Size
+    apart: str = ""  # after the name of the records, where they shall not replace those of the standard
     lengths: tuple[int, ...]
     growth: Size  # its N is not used
     passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
@@ -51,7 +52,7 @@ class Plan:
     capture: bool = False  # also measure what the device does without the host
     growing: float = 0.6  # of the deadline, until which growth may be measured; it has a quarter at least
     processes: int = 0  # that compile beforehand; none: what is compiled is so when its turn comes
-    preparing: float = 40.0  # seconds that they have, of the deadline
+    preparing: float = 0.27  # of the deadline, which they have
     deadline: float = 170.0  # seconds, for all
     budget: float = 0.4  # seconds for each number
     longest: float = 10.0  # seconds that one call may take
@@ -254,7 +255,10 @@ def prepared(plan: Plan, say: Callable[[str], None]) -> dict[Contest, str]:
     jobs = kernels + compiled_contests(plan)
     began = time.perf_counter()
     found = in_parallel(
-        compile_one, [(plan, *job) for job in jobs], workers=plan.processes, seconds=plan.preparing
+        compile_one,
+        [(plan, *job) for job in jobs],
+        workers=plan.processes,
+        seconds=plan.preparing * plan.deadline,
     )
     missing = {job: reason for job, reason in zip(jobs, found, strict=True) if reason is not None}
     say(

@@ -95,7 +95,7 @@ def not_run(report: Report) -> list[str]:
 
 
 def records(report: Report) -> list[Result]:
-    """The rows and the growths for results/attention-DEVICE.json."""
+    """The rows and the growths for results/attention-DEVICE.json; at a length asked for, -LENGTH too."""
     plan = report.plan
     common: dict[str, Any] = {
         "device": plan.device,
@@ -103,7 +103,7 @@ def records(report: Report) -> list[Result]:
         "threads": _threads(plan.device),
         "versions": versions(),
     }
-    recipe = f"attention-{plan.device}"
+    recipe = f"attention-{plan.device}{plan.apart}"
     found = []
     for row in report.rows:
         ratio = row.against.get("reference", 1.0)

@@ -33,7 +33,7 @@ def command(
         str | None, typer.Option(metavar="N,M,…", help="Lengths over which growth is measured.")
     ] = None,
     length: Annotated[
-        int | None, typer.Option(min=1, help="Length at which mechanisms are compared.")
+        int | None, typer.Option(min=1, help="Length at which mechanisms are compared, recorded apart.")
     ] = None,
     forward: Annotated[
         bool | None,
@@ -90,6 +90,7 @@ def command(
         mechanisms=chosen(_split(mechanisms)),
         lengths=plan.lengths if lengths is None else _numbers(lengths),
         size=plan.size if length is None else replace(plan.size, N=length),
+        apart="" if length is None else f"-{length}",
         passes=(False, True) if forward is None else (not forward,),
         rivals=plan.rivals if rivals is None else _rivals(rivals),
         deadline=plan.deadline if deadline is None else deadline,

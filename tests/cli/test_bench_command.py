@@ -39,7 +39,7 @@ def test_it_measures_prints_records_and_draws(command, tmp_path, threads):
     assert "of the reference" not in done.err
     found = read_results(tmp_path)
     assert read_results(tmp_path / "out") == found
-    assert {result.recipe for result in found} == {"attention-cpu"}
+    assert {result.recipe for result in found} == {"attention-cpu-24"}, "its length is not the standard one"
     one = next(r for r in found if r.metric == "general: times as fast as the reference, forward")
     assert one.details["kernel"] == "sdpa"
     assert set(one.details["milliseconds"]) == {"reference", "fused", "SDPA"}
@@ -57,7 +57,7 @@ def test_forward_alone_is_forward_alone(command, tmp_path, threads):
     done = command("bench", *TINY, "--mechanisms", "cosine", "--forward", "--lengths", "", "--out", tmp_path)
     assert done.status == 0, done.err
     assert [line.split("\t")[1] for line in done.out.splitlines()[1:]] == ["forward"]
-    [record] = json.loads((tmp_path / "attention-cpu.json").read_text())
+    [record] = json.loads((tmp_path / "attention-cpu-24.json").read_text())
     assert record["details"]["pass"] == "forward"
 
 
