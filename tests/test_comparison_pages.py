@@ -36,32 +36,33 @@ def test_the_table_of_a_comparison_has_quality_and_every_cost(tables, tmp_path):
 
 def test_lengths_and_bars_of_a_page_are_drawn_from_the_records(tables, tmp_path):
     markdown = "<!-- lengths: scores -->\n\n<!-- bars: scores -->\n\n<!-- bars: unknown -->"
-    assert tables.pictures(markdown, tmp_path) == {}
-    assert tables.filled(markdown, tmp_path).count(tables.UNMEASURED) == 3
+    assert tables.experiments.pictures(markdown, tmp_path) == {}
+    assert tables.filled(markdown, tmp_path).count(tables.records.UNMEASURED) == 3
     record(tmp_path, "dot", 0, 44.9, [(0, 10, 50.0), (11, None, 40.0)])
     record(tmp_path, "none", 1, 29.9, [(0, 10, 35.0), (11, None, 12.0)])
-    made = tables.pictures(markdown, tmp_path)
+    made = tables.experiments.pictures(markdown, tmp_path)
     assert set(made) == {"lengths-scores.svg", "bars-scores.svg"}
     assert all(b"<svg" in content for content in made.values())
     page = tables.filled(markdown, tmp_path)
     assert all(f"(../pictures/{name})" in page for name in made)
-    assert page.count(tables.UNMEASURED) == 1
+    assert page.count(tables.records.UNMEASURED) == 1
 
 
 def test_the_recipes_of_a_corpus_stand_best_first_in_both_forms_with_their_signatures(tables, tmp_path):
-    assert tables.filled("<!-- corpus: tiny-en-de -->", tmp_path) == tables.UNMEASURED
+    assert tables.filled("<!-- corpus: tiny-en-de -->", tmp_path) == tables.records.UNMEASURED
+    moses = tables.experiments.MOSES
     signatures = ("case:mixed|tok:13a", "case:lc|tok:13a", "case:lc|moses:de")
     note = "\n".join(["12 sentences, beam 5", *(f"signature: {signature}" for signature in signatures)])
     for recipe, value in (("luong-tiny-en-de", 39.1), ("transformer-tiny-en-de", 41.3)):
-        forms = [["BLEU", f"{value:.2f}"], [tables.MOSES, f"{value + 0.4:.2f}"]]
+        forms = [["BLEU", f"{value:.2f}"], [moses, f"{value + 0.4:.2f}"]]
         details = {"measures": forms, "note": note, "parameters": 7000}
         write_result(tmp_path, measured(recipe, "BLEU", value, seconds=60, details=details, seeds=(1, 2, 3)))
-    moses = measured("transformer-tiny-en-de", tables.MOSES, 41.7, seconds=60, details={}, theory=41.02)
-    write_result(tmp_path, moses)
+    published = measured("transformer-tiny-en-de", moses, 41.7, seconds=60, details={}, theory=41.02)
+    write_result(tmp_path, published)
     lines = tables.filled("<!-- corpus: tiny-en-de -->", tmp_path).splitlines()
     assert lines[2] == "| `transformer-tiny-en-de` | 41.70 | 41.30 | 41.02 | 7 000 | 60 | 3 |"
     assert lines[3] == "| `luong-tiny-en-de` | 39.50 | 39.10 |  | 7 000 | 60 | 3 |"
     assert lines[-2:] == [
-        f"Signature of {tables.MOSES}: `case:lc|moses:de`.",
+        f"Signature of {moses}: `case:lc|moses:de`.",
         "Signature of BLEU: `case:mixed|tok:13a`.",
     ]

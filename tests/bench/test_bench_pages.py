@@ -39,14 +39,14 @@ def test_the_kernel_page_says_of_every_combination_what_the_dispatcher_says(tabl
 def test_what_is_not_measured_yet_is_said(tables, tmp_path):
     page = tables.filled(PAGE, tmp_path)
     assert "<!--" not in page
-    assert page.count(tables.UNMEASURED) == 6
-    assert tables.performance_table(tmp_path).count("\n") == 1  # a header without rows
+    assert page.count(tables.records.UNMEASURED) == 6
+    assert tables.readme.performance_table(tmp_path).count("\n") == 1  # a header without rows
 
 
 def test_the_table_of_mechanisms_shows_what_was_compared(tables, tmp_path):
     mechanism(tmp_path, "additive", "forward", reference=20.0, compile=8.04)
     mechanism(tmp_path, "location", "forward", kernel="reference")
-    table = tables.attention_table(tmp_path, "cuda")
+    table = tables.costs.attention_table(tmp_path, "cuda")
     header, _, line, _, made = table.splitlines()
     assert header == (
         "| mechanism | pass | kernel | ms | × reference | × compile | of SDPA's time | MB | "
@@ -62,7 +62,8 @@ def test_captured_times_stand_below_those_as_called(tables, tmp_path):
         "captured times as fast": {"reference": 9.1, "SDPA": 0.91, "flex": 2.0},
     }
     mechanism(tmp_path, "dot", "forward", kernel="sdpa", reference=3.0, details=graphs)
-    header, _, line, _, said, _, other, _, below, *_ = tables.attention_table(tmp_path, "cuda").splitlines()
+    lines = tables.costs.attention_table(tmp_path, "cuda").splitlines()
+    header, _, line, _, said, _, other, _, below, *_ = lines
     assert header.endswith("| ms | × reference | of SDPA's time | MB | MB of the reference |")
     assert line.endswith("| 0.5 | 3.0 | 5.00 | 4 | 8,600 |")
     assert said == "The same as graphs, without the host:"
@@ -83,7 +84,7 @@ def test_the_readme_has_a_row_for_what_matters(tables, tmp_path):
     }
     step = measured("training-steps-cuda", "RNNsearch: captured", 2.0, seconds=1, details=details)
     write_result(tmp_path, step)
-    _, _, *lines = tables.performance_table(tmp_path).splitlines()
+    _, _, *lines = tables.readme.performance_table(tmp_path).splitlines()
     assert [line.split(" | ")[0] for line in lines] == [
         "| additive, forward, 8 × 1024 positions, bfloat16",
         "| training step of RNNsearch, captured",
@@ -95,4 +96,4 @@ def test_the_readme_has_a_row_for_what_matters(tables, tmp_path):
 
 
 def test_the_readme_has_at_most_fourteen_rows(tables):
-    assert 3 <= len(tables.performance_table(ROOT / "results").splitlines()) <= 2 + 14
+    assert 3 <= len(tables.readme.performance_table(ROOT / "results").splitlines()) <= 2 + 14

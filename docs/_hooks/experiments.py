@@ -1,0 +1,148 @@
+"""Tables and pictures of the experiments: what `regard compare` and the recipes of a corpus recorded."""
+
+import math
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from records import UNMEASURED, in_order, markdown, markers, newest, notes, papers, words
+
+from regard.evaluate.results import Result, read_results
+from regard.train.compare_report import size
+from regard.viz.bars import draw_bars
+from regard.viz.curves import draw_lengths
+
+# Comparisons ------------------------------------------------------------------------------------------------
+
+
+def comparison(folder: Path, name: str) -> list[Result]:
+    """The variants that `regard compare` recorded under a name."""
+    return in_order(r for r in read_results(folder) if r.details.get("comparison") == name)
+
+
+def by_length(folder: Path, name: str) -> list[Result]:
+    """Those of them that were measured by length as well."""
+    return [result for result in comparison(folder, name) if result.details["by_length"]]
+
+
+def comparison_table(folder: Path, name: str) -> str:
+    """A row for each variant: what was measured, beside the paper, and what it cost."""
+    found = comparison(folder, name)
+    if not found:
+        return UNMEASURED
+    measures = list(dict.fromkeys(measure for result in found for measure, _ in result.details["measures"]))
+    paper = ["the paper's"] if any(result.paper_value is not None for result in found) else []
+    costs = ["valid loss", "parameters", "tokens/s", "seconds", "memory", "seeds"]
+    body = []
+    for result in found:
+        shown = dict(result.details["measures"])
+        quality = [shown.get(measure, "") for measure in measures] + ([papers(result)] if paper else [])
+        body.append([result.details["variant"], *quality, *_costs(result)])
+    table = markdown(["variant", *measures, *paper, *costs], body)
+    return "\n".join([table, "", _made(found), *(f" Paper: {note}." for note in notes(found))])
+
+
+def _costs(result: Result) -> list[str]:
+    details = result.details
+    loss = details["valid_loss"]
+    return [
+        "" if loss is None else f"{loss:.3f}",
+        _parameters(result),
+        f"{details['tokens_per_second']:.0f}",
+        f"{result.seconds:.0f}",
+        size(details["memory"]) if details.get("memory") else "",
+        str(len(result.seeds)),
+    ]
+
+
+def _made(found: list[Result]) -> str:
+    first = found[0]
+    updates = sorted({result.details["steps"] for result in found})
+    budget = f"{updates[0]} updates" if len(updates) == 1 else f"{updates[0]} to {updates[-1]} updates"
+    measured = f"measured on the {first.details['split']} split on {first.date} ({first.machine})"
+    spread = " Values are means over the seeds with the standard deviation." if len(first.seeds) > 1 else ""
+    return f"{budget} each, {measured}.{spread}"
+
+
+def lengths_table(folder: Path, name: str) -> str:
+    """The headline by length, a column for each variant, and the picture of it."""
+    found = by_length(folder, name)
+    if not found:
+        return UNMEASURED
+    columns = [{words(b): f"{b['value']:.1f}" for b in result.details["by_length"]} for result in found]
+    lengths = [words(b) for b in found[0].details["by_length"]]
+    body = [[length, *(column.get(length, "") for column in columns)] for length in lengths]
+    table = markdown(["source words", *(result.details["variant"] for result in found)], body)
+    drawn = f"![{_headline(found)} by length, a line for each variant](../pictures/lengths-{name}.svg)"
+    return "\n".join([table, "", drawn])
+
+
+def bars_picture(folder: Path, name: str) -> str:
+    """The headline of each variant as bars."""
+    found = comparison(folder, name)
+    if not found:
+        return UNMEASURED
+    return f"![{_headline(found)} of each variant as bars](../pictures/bars-{name}.svg)"
+
+
+def pictures(page: str, folder: Path) -> dict[str, bytes]:
+    """What the `lengths` and `bars` of a page show, by the names that the page has for them."""
+    made: dict[str, bytes] = {}
+    for kind, name in markers(("lengths", "bars")).findall(page):
+        find, draw = (by_length, _draw_lengths) if kind == "lengths" else (comparison, _draw_bars)
+        found = find(folder, name)
+        if found:
+            with TemporaryDirectory() as aside:
+                path = Path(aside) / "picture.svg"
+                draw(found, path)
+                made[f"{kind}-{name}.svg"] = path.read_bytes()
+    return made
+
+
+def _draw_bars(found: list[Result], path: Path) -> None:
+    values = {result.details["variant"]: list(result.details["values"].values()) for result in found}
+    draw_bars(values, path, xlabel=_headline(found))
+
+
+def _draw_lengths(found: list[Result], path: Path) -> None:
+    bins = {
+        of["variant"]: [(b["low"] or 0, b["high"] or math.inf, b["value"]) for b in of["by_length"]]
+        for of in (result.details for result in found)
+    }
+    draw_lengths(bins, path, xlabel="length of the source", ylabel=_headline(found))
+
+
+def _headline(found: list[Result]) -> str:
+    return str(found[0].details["measures"][0][0])
+
+
+# The recipes of a corpus ------------------------------------------------------------------------------------
+
+MOSES = "BLEU, lower-cased, Moses tokens"
+FORMS = {MOSES: "moses", "BLEU": "case:mixed"}  # by what stands in the signature of each
+
+
+def corpus_table(folder: Path, name: str) -> str:
+    """All recipes for a corpus, best first: BLEU in the two forms that are compared, and their signatures."""
+    every = newest(read_results(folder))
+    found = [r for r in every if r.recipe.endswith(f"-{name}") and r.metric == "BLEU"]
+    if not found:
+        return UNMEASURED
+    of_papers = {r.recipe: papers(r) for r in every if r.metric == MOSES and r.paper_value is not None}
+    paper = ["published"] if any(result.recipe in of_papers for result in found) else []
+    body = []
+    for result in sorted(found, key=lambda r: -r.value):
+        shown = dict(result.details["measures"])
+        quality = [shown.get(MOSES, ""), shown["BLEU"]]
+        quality += [of_papers.get(result.recipe, "")] if paper else []
+        costs = [_parameters(result), f"{result.seconds:.0f}", str(len(result.seeds))]
+        body.append([f"`{result.recipe}`", *quality, *costs])
+    table = markdown(["recipe", *FORMS, *paper, "parameters", "seconds", "seeds"], body)
+    first, *rest = found[0].details["note"].splitlines()
+    signatures = [line.removeprefix("signature: ") for line in rest]
+    kept = [(form, line) for form, mark in FORMS.items() for line in signatures if mark in line]
+    made = f"Means over the seeds with the standard deviation, {first}. Seconds are those of one training."
+    return "\n".join([table, "", made, *(f"Signature of {form}: `{line}`." for form, line in kept)])
+
+
+def _parameters(result: Result) -> str:
+    return f"{result.details['parameters']:,}".replace(",", " ")
