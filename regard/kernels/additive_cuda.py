@@ -9,6 +9,7 @@ float32, and the sum a + b must be formed first, is decided on the device: no va
 """
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -75,14 +76,16 @@ def _softmax(scores: Tensor) -> None:
     from regard.kernels.additive_triton.scores import softmax_kernel
 
     S = scores.shape[-1]
-    softmax_kernel[(scores.numel() // S,)](scores, scores, S, BLOCK=row_block(S), num_warps=4)
+    grid = (scores.numel() // S, 1, 1)
+    launch(softmax_kernel, grid, (scores,), (scores,), (S,), (), (row_block(S),))
 
 
 def _softmax_slopes(weights: Tensor, slopes: Tensor, scale: float) -> None:
     from regard.kernels.additive_triton.gradient import slopes_kernel
 
     S = weights.shape[-1]
-    slopes_kernel[(weights.numel() // S,)](weights, slopes, S, scale, BLOCK=row_block(S), num_warps=4)
+    grid = (weights.numel() // S, 1, 1)
+    launch(slopes_kernel, grid, (weights,), (slopes,), (S,), (scale,), (row_block(S),))
 
 
 SOFTMAX = Rows(_softmax, _softmax_slopes)
@@ -110,10 +113,13 @@ def forward(
 ) -> Tensor:
     """The context, (N, T, Dv)."""
     N, T, S = *a.shape[:2], b.shape[1]
-    facts = mask_facts(N, a, lengths, dense, left, right, offset)
-    call = Launch(a, b, v, facts, scale, normalizer, gradient=False)
+    seen = mask_facts(N, a, lengths, dense, left, right, offset)
+    call = Launch(a, b, v, seen, scale, normalizer, gradient=False)
     context = values.new_empty(N, T, values.shape[-1])
     values = side_by_side(values)
+    if N * T * S <= tuning.PAIRS:
+        call.context(slice(0, N), slice(0, T), values, context)
+        return context
     for items, rows in blocks(N, T, S):
         call.context(items, rows, values[items], context[items, rows])
     return context
@@ -136,32 +142,36 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of a, b, v and values: the weights are computed again, block by block."""
     N, T, S = *a.shape[:2], b.shape[1]
-    facts = mask_facts(N, a, lengths, dense, left, right, offset)
-    call = Launch(a, b, v, facts, scale, normalizer, gradient=True)
+    seen = mask_facts(N, a, lengths, dense, left, right, offset)
+    call = Launch(a, b, v, seen, scale, normalizer, gradient=True)
     if N * T * S <= tuning.PAIRS:
-        of_a, of_b, of_v, of_values = call.gradients(slice(0, N), slice(0, T), grad, values)
-        return _as(of_a, a), _as(of_b, b), _as(of_v, v), _as(of_values, values)
+        slopes, of_values = call.slopes(slice(0, N), slice(0, T), grad, values)
+        return *call.joined(slopes, a, b, v), of_values.to(values.dtype)
     grad_a, grad_b, grad_values = (x.new_empty(x.shape) for x in (a, b, values))
-    grad_v = torch.zeros(v.shape, dtype=torch.float32, device=v.device)
+    grad_v = torch.zeros(v.numel(), dtype=torch.float32, device=v.device)
     sums: tuple[Tensor, Tensor] | None = None
     for items, rows in blocks(N, T, S):
-        of_a, of_b, of_v, of_values = call.gradients(items, rows, grad[items, rows], values[items])
+        slopes, of_values = call.slopes(items, rows, grad[items, rows], values[items])
+        of_a, of_b, of_v = call.gradient(items, rows, slopes)
         grad_a[items, rows] = of_a
         grad_v += of_v
         sums = (of_b, of_values) if sums is None else (sums[0] + of_b, sums[1] + of_values)
         if rows.stop == T:
             grad_b[items], grad_values[items] = sums
             sums = None
-    return grad_a, grad_b, grad_v.to(v.dtype), grad_values
+    return grad_a, grad_b, grad_v.to(v.dtype).view(v.shape), grad_values
 
 
 def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
     """(N, T, S) float32: the scores of all, the constant included, which softmax alone forgets."""
     N, T, S = *a.shape[:2], b.shape[1]
     call = Launch(a, b, v, mask_facts(N, a, None, None, None, None, 0), 1.0, gradient=False)
-    found = a.new_empty(N, T, S, dtype=torch.float32)
-    for items, rows in blocks(N, T, S):
-        found[items, rows] = call.scores(items, rows)
+    if N * T * S <= tuning.PAIRS:
+        found = call.scores(slice(0, N), slice(0, T))
+    else:
+        found = a.new_empty(N, T, S, dtype=torch.float32)
+        for items, rows in blocks(N, T, S):
+            found[items, rows] = call.scores(items, rows)
     return found.add_(v.float().sum())
 
 
@@ -169,8 +179,10 @@ def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tens
     """Gradients of a, b and v."""
     N, T, S = grad.shape
     call = Launch(a, b, v, mask_facts(N, a, None, None, None, None, 0), 1.0, gradient=True)
+    if N * T * S <= tuning.PAIRS:
+        return call.joined(grad.float().contiguous(), a, b, v)
     grad_a, grad_b = a.new_empty(a.shape), b.new_empty(b.shape)
-    grad_v = torch.zeros(v.shape, dtype=torch.float32, device=v.device)
+    grad_v = torch.zeros(v.numel(), dtype=torch.float32, device=v.device)
     total: Tensor | None = None
     for items, rows in blocks(N, T, S):
         of_a, of_b, of_v = call.gradient(items, rows, grad[items, rows].float().contiguous())
@@ -180,7 +192,7 @@ def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tens
         if rows.stop == T:
             grad_b[items] = total
             total = None
-    return grad_a, grad_b, grad_v.to(v.dtype)
+    return grad_a, grad_b, grad_v.to(v.dtype).view(v.shape)
 
 
 def blocks(N: int, T: int, S: int) -> Iterator[tuple[slice, slice]]:
@@ -201,7 +213,7 @@ class Launch:
         a: Tensor,
         b: Tensor,
         v: Tensor,
-        facts: "Facts",
+        facts: "Seen",
         scale: float,
         normalizer: Rows = SOFTMAX,
         *,
@@ -226,18 +238,18 @@ class Launch:
         spans = [T // tuning.SPAN, S // tuning.SPAN]
         lines = self.N * self.G
         sizes = [4 * lines * T, 4 * lines * T * gradient, 4 * lines * S, 4 * self.G, 4 * self.G]
-        sizes += [fours(lines * spans[0]), fours(lines * spans[1]), self.G + 1]
-        space = self.a.new_empty(sum(sizes), dtype=torch.float32)
-        parts = torch.split(space, sizes)
-        self.folded, self.A, self.B, self.weights, self.inverse, *reaches, self.more = parts
-        self.reaches = tuple(reaches)
+        sizes += [fours(lines * spans[0]), fours(lines * spans[1])]
+        folded, A, B, weights, inverse, reach_a, reach_b, more = accumulate(sizes, initial=0)
+        space = self.a.new_empty(more + self.G + 1, dtype=torch.float32)
+        self.of_scores = (space, (folded, B, reach_a, reach_b, weights, inverse, more))
+        self.of_gradient = (space, (A, B, weights, reach_a, reach_b))
         self.padded = (T, S)
         launch(
-            *(expand_kernel, (sum(spans), -(-self.G // 8), self.N), (self.a, self.b, v.contiguous())),
-            (self.folded, self.A, self.B, *reaches, self.weights, self.inverse, self.more),
+            *(expand_kernel, (sum(spans), -(-self.G // 8), self.N), (self.a, self.b, v.contiguous()), ()),
             (self.T, self.S, self.D, *self.strides, T, S, self.G),
             (),
             (8, gradient, not self.full_precision, self.assembler),
+            inside=(space, (folded, A, B, reach_a, reach_b, weights, inverse, more)),
             warps=1,
         )
 
@@ -252,7 +264,8 @@ class Launch:
         parts = values.new_empty(n, R, S)
         tile = tuning.score_tile(n, R, S)
         tiles = -(-S // tile.columns)
-        tops, totals = self.a.new_empty(2, fours(n * R * tiles), dtype=torch.float32)
+        tops = self.a.new_empty(2, fours(n * R * tiles), dtype=torch.float32)
+        totals = tops[1]
         self._score(items, rows, tile, parts, tops, totals, partial=True)
         BT, BD = tuning.mix_tile(n, R, Dv)
         launch(
@@ -293,7 +306,7 @@ class Launch:
         launch(
             *(scores_kernel, (-(-self.S // tile.columns), -(-R // tile.rows), n)),
             (self.a, self.b, *facts[:2]),
-            (self.folded, self.B, *self.reaches, self.weights, self.inverse, self.more, out, tops, totals),
+            (out, tops, totals),
             (
                 items.start,
                 rows.start,
@@ -308,22 +321,36 @@ class Launch:
             ),
             (*facts[7:], self.scale),
             (*flags, *tile[:4], tuning.partial_sum(self.full_precision), partial, self.assembler),
+            inside=self.of_scores,
             warps=tile.warps,
             registers=tile.registers,
         )
 
-    def gradients(
-        self, items: slice, rows: slice, grad: Tensor, values: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What the gradient of a block's context (n, R, Dv) gives to a, b, v and values, in float32."""
+    def slopes(self, items: slice, rows: slice, grad: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """d loss / d score of a block (n, R, S), and what grad (n, R, Dv) gives to its values, in float32."""
         weights = self.normalized(items, rows)
         of_values = full_product(weights.to(values.dtype).mT, grad)
         slopes = full_product(grad, values.mT)  # d loss / d weight, then in place d loss / d score
         self.normalizer.slopes(weights, slopes, self.scale)
-        return *self.gradient(items, rows, slopes), of_values
+        return slopes, of_values
+
+    def joined(self, slopes: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of a, b and v from d loss / d score of all, (N, T, S)."""
+        of_a, of_b, of_v = self.gradient(slice(0, self.N), slice(0, self.T), slopes)
+        return _as(of_a, a), _as(of_b, b), _as(of_v, v).view(v.shape)
 
     def gradient(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What d loss / d score of a block gives to a (n, R, D), b (n, S, D) and v (D,)."""
+        """What d loss / d score of a block gives to a (n, R, D), b (n, S, D) and v (D,), in float32."""
+        grad_a, grad_b, grad_v = self._parts(items, rows, slopes)
+        of_a = _sum(grad_a).transpose(1, 2).flatten(2)[:, : slopes.shape[1], : self.D]
+        of_b = _sum(grad_b).mT[..., : self.D]
+        of_v = grad_v.sum((0, 1, 2))[: self.D]
+        if not self.full_precision:
+            of_v = of_v + slopes.sum()  # zero only up to rounding
+        return of_a, of_b, of_v
+
+    def _parts(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same in parts, as `gradient_kernel` leaves them."""
         from regard.kernels.additive_triton.gradient import gradient_kernel
 
         n, R, S = slopes.shape
@@ -334,23 +361,16 @@ class Launch:
         grad_a = slopes.new_empty(blocks, n, self.G, R + R % 2, 4)
         grad_b = slopes.new_empty(splits, n, self.G * 4, S)
         grad_v = slopes.new_empty(splits, blocks, n, self.G * 4)
+        sizes = (items.start, rows.start, n, R, S, self.D, *self.padded, self.G, *self.strides, part)
         for exact in (False, True):
-            gradient_kernel[(self.G, blocks * splits, n)](
-                *(self.A, self.B, self.weights, *self.reaches, self.a, self.b),
-                *(slopes, grad_a, grad_b, grad_v),
-                *(items.start, rows.start, n, R, S, self.D, *self.padded, self.G, *self.strides, part),
-                C=C,
-                MIDDLE=self.full_precision,
-                EXACT=exact,
-                SASS=self.assembler,
-                num_warps=1,
+            launch(
+                *(gradient_kernel, (self.G, blocks * splits, n), (self.a, self.b)),
+                (slopes, grad_a, grad_b, grad_v),
+                *(sizes, (), (C, self.full_precision, exact, self.assembler)),
+                inside=self.of_gradient,
+                warps=1,
             )
-        of_a = _sum(grad_a).transpose(1, 2).flatten(2)[:, :R, : self.D]
-        of_b = _sum(grad_b).mT[..., : self.D]
-        of_v = grad_v.sum((0, 1, 2))[: self.D]
-        if not self.full_precision:
-            of_v = of_v + slopes.sum()  # zero only up to rounding
-        return of_a, of_b, of_v
+        return grad_a, grad_b, grad_v
 
 
 def _as(x: Tensor, like: Tensor) -> Tensor:
@@ -384,7 +404,7 @@ def has_assembler(x: Tensor) -> bool:
     return x.is_cuda and torch.version.hip is None
 
 
-class Facts(NamedTuple):
+class Seen(NamedTuple):
     """A mask as the kernels take it."""
 
     arguments: tuple[Any, ...]  # lengths, dense, the items that share each, strides of dense, low, high
@@ -399,7 +419,7 @@ def mask_facts(
     left: int | None,
     right: int | None,
     offset: int,
-) -> Facts:
+) -> Seen:
     """t + low <= s <= t + high, lengths, dense; `unused` stands for a tensor that is not there."""
     strides: tuple[int, ...] = (0, 0, 0)
     if dense is not None:
@@ -409,7 +429,7 @@ def mask_facts(
     shares = [1 if x is None else N // x.shape[0] for x in (lengths, dense)]
     low = 0 if left is None else offset - left
     high = 0 if right is None else offset + right
-    return Facts(
+    return Seen(
         (
             unused if lengths is None else lengths.contiguous(),
             unused if dense is None else dense,

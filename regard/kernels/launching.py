@@ -25,43 +25,59 @@ def launch(
     numbers: tuple[float, ...],
     constants: tuple[int, ...],
     *,
+    inside: tuple[Tensor, tuple[int, ...]] | None = None,
     warps: int = 4,
     registers: int | None = None,
 ) -> None:
-    """kernel[grid](*given, *made, *sizes, *numbers, *constants).
+    """kernel[grid](*given, *inside, *made, *sizes, *numbers, *constants).
 
     The same `sizes`, constants and dtypes mean the same compiled kernel, if the tensors begin at multiples of
-    16 bytes, which those that the launching function `made` do anyway. `numbers` are arguments that Triton is
-    told not to look at (do_not_specialize).
+    16 bytes, which those that the launching function `made` do anyway, on the device of what it was `given`.
+    `inside` are places in a tensor of float32 that it made, in numbers from its beginning: no tensor of its
+    own is needed for each. `numbers` are arguments that Triton is told not to look at (do_not_specialize).
     """
-    tensors = (*given, *made)
-    device = tensors[0].get_device()  # -1 is the CPU: in Triton's interpreter nothing is compiled
-    addresses, dtypes, place, known = [], [], 0, device >= 0
-    for x in tensors:
-        address = x.data_ptr()
-        place |= address
-        addresses.append(address)
-        dtypes.append(x.dtype)
+    device = given[0].get_device()  # -1 is the CPU: in Triton's interpreter nothing is compiled
+    known = device >= 0
+    for x in given:
         known = known and x.get_device() == device
-    if place % 16 or not known or torch._C._cuda_getDevice() != device:
+    addresses = [x.data_ptr() for x in given]
+    if inside is not None:
+        space = inside[0].data_ptr()
+        addresses += [space + 4 * place for place in inside[1]]
+    addresses += [x.data_ptr() for x in made]
+    joint = 0
+    for address in addresses:
+        joint |= address
+    if joint % 16 or not known or torch._C._cuda_getDevice() != device:
+        tensors = _tensors(given, inside, made)
         kernel[grid](*tensors, *sizes, *numbers, *constants, num_warps=warps, maxnreg=registers)
         return
-    key = (id(kernel), device, *dtypes, sizes, constants, warps, registers)
+    dtypes = [x.dtype for x in given] + [x.dtype for x in made]
+    key = (id(kernel), device, sizes, constants, warps, registers, *dtypes)
     ready = _compiled.get(key)
     if ready is not None:
         run, function, metadata, found = ready
         if run is None:
-            found[grid](*tensors, *sizes, *numbers, *constants)
+            found[grid](*_tensors(given, inside, made), *sizes, *numbers, *constants)
             return
         stream = torch._C._cuda_getCurrentRawStream(device)
         # without what Triton's own profiler hooks in
         run(*grid, stream, function, metadata, None, None, None, *addresses, *sizes, *numbers, *constants)
         return
+    tensors = _tensors(given, inside, made)
     found = kernel[grid](*tensors, *sizes, *numbers, *constants, num_warps=warps, maxnreg=registers)
     if len(_compiled) >= REMEMBERED:
         _compiled.clear()
     run = found.run if _release() in DIRECT else None
     _compiled[key] = (run, found.function, found.packed_metadata, found)
+
+
+def _tensors(
+    given: tuple[Tensor, ...], inside: tuple[Tensor, tuple[int, ...]] | None, made: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    if inside is None:
+        return (*given, *made)
+    return (*given, *(inside[0][place:] for place in inside[1]), *made)
 
 
 def _release() -> str:

@@ -62,6 +62,24 @@ def test_what_was_compiled_runs_with_addresses_and_without_asking_triton(kernel)
     assert len(kernel.asked) == 1
 
 
+def test_places_inside_a_tensor_are_handed_over_as_addresses(kernel):
+    class Space(list):
+        def data_ptr(self):
+            return 1024
+
+    space = Space(range(20))
+
+    def launch():
+        given, made = (on_a_gpu(32),), (on_a_gpu(64),)
+        launching.launch(kernel, (1, 1, 1), given, made, (5,), (), (), inside=(space, (0, 8)))
+
+    launch()
+    (_, (_, first, second, _, size), _) = kernel.asked[0]
+    assert (first, second, size) == (space, space[8:], 5)
+    launch()
+    assert kernel.ran[0][9:] == (32, 1024, 1024 + 4 * 8, 64, 5)
+
+
 def test_a_release_of_triton_that_nobody_has_looked_at_launches_in_its_own_way(kernel, monkeypatch):
     monkeypatch.setattr(launching, "_release", lambda: "4.0")
     x, y = on_a_gpu(32), on_a_gpu(64)

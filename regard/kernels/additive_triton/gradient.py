@@ -14,7 +14,7 @@ from regard.kernels.additive_triton.arithmetic import LIMIT_OF_TWO, from_sum, lo
 from regard.kernels.additive_triton.expand import SPAN
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["scale"])
 def slopes_kernel(weights, grads, S, scale, BLOCK: tl.constexpr):
     """Each row of grads, in place: d loss / d weight -> d loss / d score."""
     row = tl.program_id(0).to(tl.int64) * S
@@ -67,13 +67,13 @@ def add_feature(first, slope, g, r, w, out, MIDDLE: tl.constexpr):
 
 @triton.jit
 def gradient_kernel(
+    a,  # (N, T, D), as given
+    b,  # (N, S, D)
     A,  # (N, G, T_pad, 4) exponentials
     B,  # (N, G, S_pad, 4)
     weights,  # (G * 4,)
     reach_a,
     reach_b,
-    a,  # (N, T, D), as given
-    b,  # (N, S, D)
     slopes,  # (items, rows, S): d loss / d score
     grad_a,  # (blocks, items, G, rows made even, 4)
     grad_b,  # (splits, items, G * 4, S)
