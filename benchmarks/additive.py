@@ -27,7 +27,7 @@ from regard.bench.clock import CAPTURED, captured
 from regard.bench.preparing import in_parallel
 from regard.bench.records import measured
 from regard.evaluate.results import Result, write_result
-from regard.kernels import additive_step_cuda, ops
+from regard.kernels import additive_cuda, additive_step_cuda, ops
 from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +64,8 @@ def fused(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
     """The kernel that Attention would choose."""
     if a.is_cuda and a.shape[1] <= STEP:
         return additive_step_cuda.step(a, None, b, v, values, *NONE)
+    if a.is_cuda:
+        return additive_cuda.attended(a, None, b, v, values, NONE)
     return ops.additive(a, b, v, values, *NONE)
 
 

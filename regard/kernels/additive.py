@@ -78,6 +78,8 @@ def weight_alone(call: Call) -> Tensor | None:
     W = call.score._modules["W"]
     if type(W) is not nn.Linear or W.bias is not None or W._forward_hooks or W._forward_pre_hooks:
         return None
+    if W._backward_hooks or W._backward_pre_hooks:
+        return None
     lowered = torch.is_autocast_enabled(call.query.device.type)
     return None if lowered or W.weight.dtype is not call.query.dtype else W.weight
 
@@ -88,23 +90,41 @@ def operands(call: Call, *, projected: bool = True) -> Operands:
     Where it shall not be `projected`, the query stands in the place of a, and v is as the score has it,
     (1, D): each of what is done to them here takes autograd as long as a launch.
     """
-    score, normalizer, mask = call.score, call.normalizer, call.source.mask
+    score = call.score
     assert isinstance(score, AdditiveScore)
     W, v = score.W, score.v.weight
-    if call.query.shape[-1] != W.in_features:
-        check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=W.in_features)
+    check_query(call)
     a, b, values = W(call.query) if projected else call.query, call.source.keys, call.source.values
     lead = _lead(a, b, values)
+    return Operands(
+        flat(a, lead),
+        flat(b, lead),
+        v.squeeze(0) if projected else v,
+        flat(values, lead),
+        *facts(call, lead),
+    )
+
+
+def check_query(call: Call) -> None:
+    """The query has the features that W takes."""
+    W: Any = call.score._modules["W"]
+    features = W.in_features
+    if call.query.shape[-1] != features:
+        check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=features)
+
+
+Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int, float]
+
+
+def facts(call: Call, lead: tuple[int, ...]) -> Facts:
+    """What mask and temperature say, as the operators take it: their last six arguments."""
+    normalizer, mask, device = call.normalizer, call.source.mask, call.query.device
     left, right = mask.window if mask.window is not None else (None, None)
     if mask.causal:
         right = 0 if right is None else min(right, 0)
-    return Operands(
-        _flat(a, lead),
-        _flat(b, lead),
-        v.squeeze(0) if projected else v,
-        _flat(values, lead),
-        None if mask.lengths is None else mask.lengths.to(a.device),
-        None if mask.dense is None else _flat_mask(mask.dense.to(a.device), lead),
+    return (
+        None if mask.lengths is None else mask.lengths.to(device),
+        None if mask.dense is None else _flat_mask(mask.dense.to(device), lead),
         left,
         right,
         mask.offset,
@@ -150,11 +170,11 @@ class _Attended(torch.autograd.Function):
 
 
 def restored(context: Tensor, call: Call) -> Tensor:
-    """(N, T, Dv) -> (..., T, Dv)."""
+    """(N, T, Dv), or what it shall be already -> (..., T, Dv)."""
     if call.query.ndim == call.source.keys.ndim == call.source.values.ndim == 3:
         return context
     lead = _lead(call.query, call.source.keys, call.source.values)
-    return context if len(lead) == 1 else context.reshape(*lead, *context.shape[-2:])
+    return context if context.shape[:-2] == lead else context.reshape(*lead, *context.shape[-2:])
 
 
 def visible(
@@ -200,11 +220,11 @@ def _lead(*tensors: Tensor) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
 
 
-def _flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+def flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     """(..., T, D) -> (N, T, D)."""
-    if x.ndim == 3 and len(lead) == 1 and x.shape[0] == lead[0]:
-        return x
-    return x.expand(*lead, *x.shape[-2:]).reshape(prod(lead), *x.shape[-2:])
+    if x.shape[:-2] != lead:
+        x = x.expand(*lead, *x.shape[-2:])
+    return x if len(lead) == 1 else x.reshape(prod(lead), *x.shape[-2:])
 
 
 def _refuses_mask(mask: Mask, lead: tuple[int, ...]) -> str | None:

@@ -6,6 +6,9 @@
 A block of rows bounds the T × S part of the memory by a constant (tuning.PAIRS); the rest is linear in T +
 S. All sums have a fixed order, so results are the same from run to run. Whether exponentials would leave
 float32, and the sum a + b must be formed first, is decided on the device: no value is read back.
+
+Short sequences take the host longer than the device. So outside of a compiled graph a call is one function
+for autograd, the projection of the query and the joining of leading axes included.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,14 +16,19 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from regard.attention.numerics import HALF
 from regard.attention.scores.additive import Projected
 from regard.kernels import ops, sparsemax_cuda, tuning
 from regard.kernels.additive import (
     STEP,
-    attended,
+    Facts,
+    check_query,
+    facts,
+    flat,
     operands,
     refuses_additive,
     restored,
@@ -42,7 +50,9 @@ class AdditiveCUDA:
         return refuses_additive(call, "cuda") or few or triton_missing()
 
     def run(self, call: Call) -> Tensor:
-        return restored(attended(operands(call), forward, backward), call)
+        if torch.compiler.is_compiling():
+            return restored(ops.additive(*operands(call)), call)
+        return restored(attended(*arguments(call)), call)
 
 
 class AdditiveStepCUDA:
@@ -95,6 +105,120 @@ SPARSEMAX = Rows(
 )
 ADDITIVE_CUDA = AdditiveCUDA()
 ADDITIVE_STEP_CUDA = AdditiveStepCUDA()
+
+
+Arguments = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Facts]
+
+
+def arguments(call: Call) -> Arguments:
+    """Those of `attended`, with as little as possible between them and the call."""
+    query, keys, values = call.query, call.source.keys, call.source.values
+    lead = query.shape[:-2]
+    if not lead == keys.shape[:-2] == values.shape[:-2]:
+        a, b, v, values, *rest = operands(call)
+        return a, None, b, v, values, tuple(rest)  # type: ignore[return-value]
+    check_query(call)
+    W = weight_alone(call)
+    parts: dict[str, Any] = call.score._modules
+    if W is None and type(parts["W"]) is not Projected:
+        query = parts["W"](query)
+    return query, W, keys, parts["v"].weight, values, facts(call, lead)
+
+
+def attended(
+    query: Tensor,
+    W: Tensor | None,
+    b: Tensor,
+    v: Tensor,
+    values: Tensor,
+    facts: Facts,
+    normalizer: "Rows | None" = None,
+) -> Tensor:
+    """The context (..., T, Dv), with its gradient.
+
+    W (D, Dq) projects the query (..., T, Dq); None where it is a, projected already. The leading axes are
+    those of b (..., S, D) and values (..., S, Dv) too; v may have axes of one. `facts` are the last six of
+    the arguments explained in additive.py, for one leading axis. Softmax where no normalizer is named.
+    """
+    rows = SOFTMAX if normalizer is None else normalizer
+    if torch.is_grad_enabled():
+        function = Attended if rows is SOFTMAX else AttendedOnce
+        return function.apply(query, W, b, v, values, facts, rows)  # type: ignore[no-untyped-call]
+    return _context(projected(query, W), b, v, values, facts, rows)
+
+
+def projected(query: Tensor, W: Tensor | None) -> Tensor:
+    """(..., T, Dq), (D, Dq) -> a (N, T, D)."""
+    return flat(query if W is None else F.linear(query, W), query.shape[:-2])
+
+
+def _context(a: Tensor, b: Tensor, v: Tensor, values: Tensor, facts: Facts, normalizer: "Rows") -> Tensor:
+    lead = b.shape[:-2]
+    context = forward(a, flat(b, lead), v, flat(values, lead), *facts, normalizer=normalizer)
+    return context if len(lead) == 1 else context.view(*lead, *context.shape[1:])
+
+
+class Attended(torch.autograd.Function):
+    """`attended`, as autograd takes it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        W: Tensor | None,
+        b: Tensor,
+        v: Tensor,
+        values: Tensor,
+        facts: Facts,
+        normalizer: "Rows",
+    ) -> Tensor:
+        a = projected(query, W)
+        ctx.save_for_backward(query, W, a, b, v, values, *facts[:2])
+        ctx.rest, ctx.normalizer = facts[2:], normalizer
+        return _context(a, b, v, values, facts, normalizer)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        query, W, a, b, v, values, *masks = ctx.saved_tensors
+        lead = b.shape[:-2]
+        outer, inner, mixed = flat(grad, lead), flat(b, lead), flat(values, lead)
+        if torch.is_grad_enabled():
+            # who wants a graph of this gets the operator, which says that gradients of gradients are not
+            # defined, with all that it depends on
+            a, rest = projected(query, W), (*masks, *ctx.rest)
+            found = torch.ops.regard.additive_backward(outer, a, inner, v.view(-1), mixed, *rest)
+        else:
+            found = backward(outer, a, inner, v, mixed, *masks, *ctx.rest, normalizer=ctx.normalizer)
+        of_a, of_b, of_v, of_values = found
+        of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
+        return of_query, of_W, like(of_b, b), like(of_v, v), like(of_values, values), None, None
+
+
+class AttendedOnce(Attended):
+    """For normalizers whose gradient is no operator."""
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        return Attended.backward(ctx, grad)
+
+
+def back_to_query(
+    of_a: Tensor, query: Tensor, W: Tensor | None, needed: tuple[bool, ...]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of query and W from that of a (N, T, D), None where not needed."""
+    if W is None:
+        return like(of_a, query), None
+    of_query = like(torch.matmul(of_a, W), query) if needed[0] else None
+    if not needed[1]:
+        return of_query, None
+    D, K = W.shape
+    return of_query, torch.mm(of_a.view(-1, D).t(), query.reshape(-1, K))
+
+
+def like(x: Tensor, other: Tensor) -> Tensor:
+    """The same numbers in the other's shape."""
+    return x if x.ndim == other.ndim else x.view(other.shape)
 
 
 def forward(

@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.attention.compose import mix, scored
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import exact, full
-from regard.kernels import ops, sparsemax_cpu, sparsemax_cuda
-from regard.kernels.additive import STEP, operands, refuses_additive, restored
+from regard.kernels import additive_cuda, ops, sparsemax_cpu, sparsemax_cuda
+from regard.kernels.additive import STEP, refuses_additive, restored
 from regard.kernels.blocks import block_by_block, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call, Fused
@@ -52,9 +51,10 @@ class SparsemaxKernel:
 
     def run(self, call: Call) -> Tensor | Fused:
         if _is_additive(call):
-            arguments = operands(call)
+            arguments = additive_cuda.arguments(call)
             with exact(call.query):
-                return restored(_Additive.apply(*arguments), call)  # type: ignore[no-untyped-call]
+                context = additive_cuda.attended(*arguments, additive_cuda.SPARSEMAX)
+            return restored(context, call)
         if _is_product(call):
             return _in_blocks(call) if is_large(call) else _product(call)
         if is_large(call) and call.dropout == 0:
@@ -170,27 +170,6 @@ class _Rows(torch.autograd.Function):
         # who wants a graph of this gets the operator, which says that gradients of gradients are not defined
         run = torch.ops.regard.sparsemax_backward if torch.is_grad_enabled() else own.backward
         return run(grad, *ctx.saved_tensors)
-
-
-class _Additive(torch.autograd.Function):
-    """Additive scores under sparsemax on a GPU, as `additive_cuda` has them under softmax."""
-
-    @staticmethod
-    def forward(ctx: Any, *operands: Any) -> Tensor:
-        from regard.kernels import additive_cuda
-
-        ctx.save_for_backward(*operands[:6])
-        ctx.rest = operands[6:]
-        return additive_cuda.forward(*operands, normalizer=additive_cuda.SPARSEMAX)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from regard.kernels import additive_cuda
-
-        arguments = (*ctx.saved_tensors, *ctx.rest)
-        found = additive_cuda.backward(grad, *arguments, normalizer=additive_cuda.SPARSEMAX)
-        return (*found, *[None] * 6)
 
 
 class _Product(torch.autograd.Function):

@@ -14,6 +14,8 @@ from kernels.additive_cases import (
 )
 from kernels.additive_cases import call_of as make_call
 
+from regard import Sparsemax
+from regard.errors import KernelRefused
 from regard.kernels import additive_cpu, additive_cuda, additive_step_cuda, tuning
 from regard.kernels.additive import operands
 
@@ -202,6 +204,73 @@ def test_scores_and_their_gradients(N, T, monkeypatch):
     expected = [additive_cpu.scores(a, b, v), *additive_cpu.scores_backward(grad, a, b, v)]
     for x, y in zip(found, expected, strict=True):
         assert (x - y).norm() <= 3e-6 * y.norm()
+
+
+def formula(query, W, b, v, values, hidden, normalize):
+    a = query if W is None else query @ W.mT
+    scores = torch.tanh(a[..., :, None, :] + b[..., None, :, :]) @ v[0]
+    return normalize(scores.masked_fill(hidden, -1e9)).masked_fill(hidden, 0.0) @ values
+
+
+@pytest.mark.parametrize(
+    ("projects", "lead", "rows"),
+    [
+        (True, (2,), "SOFTMAX"),
+        (True, (2, 2), "SOFTMAX"),
+        (False, (2, 2), "SPARSEMAX"),
+        (False, (), "SOFTMAX"),
+        (True, (), "SPARSEMAX"),
+    ],
+    ids=str,
+)
+def test_one_function_has_the_gradients_of_all_that_it_takes(projects, lead, rows):
+    torch.manual_seed(0)
+    D, K = 6, 3 if projects else 6
+    shapes = [(*lead, 5, K), (D, K), (*lead, 7, D), (1, D), (*lead, 7, 3)]
+    given = [torch.randn(*shape) for shape in shapes]
+    if len(lead) > 1:  # heads, as they come out of one projection
+        given[0], given[4] = (
+            x.transpose(-2, -3).contiguous().transpose(-2, -3) for x in (given[0], given[4])
+        )
+    given[1] = given[1] if projects else None
+    facts = (torch.full((lead[0] if lead else 1,), 5), None, None, None, 0, 1.0)
+    hidden = torch.arange(7) >= 5
+    normalize = torch.nn.functional.softmax if rows == "SOFTMAX" else lambda scores, dim: Sparsemax()(scores)
+    grad = torch.randn(*lead, 5, 3)
+
+    def found(run, dtype):
+        leaves = [None if x is None else x.to(dtype).requires_grad_() for x in given]
+        context = run(*leaves)
+        return [context, *torch.autograd.grad(context, [x for x in leaves if x is not None], grad.to(dtype))]
+
+    ours = found(
+        lambda *leaves: additive_cuda.attended(*leaves, facts, getattr(additive_cuda, rows)), torch.float32
+    )
+    truth = found(lambda *leaves: formula(*leaves, hidden, lambda x: normalize(x, dim=-1)), torch.float64)
+    for x, y in zip(ours, truth, strict=True):
+        assert x.shape == y.shape
+        assert (x - y).norm() <= 3e-6 * y.norm() + 1e-6
+
+
+def test_one_function_gives_only_the_gradients_of_query_and_projection_that_are_asked_for():
+    given = [torch.randn(*s) for s in ((1, 5, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4))]
+    facts, grad = (None, None, None, None, 0, 1.0), torch.randn(1, 5, 4)
+    leaves = [x.requires_grad_() for x in given]
+    every = torch.autograd.grad(additive_cuda.attended(*leaves, facts), leaves[:2], grad)
+    for i, whole in enumerate(every):
+        alone = [x.detach().requires_grad_(i == j) for j, x in enumerate(leaves)]
+        (own,) = torch.autograd.grad(additive_cuda.attended(*alone, facts), alone[i], grad)
+        torch.testing.assert_close(own, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("own", range(5))
+def test_a_gradient_of_a_gradient_is_refused(own):
+    given = (torch.randn(*s) for s in ((1, 5, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4)))
+    leaves = [x.requires_grad_(i == own) for i, x in enumerate(given)]
+    context = additive_cuda.attended(*leaves, (None, None, None, None, 0, 1.0))
+    (once,) = torch.autograd.grad(context.sin().sum(), leaves[own], create_graph=True)
+    with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient"):
+        once.square().sum().backward()
 
 
 def test_blocks_of_rows_and_strides(monkeypatch):

@@ -15,9 +15,11 @@ from kernels.additive_cases import (
     reference,
     score_of,
 )
+from kernels.capturing import captured
 from torch.testing import assert_close
 
 from regard import Mask, Softmax, Source
+from regard.errors import KernelRefused
 from regard.kernels import additive_scores, tuning
 from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
 from regard.kernels.dispatch import Call
@@ -51,6 +53,69 @@ def test_is_as_exact_as_the_reference(T, S, D):
     inputs, grad = random_inputs((2,), T, S, device="cuda")
     score = score_of(7, 9, D, torch.float32, "cuda")
     assert_as_good_as_reference(run_additive, score, inputs, grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ["causal", "an empty row", "dense"])
+def test_many_queries_of_heads_are_as_exact_as_the_reference(name, dtype):
+    def split(x):  # as heads come out of one projection
+        return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+    inputs, grad = random_inputs((2, 3), 33, 150, dtype=dtype, device="cuda")
+    mask = masks(2, 33, 150, "cuda")[name]
+    mask = mask if mask.dense is None else Mask(dense=mask.dense[:, None])
+    score = score_of(7, 9, 20, dtype, "cuda")
+    assert_as_good_as_reference(run_additive, score, [split(x) for x in inputs], split(grad), mask, draws=4)
+
+
+def test_many_queries_give_only_the_gradients_that_are_asked_for():
+    score = score_of(7, 9, 20, torch.float32, "cuda").requires_grad_(False)
+    (query, keys, values), grad = random_inputs((3,), 9, 200, device="cuda")
+    for wanted in (query, keys, values, score.W.weight, score.v.weight):
+        wanted.requires_grad_()
+        ours, theirs = (
+            torch.autograd.grad(run(call_of(score, query, keys, values)), wanted, grad)
+            for run in (run_additive, reference)
+        )
+        assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+        wanted.requires_grad_(False)
+
+
+def test_many_queries_have_no_second_derivative():
+    score = score_of(7, 9, 6, torch.float32, "cuda")
+    (query, keys, values), _ = random_inputs((2,), 9, 5, device="cuda")
+    context = run_additive(call_of(score, query.requires_grad_(), keys, values))
+    (first,) = torch.autograd.grad(context.square().sum(), query, create_graph=True)
+    with pytest.raises(KernelRefused, match="no gradient of its gradient"):
+        first.sum().backward()
+
+
+def test_many_queries_run_on_tensors_that_begin_anywhere():
+    score = score_of(8, 8, 8, torch.float32, "cuda")
+    for start in (0, 1, 0, 3):
+        space = torch.randn(2 * 200 * 8 + 4, device="cuda")
+        keys = space[start : start + 2 * 200 * 8].view(2, 200, 8).requires_grad_()
+        (query, _, _), grad = random_inputs((2,), 9, 200, Dq=8, Dv=8, device="cuda")
+        call = Call(query, Source(keys, keys, Mask()), score, Softmax(), None, None, 0.0)
+        ours, theirs = (torch.autograd.grad(run(call), keys, grad) for run in (run_additive, reference))
+        assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_many_queries_can_be_captured(dtype):
+    score = score_of(7, 9, 40, dtype, "cuda")
+    (query, keys, values), grad = random_inputs((3,), 33, 150, dtype=dtype, device="cuda")
+    leaves = [query.requires_grad_(), score.W.weight, score.U.weight, score.v.weight]
+
+    def step():
+        context = run_additive(call_of(score, query, keys, values))
+        return context, *torch.autograd.grad(context, leaves, grad)
+
+    expected = step()
+    graph, found = captured(step)
+    graph.replay()
+    for ours, theirs in zip(found, expected, strict=True):
+        assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
