@@ -59,6 +59,69 @@ def test_scores_and_their_gradients_are_those_of_the_formula(monkeypatch):
         assert_close(x, y.float(), rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("lead", [(), (2, 3)], ids=str)
+def test_any_number_of_leading_axes(lead):
+    inputs, grad = random_inputs(lead, 9, 12)
+    mask = Mask(causal=True, offset=2)
+    assert_as_good_as_reference(context_of, score_of(7, 9, 20, torch.float32), inputs, grad, mask, draws=4)
+
+
+def outcome(call, leaves):
+    fused = ADDITIVE_SCORES.run(call)
+    return [*fused.alignment, *torch.autograd.grad(fused.alignment[1].sin().sum(), leaves)]
+
+
+@pytest.mark.parametrize("who", ["query", "keys"])
+def test_one_row_is_asked_for_all(who):
+    """What broadcasts gets the sum of its gradients."""
+    score = score_of(7, 9, 20, torch.float32)
+    (query, keys, values), _ = random_inputs((3,), 9, 12)
+    query, keys = (query[:1], keys) if who == "query" else (query, keys[:1])
+    mask = Mask(lengths=torch.tensor([12, 5, 7]) if who == "query" else torch.tensor([5]))
+    found = []
+    for run in (ADDITIVE_SCORES.run, None):
+        leaves = [x.clone().requires_grad_() for x in (query, keys)]
+        call = call_of(score, *leaves, values, mask)
+        if run is None:
+            result = Attention(score, kernel="reference")(call.query, call.source)
+            scores, context = result.scores, result.context
+        else:
+            context, (scores, _) = run(call)
+        seen = scores.masked_fill(scores == -torch.inf, 0.0)
+        found.append([seen, context, *torch.autograd.grad(seen.sin().sum() + context.sum(), leaves)])
+    assert_close(*found, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("what", ["a hook", "a hook of the gradient", "a bias"])
+def test_a_projection_that_is_more_than_a_product_stays_what_it_is(what):
+    score = score_of(7, 9, 20, torch.float32)
+    seen = []
+    if what == "a hook":
+        score.W.register_forward_hook(lambda module, given, out: 2.0 * out)
+    elif what == "a hook of the gradient":
+        score.W.register_full_backward_hook(lambda module, before, after: seen.append(module))
+    else:
+        score.W = torch.nn.Linear(7, 20)
+    (query, keys, values), _ = random_inputs((3,), 9, 12)
+    query.requires_grad_()
+    call = call_of(score, query, keys, values)
+    theirs = Attention(score, kernel="reference")(query, call.source).weights
+    expected = [theirs, *torch.autograd.grad(theirs.sin().sum(), [query, score.W.weight])]
+    seen.clear()
+    assert_close(outcome(call, [query, score.W.weight])[1:], expected, rtol=1e-4, atol=1e-5)
+    assert len(seen) == (1 if what == "a hook of the gradient" else 0)
+
+
+@pytest.mark.parametrize("only", [False, True], ids=["all", "the query alone"])
+def test_a_gradient_of_the_gradient_of_a_call_is_refused(only):
+    score = score_of(7, 9, 20, torch.float32).requires_grad_(not only)
+    (query, keys, values), _ = random_inputs((2,), 9, 12)
+    scores = ADDITIVE_SCORES.run(call_of(score, query.requires_grad_(), keys, values)).alignment[0]
+    [once] = torch.autograd.grad(scores.sum(), query, create_graph=True)
+    with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient"):
+        once.square().sum().backward()
+
+
 def test_it_runs_where_the_scores_are_read_and_nowhere_else():
     score = AdditiveScore(query=5, keys=5, hidden=4)
     x = torch.randn(2, 9, 5)
