@@ -95,7 +95,7 @@ def _product(call: Call) -> Tensor:
     keys, values = call.source.keys, call.source.values
     hidden = _hidden(call)
     alike = query.dtype is keys.dtype is values.dtype
-    if alike and query.dtype is torch.float32 and _are_rows(query, keys, values):
+    if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
         hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
         if torch.is_autocast_enabled(query.device.type):
             with exact(query):
