@@ -460,8 +460,20 @@ class Launch:
 
     def joined(self, slopes: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of a, b and v from d loss / d score of all, (N, T, S)."""
-        of_a, of_b, of_v = self.gradient(slice(0, self.N), slice(0, self.T), slopes)
-        return _as(of_a, a), _as(of_b, b), _as(of_v, v).view(v.shape)
+        from regard.kernels.additive_triton.gradient import join_kernel
+
+        N, T, S, D, G = self.N, self.T, self.S, self.D, self.G
+        parts_a, parts_b, parts_v = self._parts(slice(0, N), slice(0, T), slopes)
+        grads = a.new_empty(N, T, D), b.new_empty(N, S, D), v.new_empty(v.shape)
+        more = parts_v if self.full_precision else slopes.sum()  # zero only up to rounding
+        lines, positions, groups = tuning.JOINED
+        tiles = N * -(-G // groups) * (-(-T // positions) + -(-S // positions))
+        launch(
+            *(join_kernel, (-(-D // 8) + tiles, 1, 1), (parts_a,), (parts_b, parts_v, more, *grads)),
+            *((T, S, D, G), (N, parts_a.shape[0], parts_b.shape[0])),
+            (lines, positions, groups, not self.full_precision),
+        )
+        return grads
 
     def gradient(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What d loss / d score of a block gives to a (n, R, D), b (n, S, D) and v (D,), in float32."""
@@ -495,13 +507,6 @@ class Launch:
                 warps=1,
             )
         return grad_a, grad_b, grad_v
-
-
-def _as(x: Tensor, like: Tensor) -> Tensor:
-    """In its dtype, and row after row in memory, as a compiled graph expects a gradient."""
-    if x.dtype == like.dtype:
-        return x.contiguous()
-    return x.to(like.dtype, memory_format=torch.contiguous_format)
 
 
 def _sum(parts: Tensor) -> Tensor:

@@ -31,6 +31,7 @@ WIDE = Tile(4, 8, 4, 16, 2, 168)  # 16 × 128
 FLAT = Tile(2, 8, 8, 16, 4)  # 16 × 128, for few rows
 SMALL = Tile(2, 4, 8, 16, 4)  # 16 × 64, where larger tiles would leave multiprocessors idle
 PROGRAMS = 264  # two for each multiprocessor of an H200
+JOINED = (512, 32, 8)  # lines of grad_v, positions and groups of four features to a tile of `join_kernel`
 SPLITS = 8  # parts of a long source that the product which ends a step may join on its way
 
 

@@ -206,6 +206,14 @@ def test_scores_and_their_gradients(N, T, monkeypatch):
         assert (x - y).norm() <= 3e-6 * y.norm()
 
 
+def test_parts_of_gradients_are_joined(monkeypatch):
+    """Six parts of an odd number of rows, two blocks of the source, more features than a tile."""
+    monkeypatch.setattr(tuning, "gradient_rows", lambda *sizes: 2)
+    monkeypatch.setattr(tuning, "gradient_columns", lambda S: 1)
+    monkeypatch.setattr(tuning, "JOINED", (4, 64, 1))
+    check(many, *arguments_of((1,), 11, 130, 5))
+
+
 def formula(query, W, b, v, values, hidden, normalize):
     a = query if W is None else query @ W.mT
     scores = torch.tanh(a[..., :, None, :] + b[..., None, :, :]) @ v[0]

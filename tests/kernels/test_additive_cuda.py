@@ -68,6 +68,13 @@ def test_many_queries_of_heads_are_as_exact_as_the_reference(name, dtype):
     assert_as_good_as_reference(run_additive, score, [split(x) for x in inputs], split(grad), mask, draws=4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("N", "T", "S", "D"), [(1, 300, 700, 30), (3, 35, 1100, 260), (40, 7, 5, 8)])
+def test_gradients_in_parts_are_joined_as_exactly_as_by_the_reference(N, T, S, D, dtype):
+    inputs, grad = random_inputs((N,), T, S, dtype=dtype, device="cuda")
+    assert_as_good_as_reference(run_additive, score_of(7, 9, D, dtype, "cuda"), inputs, grad, draws=4)
+
+
 def test_many_queries_give_only_the_gradients_that_are_asked_for():
     score = score_of(7, 9, 20, torch.float32, "cuda").requires_grad_(False)
     (query, keys, values), grad = random_inputs((3,), 9, 200, device="cuda")

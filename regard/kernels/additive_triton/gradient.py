@@ -2,7 +2,7 @@
 
     grad_a[t] = 4 v Σ_s g r (1 - r),   grad_b[s] = 4 v Σ_t g r (1 - r),   grad_v = Σ g tanh = Σ g - 2 Σ g r
 
-with g = d loss / d score.
+with g = d loss / d score. Each program leaves its own sums; `join_kernel` adds them up.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -192,3 +192,100 @@ def gradient_kernel(
     tl.store(out + 1, -2.0 * tl.sum(f2, axis=0))
     tl.store(out + 2, -2.0 * tl.sum(f3, axis=0))
     tl.store(out + 3, -2.0 * tl.sum(f4, axis=0))
+
+
+@triton.jit
+def sum_of_parts(first, step, parts, there):
+    """Σ over `parts` tiles, each a step further on than the one before; the first at `first`, in order.
+
+    Four at a time are on their way: one alone would wait for the one before.
+    """
+    total = tl.load(first, mask=there, other=0.0)
+    for start in range(1, parts, 4):
+        part = tl.where(there, start, parts)
+        x1 = tl.load(first + start * step, mask=there, other=0.0)
+        x2 = tl.load(first + (start + 1) * step, mask=part + 1 < parts, other=0.0)
+        x3 = tl.load(first + (start + 2) * step, mask=part + 2 < parts, other=0.0)
+        x4 = tl.load(first + (start + 3) * step, mask=part + 3 < parts, other=0.0)
+        total = (((total + x1) + x2) + x3) + x4
+    return total
+
+
+@triton.jit
+def join_v(parts, more, out, tile, lines, D, G, LINES: tl.constexpr, MORE: tl.constexpr):
+    """Eight features of grad_v from parts (lines, G * 4)."""
+    d = tile * 8 + tl.arange(0, 8)
+    sums = tl.zeros((LINES, 8), dtype=tl.float32)
+    for start in range(0, lines, LINES):
+        line = start + tl.arange(0, LINES)
+        place = parts + line[:, None].to(tl.int64) * (G * 4) + d[None, :]
+        sums += tl.load(place, mask=(line < lines)[:, None] & (d < D)[None, :], other=0.0)
+    total = tl.sum(sums, axis=0)
+    if MORE:
+        total += tl.load(more)
+    tl.store(out + d, total.to(out.dtype.element_ty), mask=d < D)
+
+
+@triton.jit
+def join_a(parts, out, tile, count, N, T, D, G, POSITIONS: tl.constexpr, GROUPS: tl.constexpr):
+    """Some positions and groups of features of one item of grad_a from parts (count, N, G, rows, 4)."""
+    rows = T + T % 2
+    columns = tl.cdiv(G, GROUPS)
+    n = (tile // columns // tl.cdiv(T, POSITIONS)).to(tl.int64)
+    t = tile // columns % tl.cdiv(T, POSITIONS) * POSITIONS + tl.arange(0, POSITIONS)
+    g = tile % columns * GROUPS + tl.arange(0, GROUPS)
+    feature = tl.arange(0, 4)[None, None, :]
+    place = parts + (n * G + g[:, None, None]) * rows * 4 + t[None, :, None] * 4 + feature
+    there = (g < G)[:, None, None] & (t < T)[None, :, None] & (feature < 4)
+    total = sum_of_parts(place, N.to(tl.int64) * G * rows * 4, count, there)
+    total = tl.permute(total, (1, 0, 2))  # so that the features of a position are written side by side
+    d = g[None, :, None] * 4 + feature
+    place = out + (n * T + t[:, None, None]) * D + d
+    tl.store(place, total.to(out.dtype.element_ty), mask=(t < T)[:, None, None] & (d < D))
+
+
+@triton.jit
+def join_b(parts, out, tile, count, N, S, D, G, POSITIONS: tl.constexpr, GROUPS: tl.constexpr):
+    """The same of grad_b from parts (count, N, G * 4, S)."""
+    columns = tl.cdiv(G, GROUPS)
+    n = (tile // columns // tl.cdiv(S, POSITIONS)).to(tl.int64)
+    s = tile // columns % tl.cdiv(S, POSITIONS) * POSITIONS + tl.arange(0, POSITIONS)
+    d = tile % columns * (GROUPS * 4) + tl.arange(0, GROUPS * 4)
+    place = parts + (n * G * 4 + d[:, None]) * S + s[None, :]
+    there = (d < D)[:, None] & (s < S)[None, :]
+    total = tl.trans(sum_of_parts(place, N.to(tl.int64) * G * 4 * S, count, there))
+    place = out + (n * S + s[:, None]) * D + d[None, :]
+    tl.store(place, total.to(out.dtype.element_ty), mask=(s < S)[:, None] & (d < D)[None, :])
+
+
+@triton.jit(do_not_specialize=["N", "blocks", "splits"])
+def join_kernel(
+    parts_a,  # (blocks, N, G, T made even, 4), as gradient_kernel left them
+    parts_b,  # (splits, N, G * 4, S)
+    parts_v,  # (splits, blocks, N, G * 4)
+    more,  # (1,): what each of grad_v lacks, if MORE
+    grad_a,  # (N, T, D)
+    grad_b,  # (N, S, D)
+    grad_v,  # (D,)
+    T,
+    S,
+    D,
+    G,
+    N,
+    blocks,
+    splits,
+    LINES: tl.constexpr,
+    POSITIONS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    MORE: tl.constexpr,
+):
+    """Sums over blocks and splits, in the order and the precision of a, b and v: first the tiles of v."""
+    of_v = tl.cdiv(D, 8)
+    of_a = N * tl.cdiv(T, POSITIONS) * tl.cdiv(G, GROUPS)
+    tile = tl.program_id(0)
+    if tile < of_v:
+        join_v(parts_v, more, grad_v, tile, splits * blocks * N, D, G, LINES, MORE)
+    elif tile < of_v + of_a:
+        join_a(parts_a, grad_a, tile - of_v, blocks, N, T, D, G, POSITIONS, GROUPS)
+    else:
+        join_b(parts_b, grad_b, tile - of_v - of_a, splits, N, S, D, G, POSITIONS, GROUPS)
