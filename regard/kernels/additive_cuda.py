@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.attention.numerics import HALF
+from regard.attention.numerics import HALF, exact
 from regard.attention.scores.additive import Projected
 from regard.kernels import ops, sparsemax_cuda, tuning
 from regard.kernels.additive import (
@@ -179,6 +179,11 @@ class Attended(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        with exact(grad):  # who calls backward inside autocast too
+            return Attended._gradients(ctx, grad)
+
+    @staticmethod
+    def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         query, W, a, b, v, values, *masks = ctx.saved_tensors
         lead = b.shape[:-2]
         outer, inner, mixed = flat(grad, lead), flat(b, lead), flat(values, lead)
@@ -498,11 +503,11 @@ class Launch:
         grad_b = slopes.new_empty(splits, n, self.G * 4, S)
         grad_v = slopes.new_empty(splits, blocks, n, self.G * 4)
         sizes = (items.start, rows.start, n, R, S, self.D, *self.padded, self.G, *self.strides, part)
-        for exact in (False, True):
+        for from_sums in (False, True):
             launch(
                 *(gradient_kernel, (self.G, blocks * splits, n), (self.a, self.b)),
                 (slopes, grad_a, grad_b, grad_v),
-                *(sizes, (), (C, self.full_precision, exact, self.assembler)),
+                *(sizes, (), (C, self.full_precision, from_sums, self.assembler)),
                 inside=self.of_gradient,
                 warps=1,
             )

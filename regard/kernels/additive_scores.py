@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.compose import mix, normalized
+from regard.attention.numerics import exact
 from regard.kernels import additive_cpu, additive_cuda, ops
 from regard.kernels.additive import flat, operands, restored
 from regard.kernels.additive_cpu import ADDITIVE_CPU, SMALL
@@ -93,6 +94,7 @@ class _Scores(torch.autograd.Function):
             run, a = torch.ops.regard.additive_scores_backward, projected(query, W)
         else:
             run = (additive_cuda if a.is_cuda else additive_cpu).scores_backward
-        of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
-        of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
+        with exact(grad):  # who calls backward inside autocast too
+            of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
+            of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
         return of_query, of_W, like(of_b, b), like(of_v, v), None

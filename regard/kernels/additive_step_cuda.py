@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.numerics import exact
 from regard.kernels import tuning
 from regard.kernels.additive_cuda import has_assembler, mask_facts, side_by_side
 from regard.kernels.launching import launch
@@ -55,7 +56,8 @@ class Step(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         kept, query, W, a, b, v, values = ctx.saved_tensors
         needed = ctx.needs_input_grad[:5]
-        return (*backward(grad, kept, query, W, a, b, v, values, ctx.scale, needed), None)
+        with exact(grad):  # who calls backward inside autocast too
+            return (*backward(grad, kept, query, W, a, b, v, values, ctx.scale, needed), None)
 
 
 def projected(query: Tensor, W: Tensor | None) -> Tensor:

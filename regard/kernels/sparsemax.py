@@ -189,4 +189,5 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         own: Any = (sparsemax_cuda if grad.is_cuda else sparsemax_cpu).product_backward
         run = torch.ops.regard.sparsemax_product_backward if torch.is_grad_enabled() else own  # as in _Rows
-        return (*run(grad, *ctx.saved_tensors, ctx.scale), None, None)
+        with exact(grad):  # who calls backward inside autocast too
+            return (*run(grad, *ctx.saved_tensors, ctx.scale), None, None)

@@ -13,6 +13,7 @@ from kernels.additive_cases import (
     score_of,
 )
 from kernels.additive_cases import call_of as make_call
+from torch.utils.checkpoint import checkpoint
 
 from regard import Sparsemax
 from regard.errors import KernelRefused
@@ -269,6 +270,24 @@ def test_one_function_gives_only_the_gradients_of_query_and_projection_that_are_
         alone = [x.detach().requires_grad_(i == j) for j, x in enumerate(leaves)]
         (own,) = torch.autograd.grad(additive_cuda.attended(*alone, facts), alone[i], grad)
         torch.testing.assert_close(own, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("where", ["inside autocast", "under a checkpoint"])
+def test_one_function_has_the_same_gradients(where):
+    leaves = [torch.randn(*s, requires_grad=True) for s in ((1, 5, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4))]
+    grad = torch.randn(1, 5, 4)
+
+    def run(*leaves):
+        return additive_cuda.attended(*leaves, (None, None, None, None, 0, 1.0))
+
+    expected = torch.autograd.grad(run(*leaves), leaves, grad)
+    if where == "under a checkpoint":
+        found = torch.autograd.grad(checkpoint(run, *leaves, use_reentrant=False), leaves, grad)
+    else:
+        context = run(*leaves)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = torch.autograd.grad(context, leaves, grad)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("own", range(5))

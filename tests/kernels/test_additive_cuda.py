@@ -18,7 +18,7 @@ from kernels.additive_cases import (
 from kernels.capturing import captured
 from torch.testing import assert_close
 
-from regard import Mask, Softmax, Source
+from regard import Attention, Mask, Softmax, Source, Sparsemax
 from regard.errors import KernelRefused
 from regard.kernels import additive_scores, tuning
 from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
@@ -86,6 +86,19 @@ def test_many_queries_give_only_the_gradients_that_are_asked_for():
         )
         assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
         wanted.requires_grad_(False)
+
+
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()], ids=["softmax", "sparsemax"])
+def test_a_backward_pass_inside_autocast_lowers_no_precision(normalizer):
+    score = score_of(7, 9, 20, torch.float32, "cuda")
+    (query, keys, values), grad = random_inputs((3,), 9, 200, device="cuda")
+    leaves = [query.requires_grad_(), values.requires_grad_(), score.W.weight, score.v.weight]
+    attention = Attention(score, normalizer=normalizer)
+    context = attention(query, attention.prepare(keys, values)).context
+    expected = torch.autograd.grad(context, leaves, grad, retain_graph=True)
+    with torch.autocast("cuda", torch.bfloat16):
+        found = torch.autograd.grad(context, leaves, grad)
+    assert_close(found, expected, rtol=0, atol=0)
 
 
 def test_many_queries_have_no_second_derivative():

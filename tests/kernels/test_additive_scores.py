@@ -112,6 +112,18 @@ def test_a_projection_that_is_more_than_a_product_stays_what_it_is(what):
     assert len(seen) == (1 if what == "a hook of the gradient" else 0)
 
 
+def test_a_backward_pass_inside_autocast_lowers_no_precision():
+    score = score_of(7, 9, 20, torch.float32)
+    (query, keys, values), grad = random_inputs((2,), 9, 12)
+    leaves = [query.requires_grad_(), score.W.weight]
+    call, grad = call_of(score, query, keys, values), torch.randn(2, 9, 12)
+    expected = torch.autograd.grad(ADDITIVE_SCORES.run(call).alignment[0], leaves, grad)
+    scores = ADDITIVE_SCORES.run(call).alignment[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = torch.autograd.grad(scores, leaves, grad)
+    assert_close(found, expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("only", [False, True], ids=["all", "the query alone"])
 def test_a_gradient_of_the_gradient_of_a_call_is_refused(only):
     score = score_of(7, 9, 20, torch.float32).requires_grad_(not only)
