@@ -187,7 +187,13 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        own: Any = (sparsemax_cuda if grad.is_cuda else sparsemax_cpu).product_backward
-        run = torch.ops.regard.sparsemax_product_backward if torch.is_grad_enabled() else own  # as in _Rows
+        q, k, values, weights = ctx.saved_tensors
+        given = (grad, q, k, values, weights, ctx.scale)
         with exact(grad):  # who calls backward inside autocast too
-            return (*run(grad, *ctx.saved_tensors, ctx.scale), None, None)
+            if torch.is_grad_enabled():  # as in _Rows
+                found = torch.ops.regard.sparsemax_product_backward(*given)
+            elif grad.is_cuda:
+                found = sparsemax_cuda.product_backward(*given, ctx.needs_input_grad)
+            else:
+                found = sparsemax_cpu.product_backward(*given)
+        return (*found, None, None)

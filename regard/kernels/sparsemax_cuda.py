@@ -3,6 +3,8 @@
 Rows too wide for registers are sorted.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -72,11 +74,21 @@ def product(
 
 
 def product_backward(
-    grad: Tensor, q: Tensor, k: Tensor, values: Tensor, weights: Tensor, scale: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and the values."""
-    slopes = backward(full_product(grad, values.mT), weights, k.dtype, scale)
-    return torch.bmm(slopes, k), torch.bmm(slopes.mT, q), torch.bmm(weights.mT, grad)
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    values: Tensor,
+    weights: Tensor,
+    scale: float,
+    needed: tuple[bool, ...] = (True, True, True),
+) -> tuple[Any, Any, Any]:
+    """Gradients of q, k and the values; None for those that are not needed."""
+    of_q = of_k = None
+    if needed[0] or needed[1]:
+        slopes = backward(full_product(grad, values.mT), weights, k.dtype, scale)
+        of_q = torch.bmm(slopes, k) if needed[0] else None
+        of_k = torch.bmm(slopes.mT, q) if needed[1] else None
+    return of_q, of_k, torch.bmm(weights.mT, grad) if needed[2] else None
 
 
 def full_product(x: Tensor, y: Tensor) -> Tensor:

@@ -53,6 +53,15 @@ def test_products_are_as_exact_as_the_formula(dtype):
         assert (x.double() - y).norm() <= 3 * torch.finfo(dtype).eps * y.norm()
 
 
+@pytest.mark.parametrize("own", range(3))
+def test_a_product_gives_only_the_gradients_that_are_needed(own):
+    q, k, values, grad = (torch.randn(2, n, d) for n, d in ((5, 8), (20, 8), (20, 6), (5, 6)))
+    given = (grad, q, k, values, sparsemax_cuda.product(q, k, values, None, 0.7)[1], 0.7)
+    found = sparsemax_cuda.product_backward(*given, tuple(i == own for i in range(3)))
+    assert [x is None for x in found] == [i != own for i in range(3)]
+    assert torch.equal(found[own], sparsemax_cuda.product_backward(*given)[own])
+
+
 @pytest.mark.parametrize(("N", "T"), [(2, 5), (1, 35)])
 def test_additive_scores_of_many_queries(N, T, monkeypatch):
     """Two blocks of rows with the second: the gradients of keys and values are sums over them."""

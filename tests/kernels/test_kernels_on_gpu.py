@@ -333,6 +333,23 @@ def test_sparsemax_in_half_precision(score, dtype):
     check(score, "sparsemax", problems_of(40, 60, facts(60), dtype), dtype, Sparsemax())
 
 
+def test_products_under_sparsemax_have_the_gradients_that_are_asked_for_inside_autocast_too():
+    inputs = [torch.randn(2, n, D, device="cuda", requires_grad=True) for n in (40, 60, 60)]
+    attention, grad = Attention(DotScore(), normalizer=Sparsemax()), torch.randn(2, 40, D, device="cuda")
+
+    def context(query, keys, values):
+        result = attention(query, attention.prepare(keys, values))
+        assert result.kernel == "sparsemax"
+        return result.context
+
+    expected = torch.autograd.grad(context(*inputs), inputs, grad)
+    for i, one in enumerate(expected):
+        alone = [x.detach().requires_grad_(i == j) for j, x in enumerate(inputs)]
+        made = context(*alone)
+        with torch.autocast("cuda", torch.bfloat16):
+            assert_close(torch.autograd.grad(made, alone[i], grad)[0], one, rtol=0, atol=0)
+
+
 def test_additive_scores_under_sparsemax_need_no_tensor_of_all_features():
     attention = Attention(SCORES["additive"](), normalizer=Sparsemax()).cuda()
     x = torch.randn(2, 500, D, device="cuda", requires_grad=True)
