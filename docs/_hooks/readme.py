@@ -85,11 +85,11 @@ SHOWN = {
 }
 OTHERS = {
     ("training", "rnnsearch: captured training step, times as fast as the plain loop, bf16"): (
-        "training step of RNNsearch, captured, bf16",
+        "whole training step of RNNsearch, captured, bf16",
         "{:.1f} times as fast as the plain loop",
     ),
     ("training", "transformer: captured step in bf16, times as fast as torch.nn.Transformer in bf16"): (
-        "training step of the Transformer, captured, bf16",
+        "whole training step of the Transformer, captured, bf16",
         "{:.1f} times as fast as torch.nn.Transformer",
     ),
     ("decoding", "greedy: share of CTranslate2's speed"): (
@@ -147,7 +147,7 @@ def _step_rows(folder: Path) -> list[tuple[str, str, str]]:
             of = result.details
             if "fused" not in of["milliseconds"] or (device == "cuda" and of["way"] != "captured"):
                 continue
-            what = f"training step of {of['model']}, {of['way']}"
+            what = f"{of['way']} training step with fused attention: {of['model']}"
             said = f"{result.value:.2f} times as fast as with the attention in plain PyTorch"
             found.setdefault(of["model"], (what, said, place(result)))
     return list(found.values())

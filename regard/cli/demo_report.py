@@ -65,6 +65,12 @@ def draw_demo(found: Found, folder: Path) -> list[Path]:
     return [alignment, lengths, training, page]
 
 
+SUMMARIES = {  # of the README's table of systems
+    "BLEU": "embedded corpus, English to French: BLEU {:.1f}",
+    "alignment error rate": "alignment error rate {:.2f}",
+}
+
+
 def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, results: Path) -> list[Path]:
     """The figures as result records."""
     today, where, version = date.today().isoformat(), machine(), commit()
@@ -85,7 +91,8 @@ def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, resul
                 seeds=(configs[name].train.seed,),
                 details={
                     "catalogue": [f"model:{configs[name].model}"],
-                    "headline": metric in ("BLEU", "alignment error rate"),
+                    "headline": metric in SUMMARIES,
+                    **({"summary": SUMMARIES[metric].format(value)} if metric in SUMMARIES else {}),
                     **(evaluation.summary() if metric == "BLEU" else {}),
                 },
             )
