@@ -125,8 +125,8 @@ def needed(*names: str) -> None:
             importlib.import_module(name)
         except ImportError:
             raise ConfigError(
-                f"export: the package {name!r} is not installed; expected the extra `export`. "
-                "pip install 'regard[export]'"
+                f"export: the package {name!r} is not installed; expected the extra `export`: "
+                "pip install '.[export]' in the folder of regard."
             ) from None
 
 

@@ -234,6 +234,6 @@ def test_a_missing_package_names_the_extra():
     with pytest.raises(ConfigError) as error:
         needed("no_such_engine")
     assert str(error.value) == (
-        "export: the package 'no_such_engine' is not installed; expected the extra `export`. "
-        "pip install 'regard[export]'"
+        "export: the package 'no_such_engine' is not installed; expected the extra `export`: "
+        "pip install '.[export]' in the folder of regard."
     )
