@@ -18,8 +18,14 @@ def full(x: Tensor) -> Tensor:
     return x.float() if x.dtype in HALF else x
 
 
+def is_lowered(x: Tensor) -> bool:
+    """Autocast would lower the precision of products on the device of x."""
+    # the name of a device takes as long to ask for as all the rest, which short calls feel
+    return torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type)
+
+
 def exact(x: Tensor) -> AbstractContextManager[object]:
     """A context in which autocast lowers no precision: a score rounded to bfloat16 has two digits."""
-    if not torch.is_autocast_enabled(x.device.type):
+    if not is_lowered(x):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)

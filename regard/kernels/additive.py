@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import exact
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import check_shapes
@@ -148,7 +149,8 @@ def attended(
         return context
     if torch.is_grad_enabled():
         return _Attended.apply(forward, backward, *arguments)  # type: ignore[no-untyped-call]
-    return forward(*arguments)
+    with exact(arguments.a):
+        return forward(*arguments)
 
 
 class _Attended(torch.autograd.Function):
@@ -160,13 +162,15 @@ class _Attended(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(*arguments[:6])
         ctx.own, ctx.rest = backward, arguments[6:]
-        return forward(*arguments)
+        with exact(arguments[0]):  # the products inside are of float32, whatever autocast makes of others
+            return forward(*arguments)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         # who wants a graph of this gets the operator, which says that gradients of gradients are not defined
         run = torch.ops.regard.additive_backward if torch.is_grad_enabled() else ctx.own
-        return (None, None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
+        with exact(grad):
+            return (None, None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
 
 
 def restored(context: Tensor, call: Call) -> Tensor:

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import full
 from regard.kernels.additive import attended, operands, refuses_additive, restored, visible
 from regard.kernels.compiler import library
@@ -39,9 +40,12 @@ class AdditiveCPU:
     """The reference's additive attention, at memory linear in length."""
 
     name = "additive-cpu"
+    normalizer = Softmax
 
     def refuses(self, call: Call) -> str | None:
         reason = refuses_additive(call, "cpu")
+        if reason is None and 0 in (call.query.numel(), call.source.keys.numel()):
+            return "there is nothing to attend to"
         if reason is None and call.query.shape[-2] < 4:
             return "fewer than four queries share the exponentials of the keys, which gains nothing on a CPU"
         return reason

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, exact
 from regard.attention.scores.additive import Projected
 from regard.kernels import ops, sparsemax_cuda, tuning
@@ -44,6 +45,7 @@ class AdditiveCUDA:
     """The reference's additive attention on an NVIDIA GPU, by Triton."""
 
     name = "additive-cuda"
+    normalizer = Softmax
 
     def refuses(self, call: Call) -> str | None:
         few = f"up to {STEP} queries are for additive-step-cuda" if call.query.shape[-2] <= STEP else None
@@ -59,6 +61,7 @@ class AdditiveStepCUDA:
     """The same for few queries at a time, as a decoder asks them."""
 
     name = "additive-step-cuda"
+    normalizer = Softmax
 
     def refuses(self, call: Call) -> str | None:
         many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None

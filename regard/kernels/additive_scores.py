@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.compose import mix, normalized
+from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import exact
 from regard.kernels import additive_cpu, additive_cuda, ops
 from regard.kernels.additive import flat, operands, restored
@@ -27,6 +28,7 @@ class AdditiveScores:
     """The reference's scores, weights and context of additive attention."""
 
     name = "additive-scores"
+    normalizer = Softmax
     aligns = True
 
     def refuses(self, call: Call) -> str | None:

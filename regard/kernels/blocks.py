@@ -58,6 +58,8 @@ def cells(call: Call) -> int:
 
 def is_large(call: Call) -> bool:
     """The reference would keep more than is reasonable, and nothing hinders computing it twice."""
+    if call.query.numel() * call.source.keys.numel() < LARGE:  # never fewer than `cells`, and sooner known
+        return False
     return call.query.shape[-2] > 1 and cells(call) >= LARGE and not draws(call.score)
 
 

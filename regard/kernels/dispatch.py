@@ -45,7 +45,11 @@ class Fused(NamedTuple):
 
 
 class Kernel(Protocol):
-    """A fused implementation. One that hands back `Fused` from every call also says `aligns = True`."""
+    """A fused implementation.
+
+    One that hands back `Fused` from every call also says `aligns = True`; one that computes a single class of
+    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others.
+    """
 
     name: str
 
@@ -96,8 +100,9 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
         return None
     if requested != "auto":
         return _named(call, requested)
+    own = type(call.normalizer)
     for kernel in kernels():
-        if refusal(kernel, call) is None:
+        if getattr(kernel, "normalizer", own) is own and refusal(kernel, call) is None:
             return kernel
     return None
 

@@ -59,6 +59,7 @@ from regard.kernels.products import (
 
 CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
 LEAST = 4  # a source shorter than so many bands is not worth the gathering
+LARGE = 2**24  # but from so many pairs on the scores of a product, or a mask for them, are too many
 LAUNCHES = 2**25  # on a GPU, where launches set the pace, the reference is faster up to so many scores
 
 
@@ -66,6 +67,7 @@ class LocalKernel:
     """Softmax inside a band, on gathered slices of the source."""
 
     name = "local"
+    normalizer = Softmax
 
     def refuses(self, call: Call) -> str | None:
         reason = _refuses_window(call) or refuses_softmax(call)  # first what most calls are refused for
@@ -126,7 +128,7 @@ def _band(call: Call) -> int:
 
 def _block(band: int, T: int, *, additive: bool) -> int:
     """Queries that share a slice: a product is cheap and a gather is not, a tanh is neither."""
-    return min(T, max(4, band // 4) if additive else max(16, band))
+    return min(T, max(4, band // 4) if additive else max(16, min(band, CELLS // band)))
 
 
 def _refuses_window(call: Call) -> str | None:
@@ -151,9 +153,12 @@ def _refuses_rest(call: Call) -> str | None:
         return f"lengths has {mask.lengths.shape[0]} rows where the leading axis has {lead[0] if lead else 1}"
     if local_cuda.takes(call):
         return None
+    T, S = call.query.shape[-2], call.source.S
+    if 0 in (T, S):
+        return "there is nothing to attend to"
     least = LEAST * _band(call)
-    if least > call.source.S:
-        return f"the source has {call.source.S} positions, this kernel gains from {least} on"
+    if least > S and (T * S < LARGE or isinstance(call.score, AdditiveScore)):
+        return f"the source has {S} positions, this kernel gains from {least} on"
     if call.query.is_cuda and cells(call) < LAUNCHES:
         return (
             f"the reference's largest tensor has {cells(call)} numbers, on a GPU this gains from {LAUNCHES}"

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import HALF, exact
+from regard.attention.numerics import HALF, exact, is_lowered
 from regard.kernels import ops
 from regard.kernels.dispatch import Call
 from regard.kernels.products import (
@@ -55,6 +55,7 @@ class ScaledDotKernel:
     """torch.nn.functional.scaled_dot_product_attention."""
 
     name = "sdpa"
+    normalizer = Softmax
 
     def refuses(self, call: Call) -> str | None:
         return refuses_product(call) or refuses_softmax(call) or refuses_window(call)
@@ -64,7 +65,7 @@ class ScaledDotKernel:
         query, scale = rounded_form(call)
         assert isinstance(call.normalizer, Softmax)
         scale /= call.normalizer.temperature
-        if torch.is_autocast_enabled(query.device.type):
+        if is_lowered(query):
             with exact(query):
                 return _in_dtype_of_values(query, keys, values, call, scale)
         if query.dtype is not keys.dtype or query.dtype is not values.dtype:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.attention.compose import mix, scored
 from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, full, is_lowered
 from regard.kernels import additive_cuda, ops, sparsemax_cpu, sparsemax_cuda
 from regard.kernels.additive import STEP, refuses_additive, restored
 from regard.kernels.blocks import block_by_block, in_blocks, is_large
@@ -39,13 +39,14 @@ class SparsemaxKernel:
     """The reference's scores, normalised without sorting."""
 
     name = "sparsemax"
+    normalizer = Sparsemax
 
     def refuses(self, call: Call) -> str | None:
         if type(call.normalizer) is not Sparsemax:
             return f"normalizer is {type(call.normalizer).__name__}, this kernel computes Sparsemax"
         if call.query.dtype == torch.float64:
             return "dtype is torch.float64, which goes to the reference"
-        if 0 in (call.query.shape[-2], call.source.S):
+        if call.query.shape[-2] == 0 or call.source.keys.shape[-2] == 0:
             return "there is nothing to attend to"
         return triton_missing() if call.query.is_cuda else None
 
@@ -97,7 +98,7 @@ def _product(call: Call) -> Tensor:
     alike = query.dtype is keys.dtype is values.dtype
     if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
         hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
-        if torch.is_autocast_enabled(query.device.type):
+        if is_lowered(query):
             with exact(query):
                 return _of_rows(query, keys, values, hidden, scale)
         return _of_rows(query, keys, values, hidden, scale)
@@ -189,6 +190,8 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, values, weights = ctx.saved_tensors
         given = (grad, q, k, values, weights, ctx.scale)
+        if grad.is_cpu and not torch.is_grad_enabled() and not is_lowered(grad):  # nothing to care for
+            return (*sparsemax_cpu.product_backward(*given), None, None)
         with exact(grad):  # who calls backward inside autocast too
             if torch.is_grad_enabled():  # as in _Rows
                 found = torch.ops.regard.sparsemax_product_backward(*given)

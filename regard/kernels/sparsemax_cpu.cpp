@@ -1,9 +1,11 @@
-// Sparsemax of rows, the values that it mixes, and their gradients, for sparsemax_cpu.py: no library, no allocation but
-// on the stack, one thread.
+// Sparsemax of rows, the values that it mixes, and their gradients, for sparsemax_cpu.py: no library, one thread. Each loop goes
+// from `first` to `last`, so that several threads can share it. Its arguments come as one record, of fields of eight bytes:
+// from Python one is handed over in half the time of fifteen.
 //
 // The threshold τ solves f(τ) = Σ max(z - τ, 0) - 1 = 0, which is convex and falls. Newton's steps from max - 1, where f
 // is not below 0, come from the left and end where the support stays the same: at most as many as it has members.
-// Only numbers above max - 1 can be in the support, so they are set aside once; the steps run over these few.
+// Only numbers above max - 1 can be in the support, so they are set aside once; the steps run over these few. Of up to two
+// vectors of them the support is known without steps.
 //
 // Most weights are zero, and so are the gradients of their scores. There, neither keys and values nor their gradients are
 // touched.
@@ -13,6 +15,8 @@ typedef int mask __attribute__((vector_size(32)));
 
 static const long LANES = 8;
 static const long SHORT = 4096;  // numbers of a row whose notes go on the stack
+static const long QUERIES = 4, KEYS = 2 * LANES;  // of a tile of scores
+static const long WIDE = 1024;  // features for which the keys of a tile are turned
 
 #ifdef __clang__
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -20,14 +24,26 @@ static const long SHORT = 4096;  // numbers of a row whose notes go on the stack
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, mask{__VA_ARGS__})
 #endif
 
+// in a register: gcc would read it again for each use
+#ifdef __AVX__
+#define HOLD(x) __asm__("" : "+x"(x))
+#else
+#define HOLD(x)
+#endif
+
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
 static inline vec all(float x) { return vec{x, x, x, x, x, x, x, x}; }
 
-static inline bool any(mask m) {
-    typedef long long wide __attribute__((vector_size(32)));
-    wide w = (wide)m;
-    return (w[0] | w[1] | w[2] | w[3]) != 0;
+// one bit for each lane that is true, the first lowest
+static inline unsigned bits(mask m) {
+#ifdef __AVX__
+    return __builtin_ia32_movmskps256((vec)m);
+#else
+    unsigned found = 0;
+    for (int j = 0; j < LANES; j++) found |= (m[j] & 1u) << j;
+    return found;
+#endif
 }
 
 static float largest(const float *z, long n) {
@@ -45,45 +61,92 @@ static float largest(const float *z, long n) {
     return most;
 }
 
-// the numbers above most - 1, less `most`, to `kept`; how many. Each is written, and the next takes its place if it is none:
-// a branch would be guessed wrong as often as right
+// room for what is noted about a row: n numbers, LANES more to fill up the last vector, and n places
+struct Notes {
+    float few[SHORT + LANES];
+    int places_of_few[SHORT];
+    float *kept;
+    int *places;
+    bool are_few;
+    explicit Notes(long n) : kept(few), places(places_of_few), are_few(n <= SHORT) {
+        if (are_few) return;
+        kept = (float *)__builtin_malloc((n + LANES) * sizeof(float));
+        places = (int *)__builtin_malloc(n * sizeof(int));
+    }
+    ~Notes() {
+        if (are_few) return;
+        __builtin_free(kept);
+        __builtin_free(places);
+    }
+};
+
+// the numbers above most - 1, less `most`, to `kept`, filled up with -1; how many
 static long candidates(const float *z, float most, float *kept, long n) {
     long count = 0, i = 0;
     for (; i + LANES <= n; i += LANES)
-        if (any(load(z + i) - most > all(-1.0f)))
-            for (long j = i; j < i + LANES; j++) {
-                kept[count] = z[j] - most;
-                count += kept[count] > -1.0f;
-            }
+        for (unsigned left = bits(load(z + i) - most > all(-1.0f)); left; left &= left - 1)
+            kept[count++] = z[i + __builtin_ctz(left)] - most;
     for (; i < n; i++) {
         kept[count] = z[i] - most;
         count += kept[count] > -1.0f;
     }
+    store(kept + count, all(-1.0f));
     return count;
 }
 
-// Σ max(x - tau, 0), and of how many: in float over few numbers at a time, in double over all
+static inline double wide_sum(vec x) {
+    typedef float half __attribute__((vector_size(16)));
+    typedef double wide __attribute__((vector_size(32)));
+    half halves[2];
+    __builtin_memcpy(halves, &x, sizeof x);
+    wide y = __builtin_convertvector(halves[0], wide) + __builtin_convertvector(halves[1], wide);
+    return (y[0] + y[1]) + (y[2] + y[3]);
+}
+
+// Σ max(x - tau, 0), and of how many, over n numbers filled up with -1, tau at least: in float over few numbers at a time, in
+// double over all
 static double excess(const float *x, long n, float tau, long *inside) {
     double total = 0.0;
-    long count = 0, i = 0;
-    while (i + LANES <= n) {
+    long count = 0;
+    for (long i = 0; i < n;) {
         vec sums = all(0);
         mask counts = {};
-        for (int block = 0; block < 16 && i + LANES <= n; block++, i += LANES) {
+        for (int block = 0; block < 16 && i < n; block++, i += LANES) {
             vec over = load(x + i) - tau;
             mask in = over > all(0);  // -1 where it is
             sums += in ? over : all(0);
             counts += in;
         }
-        for (int j = 0; j < LANES; j++) total += sums[j], count -= counts[j];
+        total += wide_sum(sums);
+        count -= ((counts[0] + counts[1]) + (counts[2] + counts[3])) + ((counts[4] + counts[5]) + (counts[6] + counts[7]));
     }
-    for (; i < n; i++)
-        if (x[i] > tau) total += x[i] - tau, count++;
     *inside = count;
     return total;
 }
 
+// The threshold of up to V vectors of candidates at once: x is in the support if Σ max(candidate - x, 0) < 1. No branch is
+// guessed; -1, which fills the last vector up, is never inside, since the largest candidate is 0.
+template <int V>
+static float threshold_of_few(const float *kept) {
+    vec above[V] = {};
+    for (long j = 0; j < V * LANES; j++)
+        for (int i = 0; i < V; i++) {
+            vec over = kept[j] - load(kept + i * LANES);
+            above[i] += over > 0.0f ? over : all(0);
+        }
+    double total = -1.0;
+    int count = 0;
+    for (int i = 0; i < V; i++) {
+        mask inside = above[i] < 1.0f;
+        total += wide_sum(inside ? load(kept + i * LANES) : all(0));
+        count += __builtin_popcount(bits(inside));
+    }
+    return (float)(total / count);
+}
+
 static float threshold(const float *kept, long n) {
+    if (n > 0 && n <= LANES) return threshold_of_few<1>(kept);
+    if (n > 0 && n <= 2 * LANES) return threshold_of_few<2>(kept);
     float tau = -1.0f;
     for (long before = n + 1, count;;) {
         double step = (excess(kept, n, tau, &count) - 1.0) / count;
@@ -98,12 +161,12 @@ static inline float sum(vec x) {
 }
 
 static float dot(const float *a, const float *b, long d) {
-    vec sums[2] = {all(0), all(0)};
+    vec sums[4] = {};
     long i = 0;
-    for (; i + 2 * LANES <= d; i += 2 * LANES)
-        for (int j = 0; j < 2; j++) sums[j] += load(a + i + j * LANES) * load(b + i + j * LANES);
+    for (; i + 4 * LANES <= d; i += 4 * LANES)
+        for (int c = 0; c < 4; c++) sums[c] += load(a + i + c * LANES) * load(b + i + c * LANES);
     for (; i + LANES <= d; i += LANES) sums[0] += load(a + i) * load(b + i);
-    float total = sum(sums[0] + sums[1]);
+    float total = sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
     for (; i < d; i++) total += a[i] * b[i];
     return total;
 }
@@ -138,25 +201,91 @@ static void scores(const float *q, const float *k, float *z, float scale, long S
     for (; s < S; s++, k += D) z[s] = scale * dot(q, k, D);
 }
 
+// to[i] = the numbers i of LANES rows of D numbers, for every i; rows of `to` are KEYS apart
+static void turn(const float *rows, float *to, long D) {
+    long i = 0;
+    for (; i + LANES <= D; i += LANES) {
+        vec x[LANES], y[LANES];
+        for (int j = 0; j < LANES; j++) x[j] = load(rows + j * D + i);
+        for (int j = 0; j < LANES; j += 2) {
+            y[j] = SHUFFLE(x[j], x[j + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+            y[j + 1] = SHUFFLE(x[j], x[j + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+        }
+        for (int j = 0; j < LANES; j += 4)
+            for (int h = 0; h < 2; h++) {
+                x[j + 2 * h] = SHUFFLE(y[j + h], y[j + 2 + h], 0, 1, 8, 9, 4, 5, 12, 13);
+                x[j + 2 * h + 1] = SHUFFLE(y[j + h], y[j + 2 + h], 2, 3, 10, 11, 6, 7, 14, 15);
+            }
+        for (int j = 0; j < 4; j++) {
+            store(to + (i + j) * KEYS, SHUFFLE(x[j], x[j + 4], 0, 1, 2, 3, 8, 9, 10, 11));
+            store(to + (i + j + 4) * KEYS, SHUFFLE(x[j], x[j + 4], 4, 5, 6, 7, 12, 13, 14, 15));
+        }
+    }
+    for (; i < D; i++)
+        for (int j = 0; j < LANES; j++) to[i * KEYS + j] = rows[j * D + i];
+}
+
+// z = scale · q k for R queries and KEYS keys that are turned; rows of z are S apart
+template <int R>
+static void tile(const float *q, const float *turned, float *z, float scale, long S, long D) {
+    vec sums[R][2] = {};
+    for (long i = 0; i < D; i++, turned += KEYS) {
+        vec k[2] = {load(turned), load(turned + LANES)};
+        HOLD(k[0]);
+        HOLD(k[1]);
+        for (int r = 0; r < R; r++)
+            for (int j = 0; j < 2; j++) sums[r][j] += q[r * D + i] * k[j];
+    }
+    for (int r = 0; r < R; r++)
+        for (int j = 0; j < 2; j++) store(z + r * S + j * LANES, scale * sums[r][j]);
+}
+
+// the same for `rows` of T queries and S keys, which are worth turning for several queries; which thread has which of them
+// changes nothing
+static void all_scores(const float *q, const float *k, float *z, float scale, long rows, long T, long S, long D) {
+    long s = 0;
+    if (T >= QUERIES && D <= WIDE) {
+        float turned[WIDE * KEYS];
+        for (; s + KEYS <= S; s += KEYS) {
+            turn(k + s * D, turned, D);
+            turn(k + (s + LANES) * D, turned + LANES, D);
+            long r = 0;
+            for (; r + QUERIES <= rows; r += QUERIES) tile<QUERIES>(q + r * D, turned, z + r * S + s, scale, S, D);
+            for (; r < rows; r++) tile<1>(q + r * D, turned, z + r * S + s, scale, S, D);
+        }
+    }
+    for (long r = 0; s < S && r < rows; r++) scores(q + r * D, k + s * D, z + r * S + s, scale, S - s, D);
+}
+
 static void add(float *to, float factor, const float *x, long d) {
     long i = 0;
+    for (; i + 4 * LANES <= d; i += 4 * LANES) {
+        vec sums[4];
+        for (int c = 0; c < 4; c++) sums[c] = load(to + i + c * LANES) + factor * load(x + i + c * LANES);
+        for (int c = 0; c < 4; c++) store(to + i + c * LANES, sums[c]);
+    }
     for (; i + LANES <= d; i += LANES) store(to + i, load(to + i) + factor * load(x + i));
     for (; i < d; i++) to[i] += factor * x[i];
 }
 
-// the places of the weights that are not zero, to `places`; how many
-static long support(const float *p, int *places, long n) {
+// the weights that are not zero, to `kept`, and their places; how many
+static long support(const float *p, float *kept, int *places, long n) {
     long count = 0, i = 0;
     for (; i + LANES <= n; i += LANES)
-        if (any(load(p + i) != 0.0f))
-            for (long j = i; j < i + LANES; j++)
-                if (p[j] != 0.0f) places[count++] = (int)j;
-    for (; i < n; i++)
-        if (p[i] != 0.0f) places[count++] = (int)i;
+        for (unsigned left = bits(load(p + i) != 0.0f); left; left &= left - 1) {
+            long j = i + __builtin_ctz(left);
+            kept[count] = p[j];
+            places[count++] = (int)j;
+        }
+    for (; i < n; i++) {
+        kept[count] = p[i];
+        places[count] = (int)i;
+        count += p[i] != 0.0f;
+    }
     return count;
 }
 
-// p = sparsemax(z) for one row of n numbers; zeros for a row of -inf. p may be z. `kept` has room for n numbers.
+// p = sparsemax(z) for one row of n numbers; zeros for a row of -inf. p may be z. `kept` has room for LANES more than n numbers.
 static void normalize(const float *z, float *p, float *kept, long n) {
     float most = largest(z, n);
     if (most == -__builtin_inff()) {
@@ -175,91 +304,146 @@ static void normalize(const float *z, float *p, float *kept, long n) {
     }
 }
 
-// to = p v over `count` places, v of d numbers each
-static void mix(const float *p, const float *v, float *to, const int *places, long count, long d) {
-    for (long i = 0; i < d; i++) to[i] = 0.0f;
-    for (long i = 0; i < count; i++) add(to, p[places[i]], v + places[i] * d, d);
+// to = p v over `count` places, v of d numbers each; sums stay in registers, four vectors at a time
+static void mix(const float *p, const int *places, long count, const float *v, float *to, long d) {
+    long j = 0;
+    for (; j + 4 * LANES <= d; j += 4 * LANES) {
+        vec sums[4] = {};
+        for (long i = 0; i < count; i++)
+            for (int c = 0; c < 4; c++) sums[c] += p[i] * load(v + places[i] * d + j + c * LANES);
+        for (int c = 0; c < 4; c++) store(to + j + c * LANES, sums[c]);
+    }
+    for (long i = j; i < d; i++) to[i] = 0.0f;
+    for (long i = 0; i < count && j < d; i++) add(to + j, p[i], v + places[i] * d + j, d - j);
 }
 
 extern "C" {
 
 // how many weights are not zero
 long sparsemax_count(const float *p, long n) {
-    long count = 0;
-    for (long i = 0; i < n; i++) count += p[i] != 0.0f;
+    mask lanes = {};
+    long count = 0, i = 0;
+    for (; i + LANES <= n; i += LANES) lanes -= load(p + i) != 0.0f;  // -1 where it is
+    for (; i < n; i++) count += p[i] != 0.0f;
+    for (int j = 0; j < LANES; j++) count += lanes[j];
     return count;
 }
 
-// Attention in one go: p = sparsemax(scale · q k), out = p v, for the rows from `first` to `last`, T of them to an item,
-// which has S keys of D and S values of d numbers. Where `hidden` is given it has S numbers to a row, one row after `by_row` and one
-// item after `by_item` of them. `room` has room for 2 S numbers, if S is above SHORT.
-void sparsemax_attend(const float *q, const float *k, const float *v, const char *hidden, float *p, float *out, float *room,
-                      float scale, long by_item, long by_row, long first, long last, long T, long S, long D, long d) {
-    float *kept = S > SHORT ? room : (float *)__builtin_alloca(2 * S * sizeof(float));
-    int *places = (int *)(kept + S);
-    for (long r = first; r < last; r++) {
+struct Attend {
+    long long first, last;
+    const float *q, *k, *v;
+    const char *hidden;
+    float *p, *out;
+    double scale;
+    long long by_item, by_row, T, S, D, d;
+};
+
+// Attention in one go: p = sparsemax(scale · q k), out = p v, for rows of which T belong to an item, which has S keys of D and S
+// values of d numbers. Where `hidden` is given it has S numbers to a row, one row after `by_row` and one item after `by_item` of
+// them.
+void sparsemax_attend(const Attend *given) {
+    const Attend a = *given;
+    const long T = a.T, S = a.S, D = a.D, d = a.d;
+    Notes notes(S);
+    for (long r = a.first, end; r < a.last; r = end) {
         long item = r / T;
-        const float *query = q + r * D, *keys = k + item * S * D;
-        float *own = p + r * S;
-        scores(query, keys, own, scale, S, D);
-        if (hidden) {
-            const char *h = hidden + item * by_item + r % T * by_row;
-            for (long s = 0; s < S; s++) own[s] = h[s] ? -__builtin_inff() : own[s];
+        end = (item + 1) * T < a.last ? (item + 1) * T : a.last;
+        all_scores(a.q + r * D, a.k + item * S * D, a.p + r * S, (float)a.scale, end - r, T, S, D);
+        for (long t = r; t < end; t++) {
+            float *own = a.p + t * S;
+            if (a.hidden) {
+                const char *h = a.hidden + item * a.by_item + t % T * a.by_row;
+                for (long s = 0; s < S; s++) own[s] = h[s] ? -__builtin_inff() : own[s];
+            }
+            normalize(own, own, notes.kept, S);
+            long count = support(own, notes.kept, notes.places, S);
+            mix(notes.kept, notes.places, count, a.v + item * S * d, a.out + t * d, d);
         }
-        normalize(own, own, kept, S);
-        mix(own, v + item * S * d, out + r * d, places, support(own, places, S), d);
     }
 }
 
-// out = p v for the rows from `first` to `last`, T of them to an item, which has S values of d numbers.
-// `places` has room for S numbers.
-void sparsemax_mix(const float *p, const float *v, float *out, int *places, long first, long last, long T, long S, long d) {
-    for (long r = first; r < last; r++) {
-        const float *own = p + r * S;
-        mix(own, v + r / T * S * d, out + r * d, places, support(own, places, S), d);
+struct Mix {
+    long long first, last;
+    const float *p, *v;
+    float *out;
+    long long T, S, d;
+};
+
+// out = p v for rows of which T belong to an item, which has S values of d numbers
+void sparsemax_mix(const Mix *given) {
+    const Mix a = *given;
+    Notes notes(a.S);
+    for (long r = a.first; r < a.last; r++) {
+        long count = support(a.p + r * a.S, notes.kept, notes.places, a.S);
+        mix(notes.kept, notes.places, count, a.v + r / a.T * a.S * a.d, a.out + r * a.d, a.d);
     }
 }
 
-// From g, the gradient of the context: the gradients of q, k and v, for the items from `first` to `last`. Of each row the
-// slopes inside the support, less their mean, are the gradient of its scores, scale · q k.
-// `room` has room for 2 S numbers, if S is above SHORT.
-void sparsemax_product_gradient(const float *p, const float *q, const float *k, const float *v, const float *g, float *of_q,
-                                float *of_k, float *of_v, float *room, float scale, long first, long last, long T, long S,
-                                long D, long d) {
-    float *slopes = S > SHORT ? room : (float *)__builtin_alloca(2 * S * sizeof(float));
-    int *places = (int *)(slopes + S);
-    long items = last - first;
-    __builtin_memset(of_q + first * T * D, 0, items * T * D * sizeof(float));
-    __builtin_memset(of_k + first * S * D, 0, items * S * D * sizeof(float));
-    __builtin_memset(of_v + first * S * d, 0, items * S * d * sizeof(float));
-    for (long r = first * T; r < last * T; r++) {
+struct ProductGradient {
+    long long first, last;
+    const float *p, *q, *k, *v, *g;
+    float *of_q, *of_k, *of_v;
+    double scale;
+    long long T, S, D, d;
+};
+
+// From g, the gradient of the context: the gradients of q, k and v of items. Of each row the slopes inside the support, less
+// their mean, are the gradient of its scores, scale · q k.
+void sparsemax_product_gradient(const ProductGradient *given) {
+    const ProductGradient a = *given;
+    const long T = a.T, S = a.S, D = a.D, d = a.d, items = a.last - a.first;
+    Notes notes(S);
+    float *kept = notes.kept;
+    int *places = notes.places;
+    __builtin_memset(a.of_k + a.first * S * D, 0, items * S * D * sizeof(float));
+    __builtin_memset(a.of_v + a.first * S * d, 0, items * S * d * sizeof(float));
+    for (long r = a.first * T; r < a.last * T; r++) {
         long item = r / T;
-        const float *own = p + r * S, *query = q + r * D, *keys = k + item * S * D, *values = v + item * S * d;
-        const float *grad = g + r * d;
-        long count = support(own, places, S);
+        const float *query = a.q + r * D, *grad = a.g + r * d, *values = a.v + item * S * d;
+        float *to_keys = a.of_k + item * S * D, *to_values = a.of_v + item * S * d;
+        long count = support(a.p + r * S, kept, places, S);
         double sum = 0.0;
         for (long i = 0; i < count; i++) {
-            slopes[i] = dot(grad, values + places[i] * d, d);
-            sum += slopes[i];
-            add(of_v + (item * S + places[i]) * d, own[places[i]], grad, d);
+            add(to_values + places[i] * d, kept[i], grad, d);
+            kept[i] = dot(grad, values + places[i] * d, d);
+            sum += kept[i];
         }
         float mean = (float)(sum / (count > 0 ? count : 1));
         for (long i = 0; i < count; i++) {
-            float slope = (slopes[i] - mean) * scale;
-            add(of_q + r * D, slope, keys + places[i] * D, D);
-            add(of_k + (item * S + places[i]) * D, slope, query, D);
+            kept[i] = (kept[i] - mean) * (float)a.scale;
+            add(to_keys + places[i] * D, kept[i], query, D);
         }
+        mix(kept, places, count, a.k + item * S * D, a.of_q + r * D, D);
     }
 }
 
-// p = sparsemax(z) for rows of n numbers; p may be z. `kept` has room for n numbers.
-void sparsemax_rows(const float *z, float *p, float *kept, long rows, long n) {
-    for (long r = 0; r < rows; r++, z += n, p += n) normalize(z, p, kept, n);
+struct Rows {
+    long long first, last;
+    const float *z;
+    float *p;
+    long long n;
+};
+
+// p = sparsemax(z) for rows of n numbers; p may be z
+void sparsemax_rows(const Rows *given) {
+    const Rows a = *given;
+    Notes notes(a.n);
+    for (long r = a.first; r < a.last; r++) normalize(a.z + r * a.n, a.p + r * a.n, notes.kept, a.n);
 }
 
+struct Gradient {
+    long long first, last;
+    const float *p, *g;
+    float *out;
+    long long n;
+};
+
 // out = g less its mean over the support of p, inside the support; 0 outside
-void sparsemax_gradient(const float *p, const float *g, float *out, long rows, long n) {
-    for (long r = 0; r < rows; r++, p += n, g += n, out += n) {
+void sparsemax_gradient(const Gradient *given) {
+    const long n = given->n;
+    for (long r = given->first; r < given->last; r++) {
+        const float *p = given->p + r * n, *g = given->g + r * n;
+        float *out = given->out + r * n;
         vec sums = all(0), counts = all(0);
         double sum = 0.0, count = 0.0;
         long i = 0;

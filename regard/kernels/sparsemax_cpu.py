@@ -13,7 +13,10 @@ Without a compiler rows are sorted, and products are products.
 """
 
 import ctypes
+import struct
+from collections.abc import Callable
 from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,11 +25,28 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**16  # fewer numbers than this are not worth a second thread
-SHORT = 4096  # numbers of a row for which the loops need no room; SHORT of sparsemax_cpu.cpp
-SMALL = 2**20  # so many multiplications of scores take no longer here than in a product of PyTorch
+SMALL = 2**22  # so many multiplications of scores take no longer here than in a product of PyTorch
 LITTLE = 2**12  # so many weights, and it does not matter how many are zero
 # one weight in so many may be other than zero; with more of them whole products are faster
-FEW, FEW_BACKWARD = 20, 6
+FEW, FEW_BACKWARD = 20, 4
+
+
+class Loop(NamedTuple):
+    """A compiled loop and the record of its arguments: the first item, one past the last, and the rest."""
+
+    run: Callable[[bytes], None]
+    record: Callable[..., bytes]
+
+
+class Loops(NamedTuple):
+    """Those of sparsemax_cpu.cpp."""
+
+    rows: Loop
+    gradient: Loop
+    mix: Loop
+    attend: Loop
+    product_gradient: Loop
+    nonzero: Callable[[int, int], int]  # of the numbers at an address those that are not zero
 
 
 def forward(scores: Tensor) -> Tensor:
@@ -38,17 +58,10 @@ def forward(scores: Tensor) -> Tensor:
     return _normalized(loops, scores, torch.empty_like(scores))
 
 
-def _normalized(loops: ctypes.CDLL, scores: Tensor, weights: Tensor) -> Tensor:
+def _normalized(loops: Loops, scores: Tensor, weights: Tensor) -> Tensor:
     """The weights of the scores, which may share their memory."""
-    n = scores.shape[-1]
-    z, p = scores.data_ptr(), weights.data_ptr()
-
-    def run(first: int, last: int) -> None:
-        kept = scores.new_empty(n)
-        at = 4 * first * n
-        loops.sparsemax_rows(z + at, p + at, kept.data_ptr(), last - first, n)
-
-    in_threads(run, scores.numel() // n, worth=scores.numel() >= SHARED)
+    n, numbers = scores.shape[-1], scores.numel()
+    _over(loops.rows, numbers // n, numbers, scores.data_ptr(), weights.data_ptr(), n)
     return weights
 
 
@@ -59,14 +72,9 @@ def backward(grad: Tensor, weights: Tensor) -> Tensor:
         return plain_gradient(grad, weights)
     grad, weights = grad.contiguous(), weights.contiguous()
     out = torch.empty_like(grad)
-    n = grad.shape[-1]
-    p, g, z = weights.data_ptr(), grad.data_ptr(), out.data_ptr()
-
-    def run(first: int, last: int) -> None:
-        at = 4 * first * n
-        loops.sparsemax_gradient(p + at, g + at, z + at, last - first, n)
-
-    in_threads(run, grad.numel() // n, worth=grad.numel() >= SHARED)
+    n, numbers = grad.shape[-1], grad.numel()
+    at = (weights.data_ptr(), grad.data_ptr(), out.data_ptr())
+    _over(loops.gradient, numbers // n, numbers, *at, n)
     return out
 
 
@@ -96,13 +104,8 @@ def product(
     N, T, S = weights.shape
     d = values.shape[-1]
     context = weights.new_empty(N, T, d)
-    at = [x.data_ptr() for x in (weights, values, context)]
-
-    def run(first: int, last: int) -> None:
-        places = weights.new_empty(S, dtype=torch.int32)
-        loops.sparsemax_mix(*at, places.data_ptr(), first, last, T, S, d)
-
-    in_threads(run, N * T, worth=weights.numel() >= SHARED)
+    at = (weights.data_ptr(), values.data_ptr(), context.data_ptr())
+    _over(loops.mix, N * T, N * T * S, *at, T, S, d)
     return context, weights
 
 
@@ -112,28 +115,21 @@ def _scores(q: Tensor, k: Tensor, hidden: Tensor | None, scale: float) -> Tensor
 
 
 def _attended(
-    loops: ctypes.CDLL, q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
+    loops: Loops, q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Both in one call: for one query or few numbers, each further call costs more than its work."""
     q, k, values = q.contiguous(), k.contiguous(), values.contiguous()
     N, T, D = q.shape
-    S, d = values.shape[1:]
+    _, S, d = values.shape
     context, weights = q.new_empty(N, T, d), q.new_empty(N, T, S)
-    mask, by_item, by_row = None, 0, 0
+    mask, by_item, by_row = 0, 0, 0
     if hidden is not None:
         hidden = hidden.expand(*hidden.shape[:2], S).contiguous()
         mask = hidden.data_ptr()
         by_row = S if hidden.shape[1] > 1 else 0
         by_item = S * hidden.shape[1] if hidden.shape[0] > 1 else 0
-    at = [x.data_ptr() for x in (q, k, values)]
-    to = [x.data_ptr() for x in (weights, context)]
-
-    def run(first: int, last: int) -> None:
-        room = q.new_empty(2 * S) if S > SHORT else None
-        spare = None if room is None else room.data_ptr()
-        loops.sparsemax_attend(*at, mask, *to, spare, scale, by_item, by_row, first, last, T, S, D, d)
-
-    in_threads(run, N * T, worth=weights.numel() >= SHARED)
+    at = (q.data_ptr(), k.data_ptr(), values.data_ptr(), mask, weights.data_ptr(), context.data_ptr())
+    _over(loops.attend, N * T, N * T * S, *at, scale, by_item, by_row, T, S, D, d)
     return context, weights
 
 
@@ -146,40 +142,48 @@ def product_backward(
     if loops is None or not few:
         slopes = backward(grad @ values.mT, weights).mul_(scale)
         return slopes @ k, slopes.mT @ q, weights.mT @ grad
-    weights, q, k, values, grad = (x.contiguous() for x in (weights, q, k, values, grad))
+    weights, grad = weights.contiguous(), grad.contiguous()
+    q, k, values = q.contiguous(), k.contiguous(), values.contiguous()
     of_q, of_k, of_values = torch.empty_like(q), torch.empty_like(k), torch.empty_like(values)
-    at = [x.data_ptr() for x in (weights, q, k, values, grad, of_q, of_k, of_values)]
-    N, T, S = weights.shape
-    D, d = q.shape[-1], values.shape[-1]
-
-    def run(first: int, last: int) -> None:
-        room = q.new_empty(2 * S) if S > SHORT else None
-        spare = None if room is None else room.data_ptr()
-        loops.sparsemax_product_gradient(*at, spare, scale, first, last, T, S, D, d)
-
-    in_threads(run, N, worth=weights.numel() >= SHARED)
+    given = (weights.data_ptr(), q.data_ptr(), k.data_ptr(), values.data_ptr(), grad.data_ptr())
+    to = (of_q.data_ptr(), of_k.data_ptr(), of_values.data_ptr())
+    (N, T, S), D, d = weights.shape, q.shape[-1], values.shape[-1]
+    _over(loops.product_gradient, N, N * T * S, *given, *to, scale, T, S, D, d)
     return of_q, of_k, of_values
 
 
-def _share(weights: Tensor, loops: ctypes.CDLL) -> float:
+def _over(loop: Loop, items: int, numbers: int, *rest: float) -> None:
+    """The loop over all items, on several threads if they have many numbers."""
+    if numbers < SHARED:
+        loop.run(loop.record(0, items, *rest))
+        return
+    in_threads(lambda first, last: loop.run(loop.record(first, last, *rest)), items, worth=True)
+
+
+def _share(weights: Tensor, loops: Loops) -> float:
     """Of the weights that are not zero."""
     n = weights.numel()
-    return float(loops.sparsemax_count(weights.data_ptr(), n) / n)
+    return float(loops.nonzero(weights.data_ptr(), n) / n)
 
 
 @cache
-def compiled() -> ctypes.CDLL | None:
+def compiled() -> Loops | None:
     """The compiled loops; None without a compiler."""
-    loops = library("sparsemax_cpu.cpp", "sparsemax sorts its rows, several times slower than compiled")
-    if loops is not None:
-        pointer, size = ctypes.c_void_p, ctypes.c_long
-        loops.sparsemax_rows.argtypes = [pointer] * 3 + [size] * 2
-        loops.sparsemax_gradient.argtypes = [pointer] * 3 + [size] * 2
-        loops.sparsemax_mix.argtypes = [pointer] * 4 + [size] * 5
-        loops.sparsemax_attend.argtypes = [pointer] * 7 + [ctypes.c_float] + [size] * 8
-        loops.sparsemax_product_gradient.argtypes = [pointer] * 9 + [ctypes.c_float] + [size] * 6
-        loops.sparsemax_count.argtypes, loops.sparsemax_count.restype = [pointer, size], size
-        loops.sparsemax_rows.restype = loops.sparsemax_gradient.restype = None
-        loops.sparsemax_attend.restype = None
-        loops.sparsemax_mix.restype = loops.sparsemax_product_gradient.restype = None
-    return loops
+    found = library("sparsemax_cpu.cpp", "sparsemax sorts its rows, several times slower than compiled")
+    if found is None:
+        return None
+
+    def loop(run: Any, fields: str) -> Loop:
+        run.argtypes, run.restype = [ctypes.c_char_p], None
+        return Loop(run, struct.Struct(fields).pack)
+
+    found.sparsemax_count.argtypes = [ctypes.c_void_p, ctypes.c_long]
+    found.sparsemax_count.restype = ctypes.c_long
+    return Loops(
+        rows=loop(found.sparsemax_rows, "5q"),
+        gradient=loop(found.sparsemax_gradient, "6q"),
+        mix=loop(found.sparsemax_mix, "8q"),
+        attend=loop(found.sparsemax_attend, "8qd6q"),
+        product_gradient=loop(found.sparsemax_product_gradient, "10qd4q"),
+        nonzero=found.sparsemax_count,
+    )

@@ -17,7 +17,7 @@ from kernels.additive_cases import (
 )
 from torch.testing import assert_close
 
-from regard import Attention, History, Mask, Softmax
+from regard import AdditiveScore, Attention, History, Mask, Softmax
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.scores.dot import DotScore
 from regard.attention.windows.local_monotonic import LocalMonotonic
@@ -259,3 +259,36 @@ def test_softmax_may_not_be_subclassed_silently():
         pass
 
     assert refusal(normalizer=Other()) == "normalizer is Other, this kernel computes Softmax"
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("hidden", [3, 48])
+def test_autocast_rounds_what_enters_and_nothing_inside(hidden, gradient):
+    attention = Attention(AdditiveScore(query=8, keys=8, hidden=hidden))
+    query, keys, values = (
+        torch.randn(2, 64, 8),
+        torch.randn(2, 128, 8),
+        torch.randn(2, 128, 8, requires_grad=True),
+    )
+    with torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(gradient):
+        source = attention.prepare(keys, values)
+        result = attention(query, source)
+        a, b = (x.detach().double() for x in (attention.score.W(query), source.keys))
+        assert result.kernel == "additive-cpu"
+        grads = torch.autograd.grad(result.context.sum(), values)[0] if gradient else None
+    weights = (
+        torch.tanh(a[:, :, None] + b[:, None]) @ attention.score.v.weight.detach()[0].double()
+    ).softmax(-1)
+    expected = weights @ values.detach().double()
+    assert (result.context - expected).norm() <= 1e-6 * expected.norm()
+    if gradient:
+        assert (grads - weights.sum(1)[..., None]).norm() <= 1e-6 * weights.sum(1).norm() * 8**0.5
+
+
+@pytest.mark.parametrize("shape", [(0, 8, 20), (2, 8, 0)], ids=str)
+def test_nothing_to_attend_to_gives_no_context(shape):
+    N, T, S = shape
+    attention = Attention(AdditiveScore(query=5, keys=5, hidden=6))
+    context = attention(torch.randn(N, T, 5), attention.prepare(torch.randn(N, S, 5))).context
+    assert context.shape == (N, T, 5)
+    assert not context.any()

@@ -169,6 +169,20 @@ def test_an_unknown_kernel_is_answered_with_the_known_ones():
         ask(Attention(DotScore(), kernel="flash"))
 
 
+def test_a_kernel_that_names_its_normalizer_refuses_every_other_so_that_auto_need_not_ask():
+    named = [kernel for kernel in kernels() if hasattr(kernel, "normalizer")]
+    assert len(named) == len(kernels()) - 1  # blocks run any
+    for case in EVERY:
+        attention, x = build(case), inputs(case)
+        source = attention.prepare(x.keys, x.values)
+        request = Call(
+            x.query, source, attention.score, attention.normalizer, attention.window, x.history, 0.0
+        )
+        for kernel in named:
+            other = kernel.normalizer is not type(attention.normalizer)
+            assert not other or kernel.refuses(request) is not None, (case, kernel.name)
+
+
 def test_every_kernel_has_a_row_in_the_catalogue():
     chosen = tuple(kernel.name for kernel in kernels())
     # run a recurrence with its attention inside, so a layer or model asks for them and not `Attention`

@@ -123,7 +123,10 @@ HIDDEN = {"nothing": None, "all of a row": (3, 7, 40), "for all queries": (3, 1,
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("hidden", HIDDEN)
-@pytest.mark.parametrize(("T", "S", "D", "Dv"), [(1, 9, 5, 3), (7, 40, 16, 24), (5, 1, 8, 8)])
+@pytest.mark.parametrize(
+    ("T", "S", "D", "Dv"),
+    [(1, 9, 5, 3), (7, 40, 16, 24), (5, 1, 8, 8), (6, 35, 13, 37), (4, 17, 1030, 3)],
+)
 def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden, path, monkeypatch):
     """Error at most twice that of the same in tensors, both against float64, context and every gradient."""
     for name, number in PATHS[path].items():
@@ -154,6 +157,17 @@ def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden,
         assert error <= 2 * allowed + floor
 
 
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_a_query_without_scores_has_no_context_and_leaves_the_others_theirs(number):
+    q, k, v = (torch.randn(1, n, 8) for n in (5, 20, 20))
+    expected = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+    q[0, 2, 3] = number
+    found = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+    assert found[0, 2].isnan().all()
+    rest = [0, 1, 3, 4]
+    assert torch.equal(found[:, rest], expected[:, rest])
+
+
 def test_a_product_on_all_threads_is_that_on_one(monkeypatch):
     q, k, v = (torch.randn(5, n, 8, requires_grad=True) for n in (6, 30, 30))
 
@@ -182,7 +196,7 @@ def test_any_number_of_leading_axes(lead, dtype):
         assert_close(ours.context, plain.context)
 
 
-def test_strided_inputs_and_rows_longer_than_the_stack_change_nothing(monkeypatch):
+def test_strided_inputs_change_nothing():
     q, k, v = (torch.randn(8, n, 3).transpose(0, 2).requires_grad_() for n in (2, 30, 30))
     assert not k.is_contiguous()
 
@@ -193,13 +207,15 @@ def test_strided_inputs_and_rows_longer_than_the_stack_change_nothing(monkeypatc
     expected = found()
     whole = (x.detach().contiguous().requires_grad_() for x in (q, k, v))
     assert_close(ops.sparsemax_product(*whole, None, 1.0)[0], expected[0], rtol=0, atol=0)
-    monkeypatch.setattr(
-        sparsemax_cpu, "SHORT", 0
-    )  # room is handed over; the loops decide by their own number
-    assert all(torch.equal(x, y) for x, y in zip(found(), expected, strict=True))
-    long = torch.randn(1, 5000, 4)  # above that number too
-    (of,) = ops.sparsemax_product(long[:, :1], long, long, None, 1.0)[:1]
-    assert_close(of, Sparsemax()(long[:, :1] @ long.mT) @ long)
+
+
+@pytest.mark.parametrize("T", [1, 5])
+def test_rows_longer_than_the_stack_change_nothing(T):
+    q, k, v = (torch.randn(1, n, 4, requires_grad=True) for n in (T, 5000, 5000))
+    direction = torch.randn(1, T, 4)
+    ours, plain = ops.sparsemax_product(q, k, v, None, 1.0)[0], Sparsemax()(q @ k.mT) @ v
+    assert_close(ours, plain)
+    assert_close(*(torch.autograd.grad(x, (q, k, v), direction) for x in (ours, plain)))
 
 
 def test_it_does_not_depend_on_the_defaults_of_torch():
