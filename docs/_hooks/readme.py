@@ -122,7 +122,7 @@ def _fused_rows(folder: Path, device: str) -> list[tuple[str, str, str]]:
         said[0] += f", both as graphs ({called['reference']:.1f} as called)" if graphs else ""
         said += [f"{times['compile']:.1f} times torch.compile"] if "compile" in times else []
         said += [f"{times['entmax']:.1f} times entmax"] if "entmax" in times else []
-        said += [f"{memory(megabytes['fused'])} where that needs {memory(megabytes['reference'])}"]
+        said += [f"{memory(megabytes['fused'])} where the formula needs {memory(megabytes['reference'])}"]
         share = share_of_ceiling(of)
         said += [f"{100 * share:.0f} % of the arithmetic's ceiling"] if share is not None else []
         what = f"{of['mechanism']}, {of['pass']}, {of['query'][0]} × {of['length']} positions, {of['dtype']}"

@@ -19,9 +19,9 @@ from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
-from regard.errors import ShapeError, check_shapes
+from regard.errors import KernelRefused, MaskError, ShapeError, check_shapes
 from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain
-from regard.kernels.products import Product
+from regard.kernels.products import Product, draws
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
@@ -69,7 +69,7 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(..., T, Dq), source -> context (..., T, Dv), and the alignment on demand."""
-        _check_query(query)
+        _check_query(query, source)
         if source.copies > 1:
             return self._shared(query, source, history, generator)
         dropout = self.dropout if self.training else 0.0
@@ -90,6 +90,8 @@ class Attention(nn.Module):
         # shows in the time of a short call
         parts: dict[str, Any] = self._modules
         score, normalizer = parts["score"], parts["normalizer"]
+        if source.mask.lengths is not None and query.ndim != source.keys.ndim:
+            query = _by_rows(query, source)
         return Call(query, source, score, normalizer, self.window, history, dropout, self.keeps)
 
     def _picks(self, weights: Tensor, values: Tensor) -> bool:
@@ -99,7 +101,7 @@ class Attention(nn.Module):
 
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which implementation a call with these arguments would take, and why not the others."""
-        _check_query(query)
+        _check_query(query, source)
         if source.copies > 1:
             apart = self._apart(query, source, history)
             query = query if apart else _together(query, source.copies)
@@ -123,11 +125,13 @@ class Attention(nn.Module):
         alignment = None
         if result.has_weights:
             alignment = Alignment(_apart(result.scores), _apart(result.weights))
+        call = self._call(query, source, None, 0.0)
+        state = _versions(call, alignment)
         return AttentionResult(
             _apart(result.context),
             kernel=result.kernel,
             rows=1,
-            align=lambda targets: self._align(query, source.spread(), None, targets=targets),
+            align=lambda targets: self._align(*_unchanged(call, state, spread=True), targets=targets),
             alignment=alignment,
             log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
         )
@@ -139,15 +143,16 @@ class Attention(nn.Module):
         kernel: str,
         alignment: Alignment | None = None,
     ) -> AttentionResult:
-        query, source, history = call.query, call.source, call.history
+        query, source = call.query, call.source
+        state = _versions(call, alignment)
         return AttentionResult(
             context,
             kernel=kernel,
             rows=query.shape[-2],
-            # a lambda: a compiled graph cannot hand out a function that carries annotations
-            align=lambda targets: self._align(query, source, history, targets=targets),
+            # lambdas: a compiled graph cannot hand out a function that carries annotations
+            align=lambda targets: self._align(*_unchanged(call, state), targets=targets),
             alignment=alignment,
-            top=lambda k: largest(self._call(query, source, history, 0.0), k),
+            top=lambda k: largest(self._call(*_unchanged(call, state), 0.0), k),
             numbers=source.keys.numel(),
             log_probability=self._log_probability if isinstance(call.normalizer, HardNormalizer) else None,
         )
@@ -248,7 +253,7 @@ def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
     scored by itself, or is no softmax.
     """
     T, S = call.query.shape[-2], call.source.S
-    if k > S or not _is_by_pairs(call):
+    if k > S or T == 0 or not _is_by_pairs(call):
         return None
     assert isinstance(call.normalizer, Softmax)
     temperature, rows = call.normalizer.temperature, []
@@ -316,9 +321,58 @@ def attend(
     return attention(query, attention.prepare(keys, values, mask))
 
 
-def _check_query(query: Tensor) -> None:
+def _versions(call: Call, kept: Alignment | None = None) -> list[int] | None:
+    """How often each parameter that a look at the weights reads was changed; None where they are kept.
+
+    By hand: `parameters()` takes three times as long, which short calls feel. What optimizers
+    with `fused=True` change PyTorch does not count.
+    """
+    if kept is not None or torch.compiler.is_compiling():
+        return None
+    if call.window is None and not (call.score._parameters or call.score._modules):  # dot products
+        return []
+    found: list[int] = []
+    parts: list[nn.Module | None] = [call.score, call.window]
+    for part in parts:
+        if part is not None:
+            found += [x._version for x in part._parameters.values() if x is not None and not x.is_inference()]
+            parts += part._modules.values()
+    return found
+
+
+def _unchanged(
+    call: Call, state: list[int] | None, *, spread: bool = False
+) -> tuple[Tensor, Source, History | None]:
+    """Query, source and history, if the weights that they give now are those of the call."""
+    if state is not None:
+        changed = "its parameters have changed" if state != _versions(call) else None
+        changed = changed or ("its score has begun to draw dropout" if draws(call.score) else None)
+        if changed:
+            raise KernelRefused(
+                f"AttentionResult: the weights were not kept, and {changed} since the call; expected a look "
+                "before that. `Attention(…, keeps=True)` keeps them."
+            )
+    return call.query, call.source.spread() if spread else call.source, call.history
+
+
+def _check_query(query: Tensor, source: Source) -> None:
     if query.ndim < 2:  # asked first, because a short call feels the check
         check_shapes("Attention", ("query", query, "... T Dq"))
+    if source.mask.dense is not None:
+        source.mask.fitting_queries("Attention", query.shape[-2])
+
+
+def _by_rows(query: Tensor, source: Source) -> Tensor:
+    """The query with as many axes as the keys, whose rows have lengths: of both the first is the batch."""
+    missing = source.keys.ndim - query.ndim
+    lengths = source.mask.lengths
+    if missing < 0 and lengths is not None and lengths.shape[0] > 1:
+        raise MaskError(
+            f"Attention: `query` has shape {tuple(query.shape)}, more axes than keys "
+            f"{tuple(source.keys.shape)}, whose rows have {lengths.shape[0]} lengths; expected as many. "
+            "Heads that share keys are an axis of size 1."
+        )
+    return query[(None,) * missing] if missing > 0 else query
 
 
 def _together(query: Tensor, k: int) -> Tensor:

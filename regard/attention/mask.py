@@ -67,8 +67,15 @@ class Mask:
         return self.is_positional or dense
 
     def fitting(self, owner: str, keys: Tensor) -> Self:
-        """The mask itself, if its lengths are those of the keys' batch (..., S, Dk)."""
-        if self.lengths is not None and not torch.compiler.is_compiling():
+        """The mask itself, if its lengths and its dense part are made for such keys (..., S, Dk)."""
+        if torch.compiler.is_compiling():
+            return self
+        if self.dense is not None and not _broadcasts(self.dense.shape, keys.shape[:-1]):
+            raise MaskError(
+                f"{owner}: `mask` has shape {tuple(self.dense.shape)}; expected (..., T, S={keys.shape[-2]}) "
+                f"or one that broadcasts to it, for keys {tuple(keys.shape)}."
+            )
+        if self.lengths is not None:
             B = keys.shape[0] if keys.ndim > 2 else 1
             if self.lengths.shape[0] not in (1, B):
                 raise MaskError(
@@ -76,6 +83,20 @@ class Mask:
                     f"one for each row of keys {tuple(keys.shape)}."
                 )
         return self
+
+    def fitting_queries(self, owner: str, T: int) -> None:
+        """Raise MaskError if the dense mask is for another number of queries than T."""
+        compiling = torch.compiler.is_compiling()
+        if (
+            self.dense is not None
+            and self.dense.ndim > 1
+            and self.dense.shape[-2] not in (1, T)
+            and not compiling
+        ):
+            raise MaskError(
+                f"{owner}: `mask` has shape {tuple(self.dense.shape)}; expected (..., T={T}, S), "
+                "or one that broadcasts to it."
+            )
 
     def at(self, offset: int) -> Self:
         """The same mask for queries that begin at another position."""
@@ -147,6 +168,14 @@ class Mask:
 
 def _both(a: X | None, b: X | None, join: Callable[[X, X], X]) -> X | None:
     return b if a is None else a if b is None else join(a, b)
+
+
+def _broadcasts(dense: torch.Size, keys: torch.Size) -> bool:
+    """A mask (..., T, S) fits keys (..., S); queries may have more axes, and more where keys have 1."""
+    if dense[-1] not in (1, keys[-1]):
+        return False
+    leads = zip(reversed(dense[:-2]), reversed(keys[:-1]), strict=False)
+    return all(mask in (1, own) or own == 1 for mask, own in leads)
 
 
 def _expected_bool(name: str, value: Tensor) -> str:

@@ -8,6 +8,7 @@ from torch import nn
 
 from regard.attention.compose import Attention
 from regard.attention.result import AttentionResult
+from regard.errors import ConfigError
 
 
 class Trace(dict[str, list[AttentionResult]]):
@@ -21,7 +22,15 @@ def record(model: nn.Module) -> Iterator[Trace]:
     with record(model) as trace:
         model(batch)
     trace["decoder.attention"][0].weights          # (B, T, S), computed when looked at
+
+    Not of a compiled model: its code was made without these hooks, or would keep them for ever.
     """
+    for module in model.modules():
+        if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
+            raise ConfigError(
+                f"record: `model` has a compiled {type(module).__name__}, which leaves no results; expected "
+                "the modules given to torch.compile. They have the same parameters."
+            )
     trace = Trace()
     handles = [
         module.register_forward_hook(_keep(trace, path))

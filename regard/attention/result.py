@@ -1,10 +1,12 @@
 """What comes back from attention: the context now; scores, weights, rows and top-k when looked at."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from regard.errors import ConfigError, ShapeError
 
@@ -23,7 +25,8 @@ class AttentionResult:
 
     A fused kernel never builds the T × S weights; here they are recomputed by the reference on first access.
     `rows` and `top` compute only what they return; where each score needs one key alone, `top` makes no whole
-    row either. A result holds its inputs alive until it is dropped.
+    row either. A result holds its inputs alive until it is dropped; look before they, or the parameters of
+    its attention, are changed in place.
     """
 
     __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")
@@ -86,15 +89,31 @@ class AttentionResult:
 
     def rows(self, targets: Tensor) -> Tensor:
         """(R,) query positions -> (..., R, S); only these rows are computed."""
-        if targets.ndim != 1 or targets.dtype.is_floating_point:
+        fits = targets.ndim == 1 and not targets.dtype.is_floating_point and targets.dtype != torch.bool
+        if not fits:
             raise ShapeError(
                 f"AttentionResult.rows: `targets` has shape {tuple(targets.shape)} and dtype "
                 f"{targets.dtype}; expected (R,) whole numbers."
             )
-        targets = torch.where(targets < 0, targets + self._rows, targets)  # -1 is the last, as in indexing
+        targets, T = targets.long(), self._rows
+        if not torch.compiler.is_compiling():
+            for outside in targets[(targets < -T) | (targets >= T)].tolist():
+                raise ShapeError(
+                    f"AttentionResult.rows: `targets` has {outside}; expected positions of {T} queries."
+                )
+        targets = torch.where(targets < 0, targets + T, targets)  # -1 is the last, as in indexing
+        return self._some(targets.to(self.context.device))
+
+    def _some(self, targets: Tensor) -> Tensor:
         if self._alignment is not None:
             return self._alignment.weights[..., targets, :]
-        return self._align(targets).weights
+        return self._look(targets).weights
+
+    def _look(self, targets: Tensor | None) -> Alignment:
+        if torch.compiler.is_compiling() or not self.context.is_inference():
+            return self._align(targets)
+        with torch.no_grad():  # of what was computed in inference mode no gradient can be recorded
+            return self._align(targets)
 
     def top(self, k: int, *, block: int | None = None) -> tuple[Tensor, Tensor]:
         """(..., T, k) largest weights and their source positions; never T × S at once.
@@ -105,25 +124,37 @@ class AttentionResult:
         if self._alignment is not None:
             best = self._alignment.weights.topk(k, dim=-1)
             return best.values, best.indices
-        # weights that carry gradients are made of whole rows: autograd would keep every tile
+        # a call without gradients has none here either: autograd would keep what they were made of, T × S
         gradient = torch.is_grad_enabled() and self.context.requires_grad
-        if self._top is not None and block is None and not gradient:
-            found = self._top(k)
-            if found is not None:
-                return found
-        device = self.context.device
+        with torch.set_grad_enabled(gradient):
+            # weights that carry gradients are made of whole rows: there would be too many tiles
+            found = self._top(k) if self._top is not None and block is None and not gradient else None
+            return found or self._best_of_blocks(k, block, gradient)
+
+    def _best_of_blocks(self, k: int, block: int | None, gradient: bool) -> tuple[Tensor, Tensor]:
         block = max(1, min(128, NUMBERS // max(1, self._numbers))) if block is None else block
-        starts = range(0, self._rows, block)
-        blocks = [
-            self.rows(torch.arange(start, min(start + block, self._rows), device=device)).topk(k, dim=-1)
-            for start in starts
-        ]
-        return torch.cat([b.values for b in blocks], -2), torch.cat([b.indices for b in blocks], -2)
+        if block < 1:
+            raise ConfigError(f"AttentionResult.top: `block` has {block}; expected 1 or more.")
+        again = gradient and not torch.compiler.is_compiling()  # computed once more for the gradient
+        remade = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+        values = positions = torch.empty(0)
+        for start in range(0, max(1, self._rows), block):
+            rows = slice(start, min(start + block, self._rows))
+            best = remade(self._best, rows, k) if again else self._best(rows, k)
+            if start == 0:
+                # into one tensor: small ones, kept, would hold the memory of every block before them
+                values, positions = (x.new_empty(*x.shape[:-2], self._rows, k) for x in best)
+            values[..., rows, :], positions[..., rows, :] = best
+        return values, positions
+
+    def _best(self, rows: slice, k: int) -> tuple[Tensor, Tensor]:
+        best = self._some(torch.arange(rows.start, rows.stop, device=self.context.device)).topk(k, dim=-1)
+        return best.values, best.indices
 
     def _full(self) -> Alignment:
         if self._alignment is not None:
             return self._alignment
-        alignment = self._align(None)
+        alignment = self._look(None)
         # a look without gradients, as a drawing takes, must not take them from a loss that reads later
         if torch.is_grad_enabled() or not self.context.requires_grad:
             self._alignment = alignment

@@ -15,7 +15,9 @@ ELSEWHERE = re.compile(
 # what differs from call to call, or repeats the line's own normalizer
 PARTICULAR = {
     r"has \d+ numbers, fewer than": "has fewer numbers than",
-    r"the reference's largest tensor has \d+ numbers, on a GPU this gains": "on a GPU this gains",
+    r"the reference's largest tensor has \d+ numbers, on a GPU this gains from (\d+)": (
+        r"the largest tensor has fewer numbers than \1, from which on a band gains on a GPU"
+    ),
     r"normalizer is \w+, whose": "its",
 }
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -72,6 +73,12 @@ def command(
     import torch
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if explain or what == "training-steps":
+        given = {
+            "--mechanisms": mechanisms, "--lengths": lengths, "--length": length, "--rivals": rivals,
+            "--forward": forward, "--processes": processes,
+        }  # fmt: skip
+        _unused(given, "--explain, which measures nothing" if explain else "training-steps")
     if explain:
         print_choices()
         return
@@ -171,6 +178,13 @@ def write(found: "list[Result]", out: Path, record: Path | None, *, quietly: boo
         for path in dict.fromkeys(write_result(folder, result) for result in found):
             if not quietly:
                 say(f"written: {path}")
+
+
+def _unused(options: Mapping[str, object], by: str) -> None:
+    """Raise ConfigError for an option that what is asked for would pass over in silence."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(f"bench: {name} has {value!r}; expected no {name} with {by}.")
 
 
 def _split(text: str | None) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from regard.attention.scores.dot import DotScore
 from regard.attention.scores.feedforward import FeedForwardScore
 from regard.attention.scores.general import GeneralScore
 from regard.attention.windows.everywhere import Everywhere
+from regard.errors import check_shapes
 from regard.kernels.dispatch import Call
 
 Product = DotScore | GeneralScore | CosineScore | FeedForwardScore
@@ -38,7 +39,7 @@ def refuses_product(call: Call) -> str | None:
     if isinstance(call.score, FeedForwardScore) and draws(call.score):
         return "the feed-forward score draws its own dropout, which cannot be drawn again for the weights"
     query, keys, values = call.query.dtype, call.source.keys.dtype, call.source.values.dtype
-    if not (query is keys is values or isinstance(call.score, CosineScore)):
+    if not (query is keys is values or (isinstance(call.score, CosineScore) and values in HALF_OR_SINGLE)):
         dtypes = ", ".join(sorted({str(dtype) for dtype in (query, keys, values)}))
         return f"query, keys and values differ in dtype ({dtypes})"
     return None
@@ -60,6 +61,7 @@ def refuses_window(call: Call) -> str | None:
 
 def product_form(call: Call) -> tuple[Tensor, float]:
     """The query and the scale with which the score is scale · query · keys."""
+    check_width(call)
     if isinstance(call.score, DotScore):
         return call.query, call.score.factor(call.query.shape[-1])
     if isinstance(call.score, CosineScore):
@@ -67,6 +69,16 @@ def product_form(call: Call) -> tuple[Tensor, float]:
     if isinstance(call.score, FeedForwardScore):
         return call.score.F(call.query).to(call.source.keys.dtype), 1.0
     return call.query, 1.0
+
+
+def check_width(call: Call) -> None:
+    """As the scores themselves do: loops that are given addresses would read beyond a narrower key."""
+    query, keys = call.query, call.source.keys
+    if isinstance(call.score, FeedForwardScore):
+        if query.shape[-1] != call.score.dim:
+            check_shapes("FeedForwardScore", ("query", query, "... T D"), D=call.score.dim)
+    elif query.shape[-1] != keys.shape[-1]:
+        check_shapes(type(call.score).__name__, ("query", query, "... T D"), ("keys", keys, "... S D"))
 
 
 STRONGEST = 6.0  # cosines times more than this stay in full precision
@@ -83,6 +95,7 @@ def rounded_form(call: Call) -> tuple[Tensor, float]:
         return product_form(call)
     if score.beta is None and abs(score.strength) > STRONGEST:
         return product_form(call)
+    check_width(call)
     from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
 
     if runs_fused(call.query):

@@ -7,6 +7,7 @@ from torch.testing import assert_close
 from regard import (
     AdditiveScore,
     Attention,
+    ConfigError,
     DotScore,
     GeneralScore,
     GumbelSoftmax,
@@ -184,6 +185,7 @@ def test_with_another_context_the_alignment_stays():
         (torch.tensor(1), r"has shape \(\) and dtype torch\.int64"),
         (torch.tensor([[1]]), r"has shape \(1, 1\) and dtype torch\.int64"),
         (torch.tensor([1.0]), r"has shape \(1,\) and dtype torch\.float32"),
+        (torch.tensor([True, False, True]), r"has shape \(3,\) and dtype torch\.bool"),
     ],
 )
 def test_rows_are_asked_for_by_whole_numbers(targets, text):
@@ -193,6 +195,58 @@ def test_rows_are_asked_for_by_whole_numbers(targets, text):
         ShapeError, match=rf"^AttentionResult\.rows: `targets` {text}; expected \(R,\) whole numbers\.$"
     ):
         result.rows(targets)
+
+
+@pytest.mark.parametrize("position", [-4, 3])
+def test_rows_that_are_not_there_are_refused_and_not_others(position):
+    attention = Attention(DotScore())
+    result = attention(QUERY, attention.prepare(KEYS, mask=Mask(causal=True)))
+    with pytest.raises(
+        ShapeError,
+        match=rf"^AttentionResult\.rows: `targets` has {position}; expected positions of 3 queries\.$",
+    ):
+        result.rows(torch.tensor([0, position]))
+
+
+def saved_by(function):
+    """How many numbers autograd keeps for the gradient of what a function makes."""
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
+        made = function()
+    return sum(kept), made
+
+
+@pytest.mark.parametrize(
+    "score", [DotScore(), AdditiveScore(query=5, keys=5, hidden=6)], ids=["dot", "additive"]
+)
+def test_for_the_gradient_of_the_top_weights_rows_are_made_again_and_not_kept(score):
+    attention, T, S = Attention(score), 300, 200
+    query = torch.randn(1, T, 5, requires_grad=True)
+    result = attention(query, attention.prepare(torch.randn(1, S, 5)))
+    numbers, (values, positions) = saved_by(lambda: result.top(2))
+    assert numbers < T * S / 10
+    (again,) = torch.autograd.grad(values.square().sum(), query)
+    weights = result.weights.gather(-1, positions)
+    assert_close(again, torch.autograd.grad(weights.square().sum(), query)[0])
+
+
+def test_the_top_weights_of_a_call_without_gradients_have_none():
+    attention = Attention(AdditiveScore(query=5, keys=5, hidden=6), kernel="additive-cpu")
+    with torch.no_grad():
+        result = attention(torch.randn(2, 9, 5), attention.prepare(KEYS))
+    assert not result.top(2)[0].requires_grad
+
+
+def test_the_top_weights_of_no_query_are_none():
+    attention = Attention(DotScore())
+    values, positions = attention(QUERY[:, :0], attention.prepare(KEYS)).top(2)
+    assert values.shape == positions.shape == (2, 0, 2)
+
+
+def test_blocks_of_no_rows_are_refused():
+    attention = Attention(DotScore())
+    with pytest.raises(ConfigError, match=r"^AttentionResult\.top: `block` has -1; expected 1 or more\.$"):
+        attention(QUERY, attention.prepare(KEYS)).top(2, block=-1)
 
 
 def test_attend_is_prepare_and_ask_in_one_call():

@@ -1,9 +1,25 @@
 """What a caller may get wrong about masks, and what looking must not change."""
 
+import re
+
 import pytest
 import torch
+from torch.testing import assert_close
 
-from regard import Attention, DotScore, Hard, Mask, MaskError
+from regard import (
+    Attention,
+    CosineScore,
+    DotScore,
+    FeedForwardScore,
+    GeneralScore,
+    Hard,
+    LocalMonotonic,
+    Mask,
+    MaskError,
+    ShapeError,
+    Softmax,
+    Sparsemax,
+)
 
 
 def test_lengths_of_another_batch_are_refused():
@@ -16,6 +32,80 @@ def test_lengths_of_another_batch_are_refused():
 def test_several_lengths_without_a_batch_axis_are_refused():
     with pytest.raises(MaskError, match=r"expected \(1,\)"):
         Attention(DotScore()).prepare(torch.randn(5, 8), mask=Mask(lengths=torch.tensor([5, 4])))
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 1, 6), (3, 1, 5), (3, 4, 5), (6,)], ids=lambda shape: "x".join(map(str, shape))
+)
+def test_a_dense_mask_for_other_keys_is_refused(shape):
+    text = re.escape(
+        f"Attention: `mask` has shape {shape}; expected (..., T, S=5) or one that broadcasts to it"
+    )
+    with pytest.raises(MaskError, match=rf"^{text}, for keys \(2, 5, 8\)\.$"):
+        Attention(DotScore()).prepare(torch.randn(2, 5, 8), mask=torch.ones(shape, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()], ids=repr)
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5)], ids=str)
+def test_a_dense_mask_for_another_number_of_queries_is_refused(shape, normalizer):
+    attention = Attention(DotScore(), normalizer=normalizer)
+    source = attention.prepare(torch.randn(2, 5, 8), mask=torch.ones(shape, dtype=torch.bool))
+    text = re.escape(f"Attention: `mask` has shape {shape}; expected (..., T=4, S), or one that broadcasts")
+    for ask in (attention, attention.explain):
+        with pytest.raises(MaskError, match=rf"^{text} to it\.$"):
+            ask(torch.randn(2, 4, 8), source)
+
+
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()], ids=repr)
+@pytest.mark.parametrize("window", [None, LocalMonotonic(half_width=2)], ids=repr)
+@pytest.mark.parametrize("score", [DotScore(), CosineScore(), GeneralScore(query=9, keys=8)], ids=repr)
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+def test_a_query_of_another_width_is_refused_whatever_runs(score, window, normalizer, kernel):
+    attention = Attention(score, normalizer=normalizer, window=window, kernel=kernel)
+    source = attention.prepare(torch.randn(2, 40, 8))
+    for width in (7, 10):
+        with pytest.raises(ShapeError, match=rf"^{type(score).__name__}: `(keys|query)` has shape"):
+            attention(torch.randn(2, 16, width), source)
+
+
+def test_a_feed_forward_score_says_which_width_it_takes():
+    attention = Attention(FeedForwardScore(dim=8, hidden=6))
+    text = re.escape("FeedForwardScore: `query` has shape (2, 16, 7); expected (..., T=16, D=8).")
+    with pytest.raises(ShapeError, match=f"^{text}$"):
+        attention(torch.randn(2, 16, 7), attention.prepare(torch.randn(2, 40, 8)))
+
+
+def test_values_of_whole_numbers_are_not_rounded_to():
+    attention = Attention(CosineScore())
+    source = attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.long))
+    assert attention.explain(torch.randn(2, 4, 8), source).kernel == "reference"  # which torch refuses
+    doubles = attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.float64))
+    assert attention.explain(torch.randn(2, 4, 8), doubles).kernel == "reference"
+
+
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()], ids=repr)
+@pytest.mark.parametrize("window", [None, LocalMonotonic(half_width=2)], ids=repr)
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@pytest.mark.parametrize("T", [1, 3, 5])
+def test_a_query_that_all_rows_share_sees_each_row_as_far_as_its_length(T, kernel, window, normalizer):
+    attention = Attention(DotScore(), normalizer=normalizer, window=window, kernel=kernel)
+    query, keys, lengths = torch.randn(T, 8), torch.randn(3, 40, 8), torch.tensor([40, 10, 0])
+    result = attention(query, attention.prepare(keys, mask=Mask(lengths=lengths)))
+    apart = attention(query.expand(3, T, 8), attention.prepare(keys, mask=Mask(lengths=lengths)))
+    assert_close(result.context, apart.context)
+    assert_close(result.weights, apart.weights)
+    assert not result.weights[2].any()
+
+
+def test_lengths_of_keys_with_fewer_axes_than_the_query_are_refused():
+    attention = Attention(DotScore())
+    source = attention.prepare(torch.randn(2, 5, 8), mask=Mask(lengths=torch.tensor([5, 3])))
+    text = re.escape(
+        "Attention: `query` has shape (2, 2, 4, 8), more axes than keys (2, 5, 8), whose rows have 2 "
+        "lengths; expected as many. Heads that share keys are an axis of size 1."
+    )
+    with pytest.raises(MaskError, match=f"^{text}$"):
+        attention(torch.randn(2, 2, 4, 8), source)
 
 
 def test_parts_with_different_windows_do_not_join():

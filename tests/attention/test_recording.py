@@ -1,10 +1,22 @@
 """record(model): what every attention did, by path, in order, without a flag."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
 
-from regard import AdditiveScore, Attention, AttentionResult, DotScore, Mask, MultiHead, Trace, record
+from regard import (
+    AdditiveScore,
+    Attention,
+    AttentionResult,
+    ConfigError,
+    DotScore,
+    Mask,
+    MultiHead,
+    Trace,
+    record,
+)
 
 
 class Layer(nn.Module):
@@ -111,3 +123,20 @@ def test_two_traces_do_not_share_results():
         net(x)
     assert first["0.pointer"][0] is not second["0.pointer"][0]
     assert len(second["0.pointer"]) == 3
+
+
+@pytest.mark.parametrize("compiled", ["wrapped", "in place"])
+def test_a_compiled_model_is_refused_since_it_would_leave_nothing(compiled):
+    model = Attention(DotScore())
+    if compiled == "wrapped":
+        model = torch.compile(model, backend="eager")
+    else:
+        model.compile(backend="eager")
+    text = (
+        "which leaves no results; expected the modules given to torch.compile. They have the same parameters."
+    )
+    with (
+        pytest.raises(ConfigError, match=rf"^record: `model` has a compiled \w+, {re.escape(text)}$"),
+        record(model),
+    ):
+        pass

@@ -9,7 +9,17 @@ from oracles.local_monotonic import local_monotonic
 from oracles.local_predictive import centre, local_predictive
 from torch.testing import assert_close
 
-from regard import Attention, DotScore, Everywhere, LocalMonotonic, LocalPredictive, Mask, Softmax
+from regard import (
+    Attention,
+    ConfigError,
+    DotScore,
+    Everywhere,
+    LocalMonotonic,
+    LocalPredictive,
+    Mask,
+    Softmax,
+    Sparsemax,
+)
 
 T = 7
 LENGTHS = [7, 4]
@@ -135,3 +145,32 @@ def test_windows_count_positions_from_the_true_beginning_of_a_left_padded_source
 def test_windows_say_their_width():
     assert repr(LocalMonotonic(half_width=3)) == "LocalMonotonic(half_width=3)"
     assert "half_width=3" in repr(LocalPredictive(query=2, hidden=2, half_width=3))
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda: LocalMonotonic(half_width=-1), "LocalMonotonic: `half_width` has -1; expected 0 or more"),
+        (
+            lambda: LocalPredictive(query=DQ, hidden=HIDDEN, half_width=0),
+            "LocalPredictive: `half_width` has 0; expected 1 or more",
+        ),
+    ],
+)
+def test_a_window_that_would_show_nothing_is_refused(build, text):
+    with pytest.raises(ConfigError, match=rf"^{text}\.$"):
+        build()
+
+
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()], ids=repr)
+@pytest.mark.parametrize(
+    "window",
+    [None, LocalMonotonic(half_width=2), LocalPredictive(query=DQ, hidden=HIDDEN, half_width=2)],
+    ids=["global", "local-m", "local-p"],
+)
+@pytest.mark.parametrize(("t", "s"), [(0, 30), (6, 0)])
+def test_no_query_and_no_source_give_no_context(t, s, window, normalizer):
+    attention = Attention(DotScore(), normalizer=normalizer, window=window)
+    result = attention(torch.randn(B, t, DQ), attention.prepare(torch.randn(B, s, DQ)))
+    assert result.context.shape == (B, t, DQ)
+    assert not result.context.any()

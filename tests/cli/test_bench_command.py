@@ -84,6 +84,14 @@ def test_explain_measures_nothing_and_names_kernels_and_reasons(command):
             "regard: bench: --rivals has 'jax'; expected some of by-hand, sorted, entmax, flex, compile, "
             "or none.",
         ),
+        (
+            ("training-steps", "--mechanisms", "additive"),
+            "regard: bench: --mechanisms has 'additive'; expected no --mechanisms with training-steps.",
+        ),
+        (
+            ("--explain", "--lengths", "8"),
+            "regard: bench: --lengths has '8'; expected no --lengths with --explain, which measures nothing.",
+        ),
     ],
 )
 def test_bad_input_is_answered_with_a_sentence(command, words, sentence, threads):

@@ -233,6 +233,22 @@ def test_nothing_of_the_size_of_all_pairs_is_made(window, score, monkeypatch):
     assert seen.numel <= 2**16  # 2000 × 2000 pairs are 61 times as many
 
 
+@pytest.mark.parametrize("window", [(1500, 0), (4000, 4000)], ids=str)
+def test_a_wide_window_of_the_mask_is_no_mask_for_all_pairs(window, engine, monkeypatch):
+    monkeypatch.setattr(local, "LEAST", 4)  # as it is
+    attention, T = Attention(DotScore()), 4096
+    x = torch.randn(1, T, D)
+    source = attention.prepare(x, None, Mask(window=window))
+    assert attention.explain(x, source).kernel == "local"
+    assert attention.explain(x[:, :100], source).kernel == "sdpa"  # a small mask is cheaper
+    with torch.no_grad():
+        context = attention(x, source).context
+        shown = Mask(window=window).to_dense(T, T, ndim=2, device=x.device)
+        scores = (x[0].double() @ x[0].double().mT / D**0.5).masked_fill(~shown, -torch.inf)
+    assert local._block(8001, T, additive=False) * 8001 <= local.CELLS < T * T
+    assert_close(context[0].double(), scores.softmax(-1) @ x[0].double(), atol=1e-5, rtol=0)
+
+
 def test_the_gradient_reaches_the_predicted_centre():
     attention = Attention(DotScore(), window=LocalPredictive(query=D, hidden=4, half_width=3), kernel="local")
     query, keys = torch.randn(2, 6, D), torch.randn(2, 40, D)

@@ -33,4 +33,6 @@ def source_length(mask: Tensor) -> Tensor:
     Not the number of visible positions: a mask may hide the beginning, and positions count from the true one.
     """
     ends = torch.arange(1, mask.shape[-1] + 1, device=mask.device)
+    if mask.shape[-1] == 0:
+        return ends.new_zeros(*mask.shape[:-1], 1)
     return torch.where(mask, ends, 0).amax(-1, keepdim=True)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.windows.base import View, Window, source_length
+from regard.errors import ConfigError
 
 
 class LocalMonotonic(Window):
@@ -22,6 +23,8 @@ class LocalMonotonic(Window):
 
     def __init__(self, *, half_width: int) -> None:
         super().__init__()
+        if half_width < 0:
+            raise ConfigError(f"LocalMonotonic: `half_width` has {half_width}; expected 0 or more.")
         self.half_width = half_width
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
