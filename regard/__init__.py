@@ -9,6 +9,7 @@ result = attention(state, source)                                       # result
 
 from regard.attention.compose import Attention, attend
 from regard.attention.history import History
+from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.count import Count
@@ -53,6 +54,7 @@ __all__ = [
     "GumbelSoftmax",
     "Hard",
     "History",
+    "InOrder",
     "KernelRefused",
     "LocalMonotonic",
     "LocalPredictive",
@@ -71,5 +73,6 @@ __all__ = [
     "StraightThrough",
     "Trace",
     "attend",
+    "in_order",
     "record",
 ]

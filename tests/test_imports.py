@@ -187,7 +187,7 @@ ALGEBRA = (
     ("history", "cache"),
     ("scores", "normalizers", "windows"),
     ("memory", "compose"),
-    ("multihead", "record"),
+    ("in_order", "multihead", "record"),
     ("build",),
 )
 STOREY = {name: height for height, names in enumerate(ALGEBRA) for name in names}

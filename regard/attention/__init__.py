@@ -2,6 +2,7 @@
 
 from regard.attention.compose import Attention, attend
 from regard.attention.history import History
+from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.record import Trace, record
@@ -13,10 +14,12 @@ __all__ = [
     "Attention",
     "AttentionResult",
     "History",
+    "InOrder",
     "Mask",
     "MultiHead",
     "Source",
     "Trace",
     "attend",
+    "in_order",
     "record",
 ]

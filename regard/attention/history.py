@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.numerics import full_dtype
@@ -26,7 +27,14 @@ class History(NamedTuple):
 
     def advance(self, weights: Tensor) -> "History":
         """(..., T, S) weights of the steps just taken -> the history after them."""
+        if weights.shape[-2] == 0:
+            return self
         return History(weights[..., -1:, :], self.cumulative + weights.sum(-2, keepdim=True))
+
+    def grown(self, source: Source) -> "History":
+        """The same over a source that has grown since: nobody has attended to its new positions."""
+        new = source.S - self.previous.shape[-1]
+        return History(F.pad(self.previous, (0, new)), F.pad(self.cumulative, (0, new)))
 
     def select(self, rows: Tensor) -> "History":
         """Keep these rows of the batch, in this order."""

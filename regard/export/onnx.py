@@ -41,6 +41,7 @@ from regard.export.base import Export, Translatable, check_length, describe, nee
 from regard.export.ctranslate2 import longest as most_positions
 from regard.export.ctranslate2 import table
 from regard.layers.positions import Positions
+from regard.layers.transformer import Looked
 from regard.models.base import Translating
 from regard.models.luong import Luong, LuongState
 from regard.models.transformer import Transformer
@@ -114,6 +115,7 @@ class TransformerSteps(Steps):
                 f"export to onnx: `restricted` has {model.config.restricted}; expected 0, since the step's "
                 "graph sees all that was written."
             )
+        _check_score(model)
         self.model = model
         self.longest = most_positions(model)
         self.register_buffer("positions", table(model.positions, model.shape.d_model))
@@ -149,7 +151,8 @@ class TransformerSteps(Steps):
             for keys, values in zip(state["keys"].unbind(1), state["values"].unbind(1), strict=True)
         ]
         words = model.E(tokens) * math.sqrt(model.shape.d_model) + self.positions[state["position"]]
-        decoded, grown = model.decoder.step(words[:, None], sources, written)  # type: ignore[arg-type]
+        looked = [Looked(None, None)] * len(sources)  # a score that looks back was refused
+        decoded, grown, _ = model.decoder.step(words[:, None], sources, written, looked)  # type: ignore[arg-type]
         return model.W(decoded[:, 0]).log_softmax(-1), {
             "position": state["position"] + 1,
             "keys": torch.stack([each.source.keys for each in grown], 1),
@@ -205,7 +208,11 @@ def _check_luong(model: Luong) -> None:
             f"export to onnx: `window` has {model.config.window!r}; expected 'global', since the step's "
             "graph does not count its steps."
         )
-    if model.attention is not None and isinstance(model.attention.score, HistoryScore):
+    _check_score(model)
+
+
+def _check_score(model: Transformer | Luong) -> None:
+    if any(isinstance(part, HistoryScore) for part in model.modules()):
         raise ConfigError(
             f"export to onnx: `score` has {model.config.score!r}, which looks back at earlier alignments; "
             "expected one that does not."

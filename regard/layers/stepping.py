@@ -25,7 +25,7 @@ from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
-from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, PreNorm
+from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, Looked, PreNorm
 
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
 Norm = tuple[Sequence[int], Tensor, Tensor, float]  # the arguments of layer_norm behind the first
@@ -58,9 +58,12 @@ class Stepper(NamedTuple):
         return any(self.listened)
 
     def step(
-        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache]
-    ) -> tuple[Tensor, tuple[Cache, ...]]:
-        """(R, 1, dim) -> (R, 1, dim), and the caches one position longer; what `Decoder.step` gives."""
+        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache], looked: tuple[Looked, ...]
+    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Looked, ...]]:
+        """(R, 1, dim) -> (R, 1, dim), and the caches one position longer; what `Decoder.step` gives.
+
+        Dot products do not look back, so `looked` has nothing to say.
+        """
         x, grown, pre = x[:, 0], [], self.pre
         for layer, source, cache in zip(self.layers, sources, caches, strict=True):
             first, second, third = layer.norms
@@ -72,7 +75,7 @@ class Stepper(NamedTuple):
             h = F.linear(h.relu_(), *layer.W_2)
             x = x + h if pre else F.layer_norm(x + h, *third)
             grown.append(cache)
-        return (x if self.last is None else F.layer_norm(x, *self.last))[:, None], tuple(grown)
+        return (x if self.last is None else F.layer_norm(x, *self.last))[:, None], tuple(grown), looked
 
 
 def _look_back(layer: _Layer, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:

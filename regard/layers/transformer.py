@@ -25,15 +25,18 @@ Xiong et al. On layer normalization in the Transformer architecture. 2020. https
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import Cache
+from regard.attention.history import History
+from regard.attention.in_order import InOrder
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
+from regard.attention.result import AttentionResult
 from regard.attention.source import Source
 from regard.kernels.residual import normalized_sum, runs_fused
 
@@ -145,6 +148,17 @@ class EncoderLayer(nn.Module):
         return self.around_feed_forward(x, self.feed_forward, valid)
 
 
+class Looked(NamedTuple):
+    """Where the attentions of a decoder layer have looked so far; None for one that does not look back."""
+
+    back: History | None  # over what was written
+    over: History | None  # over the source
+
+    def select(self, rows: Tensor) -> "Looked":
+        """Keep these rows of the batch, in this order."""
+        return Looked(*(None if history is None else history.select(rows) for history in self))
+
+
 class DecoderLayer(nn.Module):
     """Every word looks at those before it, then at the source, then passes through the network."""
 
@@ -170,23 +184,45 @@ class DecoderLayer(nn.Module):
         def look_back(h: Tensor) -> Tensor:
             return self.self_attention(h, self.self_attention.prepare(h, mask=mask)).context
 
-        return self._pass(x, look_back, source, valid)
+        return self._pass(x, look_back, lambda h: self.source_attention(h, source).context, valid)
 
-    def step(self, x: Tensor, source: Source, cache: Cache) -> tuple[Tensor, Cache]:
-        """(B, 1, dim), the source, earlier positions -> (B, 1, dim), the positions with this one."""
-        grown = cache
+    def nowhere(self, source: Source, cache: Cache) -> Looked:
+        """Before the first position."""
+        return Looked(_start(self.self_attention, cache.source), _start(self.source_attention, source))
+
+    def step(self, x: Tensor, source: Source, cache: Cache, looked: Looked) -> tuple[Tensor, Cache, Looked]:
+        """(B, 1, dim), the source, earlier positions, where they looked -> (B, 1, dim), with this one."""
+        grown, (back, over) = cache, looked
 
         def look_back(h: Tensor) -> Tensor:
-            nonlocal grown
+            nonlocal grown, back
             grown = cache.append(self.self_attention.prepare(h))
-            return self.self_attention(h, grown.source).context
+            seen = grown.source
+            back = None if back is None else back.grown(seen)
+            result = self.self_attention(h, seen, history=back)
+            back = _after(back, result)
+            return result.context
 
-        return self._pass(x, look_back, source, None), grown
+        def look_over(h: Tensor) -> Tensor:
+            nonlocal over
+            result = self.source_attention(h, source, history=over)
+            over = _after(over, result)
+            return result.context
 
-    def _pass(self, x: Tensor, look_back: Sublayer, source: Source, valid: Tensor | None) -> Tensor:
+        return self._pass(x, look_back, look_over, None), grown, Looked(back, over)
+
+    def _pass(self, x: Tensor, look_back: Sublayer, look_over: Sublayer, valid: Tensor | None) -> Tensor:
         x = self.around_self_attention(x, look_back, valid)
-        x = self.around_source_attention(x, lambda h: self.source_attention(h, source).context, valid)
+        x = self.around_source_attention(x, look_over, valid)
         return self.around_feed_forward(x, self.feed_forward, valid)
+
+
+def _start(heads: MultiHead, source: Source) -> History | None:
+    return History.start(source) if isinstance(heads.attention, InOrder) else None
+
+
+def _after(history: History | None, result: AttentionResult) -> History | None:
+    return None if history is None else history.advance(result.weights)
 
 
 class Encoder(nn.Module):
@@ -223,6 +259,11 @@ class Decoder(nn.Module):
         nothing = annotations[:, :0]
         return tuple(Cache.of(layer.self_attention.prepare(nothing), mask) for layer in self._own)
 
+    def nowhere(self, sources: Sequence[Source], caches: Sequence[Cache]) -> tuple[Looked, ...]:
+        """Where the attentions of each layer have looked before the first position."""
+        layers = zip(self._own, sources, caches, strict=True)
+        return tuple(layer.nowhere(source, cache) for layer, source, cache in layers)
+
     def forward(
         self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
     ) -> Tensor:
@@ -232,11 +273,12 @@ class Decoder(nn.Module):
         return x if self.norm is None else self.norm(x, valid)
 
     def step(
-        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache]
-    ) -> tuple[Tensor, tuple[Cache, ...]]:
-        """(B, 1, dim) -> (B, 1, dim), and the caches one position longer."""
-        grown = []
-        for layer, source, cache in zip(self._own, sources, caches, strict=True):
-            x, cache = layer.step(x, source, cache)
+        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache], looked: Sequence[Looked]
+    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Looked, ...]]:
+        """(B, 1, dim) -> (B, 1, dim), the caches one position longer, and where their queries looked."""
+        grown, further = [], []
+        for layer, source, cache, before in zip(self._own, sources, caches, looked, strict=True):
+            x, cache, after = layer.step(x, source, cache, before)
             grown.append(cache)
-        return x if self.norm is None else self.norm(x), tuple(grown)
+            further.append(after)
+        return x if self.norm is None else self.norm(x), tuple(grown), tuple(further)

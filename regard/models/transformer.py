@@ -16,6 +16,9 @@
 Training computes all target positions in one pass under a causal mask. Decoding keeps the keys and values of
 what it has written (`Cache`) and projects those of the source once, so a step costs one position.
 
+A score that looks back at earlier alignments (coverage, location-aware) is asked in order: in each layer and
+head a query sees where those before it attended (`InOrder`), in training as in decoding (`Looked`).
+
 The paper does not say how weights begin: matrices are Glorot's uniform, biases zero, embeddings normal with
 variance 1/d, so that times √d they have variance 1 and, tied, give the first scores about that variance too.
 
@@ -33,9 +36,9 @@ from torch import Tensor, nn
 
 from regard.attention.build import Sizes, build_attention
 from regard.attention.cache import Cache
+from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
-from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError, check_shares, check_sizes
@@ -49,6 +52,7 @@ from regard.layers.transformer import (
     EncoderLayer,
     FeedForward,
     LayerNorm,
+    Looked,
     PostNorm,
     PreNorm,
 )
@@ -77,13 +81,15 @@ class TransformerConfig:
     tied: Literal["auto", "all", "target", "none"] = "auto"  # "auto": all where a vocabulary is shared
     score: str = "scaled-dot"
     normalizer: str = "softmax"
+    filters: int = 10  # the location-aware score: kernels over the alignment of the query before
+    width: int = 15  # and how wide they are
     restricted: int = 0  # self-attention sees so many positions on either side (section 4); 0: all
     kernel: str = "auto"
     aligning_layer: int = -1  # the decoder layer whose attention is taken as the alignment
 
     def __post_init__(self) -> None:
         check_sizes("transformer", self, "layers", "decoder_layers", "longest")
-        check_sizes("transformer", self, "d_model", "d_ff", "heads", "d_k")
+        check_sizes("transformer", self, "d_model", "d_ff", "heads", "d_k", "filters", "width")
         check_shares("transformer", self, "dropout")
 
     @property
@@ -139,6 +145,7 @@ class TransformerState(NamedTuple):
 
     sources: tuple[Source, ...]  # for each layer the source's keys and values, projected once
     caches: tuple[Cache, ...]  # for each layer the keys and values of what was written
+    looked: tuple[Looked, ...]  # for each layer where its queries attended, if its score looks back
     stepper: Stepper | None  # the decoder's weights in a row, gathered once a batch; None: its modules
     step: int
 
@@ -180,14 +187,20 @@ class Transformer(Translating):
         return self.W(decoded)
 
     def compilable(self) -> list[tuple[nn.Module, str]]:
-        """Layer by layer: all of a kind are one compilation, and batches of every shape share it."""
-        return [(layer, "forward") for stack in (self.encoder, self.decoder) for layer in stack.layers]
+        """Layer by layer: all of a kind are one compilation, and batches of every shape share it.
+
+        Queries in order are a loop, which would be compiled for each length: then the networks alone are.
+        """
+        loops = any(isinstance(module, InOrder) for module in self.modules())
+        whole = FeedForward if loops else EncoderLayer | DecoderLayer
+        return [(module, "forward") for module in self.modules() if isinstance(module, whole)]
 
     def start(self, batch: PairBatch) -> TransformerState:
         annotations, mask = self._encode(batch)
         caches = self.decoder.empty(annotations, self._before())
         sources = self.decoder.prepare(annotations, mask)
-        return TransformerState(sources, caches, gather(self.decoder, sources, caches), 0)
+        looked = self.decoder.nowhere(sources, caches)
+        return TransformerState(sources, caches, looked, gather(self.decoder, sources, caches), 0)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
@@ -195,13 +208,14 @@ class Transformer(Translating):
         words = self.dropout(self.positions(words, state.step))
         stepper = state.stepper
         decoder = self.decoder if stepper is None or stepper.listening() else stepper
-        decoded, caches = decoder.step(words, state.sources, state.caches)
+        decoded, caches, looked = decoder.step(words, state.sources, state.caches, state.looked)
         log_probabilities = self.W(decoded[:, 0]).log_softmax(-1)
-        return log_probabilities, state._replace(caches=caches, step=state.step + 1)
+        return log_probabilities, state._replace(caches=caches, looked=looked, step=state.step + 1)
 
     def select(self, state: TransformerState, rows: Tensor) -> TransformerState:
         caches = tuple(cache.select(rows) for cache in state.caches)
-        return state._replace(sources=share(state.sources, rows), caches=caches)
+        looked = tuple(each.select(rows) for each in state.looked)
+        return state._replace(sources=share(state.sources, rows), caches=caches, looked=looked)
 
     def _encode(self, batch: PairBatch) -> tuple[Tensor, Mask]:
         """(B, S, d) what the encoder found, and which of it is padding."""
@@ -262,14 +276,16 @@ def initialize(model: nn.Module) -> None:
 
 
 def _multi_head(config: TransformerConfig, shape: Shape) -> MultiHead:
-    sizes = Sizes(query=shape.d_k, keys=shape.d_k, hidden=shape.d_k, positions=config.longest)
+    sizes = Sizes(
+        query=shape.d_k,
+        keys=shape.d_k,
+        hidden=shape.d_k,
+        positions=config.longest,
+        filters=config.filters,
+        width=config.width,
+    )
     attention = build_attention(config.score, sizes, normalizer=config.normalizer, kernel=config.kernel)
-    if isinstance(attention.score, HistoryScore):
-        raise ConfigError(
-            f"transformer: `score` has {config.score!r}, which looks back at earlier alignments; expected "
-            "one that does not, since all positions are computed at once."
-        )
-    return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=attention)
+    return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
 
 
 def _feed_forward(shape: Shape) -> FeedForward:

@@ -104,11 +104,16 @@ def test_the_model_that_is_exported_stays_as_it_was():
             "that does not.",
         ),
         (
+            lambda: transformer(score="location-aware"),
+            "export to onnx: `score` has 'location-aware', which looks back at earlier alignments; expected "
+            "one that does not.",
+        ),
+        (
             lambda: Seq2Seq(Seq2SeqConfig(source_vocab=9, target_vocab=9, embedding=4, hidden=4, layers=1)),
             "export to onnx: the model is Seq2Seq; expected Transformer or Luong.",
         ),
     ],
-    ids=["restricted", "window", "score", "model"],
+    ids=["restricted", "window", "score", "score of a Transformer", "model"],
 )
 def test_what_the_graphs_cannot_hold_is_refused(model, sentence):
     with pytest.raises(ConfigError) as error:

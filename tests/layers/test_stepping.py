@@ -67,6 +67,7 @@ def test_decoding_with_and_without_attention_writes_the_same(batch):
     "settings",
     [
         {"score": "additive"},
+        {"score": "coverage"},
         {"normalizer": "sparsemax"},
         {"norm_kind": "batch"},
         {"restricted": 2},

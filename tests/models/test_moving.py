@@ -81,8 +81,9 @@ def test_a_moved_decoder_goes_step_by_step():
         annotations = encoder(source, Mask())
         sources = decoder.prepare(annotations, Mask())
         caches = decoder.empty(annotations, Mask(causal=True))
+        looked = decoder.nowhere(sources, caches)
         for t in range(6):
-            step, caches = decoder.step(target[:, t : t + 1], sources, caches)
+            step, caches, looked = decoder.step(target[:, t : t + 1], sources, caches, looked)
             close(step[:, 0], expected[:, t])
 
 

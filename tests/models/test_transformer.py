@@ -6,16 +6,20 @@ import pytest
 import torch
 
 from regard import catalog
+from regard.attention.compose import Attention
+from regard.attention.history import History
+from regard.attention.in_order import InOrder
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.record import record
 from regard.attention.scores.dot import DotScore
 from regard.data.batches import PairBatch
 from regard.decode.beam import beam_search
+from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError, KernelRefused, ShapeError
 from regard.layers.positions import TABLE, LearnedPositions, SinusoidalPositions, sinusoids
-from regard.layers.transformer import BatchNorm, FeedForward, LayerNorm
+from regard.layers.transformer import BatchNorm, DecoderLayer, EncoderLayer, FeedForward, LayerNorm
 from regard.models.base import teacher_inputs
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -31,12 +35,19 @@ OPTIONS = {
     "additive": {"score": "additive"},
     "cosine": {"score": "cosine"},
     "location": {"score": "location", "longest": 9},
+    "coverage": {"score": "coverage"},
+    "location-aware": {"score": "location-aware", "filters": 3, "width": 5},
+    "coverage, restricted": {"score": "coverage", "restricted": 1, "norm": "pre"},
+    "location-aware, sparsemax": {"score": "location-aware", "normalizer": "sparsemax"},
     "sparsemax": {"normalizer": "sparsemax"},
     "fewer decoder layers": {"decoder_layers": 1},
     "untied": {"tied": "none"},
     "reference kernel": {"kernel": "reference"},
 }
+LOOKING_BACK = [{"score": "coverage"}, {"score": "location-aware"}]
 every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+looking_back = pytest.mark.parametrize("options", LOOKING_BACK, ids=lambda options: options["score"])
+with_and_without_histories = pytest.mark.parametrize("options", [{}, *LOOKING_BACK], ids=str)
 
 
 def build(**options):
@@ -156,9 +167,10 @@ def test_what_a_beam_finds_does_not_depend_on_the_batch(options):
                 close(weights, b.attention[path])
 
 
-def test_a_beam_of_copies_finds_what_single_rows_find():
+@with_and_without_histories
+def test_a_beam_of_copies_finds_what_single_rows_find(options):
     """Hypotheses share the source of their sentence; a search that copies it must find the same."""
-    model, pairs = build(), batch(lengths=(7, 3, 5), targets=(5, 2, 3))
+    model, pairs = build(**options), batch(lengths=(7, 3, 5), targets=(5, 2, 3))
     found = beam_search(model, pairs, width=4, nbest=4, maximum=7)
     select = model.select
 
@@ -171,8 +183,9 @@ def test_a_beam_of_copies_finds_what_single_rows_find():
     assert [[h.tokens for h in each] for each in found] == [[h.tokens for h in each] for each in copied]
 
 
-def test_a_step_leaves_its_state_as_it_was():
-    model, pairs = build(), batch()
+@with_and_without_histories
+def test_a_step_leaves_its_state_as_it_was(options):
+    model, pairs = build(**options), batch()
     state = model.start(pairs)
     _, state = model.step(torch.tensor([1, 1]), state)
     first, grown = model.step(torch.tensor([5, 6]), state)
@@ -187,8 +200,9 @@ def test_a_step_leaves_its_state_as_it_was():
     close(later, expected)
 
 
-def test_gradients_pass_through_steps_as_through_the_whole():
-    model, pairs = build(), batch()
+@with_and_without_histories
+def test_gradients_pass_through_steps_as_through_the_whole(options):
+    model, pairs = build(**options), batch()
     model(pairs).log_softmax(-1)[:, 2].sum().backward()
     expected = model.E_source.weight.grad.clone()
     model.zero_grad()
@@ -389,10 +403,8 @@ def test_the_network_is_the_same_at_every_position():
 # choices
 
 
-@pytest.mark.parametrize(
-    "score", [s for s in catalog.names("score") if s not in ("location-aware", "coverage")]
-)
-def test_any_score_that_needs_no_history_can_be_the_attention(score):
+@pytest.mark.parametrize("score", catalog.names("score"))
+def test_any_score_can_be_the_attention(score):
     model = build(score=score, longest=9).train()
     model(batch()).logsumexp(-1).sum().backward()
     unused = {name for name, parameter in model.named_parameters() if parameter.grad is None}
@@ -400,11 +412,54 @@ def test_any_score_that_needs_no_history_can_be_the_attention(score):
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
-def test_scores_that_look_back_are_refused():
-    with pytest.raises(
-        ConfigError, match=r"transformer: `score` has 'coverage', which looks back at earlier a"
-    ):
-        build(score="coverage")
+@looking_back
+def test_forced_decoding_shows_the_alignments_of_the_whole_pass(options):
+    model, pairs = build(**options), batch(lengths=(7,), targets=(5,))
+    with record(model) as trace:
+        model(pairs)
+    [track] = forced(model, pairs)
+    for path, weights in track.attention.items():
+        [result] = trace[path]
+        assert weights.shape == result.weights[0].shape == (4, 5, 5 if "self" in path else 7)
+        close(weights, result.weights[0])
+
+
+@looking_back
+def test_a_query_sees_where_those_before_it_attended(options):
+    """In every attention: without what is handed on, all rows but the first are others."""
+    model, pairs = build(**options), batch(lengths=(7,), targets=(5,))
+    for name, part in model.named_modules():
+        if isinstance(part, InOrder):
+            query, keys = torch.randn(1, 4, 5, 4), torch.randn(1, 4, 7, 4)
+            source = part.prepare(keys)
+            whole = part(query, source).weights
+            each = Attention(part.score)(query, source, history=History.start(source)).weights
+            close(whole[..., :1, :], each[..., :1, :])
+            assert not torch.isclose(whole[..., 1:, :], each[..., 1:, :], atol=1e-5).all(), name
+    with record(model) as trace:
+        model(pairs)
+    assert len(trace) == 6
+
+
+@pytest.mark.parametrize("options", [{"score": "scaled-dot"}, *LOOKING_BACK], ids=str)
+def test_what_is_compiled_holds_no_loop(options):
+    model = build(**options)
+    found = {type(part) for part, _ in model.compilable()}
+    assert found == ({EncoderLayer, DecoderLayer} if options["score"] == "scaled-dot" else {FeedForward})
+
+
+def test_sizes_of_filters_are_checked():
+    with pytest.raises(ConfigError, match=r"^transformer: `filters` has 0; expected 1 or more\.$"):
+        build(score="location-aware", filters=0)
+    with pytest.raises(ConfigError, match=r"^LocationAwareScore: `width` has 4; expected an odd number\.$"):
+        build(score="location-aware", width=4)
+    aware = build(score="location-aware", filters=3, width=5).encoder.layers[0].attention.attention.score
+    assert aware.F.weight.shape == (3, 1, 5)
+
+
+def test_scores_that_look_back_refuse_a_kernel_by_name():
+    with pytest.raises(KernelRefused, match=r"kernel 'sdpa' cannot run queries in order: each reads the w"):
+        build(score="coverage", kernel="sdpa")
 
 
 def test_impossible_sizes_are_refused():

@@ -20,7 +20,8 @@ class Score(nn.Module):
 class HistoryScore(nn.Module):
     """A score that also sees where earlier steps attended (location-aware, coverage).
 
-    The history is the one before the first of the T queries: recurrent decoders ask with T = 1.
+    The history is the one before the first of the T queries: recurrent decoders ask with T = 1, and `InOrder`
+    goes through many queries so.
     """
 
     def prepare(self, keys: Tensor) -> Tensor:
