@@ -5,8 +5,7 @@
 Self-attention, the same restricted to neighbours, a recurrent and a convolutional layer of equal width,
 forward and backward, float32. Parity comes first: the restricted layer must equal self-attention under a
 window, and every layer must keep the shape. Time is the least of several runs after a warm-up: on a CPU the
-processor time of one thread, which other work changes little; on a GPU that of captured graphs,
-since what the host takes to launch a short layer hides how the layer grows. Memory is what the forward pass
+processor time of one thread, which other work on the machine changes little. Memory is what the forward pass
 keeps for the backward pass, each storage once: the same on every machine. The exponent of each is the slope
 of a least-squares line through the longest lengths in log-log scale, beside the theory's.
 
@@ -23,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import Attention, DotScore, Mask
-from regard.bench.clock import CAPTURED, FITTED, captured, exponent
+from regard.bench.clock import FITTED, exponent
 from regard.bench.records import measured
 from regard.evaluate.results import write_result
 from regard.layers.restricted import attend_nearby
@@ -118,14 +117,11 @@ def gradients(layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def seconds(layer: nn.Module, x: Tensor) -> float:
     """The least of several runs, forward and backward, after two; of many where one is short."""
-    run, calls = lambda: gradients(layer, x), 1
-    if x.is_cuda:
-        run, calls = captured(run), CAPTURED
     times: list[float] = []
     while len(times) < RUNS + 2 or (sum(times) < ENOUGH and len(times) < MOST):
         started = clock(x)
-        run()
-        times.append((clock(x) - started) / calls)
+        gradients(layer, x)
+        times.append(clock(x) - started)
     return min(times[2:])
 
 

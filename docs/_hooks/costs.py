@@ -40,8 +40,10 @@ def attention_table(folder: Path, device: str) -> str:
     first = found[0]
     made = (
         f"{first.details['query'][0]} × {first.details['length']} positions, {first.details['dtype']}, "
-        f"{place(first)}, {first.date}. A step of one query has eight times the rows."
+        f"{place(first)}, {first.date}."
     )
+    if any("one query" in r.details["mechanism"] for r in found):
+        made += " A step of one query has eight times the rows."
     others = list(dict.fromkeys(r.details["mechanism"] for r in found if r.details["kernel"] == "reference"))
     rest = f" The reference runs: {', '.join(others)}." if others else ""
     return "\n".join([*tables, "", made + rest])
