@@ -159,7 +159,7 @@ def layers_table(folder: Path, device: str) -> str:
         row = [layer]
         for what, unit in (("time", "milliseconds"), ("memory", "megabytes")):
             result = pair[what]
-            row += [f"{result.details[unit][-1]:.3g}", f"{result.value:.2f}", papers(result)]
+            row += [short(result.details[unit][-1]), f"{result.value:.2f}", papers(result)]
         body.append(row)
     made = (
         f"Forward and backward, {one.details['batch']} × {longest} positions of {one.details['features']} "
