@@ -14,7 +14,6 @@
 The reference is Attention(AdditiveScore, normalizer=Softmax) with the same mask.
 """
 
-from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -24,11 +23,9 @@ from torch import Tensor, nn
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import check_shapes
-from regard.kernels import ops
 from regard.kernels.dispatch import Call
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -131,46 +128,6 @@ def facts(call: Call, lead: tuple[int, ...]) -> Facts:
         mask.offset,
         1.0 / normalizer.temperature if isinstance(normalizer, Softmax) else 1.0,
     )
-
-
-Gradients = tuple[Tensor, Tensor, Tensor, Tensor]
-
-
-def attended(
-    arguments: Operands, forward: Callable[..., Tensor], backward: Callable[..., Gradients]
-) -> Tensor:
-    """The context, (N, T, Dv), with its gradient, by a device's own functions.
-
-    Outside of compiled graphs no operator stands between autograd and what runs: on the machine of the CPU
-    tables it takes 0.1 ms of a call with its gradient, as long as the attention of a short sequence.
-    """
-    if torch.compiler.is_compiling():
-        context: Tensor = ops.additive(*arguments)
-        return context
-    if torch.is_grad_enabled():
-        return _Attended.apply(forward, backward, *arguments)  # type: ignore[no-untyped-call]
-    with exact(arguments.a):
-        return forward(*arguments)
-
-
-class _Attended(torch.autograd.Function):
-    """The operator regard::additive."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, forward: Callable[..., Tensor], backward: Callable[..., Gradients], *arguments: Any
-    ) -> Tensor:
-        ctx.save_for_backward(*arguments[:6])
-        ctx.own, ctx.rest = backward, arguments[6:]
-        with exact(arguments[0]):  # the products inside are of float32, whatever autocast makes of others
-            return forward(*arguments)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        # who wants a graph of this gets the operator, which says that gradients of gradients are not defined
-        run = torch.ops.regard.additive_backward if torch.is_grad_enabled() else ctx.own
-        with exact(grad):
-            return (None, None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
 
 
 def restored(context: Tensor, call: Call) -> Tensor:

@@ -17,6 +17,7 @@ defined, and are refused.
 """
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -479,6 +480,20 @@ def _of_a_gradient(ctx: Any, *gradients: Any) -> None:
         "a fused kernel has no gradient of its gradient; expected one backward pass. "
         "`Attention(…, kernel='reference')` can be differentiated again."
     )
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, run: Callable[..., tuple[Tensor, ...]], *arguments: Any) -> tuple[Tensor, ...]:
+        return run(*arguments)
+
+    backward = staticmethod(_of_a_gradient)
+
+
+def once(run: Callable[..., tuple[Tensor, ...]], *arguments: Any) -> tuple[Tensor, ...]:
+    """A gradient that is no operator, in a graph that refuses to be differentiated."""
+    found: tuple[Tensor, ...] = _Once.apply(run, *arguments)
+    return found
 
 
 _OPERATORS = ("additive", "additive_step", "additive_scores", "pieces", "local")

@@ -5,9 +5,9 @@
 The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Scores that are
 products are made and normalised in one call: on a CPU what belongs to the weights that are zero, which are
 most, is left out of the product with the values and of every gradient; on a GPU half precision stays what it
-is in every product, and additive scores of many queries are those of additive_cuda.py. Where the scores of
-all queries would be too many for memory, blocks of queries are computed one after another, and again in the
-backward pass (blocks.py).
+is in every product. Additive scores of many queries are those of additive_cpu.py and additive_cuda.py. Where
+the scores of all queries would be too many for memory, blocks of queries are computed one after another, and
+again in the backward pass (blocks.py).
 """
 
 from dataclasses import replace
@@ -19,9 +19,9 @@ from torch import Tensor
 from regard.attention.compose import mix, scored
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import exact, full, is_lowered
-from regard.kernels import additive_cuda, ops, sparsemax_cpu, sparsemax_cuda
-from regard.kernels.additive import STEP, refuses_additive, restored
-from regard.kernels.blocks import block_by_block, in_blocks, is_large
+from regard.kernels import additive_cpu, additive_cuda, ops, sparsemax_cpu, sparsemax_cuda
+from regard.kernels.additive import STEP, operands, refuses_additive, restored
+from regard.kernels.blocks import block_by_block, cells, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call, Fused
 from regard.kernels.products import (
@@ -52,10 +52,7 @@ class SparsemaxKernel:
 
     def run(self, call: Call) -> Tensor | Fused:
         if _is_additive(call):
-            arguments = additive_cuda.arguments(call)
-            with exact(call.query):
-                context = additive_cuda.attended(*arguments, additive_cuda.SPARSEMAX)
-            return restored(context, call)
+            return restored(_additive(call), call)
         if _is_product(call):
             return _in_blocks(call) if is_large(call) else _product(call)
         if is_large(call) and call.dropout == 0:
@@ -85,9 +82,28 @@ def _is_product(call: Call) -> bool:
 
 
 def _is_additive(call: Call) -> bool:
-    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
-    many = call.query.is_cuda and call.query.shape[-2] > STEP and call.source.S <= WIDEST
-    return many and not torch.compiler.is_compiling() and refuses_additive(call, "cuda", Sparsemax) is None
+    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this.
+
+    On a CPU its loops must be worth their compiler: scores by its tensors would not be exact enough here,
+    where a weight takes over the error of its score as it is.
+    """
+    if call.query.shape[-2] <= STEP or torch.compiler.is_compiling() or 0 in call.query.shape:
+        return False
+    device = call.query.device.type
+    if refuses_additive(call, device, Sparsemax) is not None:
+        return False
+    if device == "cpu":
+        return cells(call) >= additive_cpu.SMALL and additive_cpu.compiled() is not None
+    return call.source.S <= WIDEST
+
+
+def _additive(call: Call) -> Tensor:
+    """The context, in blocks of rows on either device."""
+    if call.query.is_cpu:
+        return additive_cpu.attended(operands(call), additive_cpu.SPARSEMAX)
+    arguments = additive_cuda.arguments(call)
+    with exact(call.query):
+        return additive_cuda.attended(*arguments, additive_cuda.SPARSEMAX)
 
 
 def _product(call: Call) -> Tensor:

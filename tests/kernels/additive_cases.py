@@ -19,9 +19,15 @@ def score_of(Dq: int, Dk: int, D: int, dtype: torch.dtype, device: str = "cpu") 
 
 
 def call_of(
-    score: AdditiveScore, query: Tensor, keys: Tensor, values: Tensor, mask=None, temperature=1.0
+    score: AdditiveScore,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask=None,
+    temperature=1.0,
+    normalizer=None,
 ) -> Call:
-    normalizer = Softmax(temperature=temperature)
+    normalizer = Softmax(temperature=temperature) if normalizer is None else normalizer
     source = Attention(score).prepare(keys, values, mask)
     return Call(query, source, score, normalizer, None, None, 0.0)
 
@@ -32,12 +38,12 @@ def reference(call: Call) -> Tensor:
 
 
 def outcomes(
-    run, score: AdditiveScore, inputs, grad: Tensor, mask=None, temperature=1.0
+    run, score: AdditiveScore, inputs, grad: Tensor, mask=None, temperature=1.0, normalizer=None
 ) -> dict[str, Tensor]:
     """The context and every gradient, of `run(call)`."""
     query, keys, values = (x.detach().clone().requires_grad_() for x in inputs)
     score.zero_grad()
-    context = run(call_of(score, query, keys, values, mask, temperature))
+    context = run(call_of(score, query, keys, values, mask, temperature, normalizer))
     context.backward(grad.to(context.dtype))
     parameters = {f"grad {name}": p.grad.clone() for name, p in score.named_parameters()}
     return {
@@ -49,7 +55,9 @@ def outcomes(
     }
 
 
-def assert_as_good_as_reference(run, score, inputs, grad, mask=None, temperature=1.0, draws=16) -> None:
+def assert_as_good_as_reference(
+    run, score, inputs, grad, mask=None, temperature=1.0, normalizer=None, draws=16
+) -> None:
     """Error at most twice the reference's own in that precision, both against float64; one rounding is free.
 
     One small problem may be solved by the reference to the last bit by luck: errors are those of several
@@ -60,10 +68,11 @@ def assert_as_good_as_reference(run, score, inputs, grad, mask=None, temperature
     ).to(inputs[0].device, torch.float64)
     errors: dict[str, Tensor] = {}
     for _ in range(draws):
-        ours = outcomes(run, score, inputs, grad, mask, temperature)
-        theirs = outcomes(reference, score, inputs, grad, mask, temperature)
+        ours = outcomes(run, score, inputs, grad, mask, temperature, normalizer)
+        theirs = outcomes(reference, score, inputs, grad, mask, temperature, normalizer)
         exact.load_state_dict({k: v.double() for k, v in score.state_dict().items()})
-        truth = outcomes(reference, exact, [x.double() for x in inputs], grad.double(), mask, temperature)
+        wide = [x.double() for x in inputs]
+        truth = outcomes(reference, exact, wide, grad.double(), mask, temperature, normalizer)
         for name, value in ours.items():
             assert value.isfinite().all(), name
             size = truth[name].square().sum()

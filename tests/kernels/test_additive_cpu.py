@@ -23,7 +23,8 @@ from regard.attention.scores.dot import DotScore
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.kernels import additive_cpu, compiler
 from regard.kernels.additive_cpu import ADDITIVE_CPU
-from regard.kernels.dispatch import Call
+from regard.kernels.dispatch import Call, Fused
+from regard.kernels.sparsemax import SPARSEMAX
 
 SIZES = [(4, 1), (5, 17), (64, 65), (65, 3), (17, 1000)]
 
@@ -69,10 +70,60 @@ def test_sees_what_the_mask_shows(name):
     assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad, masks(3, 7, 11)[name])
 
 
-def test_a_row_that_sees_nothing_gives_zero_and_no_gradient():
+@pytest.mark.parametrize(("T", "S"), [(5, 17), (65, 3), (17, 1000)])
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+@pytest.mark.parametrize("engine", ["compiled"], indirect=True)
+@pytest.mark.usefixtures("poisoned", "engine")
+def test_under_sparsemax_it_is_as_exact_as_the_reference(T, S, dtype):
+    inputs, grad = random_inputs((2,), T, S, dtype=dtype)
+    score = score_of(7, 9, 20, dtype)
+    assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, normalizer=Sparsemax())
+
+
+@pytest.mark.parametrize("name", masks(1, 1, 1))
+@pytest.mark.parametrize("engine", ["compiled"], indirect=True)
+@pytest.mark.usefixtures("poisoned", "engine")
+def test_under_sparsemax_it_sees_what_the_mask_shows(name):
+    inputs, grad = random_inputs((3,), 7, 11)
+    score, mask = score_of(7, 9, 6, torch.float32), masks(3, 7, 11)[name]
+    assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, mask, normalizer=Sparsemax())
+
+
+@pytest.mark.parametrize("engine", ["compiled"], indirect=True)
+@pytest.mark.usefixtures("engine")
+def test_under_sparsemax_it_makes_no_tensor_of_all_features(monkeypatch):
+    blocks = []
+    weigh = additive_cpu.SPARSEMAX.weigh
+    monkeypatch.setattr(additive_cpu, "PAIRS", 2**10)
+    counted = additive_cpu.SPARSEMAX._replace(
+        weigh=lambda scores, shown: blocks.append(scores.numel()) or weigh(scores, shown)
+    )
+    monkeypatch.setattr(additive_cpu, "SPARSEMAX", counted)
+    inputs, grad = random_inputs((2,), 40, 60)
+    outcomes(SPARSEMAX.run, score_of(7, 9, 20, torch.float32), inputs, grad, normalizer=Sparsemax())
+    assert max(blocks) <= 2**10
+    assert sum(blocks) == 2 * (2 * 40 * 60)  # once forward and once again for the gradient
+
+
+@pytest.mark.parametrize("engine", ["tensors"], indirect=True)
+@pytest.mark.usefixtures("engine")
+def test_under_sparsemax_without_a_compiler_the_scores_are_the_reference_s_own():
+    inputs, _ = random_inputs((2,), 40, 60)
+    call = call_of(score_of(7, 9, 20, torch.float32), *inputs, normalizer=Sparsemax())
+    assert_close(SPARSEMAX.run(call).context, reference(call), rtol=1e-6, atol=1e-7)
+
+
+def under_sparsemax(call):
+    found = SPARSEMAX.run(call)
+    return found.context if isinstance(found, Fused) else found
+
+
+@pytest.mark.parametrize(("run", "normalizer"), [(ADDITIVE_CPU.run, None), (under_sparsemax, Sparsemax())])
+@pytest.mark.usefixtures("engine")
+def test_a_row_that_sees_nothing_gives_zero_and_no_gradient(run, normalizer):
     inputs, grad = random_inputs((2,), 5, 6)
-    mask = Mask(lengths=torch.tensor([0, 4]))
-    ours = outcomes(ADDITIVE_CPU.run, score_of(7, 9, 6, torch.float32), inputs, grad, mask)
+    mask, score = Mask(lengths=torch.tensor([0, 4])), score_of(7, 9, 6, torch.float32)
+    ours = outcomes(run, score, inputs, grad, mask, normalizer=normalizer)
     for name in ("context", "grad query", "grad keys", "grad values"):
         assert (ours[name][0] == 0).all(), name
 
