@@ -1,28 +1,34 @@
 // The two inner loops of additive attention, for additive_cpu.py: no library, no allocation, one thread.
 //
 // x = A·B = exp(2(a + b)) is the product of two exponentials taken outside; r = 1 / (1 + x); tanh(a + b) = 1 - 2r.
-// x is cut at 2^60: tanh is 1 to the last bit long before, and the product of two factors stays below 2^121.
+// x is cut: at 2^30 for a score, where tanh is 1 to the last bit long before, and the product of two factors stays below 2^61;
+// at 2^60 for a gradient, whose r is as small as it should be.
 // Positions come in panels of 16, (D, 16) each, so that sixteen of them are one vector and every load is whole.
 
 typedef float vec __attribute__((vector_size(32), aligned(4)));
 
 static const long LANES = 16, HALF = 8;
-static const float SATURATED = 1152921504606846976.0f;
+static const float SATURATED = 1073741824.0f, VANISHED = 1152921504606846976.0f;
 
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
 static inline vec all(float x) { return vec{x, x, x, x, x, x, x, x}; }
 
-// 1 + min(A·B, 2^60); written so that NaN stays NaN
-static inline vec one_plus(float a, vec b) {
-    vec x = a * b, most = all(SATURATED);
-    return 1.0f + (most < x ? most : x);
+// min(A·B, most); written so that NaN stays NaN
+static inline vec cut(float a, vec b, float most) {
+    vec x = a * b;
+    return all(most) < x ? all(most) : x;
 }
 
-// w1/x1 + w2/x2 + w3/x3 + w4/x4, two to a division: here four to one would be no faster, and less exact
-static inline vec quotients(const float *a, const vec *b, const float *w) {
-    vec x1 = one_plus(a[0], b[0]), x2 = one_plus(a[1], b[1]), x3 = one_plus(a[2], b[2]), x4 = one_plus(a[3], b[3]);
-    return (w[0] * x2 + w[1] * x1) / (x1 * x2) + (w[2] * x4 + w[3] * x3) / (x3 * x4);
+// w1 tanh1 + w2 tanh2 with tanh = (x - 1) / (x + 1), two to a division: four would be no faster here, and less exact. The sum of
+// w / (1 + x), which is the same up to a constant, has one operation less for each, and twice the rounding.
+static inline vec two(float a1, float a2, vec b1, vec b2, float w1, float w2) {
+    vec x1 = cut(a1, b1, SATURATED), x2 = cut(a2, b2, SATURATED), y1 = 1.0f + x1, y2 = 1.0f + x2;
+    return (w1 * (x1 - 1.0f) * y2 + w2 * (x2 - 1.0f) * y1) / (y1 * y2);
+}
+
+static inline vec four(const float *a, const vec *b, const float *w) {
+    return two(a[0], a[1], b[0], b[1], w[0], w[1]) + two(a[2], a[3], b[2], b[3], w[2], w[3]);
 }
 
 // R rows against one panel: each load of the panel serves them all
@@ -39,7 +45,7 @@ static inline void rows(const float *A, const float *panel, const float *w, floa
             for (long d = d0; d < d1; d += 4) {
                 const float *b = panel + d * LANES + half;
                 vec column[4] = {load(b), load(b + LANES), load(b + 2 * LANES), load(b + 3 * LANES)};
-                for (int i = 0; i < R; i++) sum[i] += quotients(A + i * D + d, column, w + d);
+                for (int i = 0; i < R; i++) sum[i] += four(A + i * D + d, column, w + d);
             }
             for (int i = 0; i < R; i++) total[i] += sum[i];
         }
@@ -57,7 +63,7 @@ static inline void two_features(const float *own, const float *other, const floa
         long end = start + piece < m1 ? start + piece : m1;
         vec e1 = all(0), e2 = all(0), c1 = all(0), c2 = all(0);
         for (long m = start; m < end; m++) {
-            vec r1 = 1.0f / one_plus(other[m * D], b1), r2 = 1.0f / one_plus(other[m * D + 1], b2);
+            vec r1 = 1.0f / (1.0f + cut(other[m * D], b1, VANISHED)), r2 = 1.0f / (1.0f + cut(other[m * D + 1], b2, VANISHED));
             vec weight = load(g + m * stride);
             vec h1 = weight * r1, h2 = weight * r2;
             e1 += h1, e2 += h2;
@@ -71,7 +77,7 @@ static inline void two_features(const float *own, const float *other, const floa
 
 extern "C" {
 
-// out[t, s] = Σ_d w_d / (1 + x), for rows A (T, D) and panels B (P, D, 16); out has P·16 columns; D % 4 == 0
+// out[t, s] = Σ_d w_d tanh(a + b), for rows A (T, D) and panels B (P, D, 16); out has P·16 columns; D % 4 == 0
 void additive_scores(const float *A, const float *B, const float *w, float *out, long T, long D, long P) {
     for (long p = 0; p < P; p++) {
         const float *panel = B + p * D * LANES;

@@ -194,12 +194,12 @@ def backward(
 
 
 def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """(N, T, S) float32: the scores of all, the constant included, which softmax alone forgets."""
+    """(N, T, S) float32: the scores of all."""
     N, T, S = *a.shape[:2], b.shape[1]
     found = torch.empty(N, T, S)
-    engine, constant = choose_engine(a, b, v), v.float().sum()
+    engine = choose_engine(a, b, v)
     for block in blocks(N, T, S):
-        found[block] = engine.scores(block).add_(constant)
+        found[block] = engine.scores(block)
     return found
 
 
@@ -226,7 +226,7 @@ class Engine(Protocol):
     """Scores of a block, and the sums of its gradient."""
 
     def scores(self, block: Block) -> Tensor:
-        """(n, R, S) float32, unmasked: Σ_d v_d tanh(a_d + b_d), up to a constant that softmax forgets."""
+        """(n, R, S) float32, unmasked: Σ_d v_d tanh(a_d + b_d)."""
         ...
 
     def start_gradient(self) -> None:
@@ -285,7 +285,7 @@ class Tensors:
     def scores(self, block: Block) -> Tensor:
         scores = torch.zeros(())
         for d, r in self._features(block):
-            scores = scores - r @ (2.0 * self.v[d])
+            scores = scores + r.mul_(-2.0).add_(1.0) @ self.v[d]
         return scores
 
     def start_gradient(self) -> None:
@@ -332,7 +332,7 @@ class Loops:
             self.library.additive_scores(*at, r.stop - r.start, D, P)
 
         _in_threads(whole, part, n, R, cells=cells)
-        return out[..., : self.S].mul(-2.0)
+        return out[..., : self.S].contiguous()
 
     def start_gradient(self) -> None:
         self.grad_a = torch.zeros_like(self.a)
