@@ -12,13 +12,13 @@ for autograd, the projection of the query and the joining of leading axes includ
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, exact
@@ -145,8 +145,7 @@ def attended(
     """
     rows = SOFTMAX if normalizer is None else normalizer
     if torch.is_grad_enabled():
-        function = Attended if rows is SOFTMAX else AttendedOnce
-        return function.apply(query, W, b, v, values, facts, rows)  # type: ignore[no-untyped-call]
+        return Attended.apply(query, W, b, v, values, facts, rows)  # type: ignore[no-untyped-call]
     return _context(projected(query, W), b, v, values, facts, rows)
 
 
@@ -190,25 +189,14 @@ class Attended(torch.autograd.Function):
         query, W, a, b, v, values, *masks = ctx.saved_tensors
         lead = b.shape[:-2]
         outer, inner, mixed = flat(grad, lead), flat(b, lead), flat(values, lead)
+        run: Callable[..., tuple[Tensor, ...]] = partial(backward, normalizer=ctx.normalizer)
         if torch.is_grad_enabled():
-            # who wants a graph of this gets the operator, which says that gradients of gradients are not
-            # defined, with all that it depends on
-            a, rest = projected(query, W), (*masks, *ctx.rest)
-            found = torch.ops.regard.additive_backward(outer, a, inner, v.view(-1), mixed, *rest)
-        else:
-            found = backward(outer, a, inner, v, mixed, *masks, *ctx.rest, normalizer=ctx.normalizer)
-        of_a, of_b, of_v, of_values = found
+            # who wants a graph of this gets one that says that gradients of gradients are not defined, with
+            # all that it depends on
+            run, a = partial(ops.once, run), projected(query, W)
+        of_a, of_b, of_v, of_values = run(outer, a, inner, v, mixed, *masks, *ctx.rest)
         of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
         return of_query, of_W, like(of_b, b), like(of_v, v), like(of_values, values), None, None
-
-
-class AttendedOnce(Attended):
-    """For normalizers whose gradient is no operator."""
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        return Attended.backward(ctx, grad)
 
 
 def back_to_query(

@@ -21,7 +21,7 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import exact, full, is_lowered
 from regard.kernels import additive_cpu, additive_cuda, ops, sparsemax_cpu, sparsemax_cuda
 from regard.kernels.additive import STEP, operands, refuses_additive, restored
-from regard.kernels.blocks import block_by_block, cells, in_blocks, is_large
+from regard.kernels.blocks import block_by_block, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call, Fused
 from regard.kernels.products import (
@@ -82,19 +82,11 @@ def _is_product(call: Call) -> bool:
 
 
 def _is_additive(call: Call) -> bool:
-    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this.
-
-    On a CPU its loops must be worth their compiler: scores by its tensors would not be exact enough here,
-    where a weight takes over the error of its score as it is.
-    """
+    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
     if call.query.shape[-2] <= STEP or torch.compiler.is_compiling() or 0 in call.query.shape:
         return False
     device = call.query.device.type
-    if refuses_additive(call, device, Sparsemax) is not None:
-        return False
-    if device == "cpu":
-        return cells(call) >= additive_cpu.SMALL and additive_cpu.compiled() is not None
-    return call.source.S <= WIDEST
+    return (device == "cpu" or call.source.S <= WIDEST) and refuses_additive(call, device, Sparsemax) is None
 
 
 def _additive(call: Call) -> Tensor:

@@ -23,7 +23,7 @@ from regard.attention.scores.dot import DotScore
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.kernels import additive_cpu, compiler
 from regard.kernels.additive_cpu import ADDITIVE_CPU
-from regard.kernels.dispatch import Call, Fused
+from regard.kernels.dispatch import Call
 from regard.kernels.sparsemax import SPARSEMAX
 
 SIZES = [(4, 1), (5, 17), (64, 65), (65, 3), (17, 1000)]
@@ -72,7 +72,6 @@ def test_sees_what_the_mask_shows(name):
 
 @pytest.mark.parametrize(("T", "S"), [(5, 17), (65, 3), (17, 1000)])
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
-@pytest.mark.parametrize("engine", ["compiled"], indirect=True)
 @pytest.mark.usefixtures("poisoned", "engine")
 def test_under_sparsemax_it_is_as_exact_as_the_reference(T, S, dtype):
     inputs, grad = random_inputs((2,), T, S, dtype=dtype)
@@ -81,7 +80,6 @@ def test_under_sparsemax_it_is_as_exact_as_the_reference(T, S, dtype):
 
 
 @pytest.mark.parametrize("name", masks(1, 1, 1))
-@pytest.mark.parametrize("engine", ["compiled"], indirect=True)
 @pytest.mark.usefixtures("poisoned", "engine")
 def test_under_sparsemax_it_sees_what_the_mask_shows(name):
     inputs, grad = random_inputs((3,), 7, 11)
@@ -89,7 +87,6 @@ def test_under_sparsemax_it_sees_what_the_mask_shows(name):
     assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, mask, normalizer=Sparsemax())
 
 
-@pytest.mark.parametrize("engine", ["compiled"], indirect=True)
 @pytest.mark.usefixtures("engine")
 def test_under_sparsemax_it_makes_no_tensor_of_all_features(monkeypatch):
     blocks = []
@@ -105,20 +102,7 @@ def test_under_sparsemax_it_makes_no_tensor_of_all_features(monkeypatch):
     assert sum(blocks) == 2 * (2 * 40 * 60)  # once forward and once again for the gradient
 
 
-@pytest.mark.parametrize("engine", ["tensors"], indirect=True)
-@pytest.mark.usefixtures("engine")
-def test_under_sparsemax_without_a_compiler_the_scores_are_the_reference_s_own():
-    inputs, _ = random_inputs((2,), 40, 60)
-    call = call_of(score_of(7, 9, 20, torch.float32), *inputs, normalizer=Sparsemax())
-    assert_close(SPARSEMAX.run(call).context, reference(call), rtol=1e-6, atol=1e-7)
-
-
-def under_sparsemax(call):
-    found = SPARSEMAX.run(call)
-    return found.context if isinstance(found, Fused) else found
-
-
-@pytest.mark.parametrize(("run", "normalizer"), [(ADDITIVE_CPU.run, None), (under_sparsemax, Sparsemax())])
+@pytest.mark.parametrize(("run", "normalizer"), [(ADDITIVE_CPU.run, None), (SPARSEMAX.run, Sparsemax())])
 @pytest.mark.usefixtures("engine")
 def test_a_row_that_sees_nothing_gives_zero_and_no_gradient(run, normalizer):
     inputs, grad = random_inputs((2,), 5, 6)
