@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 def command(
     what: Annotated[
-        Literal["attention", "training-steps"],
-        typer.Argument(metavar="[WHAT]", help="attention: the mechanisms; training-steps: whole models."),
+        Literal["attention", "calls", "training-steps"],
+        typer.Argument(
+            metavar="[WHAT]",
+            help="attention: the mechanisms; calls: one call beside a hand-written module; "
+            "training-steps: whole models.",
+        ),
     ] = "attention",
     mechanisms: Annotated[
         str | None,
@@ -67,24 +71,28 @@ def command(
 
     regard bench attention --mechanisms additive,sparsemax
     regard bench attention --device cuda --out bench
+    regard bench calls
     regard bench training-steps
     regard bench --explain
     """
     import torch
 
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    if explain or what == "training-steps":
+    if explain or what != "attention":
         given = {
             "--mechanisms": mechanisms, "--lengths": lengths, "--length": length, "--rivals": rivals,
             "--forward": forward, "--processes": processes,
         }  # fmt: skip
-        _unused(given, "--explain, which measures nothing" if explain else "training-steps")
+        _unused(given, "--explain, which measures nothing" if explain else what)
     if explain:
         print_choices()
         return
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError("bench: --device has cuda; expected cpu, since torch finds no GPU here.")
     torch.set_num_threads(threads)
+    if what == "calls":
+        calls(device, out, record, quick=quick)
+        return
     if what == "training-steps":
         steps(device, out, record, quick=quick, deadline=deadline)
         return
@@ -144,6 +152,15 @@ def steps(device: str, out: Path, record: Path | None, *, quick: bool, deadline:
 
     found = measure(device, quick=quick, deadline=deadline or math.inf, say=say)
     show(COLUMNS, rows(found), words=4)
+    write(records(found, device), out, record)
+
+
+def calls(device: str, out: Path, record: Path | None, *, quick: bool) -> None:
+    """One call of ours beside one of a module written by hand."""
+    from regard.bench.calls import COLUMNS, measure, records, rows
+
+    found = measure(device, budget=0.02 if quick else 0.5, say=say)
+    show(COLUMNS, rows(found), words=5)
     write(records(found, device), out, record)
 
 

@@ -107,3 +107,23 @@ def test_a_gpu_that_is_not_there_is_said(command):
     assert done.err.strip() == (
         "regard: bench: --device has cuda; expected cpu, since torch finds no GPU here."
     )
+
+
+def test_calls_are_measured_beside_modules_written_by_hand(command, tmp_path, threads, monkeypatch):
+    from regard.bench import calls
+
+    monkeypatch.setattr(calls, "ON_CPU", (calls.Contest("small", (1, 1, 5, 64), calls.additive),))
+    done = command("bench", "calls", "--quick", "--device", "cpu", "--out", tmp_path)
+    assert done.status == 0, done.err
+    header, line = (line.split("\t") for line in done.out.splitlines())
+    assert header[-3:] == ["µs by hand", "µs", "× by hand"]
+    assert line[:5] == ["small", "forward, no gradients", "1 × 1 × 5 × 64", "float32", "reference"]
+    [record] = read_results(tmp_path)
+    assert record.recipe == "calls-cpu"
+    assert record.value == float(line[-1])
+
+
+def test_calls_take_no_option_of_the_mechanisms(command):
+    done = command("bench", "calls", "--lengths", "16")
+    assert done.status == 2
+    assert done.err.strip() == "regard: bench: --lengths has '16'; expected no --lengths with calls."

@@ -1,0 +1,259 @@
+"""What one call costs, beside the module that a user would write by hand for the same arithmetic.
+
+    additive          softmax(tanh(W q + U k) · v) @ values, the keys projected beforehand
+    multi-head        torch.nn.MultiheadAttention, without and with its weights
+
+Small calls are where a library loses: a decoder makes thousands of them, each a few dozen microseconds long.
+Both sides have the same parameters, inputs and mask, and their outputs are compared before any time is taken.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.scores.additive import AdditiveScore
+from regard.bench.clock import interleaved
+from regard.bench.parity import apart
+from regard.bench.records import measured, versions
+from regard.evaluate.results import Result
+from regard.models.moving import multi_head_from
+
+COLUMNS = ("call", "pass", "B × T × S × D", "dtype", "kernel", "µs by hand", "µs", "× by hand")
+HEADS = {64: 4, 256: 4, 512: 8}
+
+
+class HandWritten(nn.Module):
+    """Additive attention as a user writes it: projected keys and an additive mask come from outside."""
+
+    def __init__(self, score: AdditiveScore) -> None:
+        super().__init__()
+        self.W, self.v = score.W, score.v
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, D), (B, S, D), (B, S, D), (B, 1, S) -> context (B, T, D) and weights (B, T, S)."""
+        scores = self.v(torch.tanh(self.W(query)[:, :, None] + keys[:, None])).squeeze(-1)
+        weights = torch.softmax(scores + bias, -1)
+        return weights @ values, weights
+
+
+class Sides(NamedTuple):
+    """Two ways to the same tensors, and the kernel that ours takes."""
+
+    by_hand: Callable[[], tuple[Tensor, ...]] | None  # None: nobody else has such a call
+    ours: Callable[[], tuple[Tensor, ...]]
+    leaves: list[Tensor]  # whose gradients a training call computes
+    kernel: str
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One call in one size."""
+
+    name: str
+    size: tuple[int, int, int, int]  # B, T, S, D
+    make: Callable[["Contest", str], Sides]
+    dtype: torch.dtype = torch.float32
+    training: bool = False
+
+
+@dataclass
+class Cost:
+    """What was measured of one contest."""
+
+    contest: Contest
+    kernel: str
+    ms: dict[str, float] = field(default_factory=dict)
+    broken: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Our time over that of the module written by hand."""
+        return self.ms["ours"] / self.ms["by hand"] if "by hand" in self.ms else None
+
+
+def additive(contest: Contest, device: str) -> Sides:
+    """One step of a decoder over a source with lengths, or all queries at once."""
+    B, T, S, D = contest.size
+    options: dict[str, Any] = {"device": device, "dtype": contest.dtype}
+    score = AdditiveScore(query=D, keys=D, hidden=D).to(**options)
+    attention, hand = Attention(score), HandWritten(score)
+    query, annotations = torch.randn(B, T, D, **options), torch.randn(B, S, D, **options)
+    lengths = torch.full((B,), S, device=device)
+    lengths[B // 2 :] = max(1, S - 3)
+    with torch.no_grad():  # once a sentence, not at every step: not a part of what is measured
+        source = attention.prepare(annotations, mask=Mask(lengths=lengths))
+    hidden = torch.arange(S, device=device) >= lengths[:, None, None]
+    bias = torch.zeros(B, 1, S, **options).masked_fill(hidden, -torch.inf)
+    return Sides(
+        lambda: hand(query, source.keys, annotations, bias)[:1],
+        lambda: (attention(query, source).context,),
+        [query, source.keys, annotations],
+        attention.explain(query, source).kernel,
+    )
+
+
+def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
+    """Self-attention with the projections of `nn.MultiheadAttention`, whose weights are per head here too."""
+    B, T, _, D = contest.size
+    options: dict[str, Any] = {"device": device, "dtype": contest.dtype}
+    theirs = nn.MultiheadAttention(D, HEADS[D], batch_first=True, **options).train(contest.training)
+    ours: MultiHead = multi_head_from(theirs).to(**options).train(contest.training)
+    x = torch.randn(B, T, D, **options)
+
+    def by_hand() -> tuple[Tensor, ...]:
+        context, weights = theirs(x, x, x, need_weights=ask == "weights", average_attn_weights=False)
+        return (context,) if weights is None else (context, weights)
+
+    def asked() -> tuple[Tensor, ...]:
+        result = ours(x, ours.prepare(x))
+        if ask == "weights":
+            return result.context, result.weights
+        return (result.context, *result.top(8)) if ask == "top" else (result.context,)
+
+    with torch.set_grad_enabled(contest.training):
+        kernel = ours(x, ours.prepare(x)).kernel
+    return Sides(None if ask == "top" else by_hand, asked, [x], kernel)
+
+
+def with_weights(contest: Contest, device: str) -> Sides:
+    """The same, and the weights of every head are read."""
+    return multi_head(contest, device, "weights")
+
+
+def with_top(contest: Contest, device: str) -> Sides:
+    """The same, and the eight largest weights of every row are read."""
+    return multi_head(contest, device, "top")
+
+
+STEP, HEAD = "additive, one query", "multi-head"
+ON_CPU = (
+    Contest(STEP, (1, 1, 20, 64), additive),
+    Contest(STEP, (8, 1, 30, 128), additive),
+    Contest(STEP, (64, 1, 50, 256), additive),
+    Contest(STEP, (1, 1, 20, 64), additive, training=True),
+    Contest(STEP, (8, 1, 30, 128), additive, training=True),
+    Contest("additive, all queries", (8, 30, 30, 128), additive),
+    Contest("additive, all queries", (8, 30, 30, 128), additive, training=True),
+    Contest(HEAD, (1, 20, 20, 64), multi_head),
+    Contest(HEAD, (8, 128, 128, 256), multi_head),
+    Contest(HEAD, (1, 20, 20, 64), multi_head, training=True),
+    Contest(HEAD, (8, 128, 128, 256), multi_head, training=True),
+    Contest("multi-head with weights", (1, 20, 20, 64), with_weights),
+    Contest("multi-head with weights", (8, 128, 128, 256), with_weights),
+    Contest("multi-head with top(8)", (8, 128, 128, 256), with_top),
+)
+ON_GPU = tuple(
+    Contest(name, size, make, torch.bfloat16, training)
+    for name, size, make, training in (
+        (STEP, (8, 1, 30, 128), additive, False),
+        (STEP, (64, 1, 1024, 256), additive, False),
+        (STEP, (64, 1, 1024, 256), additive, True),
+        (HEAD, (8, 128, 128, 256), multi_head, False),
+        (HEAD, (8, 1024, 1024, 512), multi_head, False),
+        (HEAD, (8, 1024, 1024, 512), multi_head, True),
+        ("multi-head with weights", (8, 1024, 1024, 512), with_weights, False),
+        ("multi-head with top(8)", (8, 1024, 1024, 512), with_top, False),
+    )
+)
+
+
+def measure(
+    device: str,
+    *,
+    budget: float = 0.5,
+    contests: tuple[Contest, ...] | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Cost]:
+    """Every call of this device: outputs compared, then times, about `budget` seconds for each side."""
+    found = []
+    for contest in contests or (ON_GPU if device == "cuda" else ON_CPU):
+        torch.manual_seed(0)
+        with torch.set_grad_enabled(contest.training):
+            cost = compare(contest, device, budget)
+        found.append(cost)
+        ratio = "nothing to compare with" if cost.ratio is None else f"{cost.ratio:.2f} of the time by hand"
+        say(f"{contest.name}, {_size(contest)}, {_pass(contest)}: {cost.broken or ratio}")
+    return found
+
+
+def compare(contest: Contest, device: str, budget: float) -> Cost:
+    """The outputs of both sides, then their times."""
+    sides = contest.make(contest, device)
+    cost = Cost(contest, sides.kernel)
+    runs = {"ours": sides.ours} if sides.by_hand is None else {"ours": sides.ours, "by hand": sides.by_hand}
+    if sides.by_hand is not None:
+        for ours, theirs in zip(sides.ours(), sides.by_hand(), strict=True):
+            cost.broken = cost.broken or apart(ours, theirs) or ""
+    if cost.broken:
+        return cost
+    if contest.training:
+        for leaf in sides.leaves:
+            leaf.requires_grad_()
+        runs = {name: _trained(run) for name, run in runs.items()}
+    cost.ms = interleaved(runs, device, budget=budget)
+    return cost
+
+
+def _trained(run: Callable[[], tuple[Tensor, ...]]) -> Callable[[], Any]:
+    def step() -> None:
+        run()[0].sum().backward()  # type: ignore[no-untyped-call]
+
+    return step
+
+
+def rows(costs: list[Cost]) -> list[tuple[str, ...]]:
+    """The table for a reader."""
+    return [
+        (
+            cost.contest.name,
+            _pass(cost.contest),
+            _size(cost.contest),
+            str(cost.contest.dtype).removeprefix("torch."),
+            cost.broken or cost.kernel,
+            *(f"{1000 * cost.ms[side]:.0f}" if side in cost.ms else "" for side in ("by hand", "ours")),
+            "" if cost.ratio is None else f"{cost.ratio:.2f}",
+        )
+        for cost in costs
+    ]
+
+
+def records(costs: list[Cost], device: str) -> list[Result]:
+    """One record a call, for results/calls-DEVICE.json."""
+    return [
+        measured(
+            f"calls-{device}",
+            f"{cost.contest.name}, {_size(cost.contest)}, {_pass(cost.contest)}: "
+            + ("microseconds" if cost.ratio is None else "time over that of the module written by hand"),
+            round(1000 * cost.ms["ours"] if cost.ratio is None else cost.ratio, 2),
+            seconds=sum(cost.ms.values()) / 1000,
+            details={
+                "catalogue": [],
+                "order": order,
+                "device": device,
+                "threads": torch.get_num_threads() if device == "cpu" else None,
+                "call": cost.contest.name,
+                "pass": _pass(cost.contest),
+                "size": list(cost.contest.size),
+                "dtype": str(cost.contest.dtype).removeprefix("torch."),
+                "kernel": cost.kernel,
+                "microseconds": {name: round(1000 * value, 1) for name, value in cost.ms.items()},
+                "versions": versions(),
+            },
+        )
+        for order, cost in enumerate(costs)
+        if not cost.broken
+    ]
+
+
+def _pass(contest: Contest) -> str:
+    return "forward and backward" if contest.training else "forward, no gradients"
+
+
+def _size(contest: Contest) -> str:
+    return " × ".join(str(n) for n in contest.size)
