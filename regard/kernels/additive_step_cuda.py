@@ -123,6 +123,27 @@ def forward(
     return context, kept
 
 
+def forward_of_rows(a: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """The operator regard::additive_step, whose a may lie in memory in any way."""
+    return forward(a.contiguous(), *rest)
+
+
+def backward_of_rows(
+    grad: Tensor,
+    kept: Tensor,
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    values: Tensor,
+    scale: float,
+    needed: tuple[bool, bool, bool, bool],
+) -> tuple[Tensor, ...]:
+    """The operator regard::additive_step_backward: empty where no gradient is needed."""
+    a = a.contiguous()
+    found = backward(grad, kept, a, None, a, b, v, values, scale, (needed[0], False, *needed[1:]))
+    return tuple(grad.new_empty(0) if x is None else x for x in (found[0], *found[2:]))
+
+
 def backward(
     grad: Tensor,
     kept: Tensor,

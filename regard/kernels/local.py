@@ -31,7 +31,7 @@ The reference is Attention with the same score, Softmax, window and mask.
 
 from collections.abc import Iterator
 from ctypes import CDLL
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -214,6 +214,16 @@ class Weights(NamedTuple):
     soft: Tensor  # (n, m, Q, W)
     factor: Tensor | None
     hidden: Tensor | None  # tanh(q + k), (n, m, Q, W, D), of an additive score
+
+
+def forward_of_band(*band: Any) -> Tensor:
+    """The operator regard::local."""
+    return forward(Band(*band))
+
+
+def backward_of_band(grad: Tensor, *band: Any) -> tuple[Tensor, ...]:
+    """The operator regard::local_backward."""
+    return backward(grad, Band(*band))
 
 
 def forward(band: Band) -> Tensor:
