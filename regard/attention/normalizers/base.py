@@ -27,7 +27,7 @@ class Normalizer(nn.Module):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Final. Rows that may attend to nothing become zeros, with zero gradient."""
         scores, empty = open_rows(scores, mask)
-        return self.normalize(scores).masked_fill(empty, 0.0)
+        return scores if empty is None else self.normalize(scores).masked_fill(empty, 0.0)
 
 
 class StochasticNormalizer(Normalizer):
@@ -44,7 +44,7 @@ class StochasticNormalizer(Normalizer):
     ) -> Tensor:
         """Final, as in Normalizer."""
         scores, empty = open_rows(scores, mask)
-        return self.normalize(scores, generator).masked_fill(empty, 0.0)
+        return scores if empty is None else self.normalize(scores, generator).masked_fill(empty, 0.0)
 
 
 class HistoryNormalizer(nn.Module):
@@ -61,11 +61,16 @@ class HistoryNormalizer(nn.Module):
     def forward(self, scores: Tensor, mask: Tensor | None, history: History) -> Tensor:
         """Final, as in Normalizer."""
         scores, empty = open_rows(scores, mask)
-        return self.normalize(scores, history).masked_fill(empty, 0.0)
+        return scores if empty is None else self.normalize(scores, history).masked_fill(empty, 0.0)
 
 
-def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Hide what the mask hides; give rows with nothing visible a harmless score, and say which they are."""
+def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Hide what the mask hides; give rows with nothing visible a harmless score, and say which they are.
+
+    None: there are no positions, and so nothing to normalise.
+    """
+    if scores.shape[-1] == 0:
+        return scores, None
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     empty = torch.isneginf(scores).all(-1, keepdim=True)

@@ -14,6 +14,7 @@ https://arxiv.org/abs/1508.04025
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -34,4 +35,7 @@ class LocationScore(Score):
         S, positions = keys.shape[-2], self.W.out_features
         with exact(query):
             scores = F.linear(full(query), full(self.W.weight[:S]))
+        if scores.shape[:-2] != keys.shape[:-2]:  # one query for several rows of keys scores them all alike
+            lead = torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2])  # type: ignore[no-untyped-call]
+            scores = scores.expand(*lead, *scores.shape[-2:])
         return scores if positions >= S else F.pad(scores, (0, S - positions), value=-math.inf)

@@ -43,8 +43,14 @@ class LocationAwareScore(HistoryScore):
 
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
         check_shapes("LocationAwareScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
-        previous = history.previous.to(self.F.weight.dtype)
-        filtered = self.F(previous.reshape(-1, 1, previous.shape[-1])).mT  # (N, S, filters)
-        located = self.U(filtered.reshape(*previous.shape[:-2], *filtered.shape[1:]))  # (..., S, D)
-        keys = full(keys) + full(located)
+        keys = full(keys) + full(self._located(history.previous))
         return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight)
+
+    def _located(self, previous: Tensor) -> Tensor:
+        """(..., 1, S) -> U f (..., S, D)."""
+        *lead, _, S = previous.shape
+        if S == 0:  # a convolution wants at least one position
+            return previous.new_zeros(*lead, 0, self.U.out_features)
+        filtered = self.F(previous.to(self.F.weight.dtype).reshape(-1, 1, S)).mT  # (N, S, filters)
+        located: Tensor = self.U(filtered.reshape(*lead, *filtered.shape[1:]))
+        return located
