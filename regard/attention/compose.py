@@ -69,7 +69,7 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(..., T, Dq), source -> context (..., T, Dv), and the alignment on demand."""
-        _check_query(query, source)
+        source = _asked(query, source)
         if source.copies > 1:
             return self._shared(query, source, history, generator)
         dropout = self.dropout if self.training else 0.0
@@ -101,7 +101,7 @@ class Attention(nn.Module):
 
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which implementation a call with these arguments would take, and why not the others."""
-        _check_query(query, source)
+        source = _asked(query, source)
         if source.copies > 1:
             apart = self._apart(query, source, history)
             query = query if apart else _together(query, source.copies)
@@ -166,7 +166,7 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Alignment:
         """(..., T, Dq), source -> scores and weights (..., T, S), without the context."""
-        return self._align(query, source, history, generator=generator)
+        return self._align(query, _asked(query, source), history, generator=generator)
 
     def _align(
         self,
@@ -355,11 +355,13 @@ def _unchanged(
     return call.query, call.source.spread() if spread else call.source, call.history
 
 
-def _check_query(query: Tensor, source: Source) -> None:
+def _asked(query: Tensor, source: Source) -> Source:
+    """The source as these queries see it, if they fit it."""
     if query.ndim < 2:  # asked first, because a short call feels the check
         check_shapes("Attention", ("query", query, "... T Dq"))
     if source.mask.dense is not None:
         source.mask.fitting_queries("Attention", query.shape[-2])
+    return source.asked_by(query.shape[-2]) if source.grown else source
 
 
 def _by_rows(query: Tensor, source: Source) -> Tensor:

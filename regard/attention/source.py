@@ -17,6 +17,7 @@ class Source:
     values: Tensor  # (..., S, Dv)
     mask: Mask
     copies: int = 1  # each row serves so many rows of the query, one after the other
+    grown: bool = False  # by `append`: queries stand at its last positions, unless `at` says where
 
     @property
     def S(self) -> int:
@@ -25,10 +26,22 @@ class Source:
 
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
-        return replace(self, mask=self.mask.at(offset))
+        return replace(self, mask=self.mask.at(offset), grown=False)
+
+    def asked_by(self, T: int) -> "Source":
+        """The source as T queries see it: of one that has grown they are the last T positions."""
+        if not self.grown:
+            return self
+        mask, first = self.mask, max(0, self.S - T)
+        # of one query the last position sees all before it
+        mask = Mask(False, mask.lengths, mask.window, mask.dense, first) if T == 1 else mask.at(first)
+        return Source(self.keys, self.values, mask, self.copies)
 
     def append(self, other: "Source") -> "Source":
-        """Grow along the source axis: tapes and decoder caches. Each part keeps its positions' mask."""
+        """Grow along the source axis: tapes and decoder caches. Each part keeps its positions' mask.
+
+        The queries asked next stand at the end: T of them are the last T positions. `at` says otherwise.
+        """
         old = (("keys", self.keys, "... S Dp"), ("values", self.values, "... S Dv"))
         new = (("other.keys", other.keys, "... S2 Dp"), ("other.values", other.values, "... S2 Dv"))
         check_shapes("Source.append", *old, *new)
@@ -36,7 +49,7 @@ class Source:
             return self.spread().append(other.spread())
         keys = torch.cat([self.keys, other.keys], -2)
         values = torch.cat([self.values, other.values], -2)
-        return Source(keys, values, self._grown_mask(other))
+        return Source(keys, values, self._grown_mask(other), grown=True)
 
     def select(self, rows: Tensor) -> "Source":
         """Keep these rows of the batch, in this order; beam search reorders its hypotheses so."""
@@ -50,7 +63,7 @@ class Source:
         if dense is not None and dense.ndim == self.keys.ndim and dense.shape[0] > 1:
             dense = dense[rows]
         keys, values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
-        return Source(keys, values, replace(mask, lengths=lengths, dense=dense))
+        return Source(keys, values, replace(mask, lengths=lengths, dense=dense), grown=self.grown)
 
     def share(self, rows: Tensor) -> "Source":
         """As `select`, but copying nothing that stays: hypotheses of a sentence share the sentence's source.
