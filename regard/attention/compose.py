@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -359,9 +360,22 @@ def _asked(query: Tensor, source: Source) -> Source:
     """The source as these queries see it, if they fit it."""
     if query.ndim < 2:  # asked first, because a short call feels the check
         check_shapes("Attention", ("query", query, "... T Dq"))
+    if query.ndim < source.keys.ndim:
+        check_axes("Attention", query, source.keys.shape[:-2], source.copies)
     if source.mask.dense is not None:
         source.mask.fitting_queries("Attention", query.shape[-2])
     return source.asked_by(query.shape[-2]) if source.grown else source
+
+
+def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> None:
+    """Refuse a query without an axis that the source has rows along: a state (B, D) is no (T, D) for each row."""
+    missing = len(rows) + 2 - query.ndim
+    if missing > 0 and copies * prod(rows[:missing]) > 1:
+        lead = ", ".join(map(str, (copies * rows[0], *rows[1:])))
+        raise ShapeError(
+            f"{owner}: `query` has shape {tuple(query.shape)}; expected ({lead}, T, Dq), as many axes as the "
+            "source. `query[..., None, :]` is one query for each row, `query[None]` queries that all rows share."
+        )
 
 
 def _by_rows(query: Tensor, source: Source) -> Tensor:

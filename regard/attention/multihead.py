@@ -20,7 +20,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.attention.compose import Attention
+from regard.attention.compose import Attention, check_axes
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.result import AttentionResult
@@ -75,6 +75,8 @@ class MultiHead(nn.Module):
     ) -> AttentionResult:
         """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S)."""
         check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
+        if query.ndim < source.keys.ndim - 1:
+            check_axes("MultiHead", query, source.keys.shape[:-3], source.copies)
         heads = self.attention(self._split(self.W_Q(query)), source, history=history, generator=generator)
         joined = heads.context.transpose(-2, -3).flatten(-2)  # (B, T, dim)
         return heads.with_context(self.W_O(joined))
