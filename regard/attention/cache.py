@@ -47,7 +47,9 @@ class Cache:
         """A cache that begins with a source, which may be empty; its own mask must hide nothing."""
         _check_plain(source)
         if mask.lengths is not None or mask.dense is not None:
-            raise MaskError("Cache: `mask` has lengths or a dense part; expected causality and a window alone.")
+            raise MaskError(
+                "Cache: `mask` has lengths or a dense part; expected causality and a window alone."
+            )
         return Cache(_grown(source.keys, source.values, source.S), source.S, mask)
 
     @property

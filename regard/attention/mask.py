@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import MaskError
+from regard.errors import MaskError, shown
 
 X = TypeVar("X")
 
@@ -21,14 +21,16 @@ class Mask:
     """What may be attended. True means: may attend."""
 
     causal: bool = False  # s <= t
-    lengths: Tensor | None = None  # (B,) visible source positions per row, of any integer dtype; kept as int64
+    lengths: Tensor | None = (
+        None  # (B,) visible source positions per row, of any integer dtype; kept as int64
+    )
     window: tuple[int, int] | None = None  # t - left <= s <= t + right
     dense: Tensor | None = None  # bool, broadcastable to (..., T, S)
     offset: int = 0  # absolute position of query 0 (incremental decoding)
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
-            raise MaskError(f"Mask: `causal` has {_shown(self.causal)}; expected True or False.")
+            raise MaskError(f"Mask: `causal` has {shown(self.causal)}; expected True or False.")
         if self.dense is not None:
             _check_dense("dense", self.dense)
         if self.lengths is not None:
@@ -37,10 +39,10 @@ class Mask:
                 object.__setattr__(self, "lengths", self.lengths.long())
         if self.window is not None and not _is_window(self.window):
             raise MaskError(
-                f"Mask: `window` has {_shown(self.window)}; expected (left, right), both 0 or more."
+                f"Mask: `window` has {shown(self.window)}; expected (left, right), both 0 or more."
             )
         if not isinstance(self.offset, int | torch.SymInt):
-            raise MaskError(f"Mask: `offset` has {_shown(self.offset)}; expected a whole number.")
+            raise MaskError(f"Mask: `offset` has {shown(self.offset)}; expected a whole number.")
 
     @staticmethod
     def of(value: "Mask | Tensor | None") -> "Mask":
@@ -186,19 +188,19 @@ def _broadcasts(dense: torch.Size, keys: torch.Size) -> bool:
 
 def _check_dense(name: str, dense: object) -> None:
     if not isinstance(dense, Tensor):
-        raise MaskError(f"Mask: `{name}` has {_shown(dense)}; expected a boolean tensor (..., T, S) or a Mask.")
+        raise MaskError(
+            f"Mask: `{name}` has {shown(dense)}; expected a boolean tensor (..., T, S) or a Mask."
+        )
     if dense.dtype != torch.bool:
         raise MaskError(f"Mask: `{name}` has dtype {dense.dtype}; expected torch.bool, True = may attend.")
     if dense.ndim == 0:
-        raise MaskError(
-            f"Mask: `{name}` has shape (); expected (..., T, S) or one that broadcasts to it."
-        )
+        raise MaskError(f"Mask: `{name}` has shape (); expected (..., T, S) or one that broadcasts to it.")
 
 
 def _check_lengths(lengths: object) -> None:
     if not isinstance(lengths, Tensor):
         raise MaskError(
-            f"Mask: `lengths` has {_shown(lengths)}; expected a tensor (B,) of whole numbers. "
+            f"Mask: `lengths` has {shown(lengths)}; expected a tensor (B,) of whole numbers. "
             "torch.tensor makes one of a list."
         )
     if lengths.ndim != 1 or _not_integer(lengths):
@@ -228,12 +230,6 @@ def _is_window(window: object) -> bool:
 
 def _not_integer(x: Tensor) -> bool:
     return x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool
-
-
-def _shown(found: object) -> str:
-    """What was given, as a sentence names it: short values as they are, others by their type."""
-    plain = found is None or isinstance(found, bool | int | float | str | tuple | list)
-    return repr(found) if plain and len(repr(found)) <= 40 else type(found).__name__
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:

@@ -62,7 +62,9 @@ def test_positions_appended_together_do_not_see_those_after_them(chunks, window,
 def test_a_cache_refuses_what_it_would_not_keep():
     attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
     padded = attention.prepare(x, mask=Mask(lengths=torch.tensor([3, 1])))
-    text = r"^Cache: `source` has a mask of its own; expected none\. `Cache.of\(source, mask\)` takes causality"
+    text = (
+        r"^Cache: `source` has a mask of its own; expected none\. `Cache.of\(source, mask\)` takes causality"
+    )
     for refused in (lambda: Cache.of(padded, Mask()), lambda: grown(attention, x).append(padded)):
         with pytest.raises(MaskError, match=text):
             refused()

@@ -79,8 +79,9 @@ def test_a_feed_forward_score_says_which_width_it_takes():
 
 def test_values_of_whole_numbers_are_not_rounded_to():
     attention = Attention(CosineScore())
-    source = attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.long))
-    assert attention.explain(torch.randn(2, 4, 8), source).kernel == "reference"  # which torch refuses
+    text = r"^Source: `values` has dtype torch\.int64; expected a floating-point dtype\.$"
+    with pytest.raises(ShapeError, match=text):
+        attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.long))
     doubles = attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.float64))
     assert attention.explain(torch.randn(2, 4, 8), doubles).kernel == "reference"
 

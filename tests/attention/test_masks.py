@@ -232,9 +232,13 @@ WRONG = {
     r"^Mask: `window` has \(1, 2, 3\); expected \(left, right\)": lambda: Mask(window=(1, 2, 3)),
     r"^Mask: `window` has \(0\.5, 1\); expected \(left, right\)": lambda: Mask(window=(0.5, 1)),
     r"^Mask: `causal` has 'yes'; expected True or False\.$": lambda: Mask(causal="yes"),
-    r"^Mask: `causal` has Tensor; expected True or False\.$": lambda: Mask(torch.ones(T, S).bool()),
+    r"^Mask: `causal` has a tensor of shape \(3, 5\); expected True or False\.$": lambda: Mask(
+        torch.ones(T, S).bool()
+    ),
     r"^Mask: `offset` has 1\.5; expected a whole number\.$": lambda: Mask(offset=1.5),
-    r"^Mask: `offset` has Tensor; expected a whole number\.$": lambda: Mask().at(torch.tensor(2)),
+    r"^Mask: `offset` has a tensor of shape \(\); expected a whole number\.$": lambda: Mask().at(
+        torch.tensor(2)
+    ),
     r"^Mask: `mask` has 'causal'; expected a boolean tensor \(\.\.\., T, S\) or a Mask\.$": lambda: Mask.of(
         "causal"
     ),

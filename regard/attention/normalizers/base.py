@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.history import History
+from regard.errors import MaskError, ShapeError, shown
 
 
 class Normalizer(nn.Module):
@@ -69,9 +70,26 @@ def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | Non
 
     None: there are no positions, and so nothing to normalise.
     """
+    _check_scores(scores, mask)
     if scores.shape[-1] == 0:
         return scores, None
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     empty = torch.isneginf(scores).all(-1, keepdim=True)
     return scores.masked_fill(empty, 0.0), empty
+
+
+def _check_scores(scores: Tensor, mask: Tensor | None) -> None:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        found = f"dtype {scores.dtype}" if isinstance(scores, Tensor) else shown(scores)
+        raise ShapeError(f"Normalizer: `scores` has {found}; expected a floating-point tensor (..., T, S).")
+    if mask is None:
+        return
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        found = f"dtype {mask.dtype}" if isinstance(mask, Tensor) else shown(mask)
+        raise MaskError(f"Normalizer: `mask` has {found}; expected torch.bool, True = may attend.")
+    if mask.shape[-1] not in (1, scores.shape[-1]):
+        raise MaskError(
+            f"Normalizer: `mask` has shape {tuple(mask.shape)}; expected one that broadcasts to "
+            f"{tuple(scores.shape)}."
+        )

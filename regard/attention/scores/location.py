@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import exact, full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 class LocationScore(Score):
@@ -28,6 +28,7 @@ class LocationScore(Score):
 
     def __init__(self, *, query: int, positions: int) -> None:
         super().__init__()
+        check_whole("LocationScore", query=query, positions=positions)
         self.W = nn.Linear(query, positions, bias=False)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
