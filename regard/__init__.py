@@ -4,7 +4,7 @@ from regard import Attention, AdditiveScore, Mask
 
 attention = Attention(AdditiveScore(query=256, keys=512, hidden=128))
 source = attention.prepare(annotations, mask=Mask(lengths=lengths))     # projects the keys once
-result = attention(state, source)                                       # result.context, result.weights
+result = attention(state[:, None], source)                              # result.context, result.weights
 """
 
 from regard.attention.compose import Attention, attend

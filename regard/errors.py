@@ -3,7 +3,9 @@
 Every message has one form: *owner: `argument` has …; expected …. Hint.*
 """
 
+import math
 from functools import cache
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -14,7 +16,7 @@ class RegardError(Exception):
 
 
 class ShapeError(RegardError, ValueError):
-    """A tensor has the wrong shape."""
+    """A tensor has the wrong shape, dtype or device, or is none."""
 
 
 class MaskError(RegardError, ValueError):
@@ -45,6 +47,10 @@ def check_shapes(owner: str, *specs: tuple[str, Tensor, str], **known: int) -> d
     sizes = dict(known)
     for name, tensor, spec in specs:
         letters, tail, open_front = _read_spec(spec)
+        if not isinstance(tensor, Tensor):
+            raise ShapeError(
+                f"{owner}: `{name}` has {shown(tensor)}; expected a tensor ({', '.join(letters)})."
+            )
         shape = tensor.shape
         front = len(shape) - len(tail)
         if front < 0 or (front and not open_front):
@@ -62,6 +68,59 @@ def check_sizes(owner: str, settings: object, *names: str) -> None:
         sizes = found if isinstance(found, tuple) else () if found is None else (found,)
         if not all(size >= 1 for size in sizes):
             raise ConfigError(f"{owner}: `{name}` has {_shown(found)}; expected 1 or more.")
+
+
+def check_whole(owner: str, *, least: int = 1, **arguments: object) -> None:
+    """Raise ConfigError if an argument is not a whole number, or less than `least`."""
+    for name, found in arguments.items():
+        whole = isinstance(found, Integral | torch.SymInt) and not isinstance(found, bool)
+        if not whole or found < least:  # type: ignore[operator]
+            expected = f"{least} or more" if whole else f"a whole number, {least} or more"
+            raise ConfigError(f"{owner}: `{name}` has {shown(found)}; expected {expected}.")
+
+
+def check_finite(owner: str, *, above: float | None = None, **arguments: object) -> None:
+    """Raise ConfigError if an argument is not a finite number, or not above `above`."""
+    for name, found in arguments.items():
+        fits = is_number(found) and (above is None or found > above)  # type: ignore[operator]
+        if not fits:
+            expected = "a finite number" if above is None else f"a finite number above {above:g}"
+            raise ConfigError(f"{owner}: `{name}` has {shown(found)}; expected {expected}.")
+
+
+def check_share(owner: str, **arguments: object) -> None:
+    """Raise ConfigError if an argument is not a number from 0 to 1."""
+    for name, found in arguments.items():
+        if not is_number(found) or not 0 <= found <= 1:  # type: ignore[operator]
+            raise ConfigError(f"{owner}: `{name}` has {shown(found)}; expected 0 to 1.")
+
+
+def check_part(owner: str, name: str, found: object, kinds: tuple[type, ...], hint: str) -> None:
+    """Raise ConfigError if a part is not an instance of one of these classes."""
+    if not isinstance(found, kinds):
+        raise ConfigError(f"{owner}: `{name}` has {shown(found)}; expected {_a(kinds[0])}. {hint}")
+
+
+def is_number(found: object) -> bool:
+    """A finite real number; no truth value, no tensor."""
+    return isinstance(found, Real) and not isinstance(found, bool) and math.isfinite(found)
+
+
+def shown(found: object) -> str:
+    """What was given, as a sentence names it: short values as they are, others by their type."""
+    if isinstance(found, type):
+        return f"the class {found.__name__}"
+    if isinstance(found, Tensor):
+        return f"a tensor of shape {tuple(found.shape)}"
+    plain = found is None or isinstance(found, bool | int | float | str | tuple | list)
+    return repr(found) if plain and len(repr(found)) <= 40 else _a(type(found))
+
+
+def _a(kind: type) -> str:
+    """The class with its article, and with its module where it is not ours."""
+    ours = kind.__module__.partition(".")[0] in ("regard", "builtins")
+    name = kind.__name__ if ours else f"{kind.__module__}.{kind.__name__}"
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
 def check_shares(owner: str, settings: object, *names: str) -> None:

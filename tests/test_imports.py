@@ -185,7 +185,7 @@ ALGEBRA = (
     ("numerics", "mask"),
     ("source", "result"),
     ("history", "cache"),
-    ("scores", "normalizers", "windows"),
+    ("scores", "normalizers", "windows", "mistakes"),
     ("memory", "compose"),
     ("in_order", "multihead", "record"),
     ("build",),

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.attention.mask import Mask
 from regard.attention.source import Source
+from regard.errors import MaskError
 
 ROOM = 8  # positions that a buffer has more than it needs, when it is made: what is selected copies them too
 
@@ -39,23 +40,27 @@ class Cache:
 
     buffer: _Buffer
     length: int
-    mask: Mask  # causality and window, for the queries of the next step
+    mask: Mask  # causality and window, for all positions
 
     @staticmethod
     def of(source: Source, mask: Mask) -> "Cache":
         """A cache that begins with a source, which may be empty; its own mask must hide nothing."""
+        _check_plain(source)
+        if mask.lengths is not None or mask.dense is not None:
+            raise MaskError(
+                "Cache: `mask` has lengths or a dense part; expected causality and a window alone."
+            )
         return Cache(_grown(source.keys, source.values, source.S), source.S, mask)
 
     @property
     def source(self) -> Source:
-        """The positions so far, for a query that stands at the last of them."""
+        """The positions so far, for queries that stand at the last of them."""
         keys, values = (x[..., : self.length, :] for x in (self.buffer.keys, self.buffer.values))
-        # the last position sees all before it: only a window still hides something
-        mask = Mask() if self.mask.window is None else self.mask.at(self.length - 1)
-        return Source(keys, values, mask)
+        return Source(keys, values, self.mask, grown=True)
 
     def append(self, new: Source) -> "Cache":
         """One position or several more."""
+        _check_plain(new)
         end = self.length + new.S
         buffer = self.buffer
         # a buffer that gradients were recorded on may not be written to again
@@ -71,6 +76,14 @@ class Cache:
         """Keep these rows of the batch, in this order; rows may repeat."""
         keys, values = (x.index_select(0, rows) for x in (self.buffer.keys, self.buffer.values))
         return replace(self, buffer=_Buffer(keys, values, self.length))
+
+
+def _check_plain(source: Source) -> None:
+    if not source.mask.is_trivial:
+        raise MaskError(
+            "Cache: `source` has a mask of its own; expected none. `Cache.of(source, mask)` takes causality "
+            "and a window for all positions, `Source.append` keeps the mask of each part."
+        )
 
 
 def _grown(keys: Tensor, values: Tensor, needed: int) -> _Buffer:

@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention import mistakes
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
@@ -19,8 +21,8 @@ from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
-from regard.errors import KernelRefused, MaskError, ShapeError, check_shapes
-from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain
+from regard.errors import KernelRefused, MaskError, ShapeError, check_part, check_shapes, check_share
+from regard.kernels.dispatch import Call, Explanation, check_name, choose_kernel, explain
 from regard.kernels.products import Product, draws
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
@@ -45,6 +47,17 @@ class Attention(nn.Module):
         keeps: bool = False,
     ) -> None:
         super().__init__()
+        check_part(
+            "Attention", "score", score, (Score, HistoryScore), "Give an instance, such as DotScore()."
+        )
+        if normalizer is not None:
+            kinds, hint = (Normalizer, HistoryNormalizer), "Give an instance, such as Softmax()."
+            check_part("Attention", "normalizer", normalizer, kinds, hint)
+        if window is not None:
+            hint = "Give an instance, such as LocalMonotonic(half_width=10)."
+            check_part("Attention", "window", window, (Window,), hint)
+        check_share("Attention", dropout=dropout)
+        check_name(kernel)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
         self.window = window
@@ -58,7 +71,15 @@ class Attention(nn.Module):
         """(..., S, Dk), (..., S, Dv) -> the source, with all work done that depends on it alone."""
         values = keys if values is None else values
         check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
-        return Source(self.score.prepare(keys), values, Mask.of(mask).fitting("Attention", keys))
+        mask = Mask.of(mask).fitting("Attention", keys)
+        if torch.compiler.is_compiling():
+            return Source(self.score.prepare(keys), values, mask)
+        try:
+            return Source(self.score.prepare(keys), values, mask)
+        except mistakes.RAW as error:
+            if mistake := mistakes.of_keys("Attention", error, self, keys, values):
+                raise mistake from error
+            raise
 
     def forward(
         self,
@@ -69,7 +90,19 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(..., T, Dq), source -> context (..., T, Dv), and the alignment on demand."""
-        _check_query(query, source)
+        if torch.compiler.is_compiling():
+            return self._attend(query, source, history, generator)
+        try:
+            return self._attend(query, source, history, generator)
+        except mistakes.RAW as error:
+            if mistake := mistakes.of_call("Attention", error, self, query, source, history, generator):
+                raise mistake from error
+            raise
+
+    def _attend(
+        self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
+    ) -> AttentionResult:
+        source = _asked(query, source)
         if source.copies > 1:
             return self._shared(query, source, history, generator)
         dropout = self.dropout if self.training else 0.0
@@ -101,7 +134,12 @@ class Attention(nn.Module):
 
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which implementation a call with these arguments would take, and why not the others."""
-        _check_query(query, source)
+        try:
+            source = _asked(query, source)
+        except mistakes.RAW as error:
+            if mistake := mistakes.of_call("Attention", error, self, query, source, history, None):
+                raise mistake from error
+            raise
         if source.copies > 1:
             apart = self._apart(query, source, history)
             query = query if apart else _together(query, source.copies)
@@ -166,7 +204,12 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Alignment:
         """(..., T, Dq), source -> scores and weights (..., T, S), without the context."""
-        return self._align(query, source, history, generator=generator)
+        try:
+            return self._align(query, _asked(query, source), history, generator=generator)
+        except mistakes.RAW as error:
+            if mistake := mistakes.of_call("Attention", error, self, query, source, history, generator):
+                raise mistake from error
+            raise
 
     def _align(
         self,
@@ -355,11 +398,29 @@ def _unchanged(
     return call.query, call.source.spread() if spread else call.source, call.history
 
 
-def _check_query(query: Tensor, source: Source) -> None:
+def _asked(query: Tensor, source: Source) -> Source:
+    """The source as these queries see it, if they fit it."""
     if query.ndim < 2:  # asked first, because a short call feels the check
         check_shapes("Attention", ("query", query, "... T Dq"))
+    if not query.is_floating_point():
+        raise ShapeError(f"Attention: `query` has dtype {query.dtype}; expected a floating-point dtype.")
+    if query.ndim < source.keys.ndim:
+        check_axes("Attention", query, source.keys.shape[:-2], source.copies)
     if source.mask.dense is not None:
         source.mask.fitting_queries("Attention", query.shape[-2])
+    return source.asked_by(query.shape[-2]) if source.grown else source
+
+
+def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> None:
+    """Refuse a query that lacks an axis of the source's rows: a state (B, D) is not (T, D) for every row."""
+    missing = len(rows) + 2 - query.ndim
+    if missing > 0 and copies * prod(rows[:missing]) > 1:
+        lead = ", ".join(map(str, (copies * rows[0], *rows[1:])))
+        raise ShapeError(
+            f"{owner}: `query` has shape {tuple(query.shape)}; expected ({lead}, T, Dq), as many axes as "
+            "the source. `query[..., None, :]` is one query for each row, `query[None]` queries that all "
+            "rows share."
+        )
 
 
 def _by_rows(query: Tensor, source: Source) -> Tensor:

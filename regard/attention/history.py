@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.numerics import full_dtype
-from regard.attention.source import Source
+from regard.attention.source import Source, check_rows, check_source, chosen
+from regard.errors import ConfigError, ShapeError, check_shapes, shown
 
 
 class History(NamedTuple):
@@ -19,6 +20,9 @@ class History(NamedTuple):
     @staticmethod
     def start(source: Source, *, at: int | None = None) -> "History":
         """No step taken yet: nothing attended, or the source position `at` if attention begins there."""
+        check_source("History.start", "source", source)
+        if at is not None and not (isinstance(at, int) and -source.S <= at < source.S):
+            raise ConfigError(f"History.start: `at` has {shown(at)}; expected one of {source.S} positions.")
         shape = (*source.keys.shape[:-2], 1, source.S)
         previous = torch.zeros(shape, dtype=full_dtype(source.keys.dtype), device=source.keys.device)
         if at is not None:
@@ -27,6 +31,8 @@ class History(NamedTuple):
 
     def advance(self, weights: Tensor) -> "History":
         """(..., T, S) weights of the steps just taken -> the history after them."""
+        S = self.cumulative.shape[-1]
+        check_shapes("History.advance", ("weights", weights, "... T S"), S=S)
         if weights.shape[-2] == 0:
             return self
         return History(weights[..., -1:, :], self.cumulative + weights.sum(-2, keepdim=True))
@@ -34,8 +40,14 @@ class History(NamedTuple):
     def grown(self, source: Source) -> "History":
         """The same over a source that has grown since: nobody has attended to its new positions."""
         new = source.S - self.previous.shape[-1]
+        if new < 0:
+            raise ShapeError(
+                f"History.grown: `source` has {source.S} positions; "
+                f"expected {self.previous.shape[-1]} or more."
+            )
         return History(F.pad(self.previous, (0, new)), F.pad(self.cumulative, (0, new)))
 
     def select(self, rows: Tensor) -> "History":
         """Keep these rows of the batch, in this order."""
-        return History(self.previous[rows], self.cumulative[rows])
+        check_rows("History.select", rows)
+        return History(*(chosen("History.select", x, rows) for x in self))

@@ -29,7 +29,7 @@ from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
-from regard.errors import KernelRefused
+from regard.errors import KernelRefused, check_part
 
 
 class InOrder(Attention):
@@ -57,19 +57,13 @@ class InOrder(Attention):
             )
         super().__init__(score, normalizer=normalizer, window=window, dropout=dropout, kernel="reference")
 
-    def forward(
-        self,
-        query: Tensor,
-        source: Source,
-        *,
-        history: History | None = None,
-        generator: torch.Generator | None = None,
+    def _attend(
+        self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
     ) -> AttentionResult:
-        """(..., T, Dq), source -> context (..., T, Dv), and the alignment."""
         if history is None:
             source = source.spread()  # each row of the query has a history of its own
             history = History.start(source)
-        return super().forward(query, source, history=history, generator=generator)
+        return super()._attend(query, source, history, generator)
 
     def _align(
         self,
@@ -94,6 +88,9 @@ class InOrder(Attention):
 
 def in_order(attention: Attention) -> Attention:
     """The attention for a caller that has all queries at once; itself, unless a part of it looks back."""
+    check_part(
+        "in_order", "attention", attention, (Attention,), "Give an instance, such as Attention(score)."
+    )
     score, normalizer = attention.score, attention.normalizer
     if not (isinstance(score, HistoryScore) or isinstance(normalizer, HistoryNormalizer)):
         return attention

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 import torch
 from torch import Tensor
 
-from regard.errors import MaskError
+from regard.errors import MaskError, shown
 
 X = TypeVar("X")
 
@@ -21,23 +21,28 @@ class Mask:
     """What may be attended. True means: may attend."""
 
     causal: bool = False  # s <= t
-    lengths: Tensor | None = None  # (B,) visible source positions per row
+    lengths: Tensor | None = (
+        None  # (B,) visible source positions per row, of any integer dtype; kept as int64
+    )
     window: tuple[int, int] | None = None  # t - left <= s <= t + right
     dense: Tensor | None = None  # bool, broadcastable to (..., T, S)
     offset: int = 0  # absolute position of query 0 (incremental decoding)
 
     def __post_init__(self) -> None:
-        if self.dense is not None and self.dense.dtype != torch.bool:
-            raise MaskError(_expected_bool("dense", self.dense))
-        if self.dense is not None and self.dense.ndim == 0:
-            raise MaskError("Mask: `dense` has shape (); expected (..., T, S) or one that broadcasts to it.")
-        if self.lengths is not None and (self.lengths.ndim != 1 or _not_integer(self.lengths)):
+        if not isinstance(self.causal, bool):
+            raise MaskError(f"Mask: `causal` has {shown(self.causal)}; expected True or False.")
+        if self.dense is not None:
+            _check_dense("dense", self.dense)
+        if self.lengths is not None:
+            _check_lengths(self.lengths)
+            if self.lengths.dtype != torch.int64:  # sums and differences of smaller whole numbers wrap around
+                object.__setattr__(self, "lengths", self.lengths.long())
+        if self.window is not None and not _is_window(self.window):
             raise MaskError(
-                f"Mask: `lengths` has shape {tuple(self.lengths.shape)} and dtype {self.lengths.dtype}; "
-                "expected (B,) whole numbers."
+                f"Mask: `window` has {shown(self.window)}; expected (left, right), both 0 or more."
             )
-        if self.window is not None and min(self.window) < 0:
-            raise MaskError(f"Mask: `window` has {self.window}; expected (left, right), both 0 or more.")
+        if not isinstance(self.offset, int | torch.SymInt):
+            raise MaskError(f"Mask: `offset` has {shown(self.offset)}; expected a whole number.")
 
     @staticmethod
     def of(value: "Mask | Tensor | None") -> "Mask":
@@ -46,8 +51,7 @@ class Mask:
             return Mask()
         if isinstance(value, Mask):
             return value
-        if value.dtype != torch.bool:
-            raise MaskError(_expected_bool("mask", value))
+        _check_dense("mask", value)
         return Mask(dense=value)
 
     @property
@@ -100,7 +104,11 @@ class Mask:
 
     def at(self, offset: int) -> Self:
         """The same mask for queries that begin at another position."""
-        return replace(self, offset=offset)
+        if torch.compiler.is_compiling() or not isinstance(offset, int):
+            return replace(self, offset=offset)
+        later = object.__new__(type(self))  # what was checked once is not read again at every step
+        later.__dict__.update(self.__dict__, offset=offset)
+        return later
 
     def __and__(self, other: "Mask | Tensor | None") -> "Mask":
         other = Mask.of(other)
@@ -178,8 +186,46 @@ def _broadcasts(dense: torch.Size, keys: torch.Size) -> bool:
     return all(mask in (1, own) or own == 1 for mask, own in leads)
 
 
-def _expected_bool(name: str, value: Tensor) -> str:
-    return f"Mask: `{name}` has dtype {value.dtype}; expected torch.bool, True = may attend."
+def _check_dense(name: str, dense: object) -> None:
+    if not isinstance(dense, Tensor):
+        raise MaskError(
+            f"Mask: `{name}` has {shown(dense)}; expected a boolean tensor (..., T, S) or a Mask."
+        )
+    if dense.dtype != torch.bool:
+        raise MaskError(f"Mask: `{name}` has dtype {dense.dtype}; expected torch.bool, True = may attend.")
+    if dense.ndim == 0:
+        raise MaskError(f"Mask: `{name}` has shape (); expected (..., T, S) or one that broadcasts to it.")
+
+
+def _check_lengths(lengths: object) -> None:
+    if not isinstance(lengths, Tensor):
+        raise MaskError(
+            f"Mask: `lengths` has {shown(lengths)}; expected a tensor (B,) of whole numbers. "
+            "torch.tensor makes one of a list."
+        )
+    if lengths.ndim != 1 or _not_integer(lengths):
+        raise MaskError(
+            f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
+            "expected (B,) whole numbers."
+        )
+    if _has_negative(lengths):
+        raise MaskError(f"Mask: `lengths` has {int(lengths.min())}; expected 0 or more.")
+
+
+def _has_negative(lengths: Tensor) -> bool:
+    """On a CPU only: to read a number of another device would wait for it. There it hides the whole row."""
+    if not lengths.is_cpu or lengths.shape[0] == 0 or torch.compiler.is_compiling():
+        return False
+    try:
+        return bool((lengths.numpy() < 0).any())
+    except RuntimeError:  # inside torch.func.vmap, or a fake tensor: no number can be read
+        return False
+
+
+def _is_window(window: object) -> bool:
+    if not isinstance(window, tuple) or len(window) != 2:
+        return False
+    return all(isinstance(side, int | torch.SymInt) and side >= 0 for side in window)
 
 
 def _not_integer(x: Tensor) -> bool:

@@ -20,13 +20,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.attention.compose import Attention
+from regard.attention import mistakes
+from regard.attention.compose import Attention, check_axes
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
-from regard.errors import ConfigError, check_shapes
+from regard.errors import ConfigError, check_part, check_shapes, check_whole
 
 
 class MultiHead(nn.Module):
@@ -44,6 +45,13 @@ class MultiHead(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        check_whole("MultiHead", dim=dim, heads=heads)
+        sizes = {"dim_head": dim_head, "dim_keys": dim_keys, "dim_values": dim_values}
+        check_whole("MultiHead", **{name: size for name, size in sizes.items() if size is not None})
+        if attention is not None:
+            check_part(
+                "MultiHead", "attention", attention, (Attention,), "Give an instance: Attention(score)."
+            )
         if dim_head is None and dim % heads:
             raise ConfigError(f"MultiHead: `heads` has {heads}; expected a divisor of dim={dim}.")
         inner = dim if dim_head is None else heads * dim_head
@@ -59,11 +67,19 @@ class MultiHead(nn.Module):
     ) -> Source:
         """(B, S, Dk), (B, S, Dv) -> the source with heads, (B, H, S, D/H)."""
         values = keys if values is None else values
-        check_shapes("MultiHead", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
+        given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
+        check_shapes("MultiHead", *given, Dk=self.W_K.in_features, Dv=self.W_V.in_features)
         mask = Mask.of(mask)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
-        return self.attention.prepare(self._split(self.W_K(keys)), self._split(self.W_V(values)), mask)
+        if torch.compiler.is_compiling():
+            return self.attention.prepare(self._split(self.W_K(keys)), self._split(self.W_V(values)), mask)
+        try:
+            return self.attention.prepare(self._split(self.W_K(keys)), self._split(self.W_V(values)), mask)
+        except mistakes.RAW as error:
+            if mistake := mistakes.of_keys("MultiHead", error, self, keys, values):
+                raise mistake from error
+            raise
 
     def forward(
         self,
@@ -74,7 +90,21 @@ class MultiHead(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S)."""
+        if torch.compiler.is_compiling():
+            return self._attend(query, source, history, generator)
+        try:
+            return self._attend(query, source, history, generator)
+        except mistakes.RAW as error:
+            if mistake := mistakes.of_call("MultiHead", error, self, query, source, history, generator):
+                raise mistake from error
+            raise
+
+    def _attend(
+        self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
+    ) -> AttentionResult:
         check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
+        if query.ndim < source.keys.ndim - 1:
+            check_axes("MultiHead", query, source.keys.shape[:-3], source.copies)
         heads = self.attention(self._split(self.W_Q(query)), source, history=history, generator=generator)
         joined = heads.context.transpose(-2, -3).flatten(-2)  # (B, T, dim)
         return heads.with_context(self.W_O(joined))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError, ShapeError, check_whole, shown
 
 NUMBERS = 2**25  # of a block of rows, while it is computed
 
@@ -89,6 +89,8 @@ class AttentionResult:
 
     def rows(self, targets: Tensor) -> Tensor:
         """(R,) query positions -> (..., R, S); only these rows are computed."""
+        if not isinstance(targets, Tensor):
+            raise ShapeError(f"AttentionResult.rows: `targets` has {shown(targets)}; expected a tensor (R,).")
         fits = targets.ndim == 1 and not targets.dtype.is_floating_point and targets.dtype != torch.bool
         if not fits:
             raise ShapeError(
@@ -121,9 +123,9 @@ class AttentionResult:
         `block` is how many rows are computed at a time; by default as many as fit a bounded memory, or tiles
         of rows where they will do.
         """
+        check_whole("AttentionResult.top", least=0, k=k)
         if self._alignment is not None:
-            best = self._alignment.weights.topk(k, dim=-1)
-            return best.values, best.indices
+            return _largest(self._alignment.weights, k)
         # a call without gradients has none here either: autograd would keep what they were made of, T × S
         gradient = torch.is_grad_enabled() and self.context.requires_grad
         with torch.set_grad_enabled(gradient):
@@ -148,8 +150,7 @@ class AttentionResult:
         return values, positions
 
     def _best(self, rows: slice, k: int) -> tuple[Tensor, Tensor]:
-        best = self._some(torch.arange(rows.start, rows.stop, device=self.context.device)).topk(k, dim=-1)
-        return best.values, best.indices
+        return _largest(self._some(torch.arange(rows.start, rows.stop, device=self.context.device)), k)
 
     def _full(self) -> Alignment:
         if self._alignment is not None:
@@ -164,3 +165,12 @@ class AttentionResult:
         state = "computed" if self.has_weights else "on demand"
         shape = tuple(self.context.shape)
         return f"AttentionResult(context={shape}, kernel={self.kernel!r}, weights {state})"
+
+
+def _largest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """(..., T, S) -> the k largest of each row, and their positions (..., T, k)."""
+    S = weights.shape[-1]
+    if k > S:
+        raise ConfigError(f"AttentionResult.top: `k` has {k}; expected at most {S}, the source positions.")
+    best = weights.topk(k, dim=-1)
+    return best.values, best.indices

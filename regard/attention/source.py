@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.mask import Mask
-from regard.errors import MaskError, check_shapes
+from regard.errors import MaskError, ShapeError, check_shapes, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,6 +17,22 @@ class Source:
     values: Tensor  # (..., S, Dv)
     mask: Mask
     copies: int = 1  # each row serves so many rows of the query, one after the other
+    grown: bool = False  # by `append`: queries stand at its last positions, unless `at` says where
+
+    def __post_init__(self) -> None:
+        keys, values = self.keys, self.values
+        if not (isinstance(keys, Tensor) and isinstance(values, Tensor) and isinstance(self.mask, Mask)):
+            given = f"{shown(keys)}, {shown(values)} and {shown(self.mask)}"
+            raise ShapeError(
+                f"Source: `keys`, `values` and `mask` have {given}; expected two tensors and a Mask. "
+                "`Attention.prepare` makes a Source."
+            )
+        rows = keys.shape[:-1]  # one comparison, because a decoder makes sources at every step
+        if not rows or values.shape[:-1] != rows:
+            _check_pair(keys, values)
+        if not (keys.is_floating_point() and values.is_floating_point()):
+            name, x = ("values", values) if keys.is_floating_point() else ("keys", keys)
+            raise ShapeError(f"Source: `{name}` has dtype {x.dtype}; expected a floating-point dtype.")
 
     @property
     def S(self) -> int:
@@ -25,21 +41,40 @@ class Source:
 
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
-        return replace(self, mask=self.mask.at(offset))
+        return replace(self, mask=self.mask.at(offset), grown=False)
+
+    def asked_by(self, T: int) -> "Source":
+        """The source as T queries see it: of one that has grown they are the last T positions."""
+        if not self.grown:
+            return self
+        mask, first = self.mask, max(0, self.S - T)
+        # of one query the last position sees all before it
+        mask = Mask(False, mask.lengths, mask.window, mask.dense, first) if T == 1 else mask.at(first)
+        return Source(self.keys, self.values, mask, self.copies)
 
     def append(self, other: "Source") -> "Source":
-        """Grow along the source axis: tapes and decoder caches. Each part keeps its positions' mask."""
+        """Grow along the source axis: tapes and decoder caches. Each part keeps its positions' mask.
+
+        The queries asked next stand at the end: T of them are the last T positions. `at` says otherwise.
+        """
+        check_source("Source.append", "other", other)
         old = (("keys", self.keys, "... S Dp"), ("values", self.values, "... S Dv"))
         new = (("other.keys", other.keys, "... S2 Dp"), ("other.values", other.values, "... S2 Dv"))
         check_shapes("Source.append", *old, *new)
         if self.copies > 1 or other.copies > 1:
             return self.spread().append(other.spread())
+        if self.keys.shape[:-2] != other.keys.shape[:-2] or self.values.shape[:-2] != other.values.shape[:-2]:
+            raise ShapeError(
+                f"Source.append: `other.keys` has shape {tuple(other.keys.shape)}; expected as many "
+                f"rows as {tuple(self.keys.shape)}."
+            )
         keys = torch.cat([self.keys, other.keys], -2)
         values = torch.cat([self.values, other.values], -2)
-        return Source(keys, values, self._grown_mask(other))
+        return Source(keys, values, self._grown_mask(other), grown=True)
 
     def select(self, rows: Tensor) -> "Source":
         """Keep these rows of the batch, in this order; beam search reorders its hypotheses so."""
+        check_rows("Source.select", rows)
         mask = self.mask
         if self.copies > 1:
             rows = rows // self.copies
@@ -49,14 +84,15 @@ class Source:
         dense = mask.dense
         if dense is not None and dense.ndim == self.keys.ndim and dense.shape[0] > 1:
             dense = dense[rows]
-        keys, values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
-        return Source(keys, values, replace(mask, lengths=lengths, dense=dense))
+        keys, values = (chosen("Source.select", x, rows) for x in (self.keys, self.values))
+        return Source(keys, values, replace(mask, lengths=lengths, dense=dense), grown=self.grown)
 
     def share(self, rows: Tensor) -> "Source":
         """As `select`, but copying nothing that stays: hypotheses of a sentence share the sentence's source.
 
         Rows that continue the same source row must follow one another, as many for each; else this selects.
         """
+        check_rows("Source.share", rows)
         owners, counts = torch.unique_consecutive(rows // self.copies, return_counts=True)
         if len(owners) == 0 or not bool((counts == counts[0]).all()):
             return self.select(rows)
@@ -103,3 +139,47 @@ class Source:
         """(..., 1, S) what lengths and dense leave visible, or None for everything."""
         facts = Mask(lengths=self.mask.lengths, dense=self.mask.dense)
         return facts.to_dense(1, self.S, ndim=self.keys.ndim, device=self.keys.device)
+
+
+def _check_pair(keys: Tensor, values: Tensor) -> None:
+    check_shapes("Source", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
+    if not broadcasts(values.shape[:-2], keys.shape[:-2]):
+        raise ShapeError(
+            f"Source: `values` has shape {tuple(values.shape)}; expected as many rows as keys "
+            f"{tuple(keys.shape)}."
+        )
+
+
+def broadcasts(a: torch.Size, b: torch.Size) -> bool:
+    """Two shapes of leading axes belong together: from the last on they are equal, or one of them is 1."""
+    return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
+
+
+def chosen(owner: str, x: Tensor, rows: Tensor) -> Tensor:
+    """(B, ...), (R,) -> (R, ...): these rows of a batch."""
+    try:
+        return x.index_select(0, rows)
+    except IndexError as error:  # on a CPU; a GPU says so itself, when it comes to it
+        raise ShapeError(
+            f"{owner}: `rows` has {rows.tolist()}; expected rows of a batch of {x.shape[0]}."
+        ) from error
+
+
+def check_rows(owner: str, rows: Tensor) -> None:
+    """Raise ShapeError if these are not (R,) whole numbers."""
+    if not isinstance(rows, Tensor):
+        raise ShapeError(f"{owner}: `rows` has {shown(rows)}; expected a tensor (R,) of whole numbers.")
+    if rows.ndim != 1 or rows.dtype not in (torch.int64, torch.int32):
+        raise ShapeError(
+            f"{owner}: `rows` has shape {tuple(rows.shape)} and dtype {rows.dtype}; "
+            "expected (R,) whole numbers."
+        )
+
+
+def check_source(owner: str, name: str, found: object) -> None:
+    """Raise ShapeError if this is no Source."""
+    if not isinstance(found, Source):
+        raise ShapeError(
+            f"{owner}: `{name}` has {shown(found)}; expected a Source. "
+            "`prepare(keys, values, mask)` makes one."
+        )

@@ -104,9 +104,11 @@ def operands(call: Call, *, projected: bool = True) -> Operands:
 
 
 def check_query(call: Call) -> None:
-    """The query has the features that W takes."""
+    """The query has the features that W takes, the keys those that it gives."""
     W: Any = call.score._modules["W"]
     features = W.in_features
+    if call.source.keys.shape[-1] != W.out_features:
+        check_shapes("AdditiveScore", ("keys", call.source.keys, "... S D"), D=W.out_features)
     if call.query.shape[-1] != features:
         check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=features)
 

@@ -114,8 +114,17 @@ def _named(call: Call, requested: str) -> Kernel:
             if reason is None:
                 return kernel
             raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
-    names = ", ".join(["auto", "reference", *(kernel.name for kernel in kernels())])
-    raise KernelRefused(f"unknown kernel {requested!r}; known: {names}.")
+    check_name(requested)
+    raise AssertionError(f"kernel {requested!r} is known and was not found.")
+
+
+def check_name(requested: str) -> None:
+    """Raise KernelRefused if no kernel has this name."""
+    if requested in ("auto", "reference"):
+        return
+    names = ["auto", "reference", *(kernel.name for kernel in kernels())]
+    if requested not in names:
+        raise KernelRefused(f"unknown kernel {requested!r}; known: {', '.join(names)}.")
 
 
 @dataclass(frozen=True)

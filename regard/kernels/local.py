@@ -109,7 +109,9 @@ LOCAL = LocalKernel()
 def _form(call: Call) -> tuple[Tensor, Tensor | None, float]:
     """The query, v of an additive score, and the scale."""
     if isinstance(call.score, AdditiveScore):
-        check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=call.score.W.in_features)
+        asked = ("query", call.query, "... T Dq"), ("keys", call.source.keys, "... S D")
+        W = call.score.W
+        check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
         return call.score.W(call.query), call.score.v.weight.squeeze(0), 1.0
     query, scale = product_form(call)
     return query, None, scale

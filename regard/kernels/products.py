@@ -77,6 +77,8 @@ def check_width(call: Call) -> None:
     if isinstance(call.score, FeedForwardScore):
         if query.shape[-1] != call.score.dim:
             check_shapes("FeedForwardScore", ("query", query, "... T D"), D=call.score.dim)
+        if keys.shape[-1] != call.score.hidden:
+            check_shapes("FeedForwardScore", ("keys", keys, "... S Dp"), Dp=call.score.hidden)
     elif query.shape[-1] != keys.shape[-1]:
         check_shapes(type(call.score).__name__, ("query", query, "... T D"), ("keys", keys, "... S D"))
 

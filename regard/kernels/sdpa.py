@@ -209,6 +209,8 @@ def _masked(
     query: Tensor, keys: Tensor, values: Tensor, shown: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
     """PyTorch's function with a mask."""
+    if 0 in (query.shape[-2], keys.shape[-2]):  # of nothing it gives as many rows as the query has
+        query = query.expand(*leading(query, keys, values), *query.shape[-2:])
     if shown is not None and query.is_cuda and query.dtype in HALF:
         return _guarded(query, keys, values, shown, dropout, scale)
     return F.scaled_dot_product_attention(

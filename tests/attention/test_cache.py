@@ -13,6 +13,7 @@ from regard.attention.scores.base import HistoryScore
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.windows.local_monotonic import LocalMonotonic
+from regard.errors import MaskError
 
 SIZES = Sizes(query=6, keys=6, hidden=5, positions=9)
 
@@ -36,6 +37,39 @@ def test_step_by_step_equals_all_at_once(window):
         assert cache.length == cache.source.S == t + 1
         found = attention(x[:, t : t + 1], cache.source).context
         torch.testing.assert_close(found[:, 0], expected[:, t])
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@pytest.mark.parametrize("window", [None, (2, 0)])
+@pytest.mark.parametrize("chunks", [(1,) * 9, (4, 1, 1, 3), (9,), (2, 7)], ids=str)
+def test_positions_appended_together_do_not_see_those_after_them(chunks, window, kernel):
+    attention, x = Attention(DotScore(), kernel=kernel), torch.randn(3, 9, 6)
+    mask = Mask(causal=True, window=window)
+    expected = attention(x, attention.prepare(x, mask=mask))
+    cache = Cache.of(attention.prepare(x[:, :0]), mask)
+    source = attention.prepare(x[:, :0], mask=mask)
+    for part in x.split(chunks, 1):
+        cache, source = (grows.append(attention.prepare(part)) for grows in (cache, source))
+        end, T = cache.length, part.shape[1]
+        for seen in (cache.source, source):
+            result = attention(part, seen)
+            torch.testing.assert_close(result.context, expected.context[:, end - T : end])
+            torch.testing.assert_close(result.weights, expected.weights[:, end - T : end, :end])
+            last = attention(part[:, -1:], seen).context  # the last of them alone
+            torch.testing.assert_close(last, expected.context[:, end - 1 : end])
+
+
+def test_a_cache_refuses_what_it_would_not_keep():
+    attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
+    padded = attention.prepare(x, mask=Mask(lengths=torch.tensor([3, 1])))
+    text = (
+        r"^Cache: `source` has a mask of its own; expected none\. `Cache.of\(source, mask\)` takes causality"
+    )
+    for refused in (lambda: Cache.of(padded, Mask()), lambda: grown(attention, x).append(padded)):
+        with pytest.raises(MaskError, match=text):
+            refused()
+    with pytest.raises(MaskError, match=r"^Cache: `mask` has lengths or a dense part; expected causality"):
+        Cache.of(attention.prepare(x), padded.mask)
 
 
 def test_a_cache_grown_twice_keeps_both_continuations():

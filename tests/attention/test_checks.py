@@ -1,6 +1,7 @@
 """What a caller may get wrong about masks, and what looking must not change."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from regard import (
     LocalMonotonic,
     Mask,
     MaskError,
+    MultiHead,
     ShapeError,
     Softmax,
     Sparsemax,
@@ -77,8 +79,9 @@ def test_a_feed_forward_score_says_which_width_it_takes():
 
 def test_values_of_whole_numbers_are_not_rounded_to():
     attention = Attention(CosineScore())
-    source = attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.long))
-    assert attention.explain(torch.randn(2, 4, 8), source).kernel == "reference"  # which torch refuses
+    text = r"^Source: `values` has dtype torch\.int64; expected a floating-point dtype\.$"
+    with pytest.raises(ShapeError, match=text):
+        attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.long))
     doubles = attention.prepare(torch.randn(2, 5, 8), torch.ones(2, 5, 3, dtype=torch.float64))
     assert attention.explain(torch.randn(2, 4, 8), doubles).kernel == "reference"
 
@@ -89,12 +92,46 @@ def test_values_of_whole_numbers_are_not_rounded_to():
 @pytest.mark.parametrize("T", [1, 3, 5])
 def test_a_query_that_all_rows_share_sees_each_row_as_far_as_its_length(T, kernel, window, normalizer):
     attention = Attention(DotScore(), normalizer=normalizer, window=window, kernel=kernel)
-    query, keys, lengths = torch.randn(T, 8), torch.randn(3, 40, 8), torch.tensor([40, 10, 0])
+    query, keys, lengths = torch.randn(1, T, 8), torch.randn(3, 40, 8), torch.tensor([40, 10, 0])
     result = attention(query, attention.prepare(keys, mask=Mask(lengths=lengths)))
     apart = attention(query.expand(3, T, 8), attention.prepare(keys, mask=Mask(lengths=lengths)))
     assert_close(result.context, apart.context)
     assert_close(result.weights, apart.weights)
     assert not result.weights[2].any()
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@pytest.mark.parametrize("rows", [3, 1, 2])
+def test_a_state_without_its_time_axis_is_refused_with_the_remedy(rows, kernel):
+    """(B, D) would be B queries for each of B rows; also where the number of states is another one."""
+    attention, heads = Attention(DotScore(), kernel=kernel), MultiHead(8, 2)
+    keys, state = torch.randn(3, 5, 8), torch.randn(rows, 8)
+    remedy = re.escape(
+        f"`query` has shape ({rows}, 8); expected (3, T, Dq), as many axes as the source. "
+        "`query[..., None, :]` is one query for each row, `query[None]` queries that all rows share."
+    )
+    for asked, source in ((attention, attention.prepare(keys)), (heads, heads.prepare(keys))):
+        owner = type(asked).__name__
+        with pytest.raises(ShapeError, match=f"^{owner}: {remedy}$"):
+            asked(state, source)
+        with pytest.raises(ShapeError, match=f"^{owner}: {remedy}$"):
+            asked(state, replace(source, keys=source.keys[:1], values=source.values[:1], copies=3))
+        assert asked(state[None], source).context.shape == (3, rows, 8)
+        if rows == 3:
+            apart = asked(state[..., None, :], source).context
+            assert apart.shape == (3, 1, 8)
+            assert_close(apart[:, 0], asked(state[None], source).context[range(3), range(3)])
+        # one row is no batch: there is nothing to take a state for
+        assert asked(state, asked.prepare(keys[:1])).context.shape == (1, rows, 8)
+    for ask in (attention.align, attention.explain):
+        with pytest.raises(ShapeError, match=remedy):
+            ask(state, attention.prepare(keys))
+
+
+def test_heads_without_their_time_axis_are_refused():
+    attention, keys = Attention(DotScore()), torch.randn(2, 4, 5, 8)
+    with pytest.raises(ShapeError, match=re.escape("has shape (2, 4, 8); expected (2, 4, T, Dq)")):
+        attention(torch.randn(2, 4, 8), attention.prepare(keys))
 
 
 def test_lengths_of_keys_with_fewer_axes_than_the_query_are_refused():

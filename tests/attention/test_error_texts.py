@@ -61,10 +61,10 @@ SHAPES = {
         DotScore()
     ).prepare(K, torch.randn(2, 4, 8)),
     "Attention: `query` has shape (5,); expected (..., T, Dq).": lambda: attend(Q[0, 0], K, score=DotScore()),
-    "MultiHead: `keys` has shape (4,); expected (..., S, Dk).": lambda: MultiHead(4, 2).prepare(
+    "MultiHead: `keys` has shape (4,); expected (..., S, Dk=4).": lambda: MultiHead(4, 2).prepare(
         torch.randn(4)
     ),
-    "MultiHead: `values` has shape (2, 3, 4); expected (..., S=7, Dv).": lambda: MultiHead(5, 1).prepare(
+    "MultiHead: `values` has shape (2, 3, 4); expected (..., S=7, Dv=5).": lambda: MultiHead(5, 1).prepare(
         K, torch.randn(2, 3, 4)
     ),
     "MultiHead: `query` has shape (2, 7, 6); expected (..., T=7, D=5).": lambda: MultiHead(5, 1)(
@@ -129,8 +129,10 @@ SHAPES = {
 
 CONFIGS = {
     "MultiHead: `heads` has 4; expected a divisor of dim=6.": lambda: MultiHead(6, 4),
-    "Softmax: `temperature` has 0; expected a number above 0.": lambda: Softmax(temperature=0),
-    "GumbelSoftmax: `temperature` has -1; expected a number above 0.": lambda: GumbelSoftmax(temperature=-1),
+    "Softmax: `temperature` has 0; expected a finite number above 0.": lambda: Softmax(temperature=0),
+    "GumbelSoftmax: `temperature` has -1; expected a finite number above 0.": lambda: GumbelSoftmax(
+        temperature=-1
+    ),
     "LocationAwareScore: `width` has 4; expected an odd number.": lambda: LocationAwareScore(
         query=5, keys=5, hidden=3, filters=2, width=4
     ),

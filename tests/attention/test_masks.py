@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.visible import visible
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from regard import Mask, MaskError
+from regard import Attention, DotScore, LocalMonotonic, LocalPredictive, Mask, MaskError
 
 B, T, S = 2, 3, 5
 CPU = torch.device("cpu")
@@ -219,9 +220,29 @@ WRONG = {
     r"^Mask: `lengths` has shape \(2,\) and dtype torch\.bool; expected \(B,\) whole numbers\.$": lambda: (
         Mask(lengths=torch.ones(2, dtype=torch.bool))
     ),
+    r"^Mask: `lengths` has -1; expected 0 or more\.$": lambda: Mask(lengths=torch.tensor([3, -1])),
+    r"^Mask: `lengths` has \[3, 1\]; expected a tensor \(B,\) of whole numbers\. torch\.tensor makes one": (
+        lambda: Mask(lengths=[3, 1])
+    ),
+    r"^Mask: `lengths` has 3; expected a tensor \(B,\) of whole numbers\.": lambda: Mask(lengths=3),
     r"^Mask: `window` has \(1, -1\); expected \(left, right\), both 0 or more\.$": lambda: Mask(
         window=(1, -1)
     ),
+    r"^Mask: `window` has 3; expected \(left, right\)": lambda: Mask(window=3),
+    r"^Mask: `window` has \(1, 2, 3\); expected \(left, right\)": lambda: Mask(window=(1, 2, 3)),
+    r"^Mask: `window` has \(0\.5, 1\); expected \(left, right\)": lambda: Mask(window=(0.5, 1)),
+    r"^Mask: `causal` has 'yes'; expected True or False\.$": lambda: Mask(causal="yes"),
+    r"^Mask: `causal` has a tensor of shape \(3, 5\); expected True or False\.$": lambda: Mask(
+        torch.ones(T, S).bool()
+    ),
+    r"^Mask: `offset` has 1\.5; expected a whole number\.$": lambda: Mask(offset=1.5),
+    r"^Mask: `offset` has a tensor of shape \(\); expected a whole number\.$": lambda: Mask().at(
+        torch.tensor(2)
+    ),
+    r"^Mask: `mask` has 'causal'; expected a boolean tensor \(\.\.\., T, S\) or a Mask\.$": lambda: Mask.of(
+        "causal"
+    ),
+    r"^Mask: `dense` has \[True, False\]; expected a boolean tensor": lambda: Mask(dense=[True, False]),
 }
 
 
@@ -229,6 +250,36 @@ WRONG = {
 def test_what_is_not_a_mask_is_refused(text):
     with pytest.raises(MaskError, match=text):
         WRONG[text]()
+
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32, torch.uint64]
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_lengths_of_every_integer_dtype_hide_the_same(dtype, kernel):
+    lengths = torch.tensor([S, 0])
+    query, keys = torch.randn(B, T, 4), torch.randn(B, S, 4)
+    for window in (None, LocalMonotonic(half_width=1), LocalPredictive(query=4, hidden=3, half_width=1)):
+        attention = Attention(DotScore(), window=window, kernel=kernel)
+        found, expected = (
+            attention(query, attention.prepare(keys, mask=Mask(lengths=x)))
+            for x in (lengths.to(dtype), lengths)
+        )
+        assert torch.equal(found.context, expected.context)
+        assert torch.equal(found.weights, expected.weights)
+        assert not found.weights[1].any()
+
+
+def test_lengths_that_cannot_be_read_are_taken_as_they_are():
+    """A length is never waited for: not inside vmap, nor under fake tensors, nor on another device."""
+    rows = torch.func.vmap(lambda n: Mask(lengths=n).to_dense(1, S, ndim=2, device=CPU))(
+        torch.tensor([[3], [5]])
+    )
+    assert rows.sum(-1).flatten().tolist() == [3, 5]
+    with FakeTensorMode():
+        assert Mask(lengths=torch.ones(B, dtype=torch.int32)).lengths.dtype == torch.int64
+    assert Mask(lengths=torch.ones(B, dtype=torch.int64, device="meta")).lengths.is_meta
 
 
 def test_a_mask_prints_its_facts_and_has_no_hash():

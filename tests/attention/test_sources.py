@@ -11,6 +11,8 @@ from regard import (
     Attention,
     DotScore,
     History,
+    InOrder,
+    LocalMonotonic,
     LocationAwareScore,
     Mask,
     MaskError,
@@ -70,6 +72,41 @@ def test_appending_equals_building_the_whole_at_once(case):
     attention = Attention(DotScore(), kernel="reference")
     for offset in (0, 2):
         assert_close(attention(query, grown.at(offset)).weights, attention(query, whole.at(offset)).weights)
+
+
+@pytest.mark.parametrize("name", ["dot", "additive", "heads", "in order", "local-m"])
+@pytest.mark.parametrize("first", [0, 1, 4])
+def test_queries_after_an_append_stand_at_the_end(name, first):
+    """Where `at` says nothing: a decoder that grows its source step by step equals all steps at once."""
+    attention = {
+        "dot": lambda: Attention(DotScore()),
+        "additive": lambda: Attention(AdditiveScore(query=6, keys=6, hidden=5)),
+        "heads": lambda: MultiHead(6, 2),
+        "in order": lambda: InOrder(DotScore()),
+        "local-m": lambda: Attention(DotScore(), window=LocalMonotonic(half_width=1)),
+    }[name]()
+    x, causal = torch.randn(B, 7, 6), Mask(causal=True)
+    expected = attention(x, attention.prepare(x, mask=causal))
+    grown = attention.prepare(x[:, :first], mask=causal)
+    for t in range(first, 7):
+        grown = grown.append(attention.prepare(x[:, t : t + 1]))
+        for source in (grown, grown.at(t), grown.select(torch.arange(B))):
+            result = attention(x[:, t : t + 1], source)
+            assert_close(result.context, expected.context[:, t : t + 1])
+            assert_close(result.weights, expected.weights[..., t : t + 1, : t + 1])
+    twice = grown.select(torch.tensor([1, 1, 0]))  # a beam keeps where its queries stand
+    assert_close(attention(x[[1, 1, 0], 5:], twice).context, expected.context[[1, 1, 0], 5:])
+    if name != "heads":
+        assert_close(attention.align(x[:, 5:], grown).weights, expected.weights[:, 5:])
+
+
+def test_where_queries_stand_can_still_be_said():
+    attention, x = Attention(DotScore()), torch.randn(B, 6, 4)
+    grown = attention.prepare(x[:, :3], mask=Mask(causal=True)).append(attention.prepare(x[:, 3:]))
+    whole = attention.prepare(x, mask=Mask(causal=True))
+    for offset in (0, 2, 4):
+        query = x[:, offset : offset + 2]
+        assert_close(attention(query, grown.at(offset)).context, attention(query, whole.at(offset)).context)
 
 
 def test_appending_leaves_the_parts_as_they_were():

@@ -1,10 +1,12 @@
 """A row that may attend to nothing: zero weights, zero context, zero gradient, never NaN, on every path."""
 
+from dataclasses import replace
+
 import pytest
 import torch
-from laws.cases import EACH, PRODUCT, B, S, T, build, call, inputs, parametrize
+from laws.cases import CHOOSING, DV, EACH, PRODUCT, B, S, T, build, call, inputs, parametrize
 
-from regard import Mask
+from regard import Attention, DotScore, GumbelSoftmax, Mask
 
 
 def gradients(attention, x):
@@ -75,3 +77,37 @@ def test_what_stands_in_hidden_positions_changes_nothing(case):
         dirty = attention(x.query, attention.prepare(keys, values, mask), history=x.history)
         torch.testing.assert_close(dirty.weights, clean.weights)
         torch.testing.assert_close(dirty.context, clean.context)
+
+
+@parametrize(PRODUCT)
+def test_no_positions_or_no_queries_give_zeros_of_the_common_shape(case):
+    """A batch that only the keys have counts too."""
+    for t, s, rows in ((T, 0, B), (T, 0, 1), (0, S, 1), (0, 0, 1)):
+        attention, x = build(case).train(), inputs(case, t=t, s=s).requires_grad()
+        for mask in (None, Mask(lengths=torch.full((B,), s)), Mask(causal=True)):
+            result = call(attention, replace(x, query=x.query[:rows]), mask)
+            assert result.context.shape == (B, t, DV)
+            assert result.weights.shape == result.scores.shape == (B, t, s)
+            assert not result.context.any()
+            result.context.sum().backward()
+        if case.normalizer in CHOOSING:
+            assert torch.equal(result.log_probability, torch.zeros(B, t, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_hard_gumbel_choice_among_no_positions_is_zero(training):
+    attention = Attention(DotScore(), normalizer=GumbelSoftmax(hard=True)).train(training)
+    result = attention(torch.randn(B, T, 4), attention.prepare(torch.randn(B, 0, 4)))
+    assert result.weights.shape == (B, T, 0)
+    assert torch.equal(result.context, torch.zeros(B, T, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_fused_kernel_gives_nothing_the_common_shape(dtype, dropout):
+    attention = Attention(DotScore(), kernel="sdpa", dropout=dropout)
+    for t, s in ((T, 0), (0, S), (0, 0)):
+        for mask in (Mask(lengths=torch.full((B,), s)), Mask(window=(1, 1)), torch.ones(B, 1, s).bool()):
+            source = attention.prepare(torch.randn(B, s, 4, dtype=dtype), mask=mask)
+            context = attention(torch.randn(1, t, 4, dtype=dtype), source).context
+            assert torch.equal(context, torch.zeros(B, t, 4, dtype=dtype))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.history import History
+from regard.errors import MaskError, ShapeError, shown
 
 
 class Normalizer(nn.Module):
@@ -27,7 +28,7 @@ class Normalizer(nn.Module):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
         """Final. Rows that may attend to nothing become zeros, with zero gradient."""
         scores, empty = open_rows(scores, mask)
-        return self.normalize(scores).masked_fill(empty, 0.0)
+        return scores if empty is None else self.normalize(scores).masked_fill(empty, 0.0)
 
 
 class StochasticNormalizer(Normalizer):
@@ -44,7 +45,7 @@ class StochasticNormalizer(Normalizer):
     ) -> Tensor:
         """Final, as in Normalizer."""
         scores, empty = open_rows(scores, mask)
-        return self.normalize(scores, generator).masked_fill(empty, 0.0)
+        return scores if empty is None else self.normalize(scores, generator).masked_fill(empty, 0.0)
 
 
 class HistoryNormalizer(nn.Module):
@@ -61,12 +62,34 @@ class HistoryNormalizer(nn.Module):
     def forward(self, scores: Tensor, mask: Tensor | None, history: History) -> Tensor:
         """Final, as in Normalizer."""
         scores, empty = open_rows(scores, mask)
-        return self.normalize(scores, history).masked_fill(empty, 0.0)
+        return scores if empty is None else self.normalize(scores, history).masked_fill(empty, 0.0)
 
 
-def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Hide what the mask hides; give rows with nothing visible a harmless score, and say which they are."""
+def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Hide what the mask hides; give rows with nothing visible a harmless score, and say which they are.
+
+    None: there are no positions, and so nothing to normalise.
+    """
+    _check_scores(scores, mask)
+    if scores.shape[-1] == 0:
+        return scores, None
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     empty = torch.isneginf(scores).all(-1, keepdim=True)
     return scores.masked_fill(empty, 0.0), empty
+
+
+def _check_scores(scores: Tensor, mask: Tensor | None) -> None:
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        found = f"dtype {scores.dtype}" if isinstance(scores, Tensor) else shown(scores)
+        raise ShapeError(f"Normalizer: `scores` has {found}; expected a floating-point tensor (..., T, S).")
+    if mask is None:
+        return
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        found = f"dtype {mask.dtype}" if isinstance(mask, Tensor) else shown(mask)
+        raise MaskError(f"Normalizer: `mask` has {found}; expected torch.bool, True = may attend.")
+    if mask.shape[-1] not in (1, scores.shape[-1]):
+        raise MaskError(
+            f"Normalizer: `mask` has shape {tuple(mask.shape)}; expected one that broadcasts to "
+            f"{tuple(scores.shape)}."
+        )

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.attention.normalizers.base import StochasticNormalizer
 from regard.attention.normalizers.hard import gumbel_noise
-from regard.errors import ConfigError
+from regard.errors import check_finite
 
 
 class GumbelSoftmax(StochasticNormalizer):
@@ -26,8 +26,7 @@ class GumbelSoftmax(StochasticNormalizer):
 
     def __init__(self, *, temperature: float = 1.0, hard: bool = False) -> None:
         super().__init__()
-        if temperature <= 0:
-            raise ConfigError(f"GumbelSoftmax: `temperature` has {temperature}; expected a number above 0.")
+        check_finite("GumbelSoftmax", above=0, temperature=temperature)
         self.temperature, self.hard = temperature, hard
         self.one_hot = hard
 

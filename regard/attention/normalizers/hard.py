@@ -37,6 +37,8 @@ class HardNormalizer(StochasticNormalizer):
 
     def log_probability(self, scores: Tensor, weights: Tensor) -> Tensor:
         """(..., T, S), one-hot (..., T, S) -> (..., T) log-probability of the choice; 0 for empty rows."""
+        if scores.shape[-1] == 0:
+            return scores.sum(-1)
         empty = torch.isneginf(scores).all(-1, keepdim=True)
         logs = scores.masked_fill(empty, 0.0).log_softmax(-1)
         chosen = logs.gather(-1, weights.argmax(-1, keepdim=True))

@@ -14,7 +14,7 @@ https://arxiv.org/abs/1409.0473
 from torch import Tensor
 
 from regard.attention.normalizers.base import Normalizer
-from regard.errors import ConfigError
+from regard.errors import check_finite
 
 
 class Softmax(Normalizer):
@@ -22,8 +22,7 @@ class Softmax(Normalizer):
 
     def __init__(self, *, temperature: float = 1.0) -> None:
         super().__init__()
-        if temperature <= 0:
-            raise ConfigError(f"Softmax: `temperature` has {temperature}; expected a number above 0.")
+        check_finite("Softmax", above=0, temperature=temperature)
         self.temperature = temperature
 
     def normalize(self, scores: Tensor) -> Tensor:

@@ -22,8 +22,6 @@ class Sparsemax(Normalizer):
     """max(z - τ, 0), with τ such that a row sums to one."""
 
     def normalize(self, scores: Tensor) -> Tensor:
-        if scores.shape[-1] == 0:
-            return scores
         z = scores - scores.amax(-1, keepdim=True).detach()  # large sums would lose the digits that decide
         ordered = z.sort(-1, descending=True).values
         k = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import ShapeError, check_shapes, check_whole
 
 
 class AdditiveScore(Score):
@@ -30,6 +30,7 @@ class AdditiveScore(Score):
 
     def __init__(self, *, query: int | None, keys: int, hidden: int) -> None:
         super().__init__()
+        check_whole("AdditiveScore", query=1 if query is None else query, keys=keys, hidden=hidden)
         self.W = Projected(hidden) if query is None else nn.Linear(query, hidden, bias=False)
         self.U = nn.Linear(keys, hidden)  # the paper leaves biases out of its notation; one is enough
         self.v = nn.Linear(hidden, 1, bias=False)
@@ -38,6 +39,11 @@ class AdditiveScore(Score):
     def concat(cls, W: Tensor, v: Tensor, *, query: int) -> "AdditiveScore":
         """The score vᵀ tanh(W [q; k]) from Luong's matrices: W (hidden, Dq + Dk), v (hidden,)."""
         check_shapes("AdditiveScore.concat", ("W", W, "D Dqk"), ("v", v, "D"))
+        check_whole("AdditiveScore.concat", query=query)
+        if query >= W.shape[1]:
+            raise ShapeError(
+                f"AdditiveScore.concat: `W` has shape {tuple(W.shape)}; expected (D, Dq + Dk), Dq={query}."
+            )
         score = cls(query=query, keys=W.shape[1] - query, hidden=W.shape[0]).to(W)
         assert isinstance(score.W, nn.Linear)
         with torch.no_grad():
@@ -52,7 +58,8 @@ class AdditiveScore(Score):
         return self.U(keys)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        check_shapes("AdditiveScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("AdditiveScore", *asked, Dq=self.W.in_features, D=self.v.in_features)
         # weights that are looked at after autocast has ended meet a query that it made half precision
         query = query.to(self.v.weight.dtype)
         sums = full(self.W(query))[..., :, None, :] + full(keys)[..., None, :, :]  # (..., T, S, D)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import exact, full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_finite, check_shapes, check_whole
 
 
 class CosineScore(Score):
@@ -24,6 +24,9 @@ class CosineScore(Score):
 
     def __init__(self, *, strength: float = 1.0, query: int | None = None) -> None:
         super().__init__()
+        check_finite("CosineScore", strength=strength)
+        if query is not None:
+            check_whole("CosineScore", query=query)
         self.strength = strength
         self.beta = None if query is None else nn.Linear(query, 1)
 

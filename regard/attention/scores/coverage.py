@@ -20,7 +20,7 @@ from regard.attention.history import History
 from regard.attention.numerics import full
 from regard.attention.scores.additive import weigh
 from regard.attention.scores.base import HistoryScore
-from regard.errors import check_shapes
+from regard.errors import check_finite, check_shapes, check_whole
 
 
 class CoverageScore(HistoryScore):
@@ -28,6 +28,8 @@ class CoverageScore(HistoryScore):
 
     def __init__(self, *, query: int, keys: int, hidden: int, fertility: float = 2.0) -> None:
         super().__init__()
+        check_whole("CoverageScore", query=query, keys=keys, hidden=hidden)
+        check_finite("CoverageScore", above=0, fertility=fertility)
         self.fertility = fertility
         self.W = nn.Linear(query, hidden, bias=False)
         self.U = nn.Linear(keys, hidden)
@@ -41,7 +43,8 @@ class CoverageScore(HistoryScore):
         return torch.cat([self.U(keys), self.fertility * torch.sigmoid(self.U_f(keys))], -1)
 
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
-        check_shapes("CoverageScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        asked = ("query", query, "... T Dq"), ("keys", keys, "... S Dp")
+        check_shapes("CoverageScore", *asked, Dq=self.W.in_features, Dp=self.v.in_features + 1)
         keys, fertility = full(keys[..., :-1]), full(keys[..., -1:])
         # σ can vanish in half precision; a word of no fertility is covered at once, not infinitely
         coverage = full(history.cumulative).mT / fertility.clamp_min(1e-6)  # (..., S, 1)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from regard.attention.numerics import exact, full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_finite, check_shapes
 
 
 class DotScore(Score):
@@ -30,6 +30,8 @@ class DotScore(Score):
 
     def __init__(self, scale: float | None = None) -> None:
         super().__init__()
+        if scale is not None:
+            check_finite("DotScore", scale=scale)
         self.scale = scale
 
     def factor(self, D: int) -> float:

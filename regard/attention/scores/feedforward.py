@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import exact, full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_shapes, check_share, check_whole
 
 
 class FeedForwardScore(Score):
@@ -25,7 +25,9 @@ class FeedForwardScore(Score):
 
     def __init__(self, *, dim: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dim = dim
+        check_whole("FeedForwardScore", dim=dim, hidden=hidden)
+        check_share("FeedForwardScore", dropout=dropout)
+        self.dim, self.hidden = dim, hidden
         self.F = nn.Sequential(
             nn.Dropout(dropout), nn.Linear(dim, hidden), nn.ReLU(),
             nn.Dropout(dropout), nn.Linear(hidden, hidden), nn.ReLU(),
@@ -36,7 +38,8 @@ class FeedForwardScore(Score):
         return self.F(keys)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        check_shapes("FeedForwardScore", ("query", query, "... T D"), D=self.dim)
+        asked = ("query", query, "... T D"), ("keys", keys, "... S Dp")
+        check_shapes("FeedForwardScore", *asked, D=self.dim, Dp=self.hidden)
         # weights that are looked at after autocast has ended meet a query that it made half precision
         hidden = self.F(query.to(next(self.parameters()).dtype))
         with exact(query):

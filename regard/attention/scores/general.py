@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import exact, full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 class GeneralScore(Score):
@@ -23,6 +23,7 @@ class GeneralScore(Score):
 
     def __init__(self, *, query: int, keys: int) -> None:
         super().__init__()
+        check_whole("GeneralScore", query=query, keys=keys)
         self.W = nn.Linear(keys, query, bias=False)
 
     def prepare(self, keys: Tensor) -> Tensor:
@@ -30,6 +31,7 @@ class GeneralScore(Score):
         return self.W(keys)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        check_shapes("GeneralScore", ("query", query, "... T Dq"), Dq=self.W.out_features)
+        Dq = self.W.out_features
+        check_shapes("GeneralScore", ("query", query, "... T Dq"), ("keys", keys, "... S Dq"), Dq=Dq)
         with exact(query):
             return full(query) @ full(keys).mT

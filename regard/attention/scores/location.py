@@ -14,12 +14,13 @@ https://arxiv.org/abs/1508.04025
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.numerics import exact, full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 class LocationScore(Score):
@@ -27,6 +28,7 @@ class LocationScore(Score):
 
     def __init__(self, *, query: int, positions: int) -> None:
         super().__init__()
+        check_whole("LocationScore", query=query, positions=positions)
         self.W = nn.Linear(query, positions, bias=False)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -34,4 +36,7 @@ class LocationScore(Score):
         S, positions = keys.shape[-2], self.W.out_features
         with exact(query):
             scores = F.linear(full(query), full(self.W.weight[:S]))
+        if scores.shape[:-2] != keys.shape[:-2]:  # one query for several rows of keys scores them all alike
+            lead = torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2])  # type: ignore[no-untyped-call]
+            scores = scores.expand(*lead, *scores.shape[-2:])
         return scores if positions >= S else F.pad(scores, (0, S - positions), value=-math.inf)

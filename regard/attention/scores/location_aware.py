@@ -21,7 +21,7 @@ from regard.attention.history import History
 from regard.attention.numerics import full
 from regard.attention.scores.additive import weigh
 from regard.attention.scores.base import HistoryScore
-from regard.errors import ConfigError, check_shapes
+from regard.errors import ConfigError, check_shapes, check_whole
 
 
 class LocationAwareScore(HistoryScore):
@@ -29,6 +29,8 @@ class LocationAwareScore(HistoryScore):
 
     def __init__(self, *, query: int, keys: int, hidden: int, filters: int, width: int) -> None:
         super().__init__()
+        sizes = {"query": query, "keys": keys, "hidden": hidden, "filters": filters, "width": width}
+        check_whole("LocationAwareScore", **sizes)
         if width % 2 == 0:
             raise ConfigError(f"LocationAwareScore: `width` has {width}; expected an odd number.")
         self.W = nn.Linear(query, hidden, bias=False)
@@ -42,9 +44,16 @@ class LocationAwareScore(HistoryScore):
         return self.V(keys)
 
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
-        check_shapes("LocationAwareScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
-        previous = history.previous.to(self.F.weight.dtype)
-        filtered = self.F(previous.reshape(-1, 1, previous.shape[-1])).mT  # (N, S, filters)
-        located = self.U(filtered.reshape(*previous.shape[:-2], *filtered.shape[1:]))  # (..., S, D)
-        keys = full(keys) + full(located)
+        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("LocationAwareScore", *asked, Dq=self.W.in_features, D=self.w.in_features)
+        keys = full(keys) + full(self._located(history.previous))
         return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight)
+
+    def _located(self, previous: Tensor) -> Tensor:
+        """(..., 1, S) -> U f (..., S, D)."""
+        *lead, _, S = previous.shape
+        if S == 0:  # a convolution wants at least one position
+            return previous.new_zeros(*lead, 0, self.U.out_features)
+        filtered = self.F(previous.to(self.F.weight.dtype).reshape(-1, 1, S)).mT  # (N, S, filters)
+        located: Tensor = self.U(filtered.reshape(*lead, *filtered.shape[1:]))
+        return located

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import full
 from regard.attention.scores.base import Score
-from regard.errors import check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 class RectifiedScore(Score):
@@ -26,6 +26,7 @@ class RectifiedScore(Score):
 
     def __init__(self, *, query: int, keys: int) -> None:
         super().__init__()
+        check_whole("RectifiedScore", query=query, keys=keys)
         self.W = nn.Linear(query, 1, bias=False)
         self.U = nn.Linear(keys, 1, bias=False)
 
@@ -34,7 +35,8 @@ class RectifiedScore(Score):
         return self.U(keys)  # (..., S, 1)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        check_shapes("RectifiedScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
+        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("RectifiedScore", *asked, Dq=self.W.in_features, D=1)
         # weights that are looked at after autocast has ended meet a query that it made half precision
         query = query.to(self.W.weight.dtype)
         return torch.relu(full(self.W(query)) + full(keys).mT)  # (..., T, 1) + (..., 1, S)

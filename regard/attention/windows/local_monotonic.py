@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.windows.base import View, Window, source_length
-from regard.errors import ConfigError
+from regard.errors import check_whole
 
 
 class LocalMonotonic(Window):
@@ -23,8 +23,7 @@ class LocalMonotonic(Window):
 
     def __init__(self, *, half_width: int) -> None:
         super().__init__()
-        if half_width < 0:
-            raise ConfigError(f"LocalMonotonic: `half_width` has {half_width}; expected 0 or more.")
+        check_whole("LocalMonotonic", least=0, half_width=half_width)
         self.half_width = half_width
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.attention.numerics import full
 from regard.attention.windows.base import View, Window, source_length
-from regard.errors import ConfigError
+from regard.errors import check_shapes, check_whole
 
 
 class LocalPredictive(Window):
@@ -30,14 +30,14 @@ class LocalPredictive(Window):
 
     def __init__(self, *, query: int, hidden: int, half_width: int) -> None:
         super().__init__()
-        if half_width <= 0:
-            raise ConfigError(f"LocalPredictive: `half_width` has {half_width}; expected 1 or more.")
+        check_whole("LocalPredictive", query=query, hidden=hidden, half_width=half_width)
         self.W = nn.Linear(query, hidden, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
         self.half_width = half_width
 
     def centre(self, query: Tensor, length: Tensor) -> Tensor:
         """(..., T, Dq), (..., T or 1, 1) -> p (..., T, 1)."""
+        check_shapes("LocalPredictive", ("query", query, "... T Dq"), Dq=self.W.in_features)
         # weights that are looked at after autocast has ended meet a query that it made half precision
         query = query.to(self.W.weight.dtype)
         return length * torch.sigmoid(full(self.v(torch.tanh(self.W(query)))))

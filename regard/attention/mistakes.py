@@ -1,0 +1,116 @@
+"""What is wrong with a call that failed: asked after PyTorch has raised, so that good calls pay nothing.
+
+A call is run first. Where it raises an error that is not ours, its arguments are looked at here, and the
+first that cannot be right is named in a sentence. Where all of them look right, PyTorch's error stays.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.history import History
+from regard.attention.source import Source, broadcasts, check_source
+from regard.errors import ConfigError, RegardError, ShapeError, shown
+
+RAW = (
+    RuntimeError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    ValueError,
+)  # what wrong arguments raise in PyTorch
+
+
+def of_keys(
+    owner: str, error: Exception, module: nn.Module, keys: object, values: object
+) -> RegardError | None:
+    """What is wrong with keys and values that could not be prepared."""
+    if isinstance(error, RegardError):
+        return None
+    return _foreign(owner, "keys", keys, module, None) or _foreign(owner, "values", values, module, None)
+
+
+def of_call(
+    owner: str,
+    error: Exception,
+    module: nn.Module,
+    query: object,
+    source: object,
+    history: object,
+    generator: object,
+) -> RegardError | None:
+    """What is wrong with a call that could not be run."""
+    if isinstance(error, RegardError):
+        return None
+    if not isinstance(query, Tensor):
+        return ShapeError(f"{owner}: `query` has {shown(query)}; expected a tensor (..., T, Dq).")
+    check_source(owner, "source", source)
+    assert isinstance(source, Source)
+    if generator is not None and not isinstance(generator, torch.Generator):
+        return ConfigError(
+            f"{owner}: `generator` has {shown(generator)}; expected a torch.Generator. "
+            "torch.Generator().manual_seed(…) makes one of a seed."
+        )
+    return (
+        _rows(owner, "query", query, source)
+        or _history(owner, history, source)
+        or _foreign(owner, "query", query, module, source.keys)
+        or _foreign(owner, "source.keys", source.keys, module, None)
+        or _foreign(owner, "source.values", source.values, module, source.keys)
+        or _masked(owner, source)
+    )
+
+
+def _rows(owner: str, name: str, x: Tensor, source: Source) -> ShapeError | None:
+    """The leading axes of what is asked and of the source do not belong together."""
+    rows = source.keys.shape[:-2]
+    if source.copies > 1:
+        rows = torch.Size((rows[0] * source.copies, *rows[1:]))
+    if broadcasts(x.shape[:-2], rows):
+        return None
+    lead = ", ".join(map(str, rows))
+    return ShapeError(
+        f"{owner}: `{name}` has shape {tuple(x.shape)}; expected ({lead}, …), as many rows as the source."
+    )
+
+
+def _history(owner: str, history: object, source: Source) -> ShapeError | None:
+    if history is None:
+        return None
+    if not isinstance(history, History):
+        return ShapeError(
+            f"{owner}: `history` has {shown(history)}; expected a History. Start with History.start(source)."
+        )
+    for name, x in history._asdict().items():
+        if x.shape[-1] != source.S or not broadcasts(x.shape[:-2], source.keys.shape[:-2]):
+            lead = ", ".join(map(str, (*source.keys.shape[:-2], 1, source.S)))
+            return ShapeError(f"{owner}: `history.{name}` has shape {tuple(x.shape)}; expected ({lead}).")
+    return None
+
+
+def _foreign(owner: str, name: str, x: object, module: nn.Module, beside: Tensor | None) -> ShapeError | None:
+    """A tensor of another device or dtype than the parameters, or than the keys beside it."""
+    if not isinstance(x, Tensor):
+        return ShapeError(f"{owner}: `{name}` has {shown(x)}; expected a tensor.")
+    own = [p for p in module.parameters() if p.is_floating_point()]
+    others = [("the parameters", p) for p in own[:1]] + ([] if beside is None else [("the keys", beside)])
+    for whose, other in others:
+        if x.device != other.device:
+            return ShapeError(
+                f"{owner}: `{name}` has device {x.device}; expected {other.device}, that of {whose}."
+            )
+    for whose, other in others:
+        if x.dtype != other.dtype:
+            return ShapeError(
+                f"{owner}: `{name}` has dtype {x.dtype}; expected {other.dtype}, that of {whose}."
+            )
+    return None
+
+
+def _masked(owner: str, source: Source) -> ShapeError | None:
+    device = source.keys.device
+    for name, x in (("mask.dense", source.mask.dense), ("mask.lengths", source.mask.lengths)):
+        if x is not None and x.device != device:
+            return ShapeError(
+                f"{owner}: `{name}` has device {x.device}; expected {device}, that of the keys."
+            )
+    return None
