@@ -28,11 +28,11 @@ from typing import Any
 
 import torch
 
-from regard.data.cache import alone
 from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluate.base import Listing, Noted, evaluate
 from regard.evaluate.results import commit, machine
 from regard.models.base import Model
+from regard.storage import alone
 from regard.tasks.base import Split, Task
 from regard.tasks.corpus import on_corpus
 from regard.tasks.translation import TranslationTask
