@@ -127,6 +127,13 @@ class RunLock:
         )
 
 
+def require_free(folder: Path) -> None:
+    """Refuse a folder that a training goes on in."""
+    if (folder / FILE).exists():
+        with RunLock(folder):
+            pass
+
+
 def _boot() -> str:
     """This machine since it was started; the same in all its containers, which have names of their own."""
     try:

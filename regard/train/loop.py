@@ -35,7 +35,7 @@ from regard.tasks.base import Loss, Task
 from regard.train import durable, states
 from regard.train.average import Snapshots
 from regard.train.capture import CapturedStep, Rounding
-from regard.train.checkpoint import LEARNT, Checkpoint, RunFolder, State
+from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.compiling import compiled
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted, Interrupts
@@ -165,7 +165,7 @@ class _Training:
             self.folder.require_new()
         changed = self.folder.require_same(self.config) if resume else {}
         checkpoint = self.folder.load() if resume else None
-        if checkpoint is not None and changed.keys() & set(LEARNT):
+        if checkpoint is not None and changed.keys() & {"train.lr", "train.clip"}:
             checkpoint.state.skipped_in_row = 0  # what made the updates fail may be mended
         if checkpoint is not None and checkpoint.state.processes != self.processes:
             were = f"the run was started with {checkpoint.state.processes}"

@@ -249,7 +249,12 @@ def _write(path: Path, value: Training | Measured) -> None:
 
 
 def _read(path: Path, kind: type[Any]) -> Any:
-    return kind(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return kind(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}. Delete it, and it is made again.") from error
 
 
 def _stop_with_parent() -> None:
