@@ -87,7 +87,7 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 # low to high; what stands on one line may import each other
 LAYERS = (
     ("errors",),
-    ("catalog",),
+    ("catalog", "storage"),
     ("attention", "kernels"),
     ("layers",),
     ("data",),
@@ -161,6 +161,7 @@ FORBIDDEN = {
     ),
     "nothing imports the command line": lambda a, b: part(b) == "cli" and part(a) not in ("cli", "__main__"),
     "the catalogue imports nothing but errors": lambda a, b: a == "regard.catalog" and b != "regard.errors",
+    "storage imports nothing": lambda a, b: a == "regard.storage",
     "errors import nothing": lambda a, b: a == "regard.errors",
     "the algebra asks the kernels at one place": lambda a, b: (
         part(a) == "attention" and part(b) == "kernels" and a != "regard.attention.compose"

@@ -61,6 +61,7 @@ def command(
     Ctrl-C saves the state; `--resume` goes on as if nothing had happened.
     """
     from regard.train.checkpoint import RunFolder
+    from regard.train.lock import require_free
     from regard.train.loop import fit
     from regard.train.run import create, reopen
 
@@ -78,6 +79,8 @@ def command(
             "or --resume with --run DIR."
         )
     folder = run or Path("runs") / (Path(recipe).stem if recipe else text.name)
+    if is_main_process():
+        require_free(folder)  # before the task is prepared, which may take minutes
     if resume:
         config, built, task = reopen(folder, overrides)
     else:

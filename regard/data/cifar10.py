@@ -18,7 +18,6 @@ https://www.cs.toronto.edu/~kriz/cifar.html
 import hashlib
 import io
 import logging
-import os
 import pickle
 import struct
 import tarfile
@@ -31,11 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.cache import cache_folder
+from regard import storage
 from regard.data.chance import random_words
 from regard.data.folders import find_file
 from regard.data.images import Pixels, open_image
 from regard.errors import DataError
+from regard.storage import cache_folder
 
 PACKED, BINARY, PYTHON = "cifar10_jpeg.npz", "cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -178,7 +178,7 @@ def _numbers(labels: Any) -> NDArray[np.int64]:
 def _keep(path: Path, array: NDArray[Any]) -> None:
     """Write aside and rename, so that an interruption leaves none or a whole file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = storage.aside(path)
     try:
         with aside.open("wb") as file:
             np.save(file, array, allow_pickle=False)

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.cache import cache_folder
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
 from regard.data.links import Links, parse_links
 from regard.data.parallel import Parallel
 from regard.errors import ConfigError, DataError
+from regard.storage import cache_folder
 
 VALID, TEST = 20, 20  # of 1000 different English sentences of Tatoeba
 

@@ -8,7 +8,6 @@ them from there: five million pairs are then pages of a file that the system rea
 """
 
 import json
-import os
 import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from regard import storage
 from regard.data.batches import PairBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
@@ -113,9 +113,10 @@ def collect(pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
 
 def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
     """Write the pairs into a folder as they come, whole or not at all, and map them from there."""
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    aside = storage.aside(folder)
     try:
         aside.mkdir(parents=True)
+        storage.remove_left_over(folder.parent)
         with ExitStack() as files:
             sinks = [_Sink(size, *_open(aside, name, files)) for name, size in _sides(sizes)]
             _fill(sinks[0], sinks[1], pairs)

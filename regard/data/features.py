@@ -6,7 +6,6 @@ torchvision:NAME     a network of torchvision with its own weights, if torchvisi
 
 import hashlib
 import logging
-import os
 import time
 import zipfile
 import zlib
@@ -21,11 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.data.cache import alone, cache_folder
+from regard import storage
 from regard.data.folders import find_file
 from regard.data.images import Pixels
 from regard.errors import ConfigError, DataError
 from regard.layers.convolution import SqueezeNet, TorchvisionGrid
+from regard.storage import alone, cache_folder
 
 SQUEEZENET = "squeezenet_v1.0_decoded.npz"
 HOME = "https://github.com/songhan/SqueezeNet-Deep-Compression"
@@ -162,7 +162,7 @@ def _encode(
 
 def _write(path: Path, parts: Iterator[Half], count: int) -> None:
     logging.getLogger("regard").info("computing the annotations of %d pictures into %s", count, path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = storage.aside(path)
     try:
         place, file = 0, None
         for part in parts:

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from regard import storage
 from regard.errors import DataError
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -26,7 +27,7 @@ HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some homes refus
 
 def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
     """Fetch a file; its SHA-256 digest. A digest that is known must agree, one that is not is told."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = storage.aside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         digest = _download(url, aside, timeout)

@@ -26,8 +26,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard import storage
 from regard.data.batches import PairBatch
-from regard.data.cache import cache_folder
 from regard.data.chance import random_words, unit
 from regard.data.geometry import QUESTIONS, Numbers, Points, check_points
 from regard.data.tokens import EOS, PAD, SPECIAL
@@ -155,7 +155,7 @@ class PointSets:
         """
         if count <= IN_PROCESS:
             return self.answers(np.arange(count))
-        home = Path(folder) if folder else cache_folder() / "points"
+        home = Path(folder) if folder else storage.cache_folder() / "points"
         spread = "" if self.spread == "uniform" else f"-{self.spread}"
         kind = f"{self.question}-{self.shortest}-{self.longest}{spread}"
         path = home / f"{kind}-{self.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
@@ -168,7 +168,8 @@ class PointSets:
         began = time.perf_counter()
         print(f"{self.question}: solving {count:,} point sets with {processes} processes …", file=sys.stderr)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".solving-") as aside:
+        storage.remove_left_over(path.parent)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".solving.") as aside:
             part = Path(aside) / path.name
             kind = np.int8 if self.longest < 128 else np.int16
             np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(count, self.width)).flush()

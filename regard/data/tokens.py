@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, get_args
 
+from regard import storage
 from regard.data.bytepairs import BYTES, BytePairs, DroppedMerges, learn_bytepairs
 from regard.data.spacing import Spacing, owners, spans
 from regard.errors import ConfigError, DataError
@@ -234,7 +235,7 @@ def _ranked(counts: Counter[str], size: int | None, minimum: int) -> list[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = storage.aside(path)
     with aside.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()

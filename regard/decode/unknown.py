@@ -5,7 +5,6 @@ Sutskever, Le, Vinyals, Zaremba 2015, https://arxiv.org/abs/1410.8206). The dict
 same alignments: what the training pairs write where the model looks at a word, rare words by their names.
 """
 
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard import storage
 from regard.data.parallel import read_lines
 from regard.data.tokens import UNK_PIECE
 from regard.decode.forced import forced
@@ -127,6 +127,6 @@ def write_dictionary(path: Path | str, dictionary: Dictionary) -> None:
     """What `read_dictionary` reads, whole or not at all; words with a tab or a line break are left out."""
     path = Path(path)
     lines = [f"{a}\t{b}\n" for a, b in dictionary.items() if len(a.split()) == len(b.split()) == 1]
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = storage.aside(path)
     aside.write_text("".join(lines), encoding="utf-8")
     aside.replace(path)

@@ -13,7 +13,6 @@ He, Zhang, Ren, Sun. Deep residual learning for image recognition. 2015. https:/
 import hashlib
 import logging
 import math
-import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -23,8 +22,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard.data.cache import cache_folder
+from regard import storage
 from regard.data.pictures import flipped, to_network
+from regard.storage import cache_folder
 from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
 
@@ -163,7 +163,7 @@ def read_split(
 def _keep(path: Path, classifier: nn.Module) -> None:
     """Write aside and rename: two evaluations at once leave one whole file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = storage.aside(path)
     try:
         save_file({name: t.cpu().contiguous() for name, t in classifier.state_dict().items()}, aside)
         aside.replace(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from regard import storage
 from regard.errors import DataError
 
 
@@ -88,7 +89,7 @@ _FIELDS = ", ".join(f.name for f in fields(Result))
 def _write(path: Path, results: Iterable[Result]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     records = [asdict(result) for result in sorted(results, key=_same)]
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = storage.aside(path)
     aside.write_text(
         json.dumps(records, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
     )

@@ -9,7 +9,6 @@ A folder is written aside and renamed, so that it is there whole or not at all.
 
 import importlib
 import json
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard import storage
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.models.base import Translating
@@ -66,7 +66,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     """A folder to fill, which becomes `out` at the end; an earlier export gives way, nothing else does."""
     if out.exists() and not is_export(out):
         raise DataError(f"{out}: exists already and is no export; choose another folder with --out.")
-    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    aside = storage.aside(out)
     aside.mkdir(parents=True)
     try:
         yield aside

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 
 from regard.data.batches import PairBatch, Plan, plan_by_tokens
-from regard.data.cache import cache_folder
 from regard.data.encoded import FORMAT, EncodedPairs, Pair, collect, open_pairs, store
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError
+from regard.storage import cache_folder
 from regard.tasks.base import Split
 from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
 

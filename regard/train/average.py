@@ -6,9 +6,10 @@ The weights of the last N evaluations lie in the run folder, each in a file name
 one takes the place of the oldest. A run that is killed and goes on writes the same files again, since it
 comes to the same weights; what lies there from steps that are still to come is removed first.
 
-    averaging/step-00000400.safetensors
+    averaging/step-00000400-9f86d081884c7d65.safetensors        the step, and the file's SHA-256 digest
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,12 +33,14 @@ class Snapshots:
     def keep(self, step: int, weights: Tensors) -> None:
         """Write the weights of this step, and forget those that are too old or from steps yet to come."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"step-{step:08d}.safetensors"
+        content = safetensors.torch.save(weights)
+        path = self.folder / f"step-{step:08d}-{_digest(content)}.safetensors"
         aside = path.with_name(f".{path.name}.writing")
-        durable.write(aside, safetensors.torch.save(weights))
+        durable.write(aside, content)
         aside.replace(path)
         durable.sync_folder(self.folder)
-        kept = self._files(step)[-self.count :]
+        others = [other for other in self._files(step) if _step(other) < step]
+        kept = [*others, path][-self.count :]
         for other in self.folder.iterdir():
             if other not in kept:
                 other.unlink()
@@ -49,13 +52,25 @@ class Snapshots:
 
     def _files(self, step: int) -> list[Path]:
         files = sorted(self.folder.glob("step-*.safetensors")) if self.folder.exists() else []
-        return [path for path in files if int(path.stem.partition("-")[2]) <= step]
+        return [path for path in files if _step(path) <= step]
 
     def _read(self, path: Path) -> Tensors:
         try:
-            return dict(safetensors.torch.load_file(path))
+            content = path.read_bytes()
+            digest = path.stem.split("-")[2:]  # of earlier versions there is none
+            if digest not in ([], [_digest(content)]):
+                raise OSError("its SHA-256 digest is not the one in its name")
+            return dict(safetensors.torch.load(content))
         except (OSError, SafetensorError) as error:
             raise DataError(f"{self.run}: {FOLDER}/{path.name} cannot be read: {error}.") from error
+
+
+def _step(path: Path) -> int:
+    return int(path.stem.split("-")[1])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def average(weights: Sequence[Tensors]) -> Tensors:

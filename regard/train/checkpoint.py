@@ -3,22 +3,32 @@
     config.toml              the resolved config; written last, so its presence makes the folder a run
     format.json              {"format": 1, "regard": "0.1.0"}
     …                        what the task saves beside (tokenizers)
+    digests.json             SHA-256 of each of these
+    changes.jsonl            one line per setting that a resumed run changed
     metrics.jsonl            one line per measurement; tensorboard/ holds the same
-    checkpoints.json         {"last": "step-00000400", "best": "step-00000300"}; "over": only weights are kept
+    owner.json               who trains into the folder; empty when nobody does (lock.py)
+    checkpoints.json         {"last": "step-00000400", "before": "step-00000200", "best": "step-00000300"}
+                             and the digest of these; "over": only weights are kept
     checkpoints/             the folders that these names point to
-        step-00000400/       model.safetensors  optimizer.safetensors  random.safetensors  state.json
-        step-00000300/       model.safetensors  state.json
-        averaged-00000400/   model.safetensors  state.json; with `train.average`, when the run is over
+        step-00000400/       {model,optimizer,random}.safetensors  state.json  digests.json
+        step-00000200/       the same: what a run goes on from if the last is damaged
+        step-00000300/       model.safetensors  state.json  digests.json
+        averaged-00000400/   the same; with `train.average`, when the run is over
 
 A folder cannot replace another in one step, but a small file can. So a checkpoint is written aside, synced,
 and renamed to an unused name; then `checkpoints.json` is replaced, which moves all names at once; then what
-they no longer name is removed. A process killed at any moment leaves the names on complete checkpoints.
+they no longer name is removed. A process killed at any moment leaves the names on complete checkpoints. Where
+`checkpoints.json` is missing or damaged, the folders themselves tell which checkpoint is the last.
 """
 
+import hashlib
 import json
+import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
@@ -34,10 +44,14 @@ from regard.train import average, durable, states, toml
 from regard.train.config import RunConfig, fill_defaults, parse
 
 FORMAT = 1
-MAY_CHANGE = ("train.steps", "train.log_every", "train.checkpoint_every", "train.threads")
-_RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # of use to `last` alone
+UNLEARNT = ("train.log_every", "train.checkpoint_every", "train.threads")  # of no effect on the weights
+LEARNT = ("train.steps", "train.lr", "train.clip", "train.on_nonfinite")  # may change when a run goes on
+DIGESTS = "digests.json"
+_RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # of use to `last` and `before` alone
+_FOLDER = re.compile(r"(step|averaged)-(\d{8,})(-\d+)?")
 Name = Literal["last", "best", "averaged"]
 NAMES: tuple[Name, ...] = ("last", "best", "averaged")
+_POINTERS = (*NAMES, "before")
 
 
 @dataclass
@@ -86,6 +100,8 @@ class RunFolder:
         self.config = self.path / "config.toml"
         self.checkpoints = self.path / "checkpoints"
         self.names = self.path / "checkpoints.json"
+        self.fault = ""  # the sentence about a damaged checkpoint that `load` passed over
+        self._current: Path | None = None  # the checkpoint that was last loaded or saved
 
     def require_new(self) -> None:
         """Refuse a folder that already holds a run."""
@@ -108,39 +124,85 @@ class RunFolder:
         if found > FORMAT:
             newer = f"format {found} is newer than this regard understands ({FORMAT})"
             raise DataError(f"{self.path}: {newer}; update regard.")
+        if (self.path / DIGESTS).exists():
+            for name in self._read_json(self.path / DIGESTS):
+                self._require_whole(self.path, name)
 
     def create(self, config: RunConfig, task: Task) -> None:
         """Make the folder a run. The config comes last: without it, the folder is still free."""
         with durable.disk_errors(self.path, self.describe_last):
             self.path.mkdir(parents=True, exist_ok=True)
-            durable.replace(
-                self.path / "format.json", json.dumps({"format": FORMAT, "regard": _version()}) + "\n"
-            )
-            task.save(self.path)
-            durable.sync_tree(self.path)
-            durable.replace(self.config, _resolved(config))
+            digests = self._save_task(task)
+            known = json.dumps({"format": FORMAT, "regard": _version()}) + "\n"
+            durable.replace(self.path / "format.json", known)
+            text = _resolved(config)
+            digests |= {"format.json": [_digest(known)], "config.toml": [_digest(text)]}
+            durable.replace(self.path / DIGESTS, json.dumps(digests, indent=1) + "\n")
+            durable.replace(self.config, text)
+
+    def _save_task(self, task: Task) -> dict[str, list[str]]:
+        """Let the task write its files aside, and move them here; their digests."""
+        aside = self.path / ".writing-task"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        task.save(aside)
+        durable.sync_tree(aside)
+        files = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
+        digests = {file.as_posix(): [_digest_of(aside / file)] for file in files}
+        for file in files:
+            (self.path / file).parent.mkdir(parents=True, exist_ok=True)
+            (aside / file).replace(self.path / file)
+        shutil.rmtree(aside)
+        durable.sync_folder(self.path)
+        return digests
 
     def update_config(self, config: RunConfig) -> None:
-        """Store the config of a resumed run where one of the few changeable keys differs."""
-        if self.config.read_text(encoding="utf-8") != _resolved(config):
-            with durable.disk_errors(self.path, self.describe_last):
-                durable.replace(self.config, _resolved(config))
+        """Store the config of a resumed run where one of the few changeable keys differs, and record that."""
+        before, now = self.config.read_text(encoding="utf-8"), _resolved(config)
+        if before == now:
+            return
+        with durable.disk_errors(self.path, self.describe_last):
+            self._record(self._changed(config))
+            if (self.path / DIGESTS).exists():
+                digests = self._read_json(self.path / DIGESTS)
+                digests["config.toml"] = [_digest(now), _digest(before)]  # whichever of them is there
+                durable.replace(self.path / DIGESTS, json.dumps(digests, indent=1) + "\n")
+            durable.replace(self.config, now)
 
-    def require_same(self, config: RunConfig) -> None:
-        """Refuse to go on with another config, except for the keys that change nothing learned so far."""
+    def _record(self, changed: Mapping[str, tuple[Any, Any]]) -> None:
+        path, now = self.path / "changes.jsonl", f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+        lines = [
+            {"step": self.last_step() or 0, "key": key, "was": was, "is": given, "date": now}
+            for key, (was, given) in changed.items()
+        ]
+        earlier = path.read_text(encoding="utf-8") if path.exists() else ""
+        durable.replace(path, earlier + "".join(json.dumps(line) + "\n" for line in lines))
+
+    def require_same(
+        self, config: RunConfig, *, may_change: tuple[str, ...] = UNLEARNT + LEARNT
+    ) -> dict[str, tuple[Any, Any]]:
+        """Refuse to go on with another config, but for a few keys; those that differ, with both values."""
+        changed = self._changed(config)
+        for key, (was, given) in changed.items():
+            if key not in may_change:
+                started = f"the run was started with {was!r}"
+                raise ConfigError(f"{self.path}: '{key}' is {given!r}; {started}. Use another folder.")
+        return changed
+
+    def _changed(self, config: RunConfig) -> dict[str, tuple[Any, Any]]:
         tables = parse(str(self.config), self.config.read_text(encoding="utf-8"))
         stored, given = _flat(fill_defaults(tables)), _flat(fill_defaults(config.tables()))
-        for key in [*given, *(key for key in stored if key not in given)]:
-            if key not in MAY_CHANGE and stored.get(key) != given.get(key):
-                was = f"the run was started with {stored.get(key)!r}"
-                raise ConfigError(f"{self.path}: '{key}' is {given.get(key)!r}; {was}. Use another folder.")
+        keys = dict.fromkeys([*given, *stored])
+        return {k: (stored.get(k), given.get(k)) for k in keys if stored.get(k) != given.get(k)}
 
-    def find(self, name: Name) -> Path | None:
+    def find(self, name: Name | Literal["before"]) -> Path | None:
         """The folder of the checkpoint of this name; None where there is none yet."""
-        if not self.names.exists():
+        folder = self._read_names().get(name)
+        if not folder:
             return None
-        folder = self._read_json(self.names).get(name)
-        return self.checkpoints / folder if folder else None
+        if (self.checkpoints / folder).is_symlink():
+            raise DataError(f"{self.path}: checkpoints/{folder} is a symbolic link; expected a folder.")
+        return self.checkpoints / folder
 
     def require(self, name: Name) -> Path:
         """The folder of a checkpoint, or an error that says what to do."""
@@ -177,24 +239,40 @@ class RunFolder:
             try:
                 shutil.rmtree(aside, ignore_errors=True)
                 aside.mkdir(parents=True)
-                durable.write(aside / "model.safetensors", safetensors.torch.save(model))
-                durable.write(aside / "state.json", (json.dumps({"step": step}) + "\n").encode("utf-8"))
-                durable.sync_folder(aside)
+                self._write_files(
+                    aside,
+                    {
+                        "model.safetensors": safetensors.torch.save(model),
+                        "state.json": (json.dumps({"step": step}) + "\n").encode("utf-8"),
+                    },
+                )
                 shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it named it
                 aside.rename(folder)
                 durable.sync_folder(self.checkpoints)
-                names = self._read_json(self.names)
-                durable.replace(self.names, json.dumps(names | {"averaged": folder.name}) + "\n")
+                self._write_names(self._read_names() | {"averaged": folder.name})
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
 
     def load(self) -> Checkpoint | None:
-        """The last checkpoint; None where the run was stopped before its first."""
-        folder = self.find("last")
-        if folder is None:
-            return None
-        if self._read_json(self.names).get("over"):
+        """The last checkpoint, or the one before if it is damaged; None before the first."""
+        if self._read_names().get("over"):
             raise DataError(f"{self.path}: the run is over and only its weights were kept; it cannot go on.")
+        faults = []
+        for folder in filter(None, (self.find("last"), self.find("before"))):
+            try:
+                checkpoint = self._load(folder)
+            except DataError as error:
+                faults.append(error)
+                continue
+            self._current = folder
+            if faults:
+                self.fault = f"{faults[0]} The run goes on from step {checkpoint.state.step}, saved before."
+            return checkpoint
+        if faults:
+            raise faults[0]
+        return None
+
+    def _load(self, folder: Path) -> Checkpoint:
         stored = self._read_json(folder / "state.json")
         numbers = stored.pop("numbers", {})
         known = {entry.name for entry in fields(State)}
@@ -211,7 +289,7 @@ class RunFolder:
         kept, averaged = self.find("best") or self.require("last"), self.find("averaged")
         names = {"last": kept.name, "best": kept.name, "over": True}
         names |= {} if averaged is None else {"averaged": averaged.name}
-        durable.replace(self.names, json.dumps(names) + "\n")
+        self._write_names(names)
         self._prune()
         shutil.rmtree(self.path / average.FOLDER, ignore_errors=True)
         for name in _RESUME_ONLY:
@@ -221,7 +299,7 @@ class RunFolder:
         """Fill a model from the checkpoint of this name; its step."""
         folder = self.require(name)
         self.fill(model, self._read_tensors(folder / "model.safetensors"))
-        return int(self._read_json(folder / "state.json")["step"])
+        return int(self._read_json(folder / "state.json").get("step", 0))
 
     def fill(self, model: nn.Module, tensors: states.Tensors) -> None:
         """Fill a model with weights, which must be those of its config."""
@@ -232,7 +310,7 @@ class RunFolder:
 
     def last_step(self) -> int | None:
         folder = self.find("last")
-        return int(folder.name.split("-")[1]) if folder else None
+        return _step(folder) if folder else None
 
     def describe_last(self) -> str:
         step = self.last_step()
@@ -241,11 +319,21 @@ class RunFolder:
     def _write(self, checkpoint: Checkpoint, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)  # a process that was killed may have left it
         folder.mkdir(parents=True)
-        for name in ("model", "optimizer", "random"):
-            tensors = getattr(checkpoint, name)
-            durable.write(folder / f"{name}.safetensors", safetensors.torch.save(tensors))
         numbers = asdict(checkpoint.state) | {"numbers": checkpoint.numbers}
-        durable.write(folder / "state.json", (json.dumps(numbers, indent=1) + "\n").encode("utf-8"))
+        files = {
+            f"{name}.safetensors": safetensors.torch.save(getattr(checkpoint, name))
+            for name in ("model", "optimizer", "random")
+        }
+        self._write_files(
+            folder, files | {"state.json": (json.dumps(numbers, indent=1) + "\n").encode("utf-8")}
+        )
+
+    def _write_files(self, folder: Path, files: Mapping[str, bytes]) -> None:
+        """Write the files of a checkpoint, and their digests."""
+        for name, content in files.items():
+            durable.write(folder / name, content)
+        digests = {name: [_digest(content)] for name, content in files.items()}
+        durable.write(folder / DIGESTS, (json.dumps(digests, indent=1) + "\n").encode("utf-8"))
         durable.sync_folder(folder)
 
     def _unused(self, step: int) -> Path:
@@ -257,44 +345,146 @@ class RunFolder:
         return folder
 
     def _name(self, folder: Path, *, best: bool) -> None:
-        names = self._read_json(self.names) if self.names.exists() else {}
+        names = self._read_names()
         names.pop("averaged", None)  # of a run that was over, and goes on
+        before = self._current.name if self._current is not None else names.get("last")
         names["last"] = folder.name
+        if before and before != folder.name:
+            names["before"] = before
         if best:
             names["best"] = folder.name
-        durable.replace(self.names, json.dumps(names) + "\n")
+        elif self.fault and not self._is_usable(self.find("best")):
+            names.pop("best", None)
+        self._write_names(names)
+        self._current = folder
+
+    def _is_usable(self, folder: Path | None) -> bool:
+        """Whether the weights of a checkpoint are as they were written."""
+        try:
+            return folder is not None and bool(self._read_tensors(folder / "model.safetensors"))
+        except DataError:
+            return False
+
+    def _write_names(self, names: Mapping[str, Any]) -> None:
+        durable.replace(self.names, json.dumps({**names, "digest": _digest_of_names(names)}) + "\n")
+
+    def _read_names(self) -> dict[str, Any]:
+        """What checkpoints.json says; where it is missing or damaged, what the folders tell."""
+        try:
+            names = self._read_json(self.names)
+        except DataError:
+            return self._look()
+        digest = names.pop("digest", None)  # of earlier versions there is none
+        if digest not in (None, _digest_of_names(names)) or not names.keys() <= {*_POINTERS, "over"}:
+            return self._look()
+        for name in _POINTERS:
+            if name in names and not _FOLDER.fullmatch(str(names[name])):
+                raise DataError(
+                    f"{self.path}: checkpoints.json names {names[name]!r}; expected a folder of checkpoints/."
+                )
+        return names
+
+    def _look(self) -> dict[str, Any]:
+        """The names as they must have been: the complete checkpoints by their steps."""
+        whole = [path for path in self._folders() if (path / "state.json").exists()]
+        steps = [path for path in whole if path.name.startswith("step-")]
+        full = [path for path in steps if all((path / name).exists() for name in _RESUME_ONLY)]
+        if not full:  # only weights are kept
+            return {"last": steps[-1].name, "best": steps[-1].name, "over": True} if steps else {}
+        names = _last_of("last", full) | _last_of("before", full[:-1])
+        with suppress(DataError):
+            best = self._read_json(full[-1] / "state.json").get("best_step")
+            names |= _last_of("best", [path for path in steps if _step(path) == best])
+        names |= _last_of("averaged", [path for path in whole if path.name.startswith("averaged-")])
+        return names
+
+    def _folders(self) -> list[Path]:
+        """The folders of checkpoints, earlier ones first."""
+        if not self.checkpoints.is_dir():
+            return []
+        found = [path for path in self.checkpoints.iterdir() if _FOLDER.fullmatch(path.name)]
+        folders = [path for path in found if path.is_dir() and not path.is_symlink()]
+        return sorted(folders, key=lambda path: (_step(path), _again(path)))
 
     def _prune(self) -> None:
         """Remove what no name points to, and of the best checkpoint what only resuming needs."""
-        last, best = self.find("last"), self.find("best")
-        for path in self.checkpoints.iterdir():
-            if path not in (last, best, self.find("averaged")):
+        last, before, best = self.find("last"), self.find("before"), self.find("best")
+        left = [path for path in self.checkpoints.glob(".writing-*") if not path.is_symlink()]
+        for path in self._folders() + left:
+            if path not in (last, before, best, self.find("averaged")):
                 shutil.rmtree(path, ignore_errors=True)
-        if best is not None and best != last:
+        if best is not None and best not in (last, before):
             for name in _RESUME_ONLY:
                 (best / name).unlink(missing_ok=True)
 
-    def _read_json(self, path: Path) -> dict[str, Any]:
+    def _require_whole(self, folder: Path, name: str) -> None:
+        """Refuse a file that is not as it was written; earlier versions wrote no digests."""
+        if not (folder / DIGESTS).exists():
+            return
+        expected = self._read_json(folder / DIGESTS, check=False).get(name)
+        try:
+            whole = isinstance(expected, list) and _digest_of(folder / name) in expected
+        except OSError as error:
+            raise self._unreadable(folder / name, error) from error
+        if not whole:
+            reason = "its SHA-256 digest is not the recorded one"
+            if folder == self.path:
+                reason += f". Take it from a copy; if you changed it yourself, delete {DIGESTS}"
+            raise self._unreadable(folder / name, reason)
+
+    def _unreadable(self, path: Path, reason: Exception | str) -> DataError:
+        if isinstance(reason, OSError):
+            reason = reason.strerror or str(reason)
+        return DataError(f"{self.path}: {path.relative_to(self.path).as_posix()} cannot be read: {reason}.")
+
+    def _read_json(self, path: Path, *, check: bool = True) -> dict[str, Any]:
+        """A file of the run folder, which `require_run` has checked, or of a checkpoint."""
+        if check and path.parent != self.path:
+            self._require_whole(path.parent, path.name)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.path}: {self._inside(path)} cannot be read: {_reason(error)}.") from error
+            raise self._unreadable(path, error) from error
         if not isinstance(content, dict):
-            raise DataError(f"{self.path}: {self._inside(path)} cannot be read: not a JSON object.")
+            raise self._unreadable(path, "not a JSON object")
         return content
 
     def _read_tensors(self, path: Path) -> states.Tensors:
+        self._require_whole(path.parent, path.name)
         try:
             return dict(safetensors.torch.load_file(path))
         except (OSError, SafetensorError) as error:
-            raise DataError(f"{self.path}: {self._inside(path)} cannot be read: {_reason(error)}.") from error
-
-    def _inside(self, path: Path) -> str:
-        return path.relative_to(self.path).as_posix()
+            raise self._unreadable(path, error) from error
 
 
 def _resolved(config: RunConfig) -> str:
     return toml.dumps(fill_defaults(config.tables()))
+
+
+def _digest(content: str | bytes) -> str:
+    return hashlib.sha256(content.encode("utf-8") if isinstance(content, str) else content).hexdigest()
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_names(names: Mapping[str, Any]) -> str:
+    return _digest(json.dumps(dict(names), sort_keys=True))
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.split("-")[1])
+
+
+def _again(folder: Path) -> int:
+    """Which of the checkpoints of one step it is."""
+    return int(folder.name.split("-")[2]) if folder.name.count("-") > 1 else 1
+
+
+def _last_of(name: str, folders: list[Path]) -> dict[str, Any]:
+    return {name: folders[-1].name} if folders else {}
 
 
 def _flat(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -305,10 +495,6 @@ def _flat(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for key, value in values.items()
         if value is not None
     }
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def _version() -> str:

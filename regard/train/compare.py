@@ -26,7 +26,7 @@ from rich.console import Console
 from regard import catalog
 from regard.errors import ConfigError, DataError
 from regard.train import fields
-from regard.train.checkpoint import RunFolder
+from regard.train.checkpoint import UNLEARNT, RunFolder
 from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
 from regard.train.jobs import PATIENCE, Job, run_jobs, standing
 from regard.train.measured import (
@@ -388,11 +388,7 @@ def _require_same(run: Path, config: RunConfig) -> None:
     """A folder goes on only with the settings it was begun with, the budget included."""
     if not (run / "config.toml").exists():
         return
-    RunFolder(run).require_same(config)
-    steps = load_recipe(run / "config.toml").train.steps
-    if steps != config.train.steps:
-        was = f"the run was started with {steps}"
-        raise ConfigError(f"{run}: 'train.steps' is {config.train.steps}; {was}. Use another folder.")
+    RunFolder(run).require_same(config, may_change=UNLEARNT)
 
 
 def _measured(comparison: Comparison, job: Job) -> Measured | None:

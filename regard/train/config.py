@@ -13,6 +13,7 @@
 An unknown table, key or type is an error that names the nearest right one. No file includes another.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -280,3 +281,5 @@ def _without_name(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def _at_least(table: str, name: str, value: float, least: int) -> None:
     if not value >= least:
         raise ConfigError(f"'{table}.{name}' is {value!r}; expected at least {least}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"'{table}.{name}' is {value!r}; expected a finite number.")

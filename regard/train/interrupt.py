@@ -1,7 +1,9 @@
 """Ctrl-C and SIGTERM while training: a wish that the loop reads between steps, no exception inside one."""
 
+import os
 import signal
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -38,6 +40,10 @@ class Interrupts:
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         self._restore()
+        if os.environ.get("RANK", "0") == "0":  # of several processes, the main one speaks
+            name = signal.Signals(number).name
+            with suppress(OSError):  # by the descriptor: print is not safe inside a handler
+                os.write(2, f"{name}: stopping after this batch; a second one stops at once.\n".encode())
 
     def _restore(self) -> None:
         for number, handler in self._previous.items():

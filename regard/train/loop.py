@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedType, GradScalerKwargs, set_seed
+from accelerate.utils import DistributedType, GradScalerKwargs, broadcast_object_list, set_seed
 from torch import Tensor, nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
 from regard.train import durable, states
@@ -39,6 +39,7 @@ from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.compiling import compiled
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted, Interrupts
+from regard.train.lock import RunLock
 from regard.train.metrics import Metrics
 from regard.train.optimizers import build_optimizer
 from regard.train.progress import Progress, Quiet, View, choose_progress
@@ -119,6 +120,7 @@ class _Training:
     stream: Stream
     progress: Progress
     metrics: Metrics | None = None  # the main process's
+    lock: RunLock | None = None  # the main process's
     captured: CapturedStep | None = None  # where steps are recorded and replayed
 
     def __init__(
@@ -140,7 +142,7 @@ class _Training:
         """Prepare everything, from the start or from the last checkpoint."""
         if isinstance(model, Model) and model.players:
             _check_turns(model, self.train)
-        checkpoint = self._open_folder(resume=resume)
+        checkpoint = self._open_folder(cleanup, resume=resume)
         if checkpoint is not None:
             self.folder.fill(model, checkpoint.model)
             self.state = checkpoint.state
@@ -154,14 +156,17 @@ class _Training:
             self._restore(checkpoint)
         self._began = time.perf_counter() - self.state.seconds
 
-    def _open_folder(self, *, resume: bool) -> Checkpoint | None:
+    def _open_folder(self, cleanup: ExitStack, *, resume: bool) -> Checkpoint | None:
         """Check on all processes before the main one writes, so that all stop with the same sentence."""
         if resume:
             self.folder.require_run()
-            self.folder.require_same(self.config)
-        else:
+        self._own_folder(cleanup)
+        if not resume:
             self.folder.require_new()
+        changed = self.folder.require_same(self.config) if resume else {}
         checkpoint = self.folder.load() if resume else None
+        if checkpoint is not None and changed.keys() & {"train.lr", "train.clip"}:
+            checkpoint.state.skipped_in_row = 0  # what made the updates fail may be mended
         if checkpoint is not None and checkpoint.state.processes != self.processes:
             were = f"the run was started with {checkpoint.state.processes}"
             raise ConfigError(f"{self.folder.path}: {self.processes} processes; {were}. Launch as many.")
@@ -172,6 +177,20 @@ class _Training:
             self.folder.create(self.config, self.task)
         self.accelerator.wait_for_everyone()
         return checkpoint
+
+    def _own_folder(self, cleanup: ExitStack) -> None:
+        """Let the main process own the folder until the end; where another does, all stop with its name."""
+        refusal: list[Any] = [None]
+        if self.accelerator.is_main_process:
+            try:
+                with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                    self.lock = cleanup.enter_context(RunLock(self.folder.path))
+            except DataError as error:
+                refusal = [str(error)]
+        if self.processes > 1:
+            broadcast_object_list(refusal)
+        if refusal[0] is not None:
+            raise DataError(refusal[0])
 
     def _prepare(self, model: nn.Module, cleanup: ExitStack) -> None:
         players = model.players if isinstance(model, Model) else ()
@@ -222,6 +241,8 @@ class _Training:
         cleanup.callback(self.metrics.close)
         cleanup.callback(self.progress.stop)
         self.progress.start(self.state.step, self.train.steps)
+        if self.folder.fault:
+            self.progress.note(self.folder.fault)
         if not self.metrics.has_tensorboard:
             self.progress.note("tensorboard is not installed; the metrics go to metrics.jsonl alone.")
 
@@ -260,7 +281,9 @@ class _Training:
             self._keep_for_average()
         out_of_patience = 0 < self.train.patience <= self.state.stale
         finished = self.state.step >= self.train.steps or out_of_patience
-        if improved or finished or _divides(self.train.checkpoint_every, self.state.step):
+        # not among updates that fail: who then lowers the learning rate goes on from before them
+        routine = _divides(self.train.checkpoint_every, self.state.step) and not self.state.skipped_in_row
+        if improved or finished or routine:
             self._save(best=improved)
         if not finished and (self._stop or (self.processes == 1 and self.interrupts.requested)):
             self._interrupt()
@@ -430,7 +453,8 @@ class _Training:
         row = self.state.skipped_in_row
         times = f", in {row} updates in a row" if row > 1 else ""
         where = f"the {what} is not finite at step {self.state.step}{times}"
-        hint = f"Lower train.lr or train.clip; {self.folder.describe_last()}"
+        lower = f"regard train --resume --run {self.folder.path} --set train.lr={self.train.lr / 10:g}"
+        hint = f"Lower train.lr or train.clip: {lower}; {self.folder.describe_last()}"
         raise ConfigError(f"{self.folder.path}: {where}; training stopped. {hint}.")
 
     # evaluation
@@ -446,7 +470,7 @@ class _Training:
         state = self.state
         random = states.random_state(self.device)
         loss = self._validation_loss()
-        if self.processes == 1 and self.interrupts.requested:
+        if self._stop:
             states.load_random_state(random, self.device)  # the evaluation is done again when the run goes on
             self._interrupt()
         state.evaluated = state.step
@@ -468,7 +492,7 @@ class _Training:
         with torch.no_grad():
             for rows in self.task.evaluation_plan("valid", batch=self.train.batch * self.processes):
                 own = rows[self.accelerator.process_index :: self.processes]
-                if self.processes == 1 and self.interrupts.requested:
+                if self._agree_to_stop():
                     break
                 if own:
                     loss = self.task.loss(self.plain, self.task.batch("valid", own).to(self.device))
@@ -476,7 +500,17 @@ class _Training:
                     sums[1] += loss.count
         self.model.train()
         total, count = self.accelerator.reduce(sums).tolist()
+        self._agree_to_stop()
         return total / count if count else None
+
+    def _agree_to_stop(self) -> bool:
+        """Whether a signal reached any of the processes, which all go on or stop together."""
+        if self.processes == 1:
+            self._stop = self._stop or self.interrupts.requested
+        else:
+            flag = torch.tensor(float(self.interrupts.requested), device=self.device)
+            self._stop = self._stop or bool(self.accelerator.reduce(flag) > 0)
+        return self._stop
 
     # saving
 
@@ -487,6 +521,8 @@ class _Training:
         self.state.seconds = time.perf_counter() - self._began
         random = self._gather_random()
         if self.metrics is not None:
+            if self.lock is not None:
+                self.lock.require()
             with durable.disk_errors(self.folder.path, self.folder.describe_last):
                 self.state.metrics_size = self.metrics.sync()
             self.folder.save(self._checkpoint(random), best=best)

@@ -28,11 +28,11 @@ from typing import Any
 
 import torch
 
-from regard.data.cache import alone
 from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluate.base import Listing, Noted, evaluate
 from regard.evaluate.results import commit, machine
 from regard.models.base import Model
+from regard.storage import alone
 from regard.tasks.base import Split, Task
 from regard.tasks.corpus import on_corpus
 from regard.tasks.translation import TranslationTask
@@ -249,7 +249,12 @@ def _write(path: Path, value: Training | Measured) -> None:
 
 
 def _read(path: Path, kind: type[Any]) -> Any:
-    return kind(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        return kind(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}. Delete it, and it is made again.") from error
 
 
 def _stop_with_parent() -> None:

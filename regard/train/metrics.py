@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from regard.errors import DataError
+
 _TAGS = {
     "loss": "train/loss",
     "lr": "train/lr",
@@ -27,7 +29,10 @@ class Metrics:
 
     def __init__(self, run: Path, *, size: int = 0, step: int = 0) -> None:
         """Go on after the first `size` bytes: what was written after the checkpoint of `step` is cut off."""
-        self._file = (run / "metrics.jsonl").open("ab")
+        path = run / "metrics.jsonl"
+        if path.is_symlink():
+            raise DataError(f"{run}: metrics.jsonl is a symbolic link; expected a file of the run folder.")
+        self._file = path.open("ab")
         self._file.truncate(min(size, self._file.seek(0, os.SEEK_END)))
         self._file.seek(0, os.SEEK_END)
         self._events = _event_writer(run / "tensorboard", step)
@@ -64,8 +69,18 @@ class Metrics:
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's metrics.jsonl; a last line that is still being written is left out."""
     path = run / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines]
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
+    return [_parse(run, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _parse(run: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "step" not in found:
+        raise DataError(f"{run}: line {number} of metrics.jsonl cannot be read; expected a JSON object.")
+    return found
 
 
 def _event_writer(folder: Path, step: int) -> Any:

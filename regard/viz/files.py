@@ -1,11 +1,11 @@
 """Writing pictures and pages: by the ending of the name, completely or not at all."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from regard import storage
 from regard.errors import ConfigError
 from regard.viz.style import DPI
 
@@ -24,7 +24,7 @@ def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES
 def write_aside(path: Path, write: Callable[[Path], None]) -> Path:
     """Let `write` fill a file beside `path`, then rename it; a failure leaves what was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside = storage.aside(path)
     try:
         write(aside)
         aside.replace(path)

@@ -1,6 +1,8 @@
 """Encoded pairs in flat arrays: equal to lists, in memory and mapped from files."""
 
 import errno
+import os
+import time
 
 import numpy as np
 import pytest
@@ -94,3 +96,30 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path):
     store(tmp_path / "kept", [([4], [5])], sizes=(9, 9))
     assert list(store(tmp_path / "kept", [([4], [5])], sizes=(9, 9))) == [([4], [5])]
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_two_containers_with_one_process_number_store_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        os, "getpid", lambda: 7
+    )  # in a container of its own, every main process has one number
+    pairs = [([4], [5]), ([6], [7])]
+
+    def interrupted():
+        yield pairs[0]
+        assert list(store(tmp_path / "kept", pairs, sizes=(9, 9))) == pairs  # the other is first
+        yield pairs[1]
+
+    assert list(store(tmp_path / "kept", interrupted(), sizes=(9, 9))) == pairs
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_what_killed_processes_left_goes_after_a_day_and_what_is_being_written_stays(tmp_path):
+    for name, hours in (("left", 25), ("slow", 25), ("now", 0)):
+        folder = tmp_path / f".{name}.4711"
+        folder.mkdir()
+        (folder / "source.numbers").write_bytes(b"4")
+        past = time.time() - 3600 * hours
+        os.utime(folder / "source.numbers", (past, past) if name == "left" else None)
+        os.utime(folder, (past, past))
+    store(tmp_path / "kept", [([4], [5])], sizes=(9, 9))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".now.4711", ".slow.4711", "kept"]

@@ -33,14 +33,19 @@ def tree(folder: RunFolder) -> list[str]:
     return sorted(path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*"))
 
 
-def test_last_and_best_are_kept_and_all_else_is_removed(folder: RunFolder) -> None:
+def test_the_last_two_and_the_best_are_kept_and_all_else_is_removed(folder: RunFolder) -> None:
     for step in (1, 2, 3, 4):
         folder.save(checkpoint(step), best=step == 2)
-    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["step-00000002", "step-00000004"]
-    assert json.loads(folder.names.read_text()) == {"last": "step-00000004", "best": "step-00000002"}
-    full = {"model.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"}
+    kept = ["step-00000002", "step-00000003", "step-00000004"]
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == kept
+    names = json.loads(folder.names.read_text())
+    assert names.pop("digest")
+    assert names == {"last": "step-00000004", "before": "step-00000003", "best": "step-00000002"}
+    weights = {"model.safetensors", "state.json", "digests.json"}
+    full = weights | {"optimizer.safetensors", "random.safetensors"}
     assert {path.name for path in folder.require("last").iterdir()} == full
-    assert {path.name for path in folder.require("best").iterdir()} == {"model.safetensors", "state.json"}
+    assert {path.name for path in folder.checkpoints.joinpath("step-00000003").iterdir()} == full
+    assert {path.name for path in folder.require("best").iterdir()} == weights
     assert not [name for name in tree(folder) if "writing" in name]
 
 
@@ -61,11 +66,13 @@ def test_a_step_saved_again_replaces_the_first(folder: RunFolder) -> None:
     loaded = folder.load()
     assert loaded is not None
     assert loaded.state.evaluated == 3
-    assert (folder.last_step(), len(list(folder.checkpoints.iterdir()))) == (3, 1)
+    assert folder.last_step() == 3
+    folder.save(checkpoint(4), best=True)
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["step-00000003-2", "step-00000004"]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("call", range(6))
+@pytest.mark.parametrize("call", range(7))
 def test_a_full_disk_keeps_the_last_checkpoint_and_leaves_nothing_half_written(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch, call: int, code: int
 ) -> None:
@@ -80,7 +87,7 @@ def test_a_full_disk_keeps_the_last_checkpoint_and_leaves_nothing_half_written(
         write(path, data)
 
     monkeypatch.setattr(durable, "write", full)
-    if call == 5:  # five files make a checkpoint: three of tensors, the state, the names
+    if call == 6:  # six files make a checkpoint: three of tensors, the state, the digests, the names
         folder.save(checkpoint(401), best=False)
         assert folder.last_step() == 401
         return

@@ -202,7 +202,11 @@ def alone(tmp_path_factory):
 def test_a_finished_training_keeps_its_weights_and_no_more(alone):
     run, found = alone["additive", 1]
     [checkpoint] = (run / "checkpoints").iterdir()
-    assert sorted(path.name for path in checkpoint.iterdir()) == ["model.safetensors", "state.json"]
+    assert sorted(path.name for path in checkpoint.iterdir()) == [
+        "digests.json",
+        "model.safetensors",
+        "state.json",
+    ]
     assert open_run(run).step == read_training(run).best_step
     assert found.metric == "BLEU"
     assert dict(found.measures).keys() >= {"BLEU", "alignment error rate"}

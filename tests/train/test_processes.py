@@ -1,4 +1,7 @@
 import os
+import re
+import shlex
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.run import parse_args
 from train_support import TinySettings, TinyTask
 from train_worker import EXACT, TASK, train
 
@@ -63,6 +67,71 @@ def test_two_processes_go_on_as_if_never_stopped(pair: tuple[Path, str]) -> None
 def test_a_signal_to_one_process_stops_all_at_the_same_step(pair: tuple[Path, str]) -> None:
     folder, _ = pair
     assert last(folder / "interrupted") == last(folder / "whole")
+
+
+def test_a_signal_to_one_process_within_a_validation_stops_all_at_the_next_batch(
+    pair: tuple[Path, str],
+) -> None:
+    folder, _ = pair
+    assert last(folder / "validating") == last(folder / "whole")
+
+
+def test_a_folder_that_another_owns_is_refused_by_all_processes(pair: tuple[Path, str]) -> None:
+    folder, _ = pair  # the workers check what they are told
+    assert not (folder / "refused" / "config.toml").exists()
+
+
+def documented() -> list[list[str]]:
+    """The words of every torchrun line of the documentation."""
+    lines = (Path(__file__).parents[2] / "docs" / "commands.md").read_text().splitlines()
+    found = [shlex.split(line, comments=True) for line in lines if re.match(r"(\w+=\S+ )?torchrun ", line)]
+    return [words[words.index("torchrun") + 1 :] for words in found]
+
+
+@pytest.mark.parametrize("words", documented(), ids=["one machine", "two machines"])
+def test_torchrun_leaves_the_options_behind_two_dashes_to_regard(words: list[str]) -> None:
+    found = parse_args(words)
+    assert (found.module, found.training_script) == (True, "regard")
+    assert found.training_script_args == words[words.index("--") + 2 :]
+    assert "--run" in found.training_script_args
+    with pytest.raises(SystemExit):
+        parse_args([word for word in words if word != "--"])  # ambiguous option: --run
+
+
+def test_two_machines_train_by_the_documented_line(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    _, words = documented()
+    given = {"--nproc-per-node": "1", "--rdzv-endpoint": f"127.0.0.1:{port}", "--run": str(tmp_path / "run")}
+    for option, value in given.items():
+        words[words.index(option) + 1] = value
+    words[words.index("rnnsearch-en-fr")] = "rnnsearch-reverse"
+    words += [
+        "--set",
+        "train.steps=1",
+        "--set",
+        "task.train=64",
+        "--set",
+        "task.valid=4",
+        "--set",
+        "model.hidden=8",
+    ]
+    command = [sys.executable, "-m", "torch.distributed.run", "--local-addr=127.0.0.1", *words]
+    environment = os.environ | {
+        "ACCELERATE_USE_CPU": "true",
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    machines = [
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    for machine in machines:
+        _, shown = machine.communicate(timeout=120)
+        assert machine.returncode == 0, shown
+    checkpoint = RunFolder(tmp_path / "run").load()
+    assert checkpoint is not None
+    assert (checkpoint.state.step, checkpoint.state.processes) == (1, 2)
 
 
 def test_each_process_has_its_own_dropout(pair: tuple[Path, str]) -> None:

@@ -147,7 +147,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path: Path, r
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (replace(CONFIG, train=replace(CONFIG.train, lr=0.1)), r"'train\.lr' is 0\.1; .* with 0\.05\."),
+        (replace(CONFIG, train=replace(CONFIG.train, batch=8)), r"'train\.batch' is 8; .* with 9\."),
         (
             replace(CONFIG, model_settings={"dropout": 0.4}),
             r"'model\.dropout' is 0\.4; the run was started with 0\.3",
@@ -187,6 +187,7 @@ def test_a_run_of_two_processes_is_not_resumed_by_one(tmp_path: Path) -> None:
     train(CONFIG, tmp_path / "run")
     state = RunFolder(tmp_path / "run").require("last") / "state.json"
     state.write_text(state.read_text().replace('"processes": 1', '"processes": 2'))
+    state.with_name("digests.json").unlink()
     with pytest.raises(ConfigError, match=r"run: 1 processes; the run was started with 2\. Launch as many\."):
         train(CONFIG, tmp_path / "run", resume=True)
 

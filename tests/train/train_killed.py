@@ -30,7 +30,7 @@ SETTINGS = {"checkpoint_every": 1, "evaluate_every": 2, "log_every": 1, "accumul
 SHORT = make_config(SETTINGS | {"steps": 3}, {"dropout": 0.3})
 LONG = make_config(SETTINGS | {"steps": 7}, {"dropout": 0.3})
 DISK = ("fsync", "replace", "rename", "mkdir", "unlink", "rmdir")  # what a checkpoint asks of the system
-DEMANDS = 75  # to make the folder a run, and for its first two checkpoints, the second of them the best
+DEMANDS = 85  # to make the folder a run, and for its first two checkpoints, the second of them the best
 
 
 def start(config: RunConfig, run: Path, prepare: Callable[[], None] = lambda: None) -> int:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 import torch
 from train_support import TinyBatch, TinyTask, build, make_config
 
+from regard.errors import DataError
 from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig
 from regard.train.interrupt import Interrupted
+from regard.train.lock import RunLock
 from regard.train.loop import fit
+from regard.train.metrics import read_metrics
 
 # sizes for which no batch of an epoch has fewer rows than processes
 TASK = {"examples": 38}
@@ -46,6 +50,32 @@ def train_interrupted(config: RunConfig, run: Path) -> None:
     assert stopped.value.step == RunFolder(run).last_step() == 3
 
 
+class InterruptedValidation(TinyTask):
+    """The second process alone gets a signal, in the middle of the first validation."""
+
+    def batch(self, split: Any, rows: Any) -> TinyBatch:
+        if split == "valid" and process == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return super().batch(split, rows)
+
+
+def train_interrupted_in_validation(config: RunConfig, run: Path) -> None:
+    model, task = build(config)
+    with pytest.raises(Interrupted) as stopped:
+        fit(model, InterruptedValidation(task.settings), config, run=run)
+    assert stopped.value.step == 4
+    assert not [line for line in read_metrics(run) if "valid_loss" in line]
+
+
+def train_refused(config: RunConfig, run: Path) -> None:
+    """Somebody else owns the folder: all processes stop with the sentence that the main one got."""
+    model, task = build(config)
+    with RunLock(run) if process == 0 else nullcontext():
+        with pytest.raises(DataError, match="a training goes on in it"):
+            fit(model, task, config, run=run)
+        torch.distributed.barrier()
+
+
 if __name__ == "__main__":
     process = int(os.environ["RANK"])
     folder = Path(sys.argv[1])
@@ -55,4 +85,7 @@ if __name__ == "__main__":
     train(RANDOM, folder / "parts", resume=True)
     train_interrupted(RANDOM, folder / "interrupted")
     train(RANDOM, folder / "interrupted", resume=True)
+    train_interrupted_in_validation(RANDOM, folder / "validating")
+    train(RANDOM, folder / "validating", resume=True)
+    train_refused(RANDOM, folder / "refused")
     torch.distributed.destroy_process_group()
