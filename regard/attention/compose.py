@@ -17,6 +17,7 @@ from regard.attention.numerics import exact, full
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
+from regard.attention.trace import RECORDINGS, leave
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import KernelRefused, MaskError, ShapeError, check_shapes
@@ -59,6 +60,13 @@ class Attention(nn.Module):
         values = keys if values is None else values
         check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
         return Source(self.score.prepare(keys), values, Mask.of(mask).fitting("Attention", keys))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
+        result: AttentionResult = super().__call__(*args, **kwargs)
+        # here, since `forward` is overridden, and calls itself; a compiled graph has no context to ask
+        if not torch.compiler.is_compiling() and RECORDINGS.get():
+            leave(self, result)
+        return result
 
     def forward(
         self,
