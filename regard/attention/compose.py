@@ -20,9 +20,10 @@ from regard.attention.source import Source
 from regard.attention.trace import RECORDINGS, leave
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
-from regard.errors import KernelRefused, MaskError, ShapeError, check_shapes
+from regard.attention.windows.local_predictive import Around
+from regard.errors import MaskError, ShapeError, check_shapes
 from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain
-from regard.kernels.products import Product, draws
+from regard.kernels.products import Product
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
@@ -132,14 +133,12 @@ class Attention(nn.Module):
         result = self.forward(together, replace(source, copies=1), generator=generator)
         alignment = None
         if result.has_weights:
-            alignment = Alignment(_apart(result.scores), _apart(result.weights))
-        call = self._call(query, source, None, 0.0)
-        state = _versions(call, alignment)
+            alignment = _one_by_one(result)
         return AttentionResult(
             _apart(result.context),
             kernel=result.kernel,
             rows=1,
-            align=lambda targets: self._align(*_unchanged(call, state, spread=True), targets=targets),
+            align=lambda targets: _one_by_one(result, targets),
             alignment=alignment,
             log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
         )
@@ -151,17 +150,16 @@ class Attention(nn.Module):
         kernel: str,
         alignment: Alignment | None = None,
     ) -> AttentionResult:
-        query, source = call.query, call.source
-        state = _versions(call, alignment)
+        seen = call if alignment is not None else _seen(call)
         return AttentionResult(
             context,
             kernel=kernel,
-            rows=query.shape[-2],
+            rows=call.query.shape[-2],
             # lambdas: a compiled graph cannot hand out a function that carries annotations
-            align=lambda targets: self._align(*_unchanged(call, state), targets=targets),
+            align=lambda targets: _aligned(seen, targets),
             alignment=alignment,
-            top=lambda k: largest(self._call(*_unchanged(call, state), 0.0), k),
-            numbers=source.keys.numel(),
+            top=lambda k: largest(seen, k),
+            numbers=call.source.keys.numel(),
             log_probability=self._log_probability if isinstance(call.normalizer, HardNormalizer) else None,
         )
 
@@ -185,10 +183,7 @@ class Attention(nn.Module):
         targets: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Alignment:
-        call = self._call(query, source, history, 0.0)
-        scores, factor = scored(call, targets)
-        weights = normalized(call, scores, generator)
-        return Alignment(scores, weights if factor is None else weights * factor)
+        return _aligned(self._call(query, source, history, 0.0), targets, generator)
 
     def _log_probability(self, alignment: Alignment) -> Tensor:
         assert isinstance(self.normalizer, HardNormalizer)
@@ -196,6 +191,15 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dropout={self.dropout}, kernel={self.kernel!r}"
+
+
+def _aligned(
+    call: Call, targets: Tensor | None = None, generator: torch.Generator | None = None
+) -> Alignment:
+    """Scores and weights (..., T, S); of these queries (R,), if given."""
+    scores, factor = scored(call, targets)
+    weights = normalized(call, scores, generator)
+    return Alignment(scores, weights if factor is None else weights * factor)
 
 
 def scored(
@@ -219,7 +223,10 @@ def scored(
         mask = mask.expand(*mask.shape[:-1], S)  # a dense mask may have one column for all of S
         if positions is None:
             positions = source.mask.positions(T, query.device)
-        mask, factor = call.window(query, mask, positions)
+        window = call.window
+        if targets is not None and isinstance(window, Around):
+            window = window.of(targets)
+        mask, factor = window(query, mask, positions)
     if isinstance(call.score, HistoryScore):
         scores = call.score(query, source.keys, _needed(call.score, call.history))
     else:
@@ -329,38 +336,49 @@ def attend(
     return attention(query, attention.prepare(keys, values, mask))
 
 
-def _versions(call: Call, kept: Alignment | None = None) -> list[int] | None:
-    """How often each parameter that a look at the weights reads was changed; None where they are kept.
+def _seen(call: Call) -> Call:
+    """The call as a later look needs it: with the parameters and the precision that it had.
 
-    By hand: `parameters()` takes three times as long, which short calls feel. What optimizers
-    with `fused=True` change PyTorch does not count.
+    Most kernels say what they saw. For the others, which are for large calls, what the parts own is copied.
     """
-    if kept is not None or torch.compiler.is_compiling():
-        return None
-    if call.window is None and not (call.score._parameters or call.score._modules):  # dot products
-        return []
-    found: list[int] = []
-    parts: list[nn.Module | None] = [call.score, call.window]
-    for part in parts:
+    if call.seen is not None:
+        return call.seen
+    if all(_owns_nothing(part) for part in (call.score, call.normalizer, call.window)):
+        return call
+    score, normalizer, window = (_copied(part) for part in (call.score, call.normalizer, call.window))
+    for part in (score, window):
         if part is not None:
-            found += [x._version for x in part._parameters.values() if x is not None and not x.is_inference()]
-            parts += part._modules.values()
-    return found
+            part.forward = _under_autocast_of(call.query, part.forward)
+    return replace(call, score=score, normalizer=normalizer, window=window)
 
 
-def _unchanged(
-    call: Call, state: list[int] | None, *, spread: bool = False
-) -> tuple[Tensor, Source, History | None]:
-    """Query, source and history, if the weights that they give now are those of the call."""
-    if state is not None:
-        changed = "its parameters have changed" if state != _versions(call) else None
-        changed = changed or ("its score has begun to draw dropout" if draws(call.score) else None)
-        if changed:
-            raise KernelRefused(
-                f"AttentionResult: the weights were not kept, and {changed} since the call; expected a look "
-                "before that. `Attention(…, keeps=True)` keeps them."
-            )
-    return call.query, call.source.spread() if spread else call.source, call.history
+def _under_autocast_of(query: Tensor, run: Any) -> Any:
+    """The function under what autocast is now, whatever it is when the function is called."""
+    device = query.device.type
+    lowered, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+    def later(*given: Any) -> Any:
+        with torch.autocast(device, dtype, enabled=lowered):
+            return run(*given)
+
+    return later
+
+
+def _owns_nothing(part: nn.Module | None) -> bool:
+    return part is None or not (part._parameters or part._buffers or part._modules)
+
+
+def _copied(part: nn.Module | None) -> Any:
+    """The same module with copies of its parameters and buffers, through which gradients still reach them."""
+    if part is None:
+        return None
+    copy = type(part).__new__(type(part))
+    copy.__dict__ = dict(part.__dict__)
+    for owned in ("_parameters", "_buffers"):
+        tensors = part.__dict__[owned]
+        copy.__dict__[owned] = {name: None if x is None else x.clone() for name, x in tensors.items()}
+    copy.__dict__["_modules"] = {name: _copied(inner) for name, inner in part._modules.items()}
+    return copy
 
 
 def _check_query(query: Tensor, source: Source) -> None:
@@ -391,6 +409,14 @@ def _together(query: Tensor, k: int) -> Tensor:
 def _apart(x: Tensor) -> Tensor:
     """(B, ..., k, D) -> (B k, ..., 1, D): the inverse of asking together."""
     return x.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)
+
+
+def _one_by_one(together: AttentionResult, targets: Tensor | None = None) -> Alignment:
+    """The alignment of queries that asked together, as if each had asked alone."""
+    scores, weights = _apart(together.scores), _apart(together.weights)
+    if targets is None:
+        return Alignment(scores, weights)
+    return Alignment(scores[..., targets, :], weights[..., targets, :])
 
 
 def _needed(part: nn.Module, history: History | None) -> History:

@@ -26,6 +26,7 @@ from regard.errors import check_shapes
 from regard.kernels.dispatch import Call
 
 Product = DotScore | GeneralScore | CosineScore | FeedForwardScore
+PRODUCT = DotScore(1.0)  # what is left of each of them, once the query is projected
 HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -64,11 +65,13 @@ def product_form(call: Call) -> tuple[Tensor, float]:
     check_width(call)
     if isinstance(call.score, DotScore):
         return call.query, call.score.factor(call.query.shape[-1])
+    query = call.query
     if isinstance(call.score, CosineScore):
-        return call.score.directions(call.query), 1.0
-    if isinstance(call.score, FeedForwardScore):
-        return call.score.F(call.query).to(call.source.keys.dtype), 1.0
-    return call.query, 1.0
+        query = call.score.directions(query)
+    elif isinstance(call.score, FeedForwardScore):
+        query = call.score.F(query).to(call.source.keys.dtype)
+    call.saw(query, PRODUCT)
+    return query, 1.0
 
 
 def check_width(call: Call) -> None:
@@ -98,9 +101,10 @@ def rounded_form(call: Call) -> tuple[Tensor, float]:
     check_width(call)
     from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
 
-    if runs_fused(call.query):
-        return directions(score, call.query), 1.0
-    return score.directions(call.query).to(dtype), 1.0
+    fused = runs_fused(call.query)
+    query = directions(score, call.query) if fused else score.directions(call.query).to(dtype)
+    call.saw(query, PRODUCT)
+    return query, 1.0
 
 
 def leading(*tensors: Tensor) -> tuple[int, ...]:

@@ -35,6 +35,6 @@ class RectifiedScore(Score):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("RectifiedScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
-        # weights that are looked at after autocast has ended meet a query that it made half precision
+        # a query that autocast made half precision may be asked with after autocast has ended
         query = query.to(self.W.weight.dtype)
         return torch.relu(full(self.W(query)) + full(keys).mT)  # (..., T, 1) + (..., 1, S)
