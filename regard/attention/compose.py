@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.copies import copied
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
@@ -345,7 +346,7 @@ def _seen(call: Call) -> Call:
         return call.seen
     if all(_owns_nothing(part) for part in (call.score, call.normalizer, call.window)):
         return call
-    score, normalizer, window = (_copied(part) for part in (call.score, call.normalizer, call.window))
+    score, normalizer, window = (copied(part) for part in (call.score, call.normalizer, call.window))
     for part in (score, window):
         if part is not None:
             part.forward = _under_autocast_of(call.query, part.forward)
@@ -366,19 +367,6 @@ def _under_autocast_of(query: Tensor, run: Any) -> Any:
 
 def _owns_nothing(part: nn.Module | None) -> bool:
     return part is None or not (part._parameters or part._buffers or part._modules)
-
-
-def _copied(part: nn.Module | None) -> Any:
-    """The same module with copies of its parameters and buffers, through which gradients still reach them."""
-    if part is None:
-        return None
-    copy = type(part).__new__(type(part))
-    copy.__dict__ = dict(part.__dict__)
-    for owned in ("_parameters", "_buffers"):
-        tensors = part.__dict__[owned]
-        copy.__dict__[owned] = {name: None if x is None else x.clone() for name, x in tensors.items()}
-    copy.__dict__["_modules"] = {name: _copied(inner) for name, inner in part._modules.items()}
-    return copy
 
 
 def _check_query(query: Tensor, source: Source) -> None:

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.copies import copied
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF
@@ -101,10 +102,12 @@ def rounded_form(call: Call) -> tuple[Tensor, float]:
     check_width(call)
     from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
 
-    fused = runs_fused(call.query)
-    query = directions(score, call.query) if fused else score.directions(call.query).to(dtype)
-    call.saw(query, PRODUCT)
-    return query, 1.0
+    if runs_fused(call.query):
+        call.saw(call.query, copied(score))
+        return directions(score, call.query), 1.0
+    query = score.directions(call.query)
+    call.saw(query, PRODUCT)  # unrounded: a look is the reference's
+    return query.to(dtype), 1.0
 
 
 def leading(*tensors: Tensor) -> tuple[int, ...]:

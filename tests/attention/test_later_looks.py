@@ -23,9 +23,11 @@ from regard import (
     record,
 )
 from regard.attention.build import Sizes, build_attention
+from regard.attention.compose import _aligned
 from regard.attention.scores.base import Score
 from regard.attention.windows.base import View, Window
-from regard.kernels import blocks, dispatch
+from regard.kernels import additive_cuda, blocks, dispatch
+from regard.kernels.additive import operands, weight_alone
 
 LOOKS = {
     "weights": lambda result: result.weights,
@@ -283,3 +285,34 @@ def test_every_part_of_the_catalogue_is_looked_at_as_it_ran(score, window, kerne
             mixed = expected.double() @ source.values.double()
             assert_close(first.context.double(), mixed, rtol=0.02, atol=0.02)
     assert ran or kernel not in ("auto", "reference")
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+@pytest.mark.parametrize("ask", ["arguments", "operands", "unprojected operands"])
+def test_what_the_additive_kernels_of_a_gpu_say_they_saw_is_kept_by_value(ask, lowered, tensors):
+    """They project the query themselves, so that W is kept beside v; nothing is launched here."""
+    query, keys = tensors
+    attention = Attention(AdditiveScore(query=5, keys=5, hidden=6))
+    with torch.autocast("cpu", torch.bfloat16, enabled=lowered):
+        call = attention._call(query, attention.prepare(keys), None, 0.0)
+        expected = attention.align(query, call.source)
+        if ask == "arguments":
+            additive_cuda.arguments(call)
+        else:
+            operands(call, projected=ask == "operands" or weight_alone(call) is None)
+    change(attention, ".data.copy_")
+    attention.zero_grad()
+    found = _aligned(call.seen, torch.tensor([3, 0]))
+    assert_close(found.weights, expected.weights[:, [3, 0]])
+    found.scores[..., 0].sum().backward()
+    assert attention.score.W.weight.grad.any()
+
+
+def test_a_result_of_a_compiled_graph_shows_the_weights_of_its_call(tensors):
+    query, keys = tensors
+    attention = Attention(CosineScore(query=5))
+    source = attention.prepare(keys)
+    run = torch.compile(lambda query: attention(query, source), backend="eager", fullgraph=True)
+    expected, result = attention(query, source).weights.detach(), run(query)
+    change(attention, ".data.copy_")
+    assert_close(result.weights, expected)
