@@ -344,7 +344,7 @@ def _seen(call: Call) -> Call:
     """
     if call.seen is not None:
         return call.seen
-    if all(_owns_nothing(part) for part in (call.score, call.normalizer, call.window)):
+    if _owns_nothing(call.score) and _owns_nothing(call.normalizer) and _owns_nothing(call.window):
         return call
     score, normalizer, window = (copied(part) for part in (call.score, call.normalizer, call.window))
     for part in (score, window):
