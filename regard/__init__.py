@@ -18,7 +18,7 @@ from regard.attention.normalizers.hard import Hard, StraightThrough
 from regard.attention.normalizers.mean import Mean
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.attention.record import Trace, record
+from regard.attention.record import record
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.cosine import CosineScore
@@ -30,6 +30,7 @@ from regard.attention.scores.location import LocationScore
 from regard.attention.scores.location_aware import LocationAwareScore
 from regard.attention.scores.rectified import RectifiedScore
 from regard.attention.source import Source
+from regard.attention.trace import Trace
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import LocalPredictive

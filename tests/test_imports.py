@@ -183,9 +183,9 @@ def test_the_walk_sees_the_imports():
 
 # within the algebra: facts, then equations, then what composes them
 ALGEBRA = (
-    ("numerics", "mask"),
+    ("numerics", "copies", "mask"),
     ("source", "result"),
-    ("history", "cache"),
+    ("history", "cache", "trace"),
     ("scores", "normalizers", "windows", "mistakes"),
     ("memory", "compose"),
     ("in_order", "multihead", "record"),

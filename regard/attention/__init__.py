@@ -5,9 +5,10 @@ from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
-from regard.attention.record import Trace, record
+from regard.attention.record import record
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.source import Source
+from regard.attention.trace import Trace
 
 __all__ = [
     "Alignment",

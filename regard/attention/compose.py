@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention import mistakes
+from regard.attention.copies import copied
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
@@ -19,11 +20,13 @@ from regard.attention.numerics import exact, full
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
+from regard.attention.trace import RECORDINGS, leave
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
-from regard.errors import KernelRefused, MaskError, ShapeError, check_part, check_shapes, check_share
+from regard.attention.windows.local_predictive import Around
+from regard.errors import MaskError, ShapeError, check_part, check_shapes, check_share
 from regard.kernels.dispatch import Call, Explanation, check_name, choose_kernel, explain
-from regard.kernels.products import Product, draws
+from regard.kernels.products import Product
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
@@ -80,6 +83,13 @@ class Attention(nn.Module):
             if mistake := mistakes.of_keys("Attention", error, self, keys, values):
                 raise mistake from error
             raise
+
+    def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
+        result: AttentionResult = super().__call__(*args, **kwargs)
+        # here, since `forward` is overridden, and calls itself; a compiled graph has no context to ask
+        if not torch.compiler.is_compiling() and RECORDINGS.get():
+            leave(self, result)
+        return result
 
     def forward(
         self,
@@ -162,14 +172,12 @@ class Attention(nn.Module):
         result = self.forward(together, replace(source, copies=1), generator=generator)
         alignment = None
         if result.has_weights:
-            alignment = Alignment(_apart(result.scores), _apart(result.weights))
-        call = self._call(query, source, None, 0.0)
-        state = _versions(call, alignment)
+            alignment = _one_by_one(result)
         return AttentionResult(
             _apart(result.context),
             kernel=result.kernel,
             rows=1,
-            align=lambda targets: self._align(*_unchanged(call, state, spread=True), targets=targets),
+            align=lambda targets: _one_by_one(result, targets),
             alignment=alignment,
             log_probability=self._log_probability if isinstance(self.normalizer, HardNormalizer) else None,
         )
@@ -181,17 +189,16 @@ class Attention(nn.Module):
         kernel: str,
         alignment: Alignment | None = None,
     ) -> AttentionResult:
-        query, source = call.query, call.source
-        state = _versions(call, alignment)
+        seen = call if alignment is not None else _seen(call)
         return AttentionResult(
             context,
             kernel=kernel,
-            rows=query.shape[-2],
+            rows=call.query.shape[-2],
             # lambdas: a compiled graph cannot hand out a function that carries annotations
-            align=lambda targets: self._align(*_unchanged(call, state), targets=targets),
+            align=lambda targets: _aligned(seen, targets),
             alignment=alignment,
-            top=lambda k: largest(self._call(*_unchanged(call, state), 0.0), k),
-            numbers=source.keys.numel(),
+            top=lambda k: largest(seen, k),
+            numbers=call.source.keys.numel(),
             log_probability=self._log_probability if isinstance(call.normalizer, HardNormalizer) else None,
         )
 
@@ -220,10 +227,7 @@ class Attention(nn.Module):
         targets: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Alignment:
-        call = self._call(query, source, history, 0.0)
-        scores, factor = scored(call, targets)
-        weights = normalized(call, scores, generator)
-        return Alignment(scores, weights if factor is None else weights * factor)
+        return _aligned(self._call(query, source, history, 0.0), targets, generator)
 
     def _log_probability(self, alignment: Alignment) -> Tensor:
         assert isinstance(self.normalizer, HardNormalizer)
@@ -231,6 +235,15 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dropout={self.dropout}, kernel={self.kernel!r}"
+
+
+def _aligned(
+    call: Call, targets: Tensor | None = None, generator: torch.Generator | None = None
+) -> Alignment:
+    """Scores and weights (..., T, S); of these queries (R,), if given."""
+    scores, factor = scored(call, targets)
+    weights = normalized(call, scores, generator)
+    return Alignment(scores, weights if factor is None else weights * factor)
 
 
 def scored(
@@ -254,7 +267,10 @@ def scored(
         mask = mask.expand(*mask.shape[:-1], S)  # a dense mask may have one column for all of S
         if positions is None:
             positions = source.mask.positions(T, query.device)
-        mask, factor = call.window(query, mask, positions)
+        window = call.window
+        if targets is not None and isinstance(window, Around):
+            window = window.of(targets)
+        mask, factor = window(query, mask, positions)
     if isinstance(call.score, HistoryScore):
         scores = call.score(query, source.keys, _needed(call.score, call.history))
     else:
@@ -364,38 +380,36 @@ def attend(
     return attention(query, attention.prepare(keys, values, mask))
 
 
-def _versions(call: Call, kept: Alignment | None = None) -> list[int] | None:
-    """How often each parameter that a look at the weights reads was changed; None where they are kept.
+def _seen(call: Call) -> Call:
+    """The call as a later look needs it: with the parameters and the precision that it had.
 
-    By hand: `parameters()` takes three times as long, which short calls feel. What optimizers
-    with `fused=True` change PyTorch does not count.
+    Most kernels say what they saw. For the others, which are for large calls, what the parts own is copied.
     """
-    if kept is not None or torch.compiler.is_compiling():
-        return None
-    if call.window is None and not (call.score._parameters or call.score._modules):  # dot products
-        return []
-    found: list[int] = []
-    parts: list[nn.Module | None] = [call.score, call.window]
-    for part in parts:
+    if call.seen is not None:
+        return call.seen
+    if _owns_nothing(call.score) and _owns_nothing(call.normalizer) and _owns_nothing(call.window):
+        return call
+    score, normalizer, window = (copied(part) for part in (call.score, call.normalizer, call.window))
+    for part in (score, window):
         if part is not None:
-            found += [x._version for x in part._parameters.values() if x is not None and not x.is_inference()]
-            parts += part._modules.values()
-    return found
+            part.forward = _under_autocast_of(call.query, part.forward)
+    return replace(call, score=score, normalizer=normalizer, window=window)
 
 
-def _unchanged(
-    call: Call, state: list[int] | None, *, spread: bool = False
-) -> tuple[Tensor, Source, History | None]:
-    """Query, source and history, if the weights that they give now are those of the call."""
-    if state is not None:
-        changed = "its parameters have changed" if state != _versions(call) else None
-        changed = changed or ("its score has begun to draw dropout" if draws(call.score) else None)
-        if changed:
-            raise KernelRefused(
-                f"AttentionResult: the weights were not kept, and {changed} since the call; expected a look "
-                "before that. `Attention(…, keeps=True)` keeps them."
-            )
-    return call.query, call.source.spread() if spread else call.source, call.history
+def _under_autocast_of(query: Tensor, run: Any) -> Any:
+    """The function under what autocast is now, whatever it is when the function is called."""
+    device = query.device.type
+    lowered, dtype = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+    def later(*given: Any) -> Any:
+        with torch.autocast(device, dtype, enabled=lowered):
+            return run(*given)
+
+    return later
+
+
+def _owns_nothing(part: nn.Module | None) -> bool:
+    return part is None or not (part._parameters or part._buffers or part._modules)
 
 
 def _asked(query: Tensor, source: Source) -> Source:
@@ -444,6 +458,14 @@ def _together(query: Tensor, k: int) -> Tensor:
 def _apart(x: Tensor) -> Tensor:
     """(B, ..., k, D) -> (B k, ..., 1, D): the inverse of asking together."""
     return x.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)
+
+
+def _one_by_one(together: AttentionResult, targets: Tensor | None = None) -> Alignment:
+    """The alignment of queries that asked together, as if each had asked alone."""
+    scores, weights = _apart(together.scores), _apart(together.weights)
+    if targets is None:
+        return Alignment(scores, weights)
+    return Alignment(scores[..., targets, :], weights[..., targets, :])
 
 
 def _needed(part: nn.Module, history: History | None) -> History:

@@ -2,17 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from torch import nn
 
 from regard.attention.compose import Attention
-from regard.attention.result import AttentionResult
+from regard.attention.trace import RECORDINGS, Recording, Trace
 from regard.errors import ConfigError
-
-
-class Trace(dict[str, list[AttentionResult]]):
-    """Module path -> the results of its calls, in order."""
 
 
 @contextmanager
@@ -23,29 +18,36 @@ def record(model: nn.Module) -> Iterator[Trace]:
         model(batch)
     trace["decoder.attention"][0].weights          # (B, T, S), computed when looked at
 
-    Not of a compiled model: its code was made without these hooks, or would keep them for ever.
+    What other threads and tasks do with the same model goes into their own traces. A compiled model is
+    refused: its code was made without recording. So is a model without any Attention.
     """
+    if not _paths(model):
+        raise ConfigError(
+            f"record: `model` has no Attention inside its {type(model).__name__}; expected one or more. "
+            "Only regard.Attention, and what is built on it such as MultiHead, leaves results."
+        )
+    with record_any(model) as trace:
+        yield trace
+
+
+@contextmanager
+def record_any(model: nn.Module) -> Iterator[Trace]:
+    """`record` for callers that take any model: one without attention leaves the trace empty."""
     for module in model.modules():
         if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
             raise ConfigError(
                 f"record: `model` has a compiled {type(module).__name__}, which leaves no results; expected "
                 "the modules given to torch.compile. They have the same parameters."
             )
-    trace = Trace()
-    handles = [
-        module.register_forward_hook(_keep(trace, path))
-        for path, module in model.named_modules()
-        if isinstance(module, Attention)
-    ]
+    recording = Recording(Trace(), _paths(model))
+    RECORDINGS.set((*RECORDINGS.get(), recording))
     try:
-        yield trace
+        yield recording.trace
     finally:
-        for handle in handles:
-            handle.remove()
+        RECORDINGS.set(tuple(other for other in RECORDINGS.get() if other is not recording))
+        recording.paths.clear()  # tasks that were started in the block and outlive it know it too
 
 
-def _keep(trace: Trace, path: str) -> Any:
-    def hook(module: nn.Module, inputs: tuple[Any, ...], result: AttentionResult) -> None:
-        trace.setdefault(path, []).append(result)
-
-    return hook
+def _paths(model: nn.Module) -> dict[int, str]:
+    """id -> module path of every Attention inside the model."""
+    return {id(module): path for path, module in model.named_modules() if isinstance(module, Attention)}

@@ -25,8 +25,8 @@ class AttentionResult:
 
     A fused kernel never builds the T × S weights; here they are recomputed by the reference on first access.
     `rows` and `top` compute only what they return; where each score needs one key alone, `top` makes no whole
-    row either. A result holds its inputs alive until it is dropped; look before they, or the parameters of
-    its attention, are changed in place.
+    row either. A look shows the weights of the call, whatever has become of the parameters and of autocast
+    since. A result holds its inputs alive until it is dropped; look before they are changed in place.
     """
 
     __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")

@@ -4,11 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.record import record
+from regard.attention.record import record_any
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS, PAD
 from regard.errors import ConfigError
@@ -112,7 +113,7 @@ def advance(
         raise ConfigError(
             f"decode: `model` has type {type(model).__name__}; expected nn.Module to record attention."
         )
-    with record(model) as trace:
+    with record_any(model) as trace:
         log_probabilities, state = model.step(tokens, state)
     weights = {path: results[-1].weights[..., -1, :] for path, results in trace.items()}
     return _at_least_float(log_probabilities), state, weights
@@ -122,17 +123,31 @@ def _at_least_float(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
+_LOCK = Lock()
+_MODES: dict[nn.Module, tuple[int, bool]] = {}  # of modules in `evaluating`: how often, and the mode before
+
+
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
-    """Without gradients, in evaluation mode; afterwards every module has the mode that it had."""
+    """Without gradients, in evaluation mode; afterwards every module has the mode that it had.
+
+    Of several threads that are here with one module, the last to leave gives it its mode back.
+    """
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    modes = [module.training for module in modules]
-    try:
+    with _LOCK:
         for module in modules:
+            users, mode = _MODES.get(module, (0, module.training))
+            _MODES[module] = users + 1, mode
             module.training = False
+    try:
         # not inference_mode: a model may keep a table that it builds now, and train with it later
         with torch.no_grad():
             yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
+        with _LOCK:
+            for module in modules:
+                users, mode = _MODES.pop(module)
+                if users > 1:
+                    _MODES[module] = users - 1, mode
+                else:
+                    module.training = mode

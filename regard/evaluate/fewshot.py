@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.record import record
+from regard.attention.record import record_any
 from regard.data.episodes import EpisodeBatch
 from regard.decode.base import evaluating
 from regard.decode.translator import DEFAULT, Decoding
@@ -117,7 +117,7 @@ def evaluate_fewshot(
     for rows in task.evaluation_plan(split, batch=BATCH):
         K = shots[rows[0] % len(shots)]
         batch = task.episodes(split, rows, K).to(device)
-        with evaluating(model), record(model) as trace:
+        with evaluating(model), record_any(model) as trace:
             right = (model(batch).argmax(-1) == batch.answers).sum()
             looks = {path: weight_on_class(trace[path][0].rows(last), batch) for path in trace}
         found = {"episodes": len(rows), "right": right, "nearest": nearest(batch), **looks}

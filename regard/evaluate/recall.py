@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from regard.attention.record import record
+from regard.attention.record import record_any
 from regard.decode.base import evaluating
 from regard.decode.translator import DEFAULT, Decoding
 from regard.evaluate.base import Advance, MeasureTable
@@ -88,7 +88,7 @@ def evaluate_recall(
         for pairs in sorted({len(example.pairs) for example in examples}):
             same = [example for example in examples if len(example.pairs) == pairs]
             batch = task.tensors(same, steps=pairs + 1).to(device)
-            with evaluating(model), record(model) as trace:
+            with evaluating(model), record_any(model) as trace:
                 right = int((model(batch).argmax(-1) == batch.labels).sum())
             found = 0
             if model.aligner is not None:

@@ -18,12 +18,13 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.additive import AdditiveScore, compare
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import check_shapes
 from regard.kernels.dispatch import Call
@@ -93,6 +94,7 @@ def operands(call: Call, *, projected: bool = True) -> Operands:
     W, v = score.W, score.v.weight
     check_query(call)
     a, b, values = W(call.query) if projected else call.query, call.source.keys, call.source.values
+    saw(call, a, v, None if projected else weight_alone(call))
     lead = _lead(a, b, values)
     return Operands(
         flat(a, lead),
@@ -101,6 +103,14 @@ def operands(call: Call, *, projected: bool = True) -> Operands:
         flat(values, lead),
         *facts(call, lead),
     )
+
+
+def saw(call: Call, a: Tensor, v: Tensor, W: Tensor | None) -> None:
+    """Keep v by value for later looks, and W where the kernel itself projects the query."""
+    if call.keeps:  # the weights themselves are kept
+        return
+    v, W = v.clone(), None if W is None else W.clone()
+    call.saw(a, lambda query, keys: compare(query if W is None else F.linear(query, W), keys, v))
 
 
 def check_query(call: Call) -> None:

@@ -33,6 +33,7 @@ from regard.kernels.additive import (
     operands,
     refuses_additive,
     restored,
+    saw,
     weight_alone,
 )
 from regard.kernels.compiler import triton_missing
@@ -125,6 +126,7 @@ def arguments(call: Call) -> Arguments:
     parts: dict[str, Any] = call.score._modules
     if W is None and type(parts["W"]) is not Projected:
         query = parts["W"](query)
+    saw(call, query, parts["v"].weight, W)
     return query, W, keys, parts["v"].weight, values, facts(call, lead)
 
 

@@ -8,7 +8,7 @@ decided at import time and no environment variable is consulted. The choice can 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -35,6 +35,14 @@ class Call:
     history: "History | None"
     dropout: float
     keeps: bool = False  # scores and weights are read in any case: kernels without them are no help
+    seen: "Call | None" = None
+    """What a later look at the weights is computed from, where a kernel has said it: the query as it was
+    projected, and a score and a window without parameters, which may have other values by then."""
+
+    def saw(self, query: Tensor, score: Any, window: Any = None) -> None:
+        """A kernel reads this query through this score and window, and no parameter beside them."""
+        window = self.window if window is None else window
+        self.seen = Call(query, self.source, score, self.normalizer, window, self.history, 0.0)
 
 
 class Fused(NamedTuple):

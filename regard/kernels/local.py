@@ -43,9 +43,10 @@ from regard.attention.numerics import exact, full
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
-from regard.attention.windows.local_predictive import LocalPredictive
+from regard.attention.windows.local_predictive import Around, LocalPredictive
 from regard.errors import check_shapes
 from regard.kernels import local_cpu, local_cuda, ops
+from regard.kernels.additive import saw
 from regard.kernels.blocks import cells
 from regard.kernels.dispatch import Call
 from regard.kernels.products import (
@@ -93,7 +94,10 @@ class LocalKernel:
         if isinstance(call.window, LocalPredictive):
             half = call.window.half_width
             length = length.reshape(-1, *[1] * (len(lead) - 1), T, 1) if lead else length.reshape(T, 1)
-            p = three_axes(call.window.centre(call.query, length), lead).squeeze(-1)
+            centre = call.window.centre(call.query, length)
+            seen = call if call.seen is None else call.seen  # a plain dot product has said nothing
+            call.saw(seen.query, seen.score, Around(centre, half))
+            p = three_axes(centre, lead).squeeze(-1)
         block = 1 if p is not None else _block(band, T, additive=v is not None)
         with exact(query):
             context = ops.local(
@@ -109,10 +113,12 @@ LOCAL = LocalKernel()
 def _form(call: Call) -> tuple[Tensor, Tensor | None, float]:
     """The query, v of an additive score, and the scale."""
     if isinstance(call.score, AdditiveScore):
+        W, v = call.score.W, call.score.v.weight
         asked = ("query", call.query, "... T Dq"), ("keys", call.source.keys, "... S D")
-        W = call.score.W
         check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
-        return call.score.W(call.query), call.score.v.weight.squeeze(0), 1.0
+        a = W(call.query)
+        saw(call, a, v, None)
+        return a, v.squeeze(0), 1.0
     query, scale = product_form(call)
     return query, None, scale
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.copies import copied
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF
@@ -26,6 +27,7 @@ from regard.errors import check_shapes
 from regard.kernels.dispatch import Call
 
 Product = DotScore | GeneralScore | CosineScore | FeedForwardScore
+PRODUCT = DotScore(1.0)  # what is left of each of them, once the query is projected
 HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -64,11 +66,13 @@ def product_form(call: Call) -> tuple[Tensor, float]:
     check_width(call)
     if isinstance(call.score, DotScore):
         return call.query, call.score.factor(call.query.shape[-1])
+    query = call.query
     if isinstance(call.score, CosineScore):
-        return call.score.directions(call.query), 1.0
-    if isinstance(call.score, FeedForwardScore):
-        return call.score.F(call.query).to(call.source.keys.dtype), 1.0
-    return call.query, 1.0
+        query = call.score.directions(query)
+    elif isinstance(call.score, FeedForwardScore):
+        query = call.score.F(query).to(call.source.keys.dtype)
+    call.saw(query, PRODUCT)
+    return query, 1.0
 
 
 def check_width(call: Call) -> None:
@@ -101,8 +105,11 @@ def rounded_form(call: Call) -> tuple[Tensor, float]:
     from regard.kernels.directions import directions, runs_fused  # which `import regard` does without
 
     if runs_fused(call.query):
+        call.saw(call.query, copied(score))
         return directions(score, call.query), 1.0
-    return score.directions(call.query).to(dtype), 1.0
+    query = score.directions(call.query)
+    call.saw(query, PRODUCT)  # unrounded: a look is the reference's
+    return query.to(dtype), 1.0
 
 
 def leading(*tensors: Tensor) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.additive import AdditiveScore, NewestScore
+from regard.attention.trace import is_recorded
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention
@@ -43,7 +44,7 @@ def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
         return f"score is {type(attention.score).__name__}, this kernel computes AdditiveScore"
     if type(attention.normalizer) is not Softmax or attention.normalizer.temperature != 1.0:
         return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
-    if attention._forward_hooks:
+    if attention._forward_hooks or is_recorded(attention):
         return "the attention is being recorded, which sees it step by step"
     if attention.training and attention.dropout:
         return f"dropout is {attention.dropout:g}, this kernel has none"

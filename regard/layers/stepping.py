@@ -20,11 +20,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.cache import Cache
+from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
+from regard.attention.trace import is_recorded
 from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, Looked, PreNorm
 
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
@@ -51,11 +53,11 @@ class Stepper(NamedTuple):
     layers: tuple[_Layer, ...]
     pre: bool
     last: Norm | None
-    listened: tuple[dict[int, object], ...]  # the hooks of every attention, as they are at the time
+    attentions: tuple[Attention, ...]  # whose place it takes
 
     def listening(self) -> bool:
-        """Somebody records an attention: then the modules themselves must run."""
-        return any(self.listened)
+        """Somebody records an attention, or has a hook on it: then the modules themselves must run."""
+        return any(each._forward_hooks or is_recorded(each) for each in self.attentions)
 
     def step(
         self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache], looked: tuple[Looked, ...]
@@ -118,7 +120,7 @@ def gather(decoder: Decoder, sources: Sequence[Source], caches: Sequence[Cache])
         tuple(_flat(layer) for layer in layers),
         isinstance(layers[0].around_feed_forward, PreNorm),
         _norm(last) if isinstance(last, LayerNorm) else None,
-        tuple(attention._forward_hooks for attention in attentions),  # type: ignore[misc]
+        tuple(attentions),
     )
 
 

@@ -51,13 +51,8 @@ def test_weights_on_demand_carry_gradients():
 
 def test_top_never_builds_all_rows_at_once(monkeypatch):
     attention, blocks = Attention(DotScore()).double(), []  # float64: no log-sum-exp comes with it
-    align = Attention._align
-
-    def spy(self, query, source, history, *, targets=None, generator=None):
-        blocks.append(len(targets))
-        return align(self, query, source, history, targets=targets, generator=generator)
-
-    monkeypatch.setattr(Attention, "_align", spy)
+    align = compose._aligned
+    monkeypatch.setattr(compose, "_aligned", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
     result = attention(QUERY.double(), attention.prepare(KEYS.double()))
     values, positions = result.top(2, block=2)
     assert blocks == [2, 1]
@@ -69,13 +64,8 @@ def test_top_computes_as_many_rows_at_a_time_as_fit(monkeypatch):
     attention = Attention(AdditiveScore(query=5, keys=5, hidden=6))
     result = attention(torch.randn(2, 9, 5), attention.prepare(KEYS))
     monkeypatch.setattr(result_module, "NUMBERS", 2 * 2 * 7 * 6)  # two rows against (2, 7, 6) keys
-    blocks, align = [], Attention._align
-
-    def spy(self, query, source, history, *, targets=None, generator=None):
-        blocks.append(len(targets))
-        return align(self, query, source, history, targets=targets, generator=generator)
-
-    monkeypatch.setattr(Attention, "_align", spy)
+    blocks, align = [], compose._aligned
+    monkeypatch.setattr(compose, "_aligned", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
     values, _ = result.top(2)
     assert blocks == [2, 2, 2, 2, 1]
     monkeypatch.undo()
@@ -99,7 +89,7 @@ def test_top_from_tiles_equals_the_top_of_the_weights(mask, heads, monkeypatch):
     attention = Attention(DotScore(), normalizer=Softmax(temperature=0.5))
     query, keys = torch.randn(2, heads, 5, 4), torch.randn(2, heads, 7, 4)
     result = attention(query, attention.prepare(keys, None, mask))
-    monkeypatch.setattr(Attention, "_align", None)  # no row may be built
+    monkeypatch.setattr(compose, "_aligned", None)  # no row may be built
     values, positions = result.top(3)
     monkeypatch.undo()
     assert_close(values, result.weights.topk(3).values)
@@ -225,7 +215,7 @@ def test_for_the_gradient_of_the_top_weights_rows_are_made_again_and_not_kept(sc
     result = attention(query, attention.prepare(torch.randn(1, S, 5)))
     numbers, (values, positions) = saved_by(lambda: result.top(2))
     assert numbers < T * S / 10
-    (again,) = torch.autograd.grad(values.square().sum(), query)
+    (again,) = torch.autograd.grad(values.square().sum(), query, retain_graph=True)  # of W q, made once
     weights = result.weights.gather(-1, positions)
     assert_close(again, torch.autograd.grad(weights.square().sum(), query)[0])
 

@@ -1,5 +1,6 @@
 """record(model): what every attention did, by path, in order, without a flag."""
 
+import asyncio
 import re
 
 import pytest
@@ -11,7 +12,9 @@ from regard import (
     Attention,
     AttentionResult,
     ConfigError,
+    CoverageScore,
     DotScore,
+    InOrder,
     Mask,
     MultiHead,
     Trace,
@@ -33,10 +36,6 @@ class Layer(nn.Module):
 
 def model():
     return nn.Sequential(Layer(), Layer())
-
-
-def hooks(module):
-    return sum(len(m._forward_hooks) for m in module.modules())
 
 
 def test_results_are_kept_by_module_path_in_order():
@@ -86,22 +85,28 @@ def test_recording_changes_nothing():
         assert torch.equal(net(x), before)
 
 
-def test_hooks_are_gone_afterwards():
+def test_nothing_is_recorded_after_the_block():
     net, x = model(), torch.randn(2, 3, 6)
-    assert hooks(net) == 0
     with record(net) as trace:
-        assert hooks(net) == 4
         net(x)
-    assert hooks(net) == 0
     net(x)
     assert len(trace["0.heads.attention"]) == 1
 
 
-def test_hooks_are_gone_after_an_error_too():
-    net = model()
-    with pytest.raises(RuntimeError, match="the model broke"), record(net):
+def test_nothing_is_recorded_after_an_error_either():
+    net, x = model(), torch.randn(2, 3, 6)
+    with pytest.raises(RuntimeError, match="the model broke"), record(net) as trace:
         raise RuntimeError("the model broke")
-    assert hooks(net) == 0
+    net(x)
+    assert trace == {}
+
+
+def test_an_attention_outside_the_recorded_model_leaves_nothing():
+    net, other, x = model(), model(), torch.randn(2, 3, 6)
+    with record(net[0]) as trace:
+        net[1](x)
+        other(x)
+    assert trace == {}
 
 
 def test_recordings_may_be_nested():
@@ -140,3 +145,104 @@ def test_a_compiled_model_is_refused_since_it_would_leave_nothing(compiled):
         record(model),
     ):
         pass
+
+
+@pytest.mark.parametrize("net", [nn.Linear(3, 3), nn.MultiheadAttention(4, 2), nn.Sequential()])
+def test_a_model_without_attention_is_refused(net):
+    text = (
+        f"record: `model` has no Attention inside its {type(net).__name__}; expected one or more. "
+        "Only regard.Attention, and what is built on it such as MultiHead, leaves results."
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(text)}$"), record(net):
+        pass
+
+
+class Twice(Attention):
+    """A subclass that asks its parent twice and has a result of its own."""
+
+    def forward(self, query, source, **options):
+        first, second = (super(Twice, self).forward(query, source, **options) for _ in range(2))
+        return first.with_context(first.context + second.context)
+
+
+def test_a_subclass_leaves_the_result_that_it_returns_and_no_other():
+    attention, x = Twice(DotScore()), torch.randn(2, 3, 6)
+    with record(attention) as trace:
+        result = attention(x, attention.prepare(x))
+    assert trace == {"": [result]}
+
+
+def test_hypotheses_that_share_a_source_leave_one_result():
+    attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
+    shared = attention.prepare(x).share(torch.tensor([0, 0, 1, 1]))
+    with record(attention) as trace:
+        result = attention(torch.randn(4, 1, 6), shared)
+    assert trace == {"": [result]}
+
+
+def test_queries_in_order_leave_one_result():
+    attention = InOrder(CoverageScore(query=6, keys=6, hidden=3))
+    x = torch.randn(2, 3, 6)
+    with record(attention) as trace:
+        result = attention(x, attention.prepare(x))
+    assert trace == {"": [result]}
+
+
+def test_inner_and_outer_recordings_may_end_in_any_order():
+    attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
+    source = attention.prepare(x)
+    outer, inner = record(attention), record(attention)
+    first, second = outer.__enter__(), inner.__enter__()
+    attention(x, source)
+    outer.__exit__(None, None, None)
+    attention(x, source)
+    inner.__exit__(None, None, None)
+    attention(x, source)
+    assert (len(first[""]), len(second[""])) == (1, 2)
+
+
+def test_tasks_have_recordings_of_their_own():
+    attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
+    source = attention.prepare(x)
+
+    async def one(calls):
+        with record(attention) as trace:
+            for _ in range(calls):
+                await asyncio.sleep(0)
+                attention(x, source)
+        return len(trace[""])
+
+    async def several():
+        return await asyncio.gather(*(one(calls) for calls in (1, 2, 3, 4)))
+
+    assert asyncio.run(several()) == [1, 2, 3, 4]
+
+
+def test_a_task_that_outlives_the_block_leaves_nothing_more():
+    attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
+    source = attention.prepare(x)
+
+    async def later():
+        await asyncio.sleep(0)
+        attention(x, source)
+
+    async def all_of_it():
+        with record(attention) as trace:
+            attention(x, source)
+            task = asyncio.create_task(later())
+        await task
+        return len(trace[""])
+
+    assert asyncio.run(all_of_it()) == 1
+
+
+def test_a_graph_compiled_inside_the_block_holds_no_recording():
+    attention, x = Attention(DotScore()), torch.randn(2, 3, 6)
+
+    def context(x):
+        return attention(x, attention.prepare(x)).context
+
+    with record(attention) as trace:
+        compiled = torch.compile(context, backend="eager", fullgraph=True)(x)
+    assert torch.equal(compiled, context(x))
+    assert trace == {}

@@ -60,10 +60,8 @@ class AdditiveScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
         check_shapes("AdditiveScore", *asked, Dq=self.W.in_features, D=self.v.in_features)
-        # weights that are looked at after autocast has ended meet a query that it made half precision
-        query = query.to(self.v.weight.dtype)
-        sums = full(self.W(query))[..., :, None, :] + full(keys)[..., None, :, :]  # (..., T, S, D)
-        return weigh(torch.tanh(sums), self.v.weight)
+        # a query that autocast made half precision may be asked with after autocast has ended
+        return compare(self.W(query.to(self.v.weight.dtype)), keys, self.v.weight)
 
 
 class NewestScore(AdditiveScore):
@@ -89,6 +87,11 @@ class Projected(nn.Identity):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.in_features = self.out_features = features
+
+
+def compare(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
+    """W q (..., T, D), U k (..., S, D), v (1, D) -> vᵀ tanh(W q + U k) (..., T, S)."""
+    return weigh(torch.tanh(full(a)[..., :, None, :] + full(b)[..., None, :, :]), v)  # of (..., T, S, D)
 
 
 def weigh(hidden: Tensor, v: Tensor) -> Tensor:

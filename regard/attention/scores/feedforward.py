@@ -40,7 +40,7 @@ class FeedForwardScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         asked = ("query", query, "... T D"), ("keys", keys, "... S Dp")
         check_shapes("FeedForwardScore", *asked, D=self.dim, Dp=self.hidden)
-        # weights that are looked at after autocast has ended meet a query that it made half precision
+        # a query that autocast made half precision may be asked with after autocast has ended
         hidden = self.F(query.to(next(self.parameters()).dtype))
         with exact(query):
             return full(hidden) @ full(keys).mT

@@ -37,6 +37,6 @@ class RectifiedScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
         check_shapes("RectifiedScore", *asked, Dq=self.W.in_features, D=1)
-        # weights that are looked at after autocast has ended meet a query that it made half precision
+        # a query that autocast made half precision may be asked with after autocast has ended
         query = query.to(self.W.weight.dtype)
         return torch.relu(full(self.W(query)) + full(keys).mT)  # (..., T, 1) + (..., 1, S)

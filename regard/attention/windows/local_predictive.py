@@ -17,12 +17,31 @@ Luong, Pham, Manning. Effective approaches to attention-based neural machine tra
 https://arxiv.org/abs/1508.04025
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from regard.attention.numerics import full
 from regard.attention.windows.base import View, Window, source_length
 from regard.errors import check_shapes, check_whole
+
+
+class Around(NamedTuple):
+    """The window of queries whose centres are known."""
+
+    p: Tensor  # (..., T, 1)
+    half_width: int
+
+    def __call__(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
+        s = torch.arange(mask.shape[-1], device=mask.device)
+        distance = s - self.p
+        factor = torch.exp(-distance.square() / (2 * (self.half_width / 2) ** 2))
+        return View(mask & (distance.abs() <= self.half_width), factor)
+
+    def of(self, targets: Tensor) -> "Around":
+        """(R,) -> the window of these queries."""
+        return Around(self.p[..., targets, :], self.half_width)
 
 
 class LocalPredictive(Window):
@@ -38,16 +57,12 @@ class LocalPredictive(Window):
     def centre(self, query: Tensor, length: Tensor) -> Tensor:
         """(..., T, Dq), (..., T or 1, 1) -> p (..., T, 1)."""
         check_shapes("LocalPredictive", ("query", query, "... T Dq"), Dq=self.W.in_features)
-        # weights that are looked at after autocast has ended meet a query that it made half precision
+        # a query that autocast made half precision may be asked with after autocast has ended
         query = query.to(self.W.weight.dtype)
         return length * torch.sigmoid(full(self.v(torch.tanh(self.W(query)))))
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
-        p = self.centre(query, source_length(mask))
-        s = torch.arange(mask.shape[-1], device=mask.device)
-        distance = s - p
-        factor = torch.exp(-distance.square() / (2 * (self.half_width / 2) ** 2))
-        return View(mask & (distance.abs() <= self.half_width), factor)
+        return Around(self.centre(query, source_length(mask)), self.half_width)(query, mask, positions)
 
     def extra_repr(self) -> str:
         return f"half_width={self.half_width}"

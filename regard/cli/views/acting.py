@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from regard.attention.record import record
+from regard.attention.record import record_any
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.evaluate.acting import DRAWN, evaluate_bandits
@@ -32,7 +32,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
     model = run.model
     problems = task.batch("test", [number]).to(next(model.parameters()).device)
-    with evaluating(model), record(model) as trace:
+    with evaluating(model), record_any(model) as trace:
         rollout = model(problems)
         found = [result.weights[0].float().cpu() for results in trace.values() for result in results]
     # the last call read all steps at once; those before it took one each

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.attention.record import record
+from regard.attention.record import record_any
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.tasks.fewshot import FewShotTask
@@ -23,7 +23,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for episodes.")
     K = task.settings.tested[0]
     batch = task.episodes("test", [_number(text, task.settings.test)], K)
-    with evaluating(model), record(model) as trace:
+    with evaluating(model), record_any(model) as trace:
         chances = model(batch.to(next(model.parameters()).device))[0, 0].float().softmax(-1)
         blocks = [result.weights[0, -1].cpu() for results in trace.values() for result in results]
     weights: Tensor = torch.stack(blocks) if blocks else torch.zeros(0, batch.support.shape[1] + 1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from regard.attention.record import record
+from regard.attention.record import record_any
 from regard.attention.result import AttentionResult
 from regard.data.stream import StreamBatch
 from regard.decode.base import evaluating
@@ -25,7 +25,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     task, model = run.task, run.model
     assert isinstance(task, SentenceTask)
     words, batch = task.read(text) if text is not None else _of_the_test(task)
-    with evaluating(model), record(model) as trace:
+    with evaluating(model), record_any(model) as trace:
         loss = task.loss(model, batch.to(next(model.parameters()).device))
     weights = lookback(_results(run, trace))
     # slot 0 is empty and slot 1 the mark before the sentence: neither is a word
@@ -42,7 +42,7 @@ def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> st
     assert isinstance(task, RecallTask)
     example = task.example("test", 2 * task.settings.test) if text is None else task.read(text)
     batch = task.tensors([example], steps=len(example.pairs) + 1)
-    with evaluating(model), record(model) as trace:
+    with evaluating(model), record_any(model) as trace:
         answer = int(model(batch.to(next(model.parameters()).device)).argmax(-1))
     weights = lookback(_results(run, trace))[:, 1:]  # slot 0 holds no pair
     asked, value = example.pairs[example.place]
