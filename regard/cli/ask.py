@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from regard.cli.common import RunArgument, complain, messages, output, table
+from regard.cli.common import RunArgument, complain, output, say, table
 from regard.data.parallel import decode_lines, read_lines
 from regard.errors import ConfigError, DataError
 
@@ -64,13 +65,13 @@ def command(
         from regard.viz.hops import draw_hops
 
         draw_hops(found.weights, found.sentences, question=found.question, answer=found.text, path=out)
-        messages.print(f"drawn: {out}")
+        say(f"drawn: {out}")
 
 
 def print_answer(found: "Answer") -> None:
     """The answer, then a row for each sentence with its share in each hop."""
     names = [f"hop {k + 1}" for k in range(len(found.weights))]
-    output.print(f"{found.question} [bold]{found.text}[/bold] ({found.probability:.0%})")
+    output.print(Text.assemble(f"{found.question} ", (found.text, "bold"), f" ({found.probability:.0%})"))
     made = table("sentence", *names, numeric=tuple(names))
     for sentence, shares in zip(found.sentences, found.weights.T.tolist(), strict=True):
         made.add_row(sentence, *(f"{share:.2f}" if share >= 0.005 else "" for share in shares))

@@ -27,8 +27,15 @@ RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder, as `regard train` writes it.")
 ]
 
-output = Console(highlight=False)  # what was asked for
-messages = Console(stderr=True, highlight=False)  # what is said about it
+WIDEST = 1000  # hypotheses: ten times what papers use
+BeamOption = Annotated[
+    int | None,
+    typer.Option("--beam", min=1, max=WIDEST, help="Hypotheses kept; default as in the recipe."),
+]
+
+# without markup: what is printed has words of the user's, such as the name of a folder with brackets
+output = Console(highlight=False, markup=False, emoji=False)  # what was asked for
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)  # what is said about it
 
 
 def is_main_process() -> bool:
@@ -39,7 +46,7 @@ def is_main_process() -> bool:
 def say(line: str) -> None:
     """A line about the work, on standard error, once however many processes work."""
     if is_main_process():
-        messages.print(line)
+        messages.print(line, soft_wrap=True)
 
 
 def complain(sentence: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, complain, messages, read_input
+from regard.cli.common import BeamOption, RunArgument, complain, read_input, say
 from regard.data.parallel import read_lines
 from regard.errors import DataError
 
@@ -30,9 +30,7 @@ def command(
         Literal["numbers", "csv", "json"],
         typer.Option("--form", help="Numbers of the points, the points themselves, or everything."),
     ] = "numbers",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
 ) -> None:
     """Ask a trained model about your own points: in which order does it point at them?
 
@@ -63,7 +61,7 @@ def command(
         complain(f"the model did not end its answer; it was cut after {len(found.order)} points.")
     if out is not None:
         draw(task, unit, found, out)
-        messages.print(f"drawn: {out}")
+        say(f"drawn: {out}")
     if form == "json":
         typer.echo(
             json.dumps(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, messages
+from regard.cli.common import RunArgument, say
 from regard.errors import ConfigError, DataError
 
 
@@ -53,4 +53,4 @@ def command(
     pixels = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels.numpy()).save(out)
-    messages.print(f"drawn: {out}, {count} of each: {', '.join(names)}")
+    say(f"drawn: {out}, {count} of each: {', '.join(names)}")

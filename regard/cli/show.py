@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.common import RunArgument, messages
+from regard.cli.common import BeamOption, RunArgument, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png, .svg or .html file.")] = Path(
         "attention.png"
     ),
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
 ) -> None:
     """Draw what the model attended to: words, memory rows, points, as its task has them.
 
@@ -52,4 +50,4 @@ def command(
     opened = open_run(run)
     viewer: Viewer = load(opened.task.viewer)
     typer.echo(viewer(opened, text, out, beam=beam))
-    messages.print(f"drawn: {out}")
+    say(f"drawn: {out}")

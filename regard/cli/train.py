@@ -84,12 +84,12 @@ def command(
         config = choose_config(recipe, text, model, overrides)
         if is_main_process():
             RunFolder(folder).require_new()
-        say(f"preparing the task [bold]{config.task}[/]")
+        say(f"preparing the task {config.task}")
         built, task = create(config)
     parameters = sum(p.numel() for p in built.parameters())
-    say(f"training [bold]{config.model}[/], {parameters:,} parameters, into {folder}")
+    say(f"training {config.model}, {parameters:,} parameters, into {folder}")
     report(fit(built, task, config, run=folder, resume=resume))
-    say(f"next: [bold]regard evaluate {folder}[/]")
+    say(f"next: regard evaluate {folder}")
 
 
 def choose_config(recipe: str | None, text: Text, model: str, overrides: list[str]) -> "RunConfig":
