@@ -17,7 +17,7 @@ LONGEST = 400  # pieces of a line that is read at once, and of a sentence of a l
 LARGEST = 1_000_000  # characters of a line
 
 # behind a mark of the end and the quotes or brackets that close with it; Chinese puts no space there
-_ENDS = re.compile(r"""(?<=[.!?…])(["'”’»)\]]*)\s+|([。！？；…]+[”’」』）》]*)\s*""")  # noqa: RUF001
+_ENDS = re.compile(r"""(?<=[.!?…])(["'”’»)\]]*)\s+|([。！？；…]+[”’」』）》]*)\s*""")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from regard.decode.base import Hypothesis, PowerPenalty
 from regard.decode.lines import LONGEST, Refused, sentences_of, translate_lines
 from regard.decode.translator import Decoding, TextTranslator
 
-TEXTS = ["the cat sleeps .", "does a dog bark ?", "我们 在 家 。 你 呢 ？"]  # noqa: RUF001
+TEXTS = ["the cat sleeps .", "does a dog bark ?", "我们 在 家 。 你 呢 ？"]
 
 
 class Copying(TextTranslator):
@@ -44,7 +44,7 @@ class Copying(TextTranslator):
         ("The cat sleeps. A dog barks!  Where?", ["The cat sleeps.", "A dog barks!", "Where?"]),
         ('He said "No." Then he left.', ['He said "No."', "Then he left."]),
         ("It costs 3.14 euros", ["It costs 3.14 euros"]),
-        ("我们在家。你呢？“好！”他说", ["我们在家。", "你呢？", "“好！”", "他说"]),  # noqa: RUF001
+        ("我们在家。你呢？“好！”他说", ["我们在家。", "你呢？", "“好！”", "他说"]),
         ("...", ["..."]),
         ("   ", []),
     ],
