@@ -45,7 +45,7 @@ def command(
     from regard.tasks.questions import QuestionTask
     from regard.train.run import open_run
 
-    if out is not None and out.suffix not in ENDINGS:
+    if out is not None and out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")
     if not question.strip():
         raise ConfigError('ask: no question is given; expected one behind the story, "Where is the milk?".')

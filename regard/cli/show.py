@@ -45,7 +45,7 @@ def command(
     from regard.evaluate.base import load
     from regard.train.run import open_run
 
-    if out.suffix not in ENDINGS:
+    if out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected {', '.join(ENDINGS)}.")
     opened = open_run(run)
     viewer: Viewer = load(opened.task.viewer)

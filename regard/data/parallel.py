@@ -80,6 +80,8 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def _decode(line: bytes, number: int, name: str) -> str:
+    if b"\0" in line:
+        raise DataError(f"{name}: line {number} has a zero byte, as binary files have; expected UTF-8 text.")
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:

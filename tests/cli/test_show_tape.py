@@ -48,7 +48,7 @@ def test_a_sequence_longer_than_the_tape_is_shown_with_a_word(opened, tmp_path):
 def test_a_text_that_names_no_shape_is_refused(opened, tmp_path, text):
     with pytest.raises(ConfigError) as error:
         view(opened, text, tmp_path / "tape.png", beam=None)
-    assert str(error.value) == f"show: the text has {text!r}; expected length as numbers from 1."
+    assert str(error.value) == f"show: `TEXT` has {text!r}; expected length as numbers from 1."
 
 
 def test_two_numbers_for_two_units(tmp_path):

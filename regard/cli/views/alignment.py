@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regard.cli.common import decoding
+from regard.cli.views.shared import is_page
 from regard.decode.translator import Translation, Translator
 from regard.errors import DataError
 from regard.models.base import Translating
@@ -34,7 +35,7 @@ def draw(translation: Translation, out: Path) -> None:
     from regard.viz.report import AlignmentSection, write_report
 
     assert translation.weights is not None
-    if out.suffix == ".html":
+    if is_page(out):
         section = AlignmentSection(
             translation.source, translation.weights, translation.source_pieces, translation.pieces
         )
