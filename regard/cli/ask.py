@@ -1,15 +1,14 @@
 """regard ask: a question about a story, answered, with the sentences that the model attended to."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from regard.cli.common import RunArgument, complain, output, say, table
-from regard.data.parallel import decode_lines, read_lines
+from regard.cli.common import RunArgument, complain, output, read_input, say, table
+from regard.data.parallel import read_lines
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -49,9 +48,7 @@ def command(
         raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")
     if not question.strip():
         raise ConfigError('ask: no question is given; expected one behind the story, "Where is the milk?".')
-    text = "\n".join(
-        decode_lines(sys.stdin.buffer.read(), "standard input") if story == "-" else read_lines(Path(story))
-    )
+    text = "\n".join(read_input() if story == "-" else read_lines(Path(story)))
     opened = open_run(run)
     if not isinstance(opened.task, QuestionTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected 'babi' or 'stories'.")

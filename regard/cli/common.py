@@ -14,6 +14,7 @@ from rich.table import Table
 
 from regard.data.parallel import decode_lines
 from regard.errors import DataError
+from regard.train.config import WIDEST
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -27,7 +28,6 @@ RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder, as `regard train` writes it.")
 ]
 
-WIDEST = 1000  # hypotheses: ten times what papers use
 BeamOption = Annotated[
     int | None,
     typer.Option("--beam", min=1, max=WIDEST, help="Hypotheses kept; default as in the recipe."),
@@ -51,7 +51,8 @@ def say(line: str) -> None:
 
 def complain(sentence: str) -> None:
     """One sentence on standard error, unadorned, so that it survives a pipe and a screen reader."""
-    print(f"regard: {sentence}", file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # closed: `2>&-`
+        print(f"regard: {sentence}", file=sys.stderr, flush=True)
 
 
 def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None) -> Table:
@@ -95,6 +96,8 @@ def decoding(config: "DecodeConfig", *, beam: int | None = None, nbest: int = 1)
 
 def read_input() -> list[str]:
     """The lines of standard input, all checked to be UTF-8 before any is used."""
+    if sys.stdin is None:
+        raise DataError("standard input is closed; expected text, or a file behind `<`.")
     return decode_lines(sys.stdin.buffer.read(), "standard input")
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.common import (
-    WIDEST,
     BeamOption,
     complain,
     decoding,
@@ -20,6 +19,7 @@ from regard.cli.common import (
 )
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
+from regard.train.config import WIDEST
 
 if TYPE_CHECKING:
     from regard.decode.lines import Refused
@@ -61,7 +61,7 @@ def command(
     """
     from regard.decode.lines import Refused, translate_lines
 
-    interactive = text in (None, "-") and sys.stdin.isatty()
+    interactive = text in (None, "-") and sys.stdin is not None and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
     translator, settings = open_any(run, align=align)
     how = decoding(settings, beam=beam, nbest=nbest)

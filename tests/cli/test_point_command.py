@@ -106,7 +106,19 @@ def test_degenerate_points_are_answered_with_a_word_of_warning(command, hull, fi
         ("0.1,0.2\nnan,0.3\n", "point 1 has [nan, 0.3]; expected finite numbers."),
         ("0.1,0.2\n1,inf\n", "point 1 has [1.0, inf]; expected finite numbers."),
     ],
-    ids=["empty", "header-alone", "binary", "endless", "many", "word", "slip-in-the-first-line", "semicolons", "few", "nan", "inf"],
+    ids=[
+        "empty",
+        "header-alone",
+        "binary",
+        "endless",
+        "many",
+        "word",
+        "slip-in-the-first-line",
+        "semicolons",
+        "few",
+        "nan",
+        "inf",
+    ],
 )
 def test_bad_input_is_a_sentence(command, hull, file, text, error):
     outcome = command("point", hull, file(text))
