@@ -82,8 +82,21 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _stop(f"{where}{(error.strerror or str(error)).lower()}.", 2)
+        except RecursionError:
+            _stop("a file is nested too deeply to be read.", 2)
+        except (MemoryError, RuntimeError) as error:
+            if not _lacks_memory(error):
+                raise
+            _stop("there is not enough memory for this; expected smaller sizes, batches or beams.", 2)
 
     return command
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether memory ran out; on the CPU torch has no class of its own for that."""
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _stop(sentence: str, status: int) -> NoReturn:

@@ -17,7 +17,7 @@ def command(
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="Pictures of each class.")] = 10,
     scale: Annotated[int, typer.Option(min=1, max=32, help="Screen pixels a pixel.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the noise.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the noise.")] = 1,
 ) -> None:
     """Draw pictures of given classes and write them as one sheet, pixel by pixel.
 

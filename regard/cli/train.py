@@ -81,13 +81,16 @@ def command(
             "train: no recipe was named; expected RECIPE, --source and --target, --corpus, "
             "or --resume with --run DIR."
         )
-    if run is not None and not run.strip():
-        raise ConfigError("train: `--run` has an empty name; expected a folder.")
+    for name, given_name in (("RECIPE", recipe), ("--run", run)):
+        if given_name is not None and not given_name.strip():
+            raise ConfigError(f"train: `{name}` is empty; expected a name.")
     if device is not None:
         _choose_device(device)
     folder = Path(run) if run else Path("runs") / (Path(recipe).stem if recipe else text.name)
     if resume:
         config, built, task = reopen(folder, overrides)
+        if model not in ("", config.model):
+            raise ConfigError(f"{folder}: the run's model is {config.model!r}, and `--model` has {model!r}.")
     else:
         config = choose_config(recipe, text, model, overrides)
         if is_main_process():

@@ -13,6 +13,7 @@
 An unknown table, key or type is an error that names the nearest right one. No file includes another.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -78,8 +79,15 @@ class TrainConfig:
         ):
             _at_least("train", name, getattr(self, name), 0)
         _at_most("train", "seed", self.seed, 2**32 - 1)
+        _at_most("train", "threads", self.threads, 1024)
         for name in ("lr", "clip", "weight_decay", "epsilon", "momentum"):
             _at_least("train", name, getattr(self, name), 0)
+            if getattr(self, name) == math.inf:
+                raise ConfigError(f"'train.{name}' is inf; expected a finite number.")
+        for name, shares in (("betas", self.betas), ("momentum", (self.momentum,)), ("rho", (self.rho,))):
+            if not all(0 <= share < 1 for share in shares):
+                shown = list(shares) if len(shares) > 1 else shares[0]
+                raise ConfigError(f"'train.{name}' is {shown}; expected 0 or more, and less than 1.")
 
 
 @dataclass(frozen=True)
@@ -160,7 +168,7 @@ def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
     """The tables of a TOML text; unknown tables are errors, their keys are not looked at."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # the grammar, numbers without end, lists without end
         raise ConfigError(f"{owner}: not valid TOML: {error}.") from error
     for name, table in document.items():
         if name not in TABLES:
@@ -223,7 +231,7 @@ def _parse_value(text: str) -> Any:
     """A TOML value; what is none is a plain string, so that words need no quotes on the command line."""
     try:
         document = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return document["value"] if len(document) == 1 else text
 
