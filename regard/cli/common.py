@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation import TranslationTask
     from regard.train.config import DecodeConfig, RunConfig
 
+LONGEST = 600  # characters of a sentence about what went wrong
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder, as `regard train` writes it.")
 ]
@@ -51,6 +52,8 @@ def say(line: str) -> None:
 
 def complain(sentence: str) -> None:
     """One sentence on standard error, unadorned, so that it survives a pipe and a screen reader."""
+    if len(sentence) > LONGEST:  # it repeats what somebody typed, or lists everything there is
+        sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
     if sys.stderr is not None:  # closed: `2>&-`
         print(f"regard: {sentence}", file=sys.stderr, flush=True)
 

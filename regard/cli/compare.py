@@ -75,7 +75,7 @@ def command(
         str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
     ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of each.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of each.")] = 1,
     deadline: Annotated[
         float | None,
         typer.Option(min=1, metavar="SECONDS", help="End by then with what there is; call again to go on."),

@@ -10,6 +10,8 @@ from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
 
+LONGEST = 150  # pieces of a sentence: its picture is already as wide as a wall
+
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     """Translate a sentence, or the first of the test set, and draw its alignment; the translation."""
@@ -21,6 +23,10 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
             f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
         )
     sentence = task.examples("test")[0].source if text is None else text
+    if (count := len(task.source.encode(sentence))) > LONGEST:
+        raise DataError(
+            f"show: the sentence has {count:,} pieces; expected {LONGEST} at most, which can be drawn."
+        )
     translator = Translator(model, task.source, task.target)
     [[translation]] = translator.translate([sentence], decoding(run.config.decode, beam=beam))
     if translation.weights is None or not translation.pieces:
