@@ -33,6 +33,13 @@ def test_an_example_is_drawn_in_every_format(opened, tmp_path, ending):
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
+def test_a_page_leaves_a_picture_of_the_same_name_alone(opened, tmp_path):
+    (tmp_path / "tape.svg").write_text("mine")
+    view(opened, None, tmp_path / "tape.HTML", beam=None)
+    assert (tmp_path / "tape.svg").read_text() == "mine"
+    assert "<!doctype html>" in (tmp_path / "tape.HTML").read_text()
+
+
 def test_the_text_names_the_shape(opened, tmp_path):
     assert view(opened, "7", tmp_path / "tape.png", beam=None).startswith("copy, length 7: ")
 
