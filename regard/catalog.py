@@ -955,5 +955,12 @@ def find(key: str, kind: Kind) -> Row:
 
 def suggest(word: str, known: tuple[str, ...] | list[str]) -> str:
     """The end of an error sentence: the nearest known word, or all of them."""
-    near = get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
+    near = nearest(word, known)
+    return f"did you mean {near!r}?" if near else f"known: {', '.join(known)}."
+
+
+def nearest(word: str, known: tuple[str, ...] | list[str]) -> str | None:
+    """The known word that is most like this one in any case; None where none is."""
+    lowered = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), lowered, n=1)
+    return lowered[near[0]] if near else None

@@ -1,14 +1,14 @@
 """regard ask: a question about a story, answered, with the sentences that the model attended to."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from regard.cli.common import RunArgument, complain, messages, output, table
-from regard.data.parallel import decode_lines, read_lines
+from regard.cli.common import RunArgument, complain, output, read_input, say, table
+from regard.data.parallel import read_lines
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -44,13 +44,11 @@ def command(
     from regard.tasks.questions import QuestionTask
     from regard.train.run import open_run
 
-    if out is not None and out.suffix not in ENDINGS:
+    if out is not None and out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")
     if not question.strip():
         raise ConfigError('ask: no question is given; expected one behind the story, "Where is the milk?".')
-    text = "\n".join(
-        decode_lines(sys.stdin.buffer.read(), "standard input") if story == "-" else read_lines(Path(story))
-    )
+    text = "\n".join(read_input() if story == "-" else read_lines(Path(story)))
     opened = open_run(run)
     if not isinstance(opened.task, QuestionTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected 'babi' or 'stories'.")
@@ -64,13 +62,13 @@ def command(
         from regard.viz.hops import draw_hops
 
         draw_hops(found.weights, found.sentences, question=found.question, answer=found.text, path=out)
-        messages.print(f"drawn: {out}")
+        say(f"drawn: {out}")
 
 
 def print_answer(found: "Answer") -> None:
     """The answer, then a row for each sentence with its share in each hop."""
     names = [f"hop {k + 1}" for k in range(len(found.weights))]
-    output.print(f"{found.question} [bold]{found.text}[/bold] ({found.probability:.0%})")
+    output.print(Text.assemble(f"{found.question} ", (found.text, "bold"), f" ({found.probability:.0%})"))
     made = table("sentence", *names, numeric=tuple(names))
     for sentence, shares in zip(found.sentences, found.weights.T.tolist(), strict=True):
         made.add_row(sentence, *(f"{share:.2f}" if share >= 0.005 else "" for share in shares))

@@ -33,7 +33,7 @@ def command(
     device: Annotated[
         Literal["cpu", "cuda"] | None, typer.Option(help="Default: the GPU if there is one.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads.")] = 1,
     lengths: Annotated[
         str | None, typer.Option(metavar="N,M,…", help="Lengths over which growth is measured.")
     ] = None,

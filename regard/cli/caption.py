@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, complain, messages
+from regard.cli.common import BeamOption, RunArgument, complain, say
 from regard.errors import ConfigError, DataError
 
 AT_ONCE = 32  # pictures described together
@@ -31,9 +31,7 @@ def command(
         Literal["text", "json"],
         typer.Option("--form", help="Captions alone, or with attention."),
     ] = "text",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
 ) -> None:
     """Describe pictures, and draw where the model looked at each word.
 
@@ -79,9 +77,9 @@ def command(
             if path in files_to_draw and caption.tokens:
                 file = files_to_draw[path]
                 draw(task, picture, caption, file)
-                messages.print(f"drawn: {file}")
+                say(f"drawn: {file}")
             elif path in files_to_draw:
-                messages.print(f"{path}: no word was written; nothing is drawn", soft_wrap=True)
+                say(f"{path}: no word was written; nothing is drawn")
             if form == "json":
                 line = {
                     "file": str(path),

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from regard.data.parallel import decode_lines
 from regard.errors import DataError
+from regard.train.config import WIDEST
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -23,12 +24,19 @@ if TYPE_CHECKING:
     from regard.tasks.translation import TranslationTask
     from regard.train.config import DecodeConfig, RunConfig
 
+LONGEST = 600  # characters of a sentence about what went wrong
 RunArgument = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run folder, as `regard train` writes it.")
 ]
 
-output = Console(highlight=False)  # what was asked for
-messages = Console(stderr=True, highlight=False)  # what is said about it
+BeamOption = Annotated[
+    int | None,
+    typer.Option("--beam", min=1, max=WIDEST, help="Hypotheses kept; default as in the recipe."),
+]
+
+# without markup: what is printed has words of the user's, such as the name of a folder with brackets
+output = Console(highlight=False, markup=False, emoji=False)  # what was asked for
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)  # what is said about it
 
 
 def is_main_process() -> bool:
@@ -39,12 +47,15 @@ def is_main_process() -> bool:
 def say(line: str) -> None:
     """A line about the work, on standard error, once however many processes work."""
     if is_main_process():
-        messages.print(line)
+        messages.print(line, soft_wrap=True)
 
 
 def complain(sentence: str) -> None:
     """One sentence on standard error, unadorned, so that it survives a pipe and a screen reader."""
-    print(f"regard: {sentence}", file=sys.stderr, flush=True)
+    if len(sentence) > LONGEST:  # it repeats what somebody typed, or lists everything there is
+        sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
+    if sys.stderr is not None:  # closed: `2>&-`
+        print(f"regard: {sentence}", file=sys.stderr, flush=True)
 
 
 def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None) -> Table:
@@ -88,6 +99,8 @@ def decoding(config: "DecodeConfig", *, beam: int | None = None, nbest: int = 1)
 
 def read_input() -> list[str]:
     """The lines of standard input, all checked to be UTF-8 before any is used."""
+    if sys.stdin is None:
+        raise DataError("standard input is closed; expected text, or a file behind `<`.")
     return decode_lines(sys.stdin.buffer.read(), "standard input")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import messages, output, say, table
+from regard.cli.common import BeamOption, messages, output, say, table
 from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
@@ -55,9 +55,7 @@ def command(
     split: Annotated[
         Literal["train", "valid", "test"], typer.Option(help="Measure on these examples.")
     ] = "test",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
     on: Annotated[
         str | None,
         typer.Option(metavar="CORPUS", help="Measure translators on another corpus, such as hansards."),
@@ -77,7 +75,7 @@ def command(
         str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
     ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of each.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of each.")] = 1,
     deadline: Annotated[
         float | None,
         typer.Option(min=1, metavar="SECONDS", help="End by then with what there is; call again to go on."),

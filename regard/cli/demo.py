@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from regard.cli.common import decoding, messages, open_translator, output, say, table, waiting
 
@@ -45,7 +46,7 @@ def command(
 
     started = time.perf_counter()
     configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
-    messages.rule("[bold]regard demo[/]: English to French, with and without attention", align="left")
+    messages.rule(Text("regard demo: English to French, with and without attention"), align="left")
     cores = os.cpu_count() or 1
     jobs = [_job(name, config, folder) for name, config in configs.items()]
     say("Two networks learn from the same sentences, side by side; the sentences come from a grammar.")
@@ -84,7 +85,7 @@ def _forget(run: Path) -> None:
 
 
 def _print_scores(found: Found) -> None:
-    messages.rule("[bold]what attention changes[/]", align="left")
+    messages.rule(Text("what attention changes", "bold"), align="left")
     scores = table("", *TITLES.values(), numeric=tuple(TITLES.values()))
     scores.add_row("BLEU", *(f"{found[name].text.bleu:.1f}" for name in TITLES))
     scores.add_row("translations without any error", *(f"{100 * found[name].exact:.0f} %" for name in TITLES))
@@ -108,10 +109,11 @@ def _print_translations(found: Found) -> None:
     for number in chosen_sentences(found[SEARCH].translations):
         lines = table("", "")
         lines.show_header = False
-        lines.add_row("[bold]English[/]", found[SEARCH].translations[number].source)
+        lines.add_row(Text("English", "bold"), found[SEARCH].translations[number].source)
         for name, title in TITLES.items():
             right = found[name].translations[number].text == found[name].references[number]
-            lines.add_row(title, f"[{'green' if right else 'red'}]{found[name].translations[number].text}[/]")
+            text = found[name].translations[number].text
+            lines.add_row(title, Text(text, "green" if right else "red"))
         lines.add_row("reference", found[SEARCH].references[number])
         output.print(lines, "")
 
@@ -130,7 +132,7 @@ def chosen_sentences(translations: "list[Translation]") -> list[int]:
 
 def _print_next(folder: Path) -> None:
     run = folder / FOLDERS[SEARCH]
-    messages.rule("[bold]three things to try next[/]", align="left")
+    messages.rule(Text("three things to try next", "bold"), align="left")
     regard = "regard" if shutil.which("regard") else os.path.relpath(sys.argv[0])
     typer.echo(f'{regard} translate {run} "She is eating a green apple." --align')
     typer.echo(f'{regard} show {run} "{SHOWN}" --out alignment.svg')

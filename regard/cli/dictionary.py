@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, messages, open_translator, waiting
+from regard.cli.common import RunArgument, open_translator, say, waiting
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
         )
     path = run / NAME if out is None else out
     write_dictionary(path, found)
-    messages.print(f"{len(found)} words: {path}")
+    say(f"{len(found)} words: {path}")
 
 
 def choose_dictionary(run: Path, unknown: str) -> "Dictionary | None":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, decoding, messages, output, table, waiting
+from regard.cli.common import BeamOption, RunArgument, decoding, output, say, table, waiting
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 def command(
     run: RunArgument,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which examples.")] = "test",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outputs, one a line.")] = None,
     on: Annotated[
@@ -51,11 +49,11 @@ def command(
         if not isinstance(found, Listing):
             raise DataError(f"evaluate: `--out` has {out}; the task {opened.config.task!r} gives no lines.")
         out.write_text("".join(f"{line}\n" for line in found.lines()), encoding="utf-8")
-        messages.print(f"written: {out}")
+        say(f"written: {out}")
     if as_json:
         typer.echo(json.dumps({"run": str(run), "step": opened.step, **found.summary()}, ensure_ascii=False))
         return
-    output.print(f"{run}, step {opened.step}, {split if on is None else f'{on}, {split}'}")
+    output.print(f"{run}, step {opened.step}, {split if on is None else f'{on}, {split}'}", soft_wrap=True)
     print_evaluation(found)
 
 

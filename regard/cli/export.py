@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, messages
+from regard.cli.common import RunArgument, say
 
 
 def command(
@@ -27,4 +27,4 @@ def command(
 
     folder = export_run(open_run(run, device="cpu"), to, out)
     size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    messages.print(f"written: {folder} ({size:.1f} MB)")
+    say(f"written: {folder} ({size:.1f} MB)")

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from regard import catalog
 from regard.cli.common import output, table
@@ -62,10 +63,10 @@ def _print_tables(rows: list[catalog.Row], recipes: list[tuple[str, str]]) -> No
         if of_kind:
             made = table("name", "year", "what", "authors", title=title)
             for row in of_kind:
-                made.add_row(f"[cyan]{row.key}[/]", str(row.year), row.title, row.authors)
+                made.add_row(Text(row.key, "cyan"), str(row.year), row.title, row.authors)
             output.print(made, "")
     if recipes:
         made = table("name", "what", title=TITLES["recipe"])
         for name, sentence in recipes:
-            made.add_row(f"[cyan]{name}[/]", sentence)
+            made.add_row(Text(name, "cyan"), sentence)
         output.print(made)

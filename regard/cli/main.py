@@ -8,9 +8,11 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from inspect import getdoc
 from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.markup import escape
 
 from regard import __version__
 from regard.cli import (
@@ -41,7 +43,7 @@ app = typer.Typer(
     add_completion=False,
     help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train them, measure them, look at them.
 
-Begin with [bold]regard demo[/bold]: it trains two translators in a few minutes and draws the alignments.""",
+Begin with `regard demo`: it trains two translators in a few minutes and draws the alignments.""",
 )
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
@@ -80,8 +82,21 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _stop(f"{where}{(error.strerror or str(error)).lower()}.", 2)
+        except RecursionError:
+            _stop("a file is nested too deeply to be read.", 2)
+        except (MemoryError, RuntimeError) as error:
+            if not _lacks_memory(error):
+                raise
+            _stop("there is not enough memory for this; expected smaller sizes, batches or beams.", 2)
 
     return command
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether memory ran out; on the CPU torch has no class of its own for that."""
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _stop(sentence: str, status: int) -> NoReturn:
@@ -90,7 +105,8 @@ def _stop(sentence: str, status: int) -> NoReturn:
 
 
 for name, function in COMMANDS:
-    app.command(name)(guarded(function))
+    # the help is text, not markup: it has brackets of its own
+    app.command(name, help=escape(getdoc(function) or ""))(guarded(function))
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,20 +1,20 @@
 """regard point: a model's answer for your own points."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, complain, messages, read_input
+from regard.cli.common import BeamOption, RunArgument, complain, read_input, say
 from regard.data.parallel import read_lines
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.data.geometry import Points
     from regard.tasks.pointing import PointingTask
+
+SHOWN = 60  # characters of a bad line
 
 
 def command(
@@ -30,9 +30,7 @@ def command(
         Literal["numbers", "csv", "json"],
         typer.Option("--form", help="Numbers of the points, the points themselves, or everything."),
     ] = "numbers",
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
 ) -> None:
     """Ask a trained model about your own points: in which order does it point at them?
 
@@ -42,20 +40,23 @@ def command(
     Points are counted from 0, as they stand in the file. A first line of words is a header. Points outside
     the unit square are moved and scaled into it, all together, which changes no answer.
     """
-    from regard.cli.views.points import answer, draw
+    from regard.cli.views.points import LARGEST, answer, draw
     from regard.data.geometry import QUESTIONS, check_points, in_unit_square
     from regard.tasks.pointing import PointingTask
     from regard.train.run import open_run
+    from regard.viz.files import PICTURES
 
+    if out is not None and out.suffix.lower() not in PICTURES:
+        raise ConfigError(f"point: `--out` has the ending {out.suffix!r}; expected {' or '.join(PICTURES)}.")
     opened = open_run(run)
     task = opened.task
     if not isinstance(task, PointingTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected one that points: sort, hull, …")
     dimension = QUESTIONS[task.question].dimension
     points = check_points(str(file), read_points(file, dimension), dimension=dimension)
-    if len(points) < task.smallest:
-        count = "1 point" if len(points) == 1 else f"{len(points)} points"
-        raise DataError(f"{file}: has {count}; expected {task.smallest} or more for {task.question!r}.")
+    if not task.smallest <= len(points) <= LARGEST:
+        count = "1 point" if len(points) == 1 else f"{len(points):,} points"
+        raise DataError(f"{file}: has {count}; expected {task.smallest} to {LARGEST} for {task.question!r}.")
     _warn(points, task)
     unit = in_unit_square(points)
     found = answer(opened, unit, beam=beam)
@@ -63,7 +64,7 @@ def command(
         complain(f"the model did not end its answer; it was cut after {len(found.order)} points.")
     if out is not None:
         draw(task, unit, found, out)
-        messages.print(f"drawn: {out}")
+        say(f"drawn: {out}")
     if form == "json":
         typer.echo(
             json.dumps(
@@ -88,18 +89,18 @@ def read_points(file: Path, dimension: int) -> "Points":
 
     lines = read_input() if str(file) == "-" else read_lines(file)
     rows: list[list[float]] = []
-    for number, fields in enumerate(csv.reader(io.StringIO("\n".join(lines))), 1):
-        words = [field.strip() for field in fields]
+    for number, line in enumerate(lines, 1):
+        words = [field.strip().strip('"') for field in line.split(",")]  # some programs quote every field
         if not any(words):
             continue
         try:
             values = [float(word) for word in words]
         except ValueError:
-            if number == 1 and not any(_like_a_number(word) for word in words):
+            if number == 1 and len(lines) > 1 and not any(_like_a_number(word) for word in words):
                 continue  # a header
-            raise DataError(
-                f"{file}, line {number}: has {','.join(words)!r}; expected {_form(dimension)}."
-            ) from None
+            shown = ",".join(words)
+            shown = shown if len(shown) <= SHOWN else shown[:SHOWN] + "…"
+            raise DataError(f"{file}, line {number}: has {shown!r}; expected {_form(dimension)}.") from None
         if len(values) != dimension:
             count = "1 number" if len(values) == 1 else f"{len(values)} numbers"
             raise DataError(f"{file}, line {number}: has {count}; expected {_form(dimension)}.")
@@ -113,7 +114,7 @@ def _like_a_number(word: str) -> bool:
 
 
 def _form(dimension: int) -> str:
-    return "x,y" if dimension == 2 else "one number"
+    return "two numbers, x,y" if dimension == 2 else "one number"
 
 
 def _warn(points: "Points", task: "PointingTask") -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, messages
+from regard.cli.common import RunArgument, say
 from regard.errors import ConfigError, DataError
 
 
@@ -17,7 +17,7 @@ def command(
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=1000, help="Pictures of each class.")] = 10,
     scale: Annotated[int, typer.Option(min=1, max=32, help="Screen pixels a pixel.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the noise.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the noise.")] = 1,
 ) -> None:
     """Draw pictures of given classes and write them as one sheet, pixel by pixel.
 
@@ -53,4 +53,4 @@ def command(
     pixels = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels.numpy()).save(out)
-    messages.print(f"drawn: {out}, {count} of each: {', '.join(names)}")
+    say(f"drawn: {out}, {count} of each: {', '.join(names)}")

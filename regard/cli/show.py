@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.common import RunArgument, messages
+from regard.cli.common import BeamOption, RunArgument, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png, .svg or .html file.")] = Path(
         "attention.png"
     ),
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
+    beam: BeamOption = None,
 ) -> None:
     """Draw what the model attended to: words, memory rows, points, as its task has them.
 
@@ -47,9 +45,9 @@ def command(
     from regard.evaluate.base import load
     from regard.train.run import open_run
 
-    if out.suffix not in ENDINGS:
+    if out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected {', '.join(ENDINGS)}.")
     opened = open_run(run)
     viewer: Viewer = load(opened.task.viewer)
     typer.echo(viewer(opened, text, out, beam=beam))
-    messages.print(f"drawn: {out}")
+    say(f"drawn: {out}")

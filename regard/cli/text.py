@@ -62,7 +62,7 @@ class Text:
         if self.corpus:
             return {"name": "corpus", "corpus": self.corpus, "data": self.data}
         # a run may be resumed from another folder
-        paths = {key: str(Path(path).resolve()) for key, path in self.files.items() if path}
+        paths = {key: str(Path(path).absolute()) for key, path in self.files.items() if path}
         source, target = self.pair()
         return {"name": "files", **paths, "source_language": source, "target_language": target}
 

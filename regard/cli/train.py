@@ -1,8 +1,9 @@
 """regard train: a recipe, your own files or a corpus by name become a run folder."""
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,7 +24,7 @@ def command(
         ),
     ] = None,
     run: Annotated[
-        Path | None, typer.Option("--run", metavar="DIR", help="Run folder; default runs/RECIPE.")
+        str | None, typer.Option("--run", metavar="DIR", help="Run folder; default runs/RECIPE.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -49,6 +50,9 @@ def command(
     model: Annotated[
         str, typer.Option(metavar="NAME", help="A model of `regard list model` with its own defaults.")
     ] = "",
+    device: Annotated[
+        Literal["cpu", "cuda", "mps"] | None, typer.Option(help="Default: the accelerator if there is one.")
+    ] = None,
 ) -> None:
     """Train a model from a recipe, from two text files, or from a corpus by name.
 
@@ -78,21 +82,42 @@ def command(
             "train: no recipe was named; expected RECIPE, --source and --target, --corpus, "
             "or --resume with --run DIR."
         )
-    folder = run or Path("runs") / (Path(recipe).stem if recipe else text.name)
+    for name, given_name in (("RECIPE", recipe), ("--run", run)):
+        if given_name is not None and not given_name.strip():
+            raise ConfigError(f"train: `{name}` is empty; expected a name.")
+    if device is not None:
+        _choose_device(device)
+    folder = Path(run) if run else Path("runs") / (Path(recipe).stem if recipe else text.name)
     if is_main_process():
         require_free(folder)  # before the task is prepared, which may take minutes
     if resume:
         config, built, task = reopen(folder, overrides)
+        if model not in ("", config.model):
+            raise ConfigError(f"{folder}: the run's model is {config.model!r}, and `--model` has {model!r}.")
     else:
         config = choose_config(recipe, text, model, overrides)
         if is_main_process():
             RunFolder(folder).require_new()
-        say(f"preparing the task [bold]{config.task}[/]")
+        say(f"preparing the task {config.task}")
         built, task = create(config)
     parameters = sum(p.numel() for p in built.parameters())
-    say(f"training [bold]{config.model}[/], {parameters:,} parameters, into {folder}")
+    say(f"training {config.model}, {parameters:,} parameters, into {folder}")
     report(fit(built, task, config, run=folder, resume=resume))
-    say(f"next: [bold]regard evaluate {folder}[/]")
+    say(f"next: regard evaluate {folder}")
+
+
+def _choose_device(device: str) -> None:
+    """Let Accelerate train there; where it starts several processes, each has its own."""
+    import torch
+
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there[device]:
+        raise ConfigError(f"train: `--device` has {device}, which torch does not find here; expected cpu.")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            f"train: `--device` has {device} in one of several processes; their launcher chooses the devices."
+        )
+    os.environ["ACCELERATE_TORCH_DEVICE"] = device
 
 
 def choose_config(recipe: str | None, text: Text, model: str, overrides: list[str]) -> "RunConfig":

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import complain, decoding, messages, open_translator, read_input, waiting
+from regard.cli.common import (
+    BeamOption,
+    complain,
+    decoding,
+    messages,
+    open_translator,
+    read_input,
+    waiting,
+)
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
+from regard.train.config import WIDEST
 
 if TYPE_CHECKING:
+    from regard.decode.lines import Refused
     from regard.decode.translator import Decoding, TextTranslator, Translation
     from regard.train.config import DecodeConfig
 
@@ -26,10 +36,8 @@ def command(
         str | None,
         typer.Argument(metavar="[TEXT|-]", help="A sentence; `-` or nothing reads standard input."),
     ] = None,
-    beam: Annotated[
-        int | None, typer.Option(min=1, help="Hypotheses kept; default as in the recipe.")
-    ] = None,
-    nbest: Annotated[int, typer.Option(min=1, help="Translations for each sentence.")] = 1,
+    beam: BeamOption = None,
+    nbest: Annotated[int, typer.Option(min=1, max=WIDEST, help="Translations for each sentence.")] = 1,
     align: Annotated[
         bool, typer.Option("--align", help="Add links between the pieces in Pharaoh format, 0-0 1-2.")
     ] = False,
@@ -47,8 +55,13 @@ def command(
     With --nbest N there are N lines for each line. Links join what the model reads and writes, counted from
     0: words and marks, or byte-pairs; --json names them. Words the model has never seen are named on standard
     error and carried through to the translation, as --unknown says.
+
+    A line of more than 400 pieces is cut into its sentences. One that cannot be is named on standard error;
+    its place stays empty, and the exit status is 2.
     """
-    interactive = text in (None, "-") and sys.stdin.isatty()
+    from regard.decode.lines import Refused, translate_lines
+
+    interactive = text in (None, "-") and sys.stdin is not None and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
     translator, settings = open_any(run, align=align)
     how = decoding(settings, beam=beam, nbest=nbest)
@@ -59,10 +72,11 @@ def command(
         _converse(translator, how, align, as_json)
         return
     with waiting("translating", len(lines)) as progress:
-        found = translator.translate(lines, how, attention=align or as_json, progress=progress)
-    for number, translations in enumerate(found, 1):
-        _print(translations, align, as_json)
-        _name_unknown(translations[0], f"line {number}: " if len(lines) > 1 else "", how)
+        found = translate_lines(translator, lines, how, attention=align or as_json, progress=progress)
+    for number, (line, outcome) in enumerate(zip(lines, found, strict=True), 1):
+        _answer(line, outcome, f"line {number}: " if len(lines) > 1 else "", how, align, as_json)
+    if any(isinstance(outcome, Refused) for outcome in found):
+        raise typer.Exit(2)
 
 
 def _names_a_file(text: str) -> bool:
@@ -96,11 +110,33 @@ def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, DecodeConfi
 
 
 def _converse(translator: "TextTranslator", how: "Decoding", align: bool, as_json: bool) -> None:
+    from regard.decode.lines import translate_lines
+
     messages.print("One sentence a line; Ctrl-D ends.", style="dim")
     for line in sys.stdin:
-        [translations] = translator.translate([line.rstrip("\n")], how, attention=align or as_json)
-        _print(translations, align, as_json)
-        _name_unknown(translations[0], "", how)
+        text = line.rstrip("\n")
+        [outcome] = translate_lines(translator, [text], how, attention=align or as_json)
+        _answer(text, outcome, "", how, align, as_json)
+
+
+def _answer(
+    line: str,
+    outcome: "list[Translation] | Refused",
+    where: str,
+    how: "Decoding",
+    align: bool,
+    as_json: bool,
+) -> None:
+    """Print what a line became; of one that was refused, an empty line, so that lines stay matched."""
+    from regard.decode.lines import Refused
+    from regard.decode.translator import nothing
+
+    if isinstance(outcome, Refused):
+        complain(f"{where or 'the line '}{outcome.reason} It is left empty.")
+        _print([nothing(line, finished=False)], align, as_json)
+        return
+    _print(outcome, align, as_json)
+    _name_unknown(outcome[0], where, how)
 
 
 def _print(translations: "list[Translation]", align: bool, as_json: bool) -> None:

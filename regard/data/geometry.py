@@ -32,6 +32,7 @@ from regard.errors import ConfigError, DataError
 Points = NDArray[np.floating[Any]]  # (..., n, D)
 Numbers = NDArray[np.int64]
 
+LARGEST = 1e100  # of a coordinate: differences of such numbers are still finite
 EXACT = 12  # points up to which tours are shortest: the tables of one set have n 2ⁿ entries
 _TABLE = 2**22  # entries of these tables at a time: they should stay near the processor
 
@@ -354,6 +355,8 @@ def check_points(owner: str, points: Points, *, dimension: int) -> Points:
     if not np.isfinite(points).all():
         row = int(np.flatnonzero(~np.isfinite(points).all(1))[0])
         raise DataError(f"{owner}: point {row} has {points[row].tolist()}; expected finite numbers.")
+    if np.abs(points).max() > LARGEST:
+        raise DataError(f"{owner}: `points` has numbers beyond {LARGEST:g}; expected smaller ones.")
     return points
 
 

@@ -76,10 +76,14 @@ def decode_lines(data: bytes, name: str) -> list[str]:
 
 
 def _open(path: Path) -> IO[bytes]:
+    if "\0" in str(path):
+        raise DataError(f"{str(path)!r}: is no name of a file.")
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _decode(line: bytes, number: int, name: str) -> str:
+    if b"\0" in line:
+        raise DataError(f"{name}: line {number} has a zero byte, as binary files have; expected UTF-8 text.")
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:

@@ -96,7 +96,7 @@ class TextTranslator(ABC):
         batch has finished.
         """
         encoded = [self.source.encode(text) for text in texts]
-        results: list[list[Translation]] = [[_nothing(text)] for text in texts]
+        results: list[list[Translation]] = [[nothing(text)] for text in texts]
         filled = [number for number, ids in enumerate(encoded) if ids]
         filled.sort(key=lambda number: len(encoded[number]))
         lengths = [(len(encoded[number]) + 1, 0) for number in filled]
@@ -195,5 +195,6 @@ class Translator(TextTranslator):
         return found
 
 
-def _nothing(text: str) -> Translation:
-    return Translation(text, "", (), (), 0.0, 0.0, True, torch.zeros(0, 0), (), "")
+def nothing(text: str, *, finished: bool = True) -> Translation:
+    """The translation of an empty line; not finished, that of a line that was not translated."""
+    return Translation(text, "", (), (), 0.0, 0.0, finished, torch.zeros(0, 0), (), "")

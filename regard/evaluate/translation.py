@@ -1,5 +1,6 @@
 """Measure a translator on a split: BLEU, chrF, BLEU by length, alignment error rate by forced decoding."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,8 @@ from typing import Any
 
 from regard.data.tokens import UNK_PIECE, count_words
 from regard.decode.forced import forced
-from regard.decode.translator import DEFAULT, Decoding, Translation, Translator
+from regard.decode.lines import LONGEST, Refused, translate_lines
+from regard.decode.translator import DEFAULT, Decoding, Translation, Translator, nothing
 from regard.decode.unknown import Credit, credited
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
@@ -114,10 +116,21 @@ def evaluate_translation(
     examples = task.examples(split)
     if not examples:
         raise DataError(f"evaluate: the {split} split has no sentences; expected one or more.")
-    found = Translator(model, task.source, task.target).translate(
-        [example.source for example in examples], decoding, attention=False, progress=progress
-    )
-    translations = [best for best, *_ in found]
+    translator = Translator(model, task.source, task.target)
+    sources = [example.source for example in examples]
+    found = translate_lines(translator, sources, decoding, attention=False, progress=progress)
+    translations = [
+        nothing(source, finished=False) if isinstance(own, Refused) else own[0]
+        for source, own in zip(sources, found, strict=True)
+    ]
+    if refused := sum(isinstance(own, Refused) for own in found):
+        logging.getLogger("regard").warning(
+            "%d of %d sentences of the %s split have more than %d pieces and count as not translated.",
+            refused,
+            len(found),
+            split,
+            LONGEST,
+        )
     texts = [translation.text for translation in translations]
     references = [example.target for example in examples]
     language = task.languages[1]

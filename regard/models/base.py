@@ -35,6 +35,9 @@ class Model(nn.Module):
     """
 
     Config: ClassVar[type[Any]]
+    reads: ClassVar[
+        tuple[str, ...]
+    ] = ()  # the kinds of examples it learns from: a task that fits `gives` one
     steps: ClassVar[tuple[str, ...]] = ()
     varied: ClassVar[bool] = False
     aligner: str | None = None

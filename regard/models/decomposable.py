@@ -103,6 +103,7 @@ class Decomposable(PairClassifier):
     """Attend, compare, aggregate."""
 
     Config = DecomposableConfig
+    reads = ("labelled pairs of sentences",)
     aligner = "attend"
 
     def __init__(self, config: DecomposableConfig) -> None:
@@ -132,6 +133,7 @@ class BagOfWords(PairClassifier):
     """The same without attention: v_1 = Σ_i G(a_i), v_2 = Σ_j G(b_j). No word knows of the other sentence."""
 
     Config = BagOfWordsConfig
+    reads = ("labelled pairs of sentences",)
 
     def __init__(self, config: BagOfWordsConfig) -> None:
         super().__init__(config)

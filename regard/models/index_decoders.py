@@ -64,6 +64,7 @@ class PlainIndex(Translating):
     """Sequence to sequence: everything known of the points is the encoder's last state."""
 
     Config = PlainIndexConfig
+    reads = ("sets of points",)
 
     def __init__(self, config: PlainIndexConfig) -> None:
         super().__init__()
@@ -106,6 +107,7 @@ class AttentionIndex(Translating):
     """Attention blends the encoder's states, for the prediction and for the next step."""
 
     Config = AttentionIndexConfig
+    reads = ("sets of points",)
     aligner = "attention"
 
     def __init__(self, config: AttentionIndexConfig) -> None:

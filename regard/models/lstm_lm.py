@@ -39,6 +39,7 @@ class LSTMLanguageModel(Model):
     """The next word from the state that the words before it left."""
 
     Config = LSTMLanguageConfig
+    reads = ("running text", "single sentences")
 
     def __init__(self, config: LSTMLanguageConfig) -> None:
         super().__init__()

@@ -40,6 +40,7 @@ class LSTMSequence(Model):
     """A stack of LSTM layers that answers at every step."""
 
     Config = LSTMSequenceConfig
+    reads = ("sequences of bits",)
 
     def __init__(self, config: LSTMSequenceConfig) -> None:
         super().__init__()

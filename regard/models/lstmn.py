@@ -50,6 +50,7 @@ class LSTMNLanguageModel(Model):
     """The next word from the words before it."""
 
     Config = LSTMNConfig
+    reads = ("running text", "single sentences")
 
     def __init__(self, config: LSTMNConfig) -> None:
         super().__init__()
@@ -111,6 +112,7 @@ class LSTMNClassifier(Model):
     """A label for a sequence. A step may carry several symbols, whose embeddings are summed."""
 
     Config = LSTMNClassifierConfig
+    reads = ("labelled sequences",)
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
         super().__init__()

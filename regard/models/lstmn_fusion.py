@@ -137,6 +137,7 @@ class LSTMNFusion(Translating):
     """Reads the source with tapes, writes the target with tapes and the source's in view."""
 
     Config = LSTMNFusionConfig
+    reads = ("sentence pairs",)
     aligner = "fusion.attention"
 
     def __init__(self, config: LSTMNFusionConfig) -> None:

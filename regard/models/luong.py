@@ -85,6 +85,7 @@ class Luong(Translating):
     """Encoder, decoder, attention with the new state, the attentional vector and its softmax."""
 
     Config = LuongConfig
+    reads = ("sentence pairs",)
 
     def __init__(self, config: LuongConfig) -> None:
         super().__init__()

@@ -99,6 +99,7 @@ class MemN2N(Model):
     """Question, hops over the story's sentences, answer."""
 
     Config = MemN2NConfig
+    reads = ("stories with questions",)
 
     def __init__(self, config: MemN2NConfig) -> None:
         super().__init__()

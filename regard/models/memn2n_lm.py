@@ -54,6 +54,7 @@ class MemN2NLanguage(Model):
     """The next word from the words before it, read in several hops."""
 
     Config = MemN2NLanguageConfig
+    reads = ("running text",)
 
     def __init__(self, config: MemN2NLanguageConfig) -> None:
         super().__init__()

@@ -86,6 +86,7 @@ class NTM(Model):
     """Controller, heads, memory."""
 
     Config = NTMConfig
+    reads = ("sequences of bits",)
     steps = ("step",)
 
     def __init__(self, config: NTMConfig) -> None:

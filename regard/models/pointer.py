@@ -66,6 +66,7 @@ class PointerNetwork(Translating):
     """Encoder, decoder, pointer."""
 
     Config = PointerConfig
+    reads = ("sets of points",)
     aligner = "attention"
 
     def __init__(self, config: PointerConfig) -> None:

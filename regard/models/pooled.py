@@ -45,6 +45,7 @@ class PooledPictures(Model):
     """Convolutions, pooling, one linear layer."""
 
     Config = PooledPicturesConfig
+    reads = ("labelled pictures",)
     aligner = "pool.attention"
 
     def __init__(self, config: PooledPicturesConfig) -> None:
@@ -85,6 +86,7 @@ class PooledSentences(PairClassifier):
     """As a bag of words, but with a pooling in the place of the sum."""
 
     Config = PooledSentencesConfig
+    reads = ("labelled pairs of sentences",)
     aligner = "pool.attention"
 
     def __init__(self, config: PooledSentencesConfig) -> None:

@@ -80,6 +80,7 @@ class RNNsearch(Translating):
     """Encoder, attention, decoder, read-out, as in the paper's appendix A."""
 
     Config = RNNsearchConfig
+    reads = ("sentence pairs",)
 
     def __init__(self, config: RNNsearchConfig) -> None:
         super().__init__()

@@ -258,6 +258,7 @@ class SAGAN(Model):
     """Generator, discriminator, and the average of the generator from which samples are drawn."""
 
     Config = SAGANConfig
+    reads = ("pictures to imitate",)
     steps = ("synthesize", "judge")
 
     def __init__(self, config: SAGANConfig) -> None:

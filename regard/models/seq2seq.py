@@ -60,6 +60,7 @@ class Seq2Seq(Translating):
     """Encoder, one vector, decoder."""
 
     Config = Seq2SeqConfig
+    reads = ("sentence pairs",)
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()

@@ -114,6 +114,7 @@ class ShowAttendTell(Translating):
     """Annotations, attention, LSTM, deep output."""
 
     Config = ShowAttendTellConfig
+    reads = ("pictures with captions",)
     aligner = "attention"
     baseline: Tensor
     sampling: bool = True  # False in the soft start

@@ -84,6 +84,7 @@ class SNAIL(Model):
     """An embedding of images, and blocks over the sequence of them."""
 
     Config = SNAILConfig
+    reads = ("episodes of few examples",)
 
     def __init__(self, config: SNAILConfig) -> None:
         super().__init__()

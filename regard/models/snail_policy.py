@@ -66,6 +66,7 @@ class SNAILPolicy(Model):
     """Blocks over the steps of a problem, a policy and a value at each."""
 
     Config = SNAILPolicyConfig
+    reads = ("problems to act in",)
 
     def __init__(self, config: SNAILPolicyConfig) -> None:
         super().__init__()

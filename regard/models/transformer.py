@@ -154,6 +154,7 @@ class Transformer(Translating):
     """Encoder, decoder, and the embeddings that both may share."""
 
     Config = TransformerConfig
+    reads = ("sentence pairs",)
     varied = True
 
     def __init__(self, config: TransformerConfig) -> None:

@@ -71,6 +71,7 @@ class ActingTask:
 
     Settings: ClassVar[type[Any]] = ActingSettings
     evaluator: ClassVar[str]
+    gives: ClassVar[str] = "problems to act in"
     viewer: ClassVar[str]
 
     def __init__(self, settings: Any) -> None:

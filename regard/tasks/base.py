@@ -41,6 +41,7 @@ class Task(Protocol):
     Settings: ClassVar[type[Any]]
     evaluator: ClassVar[str]  # see evaluate/base.py
     viewer: ClassVar[str]  # see cli/show.py
+    gives: ClassVar[str]  # the kind of its examples; a model that fits `reads` it
 
     @classmethod
     def create(cls, settings: Any) -> Self:

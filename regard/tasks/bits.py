@@ -34,6 +34,7 @@ class BitTask:
     name: ClassVar[str]
     units: ClassVar[tuple[str, ...]]  # what the numbers of a shape count
     evaluator: ClassVar[str] = "regard.evaluate.sequences:evaluate_sequences"
+    gives: ClassVar[str] = "sequences of bits"
     viewer: ClassVar[str] = "regard.cli.views.tape:view"
 
     def __init__(self, settings: Any) -> None:

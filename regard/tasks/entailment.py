@@ -82,6 +82,7 @@ class EntailmentTask:
 
     Settings = EntailmentSettings
     evaluator = "regard.evaluate.classification:evaluate_classification"
+    gives = "labelled pairs of sentences"
     viewer = "regard.cli.views.entailment:view"
     labels = LABELS
 
@@ -93,7 +94,8 @@ class EntailmentTask:
     def create(cls, settings: EntailmentSettings) -> Self:
         if settings.vectors and not Path(settings.vectors).is_file():
             raise DataError(
-                f"entailment: `vectors` has {settings.vectors}; expected a file of GloVe's format."
+                f"entailment: `vectors` has {settings.vectors}, which is no file; expected one of "
+                "GloVe's format."
             )
         # with given vectors a word of the test set is known although training has no pair with it
         read: tuple[Split, ...] = ("train", "valid", "test") if settings.vectors else ("train", "valid")

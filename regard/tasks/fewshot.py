@@ -90,6 +90,7 @@ class FewShotTask:
 
     Settings = FewShotSettings
     evaluator = "regard.evaluate.fewshot:evaluate_fewshot"
+    gives = "episodes of few examples"
     viewer = "regard.cli.views.episode:view"
 
     def __init__(self, settings: FewShotSettings) -> None:

@@ -59,6 +59,7 @@ class LanguageTask:
 
     Settings = LanguageSettings
     evaluator = "regard.evaluate.language:evaluate_language"
+    gives = "running text"
     viewer = "regard.cli.views.words:view"
 
     def __init__(self, settings: LanguageSettings, words: WordList) -> None:

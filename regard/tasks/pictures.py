@@ -41,6 +41,7 @@ class PictureTask:
 
     Settings: ClassVar[type[Any]]
     evaluator: ClassVar[str] = "regard.evaluate.pictures:evaluate_pictures"
+    gives: ClassVar[str] = "pictures to imitate"
     viewer: ClassVar[str] = "regard.cli.views.pictures:view"
     classes: ClassVar[tuple[str, ...]]
     referee: ClassVar[Referee]

@@ -51,6 +51,7 @@ class PointingTask:
 
     Settings = PointingSettings
     evaluator: ClassVar[str] = "regard.evaluate.pointing:evaluate_pointing"
+    gives: ClassVar[str] = "sets of points"
     viewer: ClassVar[str] = "regard.cli.views.points:view"
     question: ClassVar[str]
     rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/barred.py

@@ -24,6 +24,7 @@ class QuestionTask:
 
     Settings: ClassVar[type[Any]]
     evaluator: ClassVar[str] = "regard.evaluate.questions:evaluate_questions"
+    gives: ClassVar[str] = "stories with questions"
     viewer: ClassVar[str] = "regard.cli.views.hops:view"
 
     def __init__(self, settings: Any, words: WordList) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Self
 
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_sizes
 from regard.tasks.base import Split
 from regard.tasks.translation import Example, TranslationTask
 
@@ -52,6 +52,7 @@ class ReverseTask(TranslationTask):
                 f"reverse: `shortest` has {settings.shortest} and `longest` {settings.longest}; "
                 "expected 1 <= shortest <= longest."
             )
+        check_sizes("reverse", settings, "train", "test")
         every = [" ".join(ALPHABET[: settings.symbols])]
         tokenizer = Tokenizer.train(every, kind="words", language="symbols", lowercase=True)
         return cls(settings, tokenizer, tokenizer)

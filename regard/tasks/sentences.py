@@ -42,6 +42,7 @@ class SentenceTask:
 
     Settings = SentenceSettings
     evaluator = "regard.evaluate.language:evaluate_language"
+    gives = "single sentences"
     viewer = "regard.cli.views.lookback:view"
 
     def __init__(self, settings: SentenceSettings, words: WordList) -> None:

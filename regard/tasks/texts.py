@@ -25,6 +25,7 @@ from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_exa
 
 LARGE = 64 << 20  # bytes of text; what is smaller is encoded again in seconds, and kept in memory
 PACKED = 4  # how much larger text is than its .gz
+PARTS: dict[Split, str] = {"train": "training", "valid": "validation"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class TextSettings:
     size: int = 8000  # pieces of each vocabulary
     joint: bool = False  # one vocabulary for both sides (byte-pairs)
     lowercase: bool = False
-    longest: int = 100  # pieces of a training sentence; longer ones are left out of training
+    longest: int = 100  # pieces of a sentence; longer ones are left out of training and validation
     smoothing: float = 0.0  # label smoothing, in training alone
     consistency: float = 0.0  # how strongly two passes under different dropout must agree
     dropped: float = 0.0  # the share of byte-pair merges that chance leaves out of training text
@@ -106,7 +107,7 @@ class TextTask(TranslationTask):
 
     def encode(self, split: Split) -> Iterator[Pair]:
         pairs = encode_examples(self.texts.stream(split), self.source, self.target)
-        return self._shorter(pairs) if split == "train" else pairs
+        return pairs if split == "test" else self._shorter(pairs, PARTS[split])
 
     def encoded(self, split: Split) -> EncodedPairs:
         """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
@@ -167,17 +168,17 @@ class TextTask(TranslationTask):
             yield from zip(source(sources), target(targets), strict=True)
 
     def _kept(self, split: Split) -> Iterator[tuple[Example, Pair]]:
-        """The examples of a split with their numbers; for training, only those that are not too long."""
+        """The examples of a split with their numbers; only those that are not too long, except to test on."""
         examples, again = tee(self.texts.stream(split))
         for example, pair in zip(examples, encode_examples(again, self.source, self.target), strict=True):
-            if split != "train" or self._fits(pair):
+            if split == "test" or self._fits(pair):
                 yield example, pair
 
     def _fits(self, pair: Pair) -> bool:
         return max(map(len, pair)) <= self.settings.longest
 
-    def _shorter(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
-        """The pairs that are not too long to be trained on; in the end, how many are."""
+    def _shorter(self, pairs: Iterable[Pair], part: str) -> Iterator[Pair]:
+        """The pairs that are not too long; in the end, how many are."""
         count = left_out = 0
         for pair in pairs:
             count += 1
@@ -186,16 +187,17 @@ class TextTask(TranslationTask):
             else:
                 left_out += 1
         longest = self.settings.longest
-        if count and left_out == count:
+        if count and left_out == count and part == PARTS["train"]:
             raise DataError(
                 f"task: `longest` has {longest}, and each of the {count} training pairs has a side of more "
                 "pieces; expected some that are shorter. Set task.longest higher."
             )
         if left_out:
             logging.getLogger("regard").warning(
-                "%d of %d training pairs have a side of more than %d pieces and are left out (task.longest).",
+                "%d of %d %s pairs have a side of more than %d pieces and are left out (task.longest).",
                 left_out,
                 count,
+                part,
                 longest,
             )
 

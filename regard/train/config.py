@@ -29,6 +29,7 @@ from regard.train.schedule import ScheduleName
 OptimizerName = Literal["adam", "adamw", "sgd", "adadelta", "rmsprop"]
 Precision = Literal["no", "bf16", "fp16"]
 TABLES = ("model", "task", "train", "decode")
+WIDEST = 1000  # hypotheses: ten times what papers use
 OVERRIDES = "--set"  # the owner of an override in error messages: the option that a user typed
 
 
@@ -77,8 +78,16 @@ class TrainConfig:
             "threads",
         ):
             _at_least("train", name, getattr(self, name), 0)
+        _at_most("train", "seed", self.seed, 2**32 - 1)
+        _at_most("train", "threads", self.threads, 1024)
         for name in ("lr", "clip", "weight_decay", "epsilon", "momentum"):
             _at_least("train", name, getattr(self, name), 0)
+            if getattr(self, name) == math.inf:
+                raise ConfigError(f"'train.{name}' is inf; expected a finite number.")
+        for name, shares in (("betas", self.betas), ("momentum", (self.momentum,)), ("rho", (self.rho,))):
+            if not all(0 <= share < 1 for share in shares):
+                shown = list(shares) if len(shares) > 1 else shares[0]
+                raise ConfigError(f"'train.{name}' is {shown}; expected 0 or more, and less than 1.")
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,7 @@ class DecodeConfig:
 
     def __post_init__(self) -> None:
         _at_least("decode", "beam", self.beam, 1)
+        _at_most("decode", "beam", self.beam, WIDEST)
         _at_least("decode", "length_penalty", self.length_penalty, 0)
         _at_least("decode", "max_length", self.max_length, 0)
 
@@ -158,7 +168,7 @@ def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
     """The tables of a TOML text; unknown tables are errors, their keys are not looked at."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # the grammar, numbers without end, lists without end
         raise ConfigError(f"{owner}: not valid TOML: {error}.") from error
     for name, table in document.items():
         if name not in TABLES:
@@ -196,9 +206,9 @@ def _read(name: str | Path) -> tuple[str, str]:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             raise ConfigError(f"{name}: cannot be read: {reason}.") from error
     if str(name) not in recipe_names():
-        raise ConfigError(
-            f"recipes: unknown recipe {str(name)!r}; {catalog.suggest(str(name), recipe_names())}"
-        )
+        near = catalog.nearest(str(name), recipe_names())
+        hint = f"did you mean {near!r}?" if near else "expected one of `regard list recipe`, or a .toml file."
+        raise ConfigError(f"recipes: unknown recipe {str(name)!r}; {hint}")
     file = resources.files("regard.recipes") / f"{name}.toml"
     return f"{name}.toml", file.read_text(encoding="utf-8")
 
@@ -210,6 +220,10 @@ def _parse_override(override: str) -> tuple[str, str, Any]:
         raise ConfigError(f"{OVERRIDES}: {override!r} is no table.key=value; expected e.g. train.steps=2000.")
     if table not in TABLES:
         raise ConfigError(f"{OVERRIDES}: unknown table {table!r}; {catalog.suggest(table, TABLES)}")
+    if (table, name) == ("train", "device"):
+        raise ConfigError(
+            f"{OVERRIDES}: unknown key 'train.device'; expected the option `--device {text.strip()}`."
+        )
     return table, name, _parse_value(text.strip())
 
 
@@ -217,7 +231,7 @@ def _parse_value(text: str) -> Any:
     """A TOML value; what is none is a plain string, so that words need no quotes on the command line."""
     try:
         document = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return document["value"] if len(document) == 1 else text
 
@@ -231,6 +245,7 @@ def _resolve(
         changed[table][name] = value
     model, model_class = _choose(owner, "model", tables.get("model", {}), changed["model"])
     task, task_class = _choose(owner, "task", tables.get("task", {}), changed["task"])
+    _check_fit(owner, model, task)
     kinds = {
         "model": model_class.Config,
         "task": task_class.Settings,
@@ -273,9 +288,26 @@ def _choose(
     return name, catalog.find(name, kind).load()
 
 
+def _check_fit(owner: str, model: str, task: str) -> None:
+    """Refuse a model that cannot learn from the examples of the task."""
+    given: str = getattr(catalog.find(task, "task").load(), "gives", "")
+    kinds = catalog.find(model, "model").load().reads
+    if given and kinds and given not in kinds:
+        fitting = ", ".join(row.key for row in catalog.rows("model") if given in row.load().reads)
+        raise ConfigError(
+            f"{owner}: the model is {model!r}, which learns from {' or '.join(kinds)}, and the task "
+            f"is {task!r}, which gives {given}; expected one of the models {fitting}."
+        )
+
+
 def _without_name(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     named = table in ("model", "task")
     return {key: value for key, value in values.items() if not (named and key == "name")}
+
+
+def _at_most(table: str, name: str, value: float, most: int) -> None:
+    if not value <= most:
+        raise ConfigError(f"'{table}.{name}' is {value!r}; expected at most {most}.")
 
 
 def _at_least(table: str, name: str, value: float, least: int) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from regard.catalog import suggest
 from regard.errors import ConfigError
 
+LARGEST = 10**18  # what C can count
+
 _WORDS: dict[Any, str] = {
     int: "an integer",
     float: "a number",
@@ -51,6 +53,8 @@ def with_defaults(settings: type[Any], values: Mapping[str, Any]) -> dict[str, A
 def convert(owner: str, key: str, hint: Any, value: Any) -> Any:
     """One value as the type its field has."""
     fitted = _fit(hint, value)
+    if isinstance(fitted, int) and abs(fitted) >= LARGEST:
+        raise ConfigError(f"{owner}: '{key}' has more than 18 digits; expected a smaller integer.")
     if fitted is _WRONG:
         raise ConfigError(f"{owner}: '{key}' is {value!r}; expected {_words(hint)}.")
     return fitted

@@ -170,10 +170,10 @@ class _View:
 
     def __init__(self, jobs: Sequence[Job], console: Console) -> None:
         columns = (
-            TextColumn("{task.fields[job]}"),
+            TextColumn("{task.fields[job]}", markup=False),
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
         )
         self._bars = Progress(*columns, console=console, disable=not console.is_terminal)
         self._tasks = {job: self._bars.add_task("waiting", job=job.name, total=job.steps) for job in jobs}

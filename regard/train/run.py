@@ -17,6 +17,7 @@ from regard.models.base import Model
 from regard.tasks.base import Filling, Task
 from regard.train.checkpoint import Name, RunFolder
 from regard.train.config import DecodeConfig, RunConfig, load_recipe
+from regard.train.memory import WithinMemory
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def build_model(config: RunConfig, task: Task) -> Model:
     model_class = catalog.find(config.model, "model").load()
     settings = dict(config.model_settings) | _sizes(model_class.Config, config.model_settings, task)
     _seed(config.train.seed)
-    model: Model = model_class(model_class.Config(**settings))
+    with WithinMemory(settings):
+        model: Model = model_class(model_class.Config(**settings))
     return model
 
 

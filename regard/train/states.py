@@ -27,10 +27,15 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Fill a model; raises ValueError where names or shapes differ."""
     aliases = _aliases(model)
     full = dict(tensors) | {alias: tensors[name] for alias, name in aliases.items() if name in tensors}
-    try:
-        model.load_state_dict(full)
-    except RuntimeError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+    own = model.state_dict()
+    faults = (
+        ("missing", [name for name in own if name not in full]),
+        ("unknown", [name for name in full if name not in own]),
+        ("of another shape", [n for n in own if n in full and own[n].shape != full[n].shape]),
+    )
+    if any(names for _, names in faults):
+        raise ValueError("; ".join(f"{_some(names)} {what}" for what, names in faults if names) + ".")
+    model.load_state_dict(full)
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[Tensors, dict[str, Any]]:
@@ -81,6 +86,13 @@ def load_random_state(states: Mapping[str, Tensor], device: torch.device) -> Non
     torch.set_rng_state(states["torch"].clone())  # torch reads a view from the start of its storage
     if device.type != "cpu" and "device" in states:
         torch.get_device_module(device).set_rng_state(states["device"].clone())
+
+
+def _some(names: list[str], shown: int = 3) -> str:
+    """How many tensors, and the first names: `12 tensors (a, b, c, …) are`."""
+    more = ", …" if len(names) > shown else ""
+    verb = "tensor" if len(names) == 1 else "tensors"
+    return f"{len(names)} {verb} ({', '.join(names[:shown])}{more}) {'is' if len(names) == 1 else 'are'}"
 
 
 def _aliases(model: nn.Module) -> dict[str, str]:

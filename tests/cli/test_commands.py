@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,7 +124,35 @@ def test_a_file_that_is_given_as_a_sentence_is_pointed_out(command, run, tmp_pat
     assert f"'in.txt' is a file; its name is translated. Its lines: regard translate {run} - < in.txt" in (
         " ".join(outcome.err.split())
     )
-    assert command("translate", run, "a b c " * 1000).status == 0  # too long for the name of a file
+    assert command("translate", run, "a b c " * 50).status == 0  # too long for the name of a file
+
+
+def test_a_line_too_long_to_translate_is_named_and_the_others_go_on(command, run):
+    short = command("translate", run, "-", stdin=b"a b c\nd e f g\n").out.splitlines()
+    outcome = command("translate", run, "-", stdin=b"a b c\n" + b"a " * 50_000 + b"\nd e f g\n")
+    assert outcome.status == 2
+    assert outcome.out.splitlines() == [short[0], "", short[1]]
+    assert outcome.err == (
+        "regard: line 2: has 50,000 pieces, 50,000 of them without the end of a sentence; expected 400 at "
+        "most. It is left empty.\n"
+    )
+
+
+def test_a_beam_has_a_limit(command, run):
+    for option in ("--beam", "--nbest"):
+        outcome = command("translate", run, "a b c", option, "1000000")
+        assert outcome.status == 2
+        words = " ".join(outcome.err.split())
+        assert f"Invalid value for '{option}'" in words
+        assert "1000" in words.replace("1000000", "")
+
+
+def test_what_stands_in_brackets_is_not_lost(command, run, tmp_path):
+    folder = shutil.copytree(run, tmp_path / "[bold]x[" / "]:smile:[red]")
+    assert f"{folder}, step" in command("evaluate", folder).out
+    out = tmp_path / "[bold]a[" / "].svg"
+    assert command("show", folder, "a b c", "--out", out).err == f"drawn: {out}\n"
+    assert "pip install '.[export]'" in " ".join(command("export", "--help").out.split())
 
 
 def test_show_writes_a_page(command, run, tmp_path):
@@ -191,8 +220,6 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(command, run):
 
 
 def test_a_run_of_a_newer_format_says_what_to_do(command, run, tmp_path):
-    import shutil
-
     newer = shutil.copytree(run, tmp_path / "newer")
     (newer / "format.json").write_text('{"format": 99, "regard": "9.0"}')
     outcome = command("evaluate", newer)

@@ -95,14 +95,30 @@ def test_degenerate_points_are_answered_with_a_word_of_warning(command, hull, fi
     ("text", "error"),
     [
         ("", "`points` has no rows; expected one or more."),
-        ("0.1,0.2\n0.3,a\n", ", line 2: has '0.3,a'; expected x,y."),
-        ("0.l,0.2\n0.3,0.4\n", ", line 1: has '0.l,0.2'; expected x,y."),
-        ("-.1;.2\n.3;.4\n", ", line 1: has '-.1;.2'; expected x,y."),
-        ("0.1,0.2\n0.3\n", ", line 2: has 1 number; expected x,y."),
+        ("x,y\n", ", line 1: has 'x,y'; expected two numbers, x,y."),
+        ("\0" * 99, ": line 1 has a zero byte, as binary files have; expected UTF-8 text."),
+        ("x" * 200_000, f", line 1: has '{'x' * 60}…'; expected two numbers, x,y."),
+        ("1,2\n" * 1001, "points.csv: has 1,001 points; expected 1 to 1000 for 'hull'."),
+        ("0.1,0.2\n0.3,a\n", ", line 2: has '0.3,a'; expected two numbers, x,y."),
+        ("0.l,0.2\n0.3,0.4\n", ", line 1: has '0.l,0.2'; expected two numbers, x,y."),
+        ("-.1;.2\n.3;.4\n", ", line 1: has '-.1;.2'; expected two numbers, x,y."),
+        ("0.1,0.2\n0.3\n", ", line 2: has 1 number; expected two numbers, x,y."),
         ("0.1,0.2\nnan,0.3\n", "point 1 has [nan, 0.3]; expected finite numbers."),
         ("0.1,0.2\n1,inf\n", "point 1 has [1.0, inf]; expected finite numbers."),
     ],
-    ids=["empty", "word", "slip-in-the-first-line", "semicolons", "few", "nan", "inf"],
+    ids=[
+        "empty",
+        "header-alone",
+        "binary",
+        "endless",
+        "many",
+        "word",
+        "slip-in-the-first-line",
+        "semicolons",
+        "few",
+        "nan",
+        "inf",
+    ],
 )
 def test_bad_input_is_a_sentence(command, hull, file, text, error):
     outcome = command("point", hull, file(text))
@@ -128,6 +144,6 @@ def test_evaluate_and_show_a_run_that_points(command, hull, tmp_path):
     assert outcome.status == 0
     assert out.read_text().startswith("<?xml")
     assert command("show", hull, "seven", "--out", out).err == (
-        "regard: show: `TEXT` has 'seven'; expected a number of points, 1 or more.\n"
+        "regard: show: `TEXT` has 'seven'; expected a number of points, 1 to 1000.\n"
     )
     assert "expected .png or .svg for points" in command("show", hull, "--out", tmp_path / "a.html").err

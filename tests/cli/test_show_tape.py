@@ -33,6 +33,13 @@ def test_an_example_is_drawn_in_every_format(opened, tmp_path, ending):
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
+def test_a_page_leaves_a_picture_of_the_same_name_alone(opened, tmp_path):
+    (tmp_path / "tape.svg").write_text("mine")
+    view(opened, None, tmp_path / "tape.HTML", beam=None)
+    assert (tmp_path / "tape.svg").read_text() == "mine"
+    assert "<!doctype html>" in (tmp_path / "tape.HTML").read_text()
+
+
 def test_the_text_names_the_shape(opened, tmp_path):
     assert view(opened, "7", tmp_path / "tape.png", beam=None).startswith("copy, length 7: ")
 
@@ -48,7 +55,7 @@ def test_a_sequence_longer_than_the_tape_is_shown_with_a_word(opened, tmp_path):
 def test_a_text_that_names_no_shape_is_refused(opened, tmp_path, text):
     with pytest.raises(ConfigError) as error:
         view(opened, text, tmp_path / "tape.png", beam=None)
-    assert str(error.value) == f"show: the text has {text!r}; expected length as numbers from 1."
+    assert str(error.value) == f"show: `TEXT` has {text!r}; expected length as numbers from 1."
 
 
 def test_two_numbers_for_two_units(tmp_path):

@@ -129,20 +129,20 @@ def recorded(*steps):
 
 def test_of_several_results_of_a_module_in_one_step_the_last_row_of_the_last_counts(monkeypatch):
     step = {"layer.attention": [[[[0.0, 0.0, 0.0]]], [[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]]]}
-    monkeypatch.setattr("regard.decode.base.record", recorded(step))
+    monkeypatch.setattr("regard.decode.base.record_any", recorded(step))
     (h,) = greedy(TableDecoder(7, 0), sentences(2), maximum=1, attention=True)
     assert h.attention["layer.attention"].tolist() == [[3.0, 4.0, 5.0]]
 
 
 def test_a_module_that_was_silent_in_a_step_has_an_empty_row_there(monkeypatch):
     steps = {}, {"tape": [[[[1.0]]]]}, {"tape": [[[[0.25, 0.75]]]]}
-    monkeypatch.setattr("regard.decode.base.record", recorded(*steps))
+    monkeypatch.setattr("regard.decode.base.record_any", recorded(*steps))
     (h,) = greedy(TableDecoder(7, 0), sentences(4), maximum=3, minimum=3, attention=True)
     assert h.attention["tape"].tolist() == [[0.0, 0.0], [1.0, 0.0], [0.25, 0.75]]
 
 
 def test_columns_that_are_not_source_positions_are_all_kept(monkeypatch):
     steps = [{"memory": [[[[0.5, 0.5]], [[0.25, 0.75]]]]}] * 2
-    monkeypatch.setattr("regard.decode.base.record", recorded(*steps))
+    monkeypatch.setattr("regard.decode.base.record_any", recorded(*steps))
     found = greedy(TableDecoder(7, 0), sentences(0, 4), maximum=2, minimum=2, attention=True)
     assert [h.attention["memory"].shape for h in found] == [(2, 2), (2, 2)]

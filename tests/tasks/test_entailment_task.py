@@ -219,7 +219,7 @@ def test_a_header_and_spaces_at_the_end_of_lines_are_passed_over(tmp_path):
 
 def test_vectors_that_are_not_there_or_not_wanted_are_refused(tmp_path):
     with pytest.raises(
-        DataError, match=r"^entailment: `vectors` has .*gone\.txt; expected a file of GloVe's"
+        DataError, match=r"^entailment: `vectors` has .*gone\.txt, which is no file; expected one of GloVe's"
     ):
         EntailmentTask.create(EntailmentSettings(vectors=str(tmp_path / "gone.txt")))
     path = tmp_path / "vectors.txt"

@@ -54,17 +54,27 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path, caplog):
     assert "e.en: 2 of 3 pairs have an empty side and are left out." in caplog.text
 
 
-def test_training_pairs_that_are_too_long_are_left_out_and_counted_once(tmp_path, caplog):
+def test_pairs_that_are_too_long_are_left_out_and_counted_once(tmp_path, caplog):
     source = write(tmp_path, "l.en", ["One.", "One two three four.", "Two."])
     target = write(tmp_path, "l.fr", ["Un.", "Un deux.", "Deux."])
     settings = FilesSettings(
         source=source, target=target, valid_source=source, valid_target=target, pieces="words", longest=3
     )
     task = FilesTask.create(settings)
-    assert [len(task.encoded(split)) for split in ("train", "valid")] == [2, 3]
-    assert [example.source for example in task.examples("train")] == ["One.", "Two."]
-    said = "1 of 3 training pairs have a side of more than 3 pieces and are left out (task.longest)."
-    assert caplog.text.count(said) == 1
+    assert [len(task.encoded(split)) for split in ("train", "valid", "test")] == [2, 2, 3]
+    for split, name in (("train", "training"), ("valid", "validation")):
+        assert [example.source for example in task.examples(split)] == ["One.", "Two."]
+        said = f"1 of 3 {name} pairs have a side of more than 3 pieces and are left out (task.longest)."
+        assert caplog.text.count(said) == 1
+    assert "test pairs" not in caplog.text  # what is measured is never made easier
+
+
+def test_a_line_of_100_000_characters_that_is_held_out_does_not_reach_the_model(tmp_path):
+    lines = [f"Line {n}." for n in range(49)]
+    source = write(tmp_path, "h.en", [*lines, "word " * 20_000])
+    task = FilesTask.create(FilesSettings(source=source, target=source, pieces="words"))
+    assert len(task.encoded("valid")) == 0
+    assert list(task.evaluation_plan("valid", batch=100)) == []
 
 
 def test_a_corpus_of_which_nothing_is_short_enough_is_refused_with_the_setting(files):

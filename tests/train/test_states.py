@@ -43,10 +43,10 @@ def test_tied_weights_are_kept_once_and_stay_tied() -> None:
 
 def test_weights_of_another_model_are_refused() -> None:
     kept = states.weights(TinyModel(TinyConfig(vocab=5)))
-    with pytest.raises(ValueError, match=r"size mismatch for embedding\.weight"):
+    with pytest.raises(ValueError, match=r"tensors \(embedding\.weight, .*\) are of another shape\."):
         states.load_weights(TinyModel(TinyConfig(vocab=6)), kept)
     del kept["output.bias"]
-    with pytest.raises(ValueError, match=r"output\.bias"):
+    with pytest.raises(ValueError, match=r"^1 tensor \(output\.bias\) is missing\.$"):
         states.load_weights(TinyModel(TinyConfig(vocab=5)), kept)
 
 

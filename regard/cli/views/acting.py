@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from regard.attention.record import record_any
+from regard.cli.views.shared import whole_number
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.evaluate.acting import DRAWN, evaluate_bandits
@@ -72,9 +73,10 @@ def _name(action: int) -> str:
 
 
 def _number(text: str | None, count: int) -> int:
-    if text is not None and not (text.isdecimal() and int(text) < count):
+    number = whole_number(text or "0")
+    if number is None or number >= count:
         raise ConfigError(
             f"show: `TEXT` has {text!r}; expected the number of a test problem, 0 to {count - 1}, or for "
             "bandits 'regret'."
         )
-    return int(text or 0)
+    return number

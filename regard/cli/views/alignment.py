@@ -3,11 +3,14 @@
 from pathlib import Path
 
 from regard.cli.common import decoding
+from regard.cli.views.shared import is_page
 from regard.decode.translator import Translation, Translator
 from regard.errors import DataError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
+
+LONGEST = 150  # pieces of a sentence: its picture is already as wide as a wall
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
@@ -20,6 +23,10 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
             f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
         )
     sentence = task.examples("test")[0].source if text is None else text
+    if (count := len(task.source.encode(sentence))) > LONGEST:
+        raise DataError(
+            f"show: the sentence has {count:,} pieces; expected {LONGEST} at most, which can be drawn."
+        )
     translator = Translator(model, task.source, task.target)
     [[translation]] = translator.translate([sentence], decoding(run.config.decode, beam=beam))
     if translation.weights is None or not translation.pieces:
@@ -34,7 +41,7 @@ def draw(translation: Translation, out: Path) -> None:
     from regard.viz.report import AlignmentSection, write_report
 
     assert translation.weights is not None
-    if out.suffix == ".html":
+    if is_page(out):
         section = AlignmentSection(
             translation.source, translation.weights, translation.source_pieces, translation.pieces
         )

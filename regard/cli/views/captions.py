@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regard.cli.common import decoding
+from regard.cli.views.shared import whole_number
 from regard.data.images import Pixels, image_batch, read_image
 from regard.decode.captions import Caption, describe
 from regard.errors import ConfigError
@@ -26,11 +27,11 @@ def chosen(task: CaptionTask, text: str | None) -> Pixels:
     """The picture that `regard show` is asked for."""
     if text is not None and not text.isdecimal():
         return read_image(Path(text), side=task.side)
-    number = int(text or 0)
+    number = whole_number(text or "0")
     count = task.count("test")
-    if number >= count:
+    if number is None or number >= count:
         raise ConfigError(
-            f"show: `TEXT` has {number}; expected a file or a number below {count}, the test set's."
+            f"show: `TEXT` has {text}; expected a file or a number below {count}, the test set's."
         )
     return task.pictures("test", [number])[0]
 

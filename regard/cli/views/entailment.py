@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record
+from regard.cli.views.shared import is_page
 from regard.data.entailment import LABELS, UNLABELLED
 from regard.decode.base import evaluating
 from regard.errors import DataError
@@ -44,7 +45,7 @@ def draw(
     from regard.viz.pairs import draw_pair
     from regard.viz.report import AlignmentSection, write_report
 
-    if out.suffix == ".html":
+    if is_page(out):
         sections = [
             AlignmentSection("Each premise word in the hypothesis", there, hypothesis, premise),
             AlignmentSection("Each hypothesis word in the premise", back, premise, hypothesis),
@@ -63,7 +64,7 @@ def draw_pooled(
 
     weights = torch.block_diag(first, second)  # type: ignore[no-untyped-call]  # (2, Ta + Tb)
     words, rows = [*premise, *hypothesis], ["premise", "hypothesis"]
-    if out.suffix == ".html":
+    if is_page(out):
         section = AlignmentSection("The words that each sentence's vector is made of", weights, words, rows)
         write_report(out, title="Attention pooling", summary=label, sections=[section])
         return

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record_any
+from regard.cli.views.shared import whole_number
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.tasks.fewshot import FewShotTask
@@ -48,8 +49,9 @@ def _name(label: int) -> str:
 
 
 def _number(text: str | None, count: int) -> int:
-    if text is not None and not (text.isdecimal() and int(text) < count):
+    number = whole_number(text or "0")
+    if number is None or number >= count:
         raise ConfigError(
             f"show: `TEXT` has {text!r}; expected the number of a test episode, 0 to {count - 1}."
         )
-    return int(text or 0)
+    return number

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from regard.cli.views.shared import draw_figure
 from regard.data.questions import split_story
 from regard.errors import DataError
 from regard.evaluate.answering import Answer, answer, ask
@@ -35,19 +36,19 @@ def split_text(text: str) -> tuple[str, str]:
 def draw(found: Answer, supports: tuple[int, ...], out: Path) -> None:
     """The weights as a picture, or as a page where the file ends in .html."""
     from regard.viz.hops import draw_hops
-    from regard.viz.report import FigureSection, write_report
 
-    picture = out.with_suffix(".svg") if out.suffix == ".html" else out
-    draw_hops(
-        found.weights,
-        found.sentences,
-        question=found.question,
-        answer=found.text,
-        supports=supports,
-        path=picture,
+    draw_figure(
+        out,
+        lambda path: draw_hops(
+            found.weights,
+            found.sentences,
+            question=found.question,
+            answer=found.text,
+            supports=supports,
+            path=path,
+        ),
+        title=found.question,
+        summary=found.text,
+        heading="What each hop attended to",
+        alt="The story's sentences and how much each hop attended to each of them.",
     )
-    if out.suffix == ".html":
-        alt = "The story's sentences and how much each hop attended to each of them."
-        section = FigureSection("What each hop attended to", picture.read_bytes(), alt)
-        write_report(out, title=found.question, summary=found.text, sections=[section])
-        picture.unlink()

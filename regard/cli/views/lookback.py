@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.attention.record import record_any
 from regard.attention.result import AttentionResult
+from regard.cli.views.shared import is_page
 from regard.data.stream import StreamBatch
 from regard.decode.base import evaluating
 from regard.errors import DataError
@@ -84,7 +85,7 @@ def lookback(results: Sequence[AttentionResult]) -> Tensor:
 def _draw(weights: Tensor, words: Sequence[str], out: Path) -> None:
     from regard.viz.report import AlignmentSection, write_report
 
-    if out.suffix == ".html":
+    if is_page(out):
         section = AlignmentSection("each row's word looked back at its columns' words", weights, words, words)
         write_report(out, title="Looking back", summary=" ".join(words), sections=[section])
         return

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from regard import catalog
 from regard.cli.common import decoding
+from regard.cli.views.shared import whole_number
 from regard.data.geometry import Points
 from regard.data.points import own_batch
 from regard.decode.pointing import Pointed, point
@@ -14,6 +15,7 @@ from regard.train.run import Run
 from regard.viz.points import STEPS, Shape, draw_points
 
 SHAPES: dict[str, Shape] = {"sort": "path", "hull": "cycle", "delaunay": "triangles", "tsp": "cycle"}
+LARGEST = 1000  # points of a set: twice the paper's largest
 WIDEST = STEPS  # points up to which the pointer itself is drawn
 
 
@@ -57,6 +59,7 @@ def draw(task: PointingTask, points: Points, found: Pointed, out: Path) -> None:
 
 
 def _size(text: str, smallest: int) -> int:
-    if not text.isdecimal() or int(text) < smallest:
-        raise ConfigError(f"show: `TEXT` has {text!r}; expected a number of points, {smallest} or more.")
-    return int(text)
+    number = whole_number(text)
+    if number is None or not smallest <= number <= LARGEST:
+        raise ConfigError(f"show: `TEXT` has {text!r}; expected a number of points, {smallest} to {LARGEST}.")
+    return number

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regard.attention.record import record
+from regard.cli.views.shared import whole_number
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.tasks.picture_classes import PictureClassesTask
@@ -34,8 +35,9 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def _number(text: str | None, count: int) -> int:
-    if text is not None and not (text.isdecimal() and int(text) < count):
+    number = whole_number(text or "0")
+    if number is None or number >= count:
         raise ConfigError(
             f"show: `TEXT` has {text!r}; expected the number of a test picture, 0 to {count - 1}."
         )
-    return int(text or 0)
+    return number

@@ -1,14 +1,18 @@
 """A machine at work on one example: its inputs and outputs, and its heads on the tape."""
 
+import math
 from pathlib import Path
 
 import torch
 
+from regard.cli.views.shared import draw_figure, whole_number
 from regard.data.bits import BitBatch
 from regard.errors import ConfigError, DataError
 from regard.models.ntm import NTM
 from regard.tasks.bits import BitTask, Shape, costs
 from regard.train.run import Run
+
+LARGEST = 2000  # vectors of an example, about: ten times what the paper draws
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
@@ -42,36 +46,36 @@ def _lap(batch: BitBatch, model: NTM) -> str:
 def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: object) -> None:
     """The tape as a picture, or as a page where the file ends in .html."""
     from regard.models.ntm import Tape
-    from regard.viz.report import FigureSection, write_report
     from regard.viz.tape import draw_tape
 
     assert isinstance(tape, Tape)
-    picture = out.with_suffix(".svg") if out.suffix == ".html" else out
-    draw_tape(
-        inputs=inputs,
-        outputs=outputs,
-        adds=tape.adds[0],
-        reads=tape.reads[0],
-        write_weights=tape.write_weights[0],
-        read_weights=tape.read_weights[0],
+    draw_figure(
+        out,
+        lambda path: draw_tape(
+            inputs=inputs,
+            outputs=outputs,
+            adds=tape.adds[0],
+            reads=tape.reads[0],
+            write_weights=tape.write_weights[0],
+            read_weights=tape.read_weights[0],
+            title=title,
+            path=path,
+        ),
         title=title,
-        path=picture,
+        summary="Neural Turing Machine",
+        heading="The tape",
+        alt="Inputs, outputs, vectors added and read, and the weightings of the heads, step by step.",
     )
-    if out.suffix == ".html":
-        alt = "Inputs, outputs, vectors added and read, and the weightings of the heads, step by step."
-        section = FigureSection("The tape", picture.read_bytes(), alt)
-        write_report(out, title=title, summary="Neural Turing Machine", sections=[section])
-        picture.unlink()
 
 
 def read_shape(task: BitTask, text: str) -> Shape:
     """`10 3` as the shape (10, 3) of the task's examples."""
     wanted = " and ".join(task.units)
-    try:
-        shape = tuple(int(word) for word in text.split())
-    except ValueError:
-        shape = ()
-    if len(shape) != len(task.units) or min(shape, default=0) < 1:
-        raise ConfigError(f"show: the text has {text!r}; expected {wanted} as numbers from 1.")
+    shape = tuple(whole_number(word) or 0 for word in text.split())
+    if len(shape) != len(task.units) or min(shape) < 1:
+        raise ConfigError(f"show: `TEXT` has {text!r}; expected {wanted} as numbers from 1.")
+    if math.prod(shape) > LARGEST:
+        product = " × ".join(map(str, shape))
+        raise ConfigError(f"show: `TEXT` has {product}; expected {LARGEST} at most, which can be drawn.")
     task.check(shape)
     return shape

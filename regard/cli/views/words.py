@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from regard.cli.views.shared import draw_figure
 from regard.data.ptb import EOS
 from regard.data.stream import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
@@ -67,12 +68,14 @@ def draw(maps: list[tuple[str, Tensor]], words: list[str], out: Path) -> None:
     import torch
 
     from regard.viz.heatmap import draw_heads
-    from regard.viz.report import FigureSection, write_report
 
-    picture = out.with_suffix(".svg") if out.suffix == ".html" else out
     weights = torch.stack([weights for _, weights in maps])
-    draw_heads(weights, words[:-1], words[1:], names=[name for name, _ in maps], path=picture)
-    if out.suffix == ".html":
-        section = FigureSection("What each word looked back at", picture.read_bytes(), " ".join(words))
-        write_report(out, title="Looking back", summary=" ".join(words), sections=[section])
-        picture.unlink()
+    names = [name for name, _ in maps]
+    draw_figure(
+        out,
+        lambda path: draw_heads(weights, words[:-1], words[1:], names=names, path=path),
+        title="Looking back",
+        summary=" ".join(words),
+        heading="What each word looked back at",
+        alt=" ".join(words),
+    )

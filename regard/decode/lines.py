@@ -1,0 +1,111 @@
+"""Lines of any length: a line too long to be read at once is cut into its sentences, or refused.
+
+Decoding takes steps in proportion to the length of the source, and a recurrent or self-attending model was
+never trained on a line of thousands of pieces. One such line must not hold up all others.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+
+from regard.decode.translator import Decoding, TextTranslator, Translation
+
+LONGEST = 400  # pieces of a line that is read at once, and of a sentence of a longer line
+LARGEST = 1_000_000  # characters of a line
+
+# behind a mark of the end and the quotes or brackets that close with it; Chinese puts no space there
+_ENDS = re.compile(r"""(?<=[.!?…])(["'”’»)\]]*)\s+|([。！？；…]+[”’」』）》]*)\s*""")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why a line is not translated: the end of a sentence that begins with the line's number."""
+
+    reason: str
+
+
+def translate_lines(
+    translator: TextTranslator,
+    lines: Sequence[str],
+    decoding: Decoding,
+    *,
+    attention: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> list[list[Translation] | Refused]:
+    """For each line its translations, as `TextTranslator.translate` gives them, or why there are none.
+
+    A line of more than LONGEST pieces is cut into sentences. Its translation of rank n joins those of rank n
+    of its sentences; its weights are theirs, zero between one sentence and another.
+    """
+    counts = map(len, translator.source.encode_all([line[:LARGEST] for line in lines]))
+    parts = [_parts(translator, *counted) for counted in zip(lines, counts, strict=True)]
+    sentences = [part for own in parts if not isinstance(own, Refused) for part in own]
+    found = translator.translate(sentences, decoding, attention=attention, progress=progress)
+    ends = list(accumulate(0 if isinstance(own, Refused) else len(own) for own in parts))
+    results: list[list[Translation] | Refused] = []
+    for line, own, end in zip(lines, parts, ends, strict=True):
+        if isinstance(own, Refused):
+            results.append(own)
+        elif len(own) == 1:
+            results.append(found[end - 1])
+        else:
+            results.append(_joined(translator, line, found[end - len(own) : end], decoding))
+    return results
+
+
+def sentences_of(text: str) -> list[str]:
+    """A text cut behind each end of a sentence."""
+    cuts = [match.end() for match in _ENDS.finditer(text)]
+    pieces = (text[start:end].strip() for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True))
+    return [piece for piece in pieces if piece]
+
+
+def _parts(translator: TextTranslator, line: str, count: int) -> list[str] | Refused:
+    """What is translated at once of a line of `count` pieces."""
+    if len(line) > LARGEST:
+        return Refused(f"has {len(line):,} characters; expected {LARGEST:,} at most.")
+    if count <= LONGEST:
+        return [line]
+    sentences = sentences_of(line)
+    longest = max(map(len, translator.source.encode_all(sentences)))
+    if longest > LONGEST:
+        return Refused(
+            f"has {count:,} pieces, {longest:,} of them without the end of a sentence; expected "
+            f"{LONGEST} at most."
+        )
+    return sentences
+
+
+def _joined(
+    translator: TextTranslator, line: str, found: Sequence[Sequence[Translation]], decoding: Decoding
+) -> list[Translation]:
+    ranks = max(map(len, found))
+    return [
+        _join(translator, line, [own[min(rank, len(own) - 1)] for own in found], decoding)
+        for rank in range(ranks)
+    ]
+
+
+def _join(
+    translator: TextTranslator, line: str, parts: Sequence[Translation], decoding: Decoding
+) -> Translation:
+    gap = "" if translator.target.language.lower().startswith("zh") else " "
+    pieces = tuple(piece for part in parts for piece in part.pieces)
+    weights = [part.weights for part in parts if part.weights is not None]
+    log_probability = sum(part.log_probability for part in parts)
+    steps = torch.tensor(len(pieces) + len(parts))  # with each sentence's eos
+    return Translation(
+        source=line,
+        text=gap.join(part.text for part in parts if part.text),
+        source_pieces=tuple(piece for part in parts for piece in part.source_pieces),
+        pieces=pieces,
+        score=log_probability / float(decoding.penalty.divisor(steps)),
+        log_probability=log_probability,
+        finished=all(part.finished for part in parts),
+        weights=torch.block_diag(*weights) if len(weights) == len(parts) else None,  # type: ignore[no-untyped-call]
+        unknown=tuple(dict.fromkeys(word for part in parts for word in part.unknown)),
+        written=gap.join(part.written for part in parts if part.written),
+    )
