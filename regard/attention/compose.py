@@ -297,8 +297,9 @@ def mix(weights: Tensor, values: Tensor) -> Tensor:
 def pick(weights: Tensor, values: Tensor) -> Tensor:
     """`mix` for rows with one weight that is not zero: only the value that it chooses is read."""
     chosen = weights.argmax(-1, keepdim=True)  # (..., T, 1)
-    values = values.expand(*weights.shape[:-2], *values.shape[-2:])
-    picked = values.gather(-2, chosen.expand(*chosen.shape[:-1], values.shape[-1]))
+    lead = torch.broadcast_shapes(weights.shape[:-2], values.shape[:-2])  # type: ignore[no-untyped-call]
+    places = chosen.expand(*lead, chosen.shape[-2], values.shape[-1])
+    picked = values.expand(*lead, *values.shape[-2:]).gather(-2, places)
     return (weights.gather(-1, chosen) * full(picked)).to(values.dtype)
 
 

@@ -5,7 +5,8 @@
 
     paper    here
     W U b    the weights of one torch.nn.LSTM a layer, gates in the order i f g o
-    x_t      the layer below, through dropout: only what goes up is dropped, never what goes on in time
+    x_t      the layer below, through dropout: only what goes up is dropped, never h and c from step to step;
+             what is fed comes as the model gives it
 
 Whole sequences run in one call a layer (cuDNN on a GPU). No call needs to know a length on the host, so a
 training step can be captured as a graph: while the encoder reads padding its input gate is shut and its

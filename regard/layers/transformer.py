@@ -96,7 +96,8 @@ class BatchNorm(nn.Module):
         variance = ((x - mean).square() * counted).sum(every) / count
         with torch.no_grad():
             self.mean.lerp_(mean.to(self.mean.dtype), self.momentum)
-            self.variance.lerp_(variance.to(self.variance.dtype), self.momentum)
+            unbiased = variance * (count / (count - 1).clamp(min=1.0))  # Var[x] of algorithm 2, line 10
+            self.variance.lerp_(unbiased.to(self.variance.dtype), self.momentum)
         return mean, variance
 
 

@@ -16,6 +16,9 @@ A source that is read in reverse gives annotations in its own order all the same
 source positions as they are written. Without input feeding all of h_1 … h_T come from one call, and so does
 the attention.
 
+The paper does not say where its dropout stands beside input feeding. Here h̃_{t-1} is fed as W_s reads it,
+after dropout: it is an input of the first layer, like the word beside it.
+
 Whose is the alignment a_t? h_t has read y_{t-1} and is asked for y_t. Here a_t belongs to y_t, the word whose
 prediction it serves; the paper credits content-based scores to y_{t-1} and location-based ones to y_t
 (section 5.4). `regard.evaluate.translation.measure_alignment` counts either way.

@@ -151,7 +151,7 @@ class MemN2N(Model):
         tables, V, d = self.tables.shape
         real = (words != 0).to(self.tables)
         count = real.sum(1, keepdim=True).clamp(min=1)  # J
-        place = torch.arange(1, words.shape[1] + 1, device=words.device) / count  # j / J
+        place = real.cumsum(1) / count  # j / J; an unknown word is left out, so that neither counts it
         # x_i as the paper has it, a vector over the vocabulary: words counted, then words weighted by j / J
         bag = self.tables.new_zeros(len(words), 2 * V)
         bag.scatter_add_(1, torch.cat([words, words + V], 1), torch.cat([real, real * place], 1))

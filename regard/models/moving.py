@@ -12,7 +12,8 @@
     norm1 …, norm_first         around_….norm, PostNorm or PreNorm
 
 PyTorch's boolean masks say what may not be attended; a Mask here says what may. Batches come first here,
-whatever `batch_first` was there.
+whatever `batch_first` was there. Dtype, device and training mode are kept. Networks and norms here always
+have biases: where PyTorch's module was built without them they start at zero.
 """
 
 from collections.abc import Callable
@@ -40,6 +41,7 @@ from regard.layers.transformer import (
 
 def multi_head_from(module: nn.MultiheadAttention) -> MultiHead:
     """Multi-head attention with the weights of PyTorch's."""
+    _expect("multi_head_from", "module", module, nn.MultiheadAttention)
     if module.bias_k is not None or module.add_zero_attn:
         raise ConfigError(
             "multi_head_from: `module` has add_bias_kv or add_zero_attn; expected neither. "
@@ -53,7 +55,7 @@ def multi_head_from(module: nn.MultiheadAttention) -> MultiHead:
         dim_keys=module.kdim,
         dim_values=module.vdim,
         bias=module.in_proj_bias is not None,
-    )
+    ).to(module.out_proj.weight)
     stacked = module.in_proj_weight
     separate = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
     weights = separate if stacked is None else stacked.chunk(3)
@@ -61,55 +63,65 @@ def multi_head_from(module: nn.MultiheadAttention) -> MultiHead:
     for mine, weight, bias in zip((moved.W_Q, moved.W_K, moved.W_V), weights, biases, strict=True):
         _fill(mine, weight, bias)
     _fill(moved.W_O, module.out_proj.weight, module.out_proj.bias)
-    return moved.to(module.out_proj.weight).train(module.training)
+    return moved.train(module.training)
 
 
 def encoder_from(module: nn.TransformerEncoder) -> Encoder:
     """The encoder's layers and its last norm, if it has one."""
-    layers = [_encoder_layer(layer) for layer in module.layers]
-    return Encoder(layers, _norm_or_none(module.norm)).train(module.training)
+    owner = "encoder_from"
+    _expect(owner, "module", module, nn.TransformerEncoder)
+    layers = [_encoder_layer(owner, layer) for layer in module.layers]
+    return Encoder(layers, _last_norm(owner, module)).train(module.training)
 
 
 def decoder_from(module: nn.TransformerDecoder) -> Decoder:
     """The decoder's layers and its last norm, if it has one."""
-    layers = [_decoder_layer(layer) for layer in module.layers]
-    return Decoder(layers, _norm_or_none(module.norm)).train(module.training)
+    owner = "decoder_from"
+    _expect(owner, "module", module, nn.TransformerDecoder)
+    layers = [_decoder_layer(owner, layer) for layer in module.layers]
+    return Decoder(layers, _last_norm(owner, module)).train(module.training)
 
 
 def both_from(module: nn.Transformer) -> tuple[Encoder, Decoder]:
     """Encoder and decoder of PyTorch's whole Transformer, which has no embeddings and no output matrix."""
+    _expect("both_from", "module", module, nn.Transformer)
     return encoder_from(module.encoder), decoder_from(module.decoder)
 
 
-def _encoder_layer(layer: Any) -> EncoderLayer:
-    moved = EncoderLayer(multi_head_from(layer.self_attn), _feed_forward(layer), _residual(layer))
-    moved.around_attention.norm = _norm(layer.norm1)
-    moved.around_feed_forward.norm = _norm(layer.norm2)
+def _encoder_layer(owner: str, layer: Any) -> EncoderLayer:
+    _expect(owner, "layers", layer, nn.TransformerEncoderLayer)
+    moved = EncoderLayer(multi_head_from(layer.self_attn), _feed_forward(owner, layer), _residual(layer))
+    like = layer.linear1.weight
+    moved.around_attention.norm = _norm(owner, layer.norm1, like)
+    moved.around_feed_forward.norm = _norm(owner, layer.norm2, like)
     return moved
 
 
-def _decoder_layer(layer: Any) -> DecoderLayer:
+def _decoder_layer(owner: str, layer: Any) -> DecoderLayer:
+    _expect(owner, "layers", layer, nn.TransformerDecoderLayer)
     moved = DecoderLayer(
         multi_head_from(layer.self_attn),
         multi_head_from(layer.multihead_attn),
-        _feed_forward(layer),
+        _feed_forward(owner, layer),
         _residual(layer),
     )
-    moved.around_self_attention.norm = _norm(layer.norm1)
-    moved.around_source_attention.norm = _norm(layer.norm2)
-    moved.around_feed_forward.norm = _norm(layer.norm3)
+    like = layer.linear1.weight
+    moved.around_self_attention.norm = _norm(owner, layer.norm1, like)
+    moved.around_source_attention.norm = _norm(owner, layer.norm2, like)
+    moved.around_feed_forward.norm = _norm(owner, layer.norm3, like)
     return moved
 
 
-def _feed_forward(layer: Any) -> FeedForward:
-    relu = layer.activation is F.relu or isinstance(layer.activation, nn.ReLU)
+def _feed_forward(owner: str, layer: Any) -> FeedForward:
+    relu = layer.activation in (F.relu, torch.relu) or isinstance(layer.activation, nn.ReLU)
     if not relu:
         name = getattr(layer.activation, "__name__", type(layer.activation).__name__)
-        raise ConfigError(f"encoder_from: `activation` has {name}; expected relu, as in the paper.")
-    moved = FeedForward(layer.linear1.in_features, layer.linear1.out_features, dropout=layer.dropout.p)
+        raise ConfigError(f"{owner}: `activation` has {name}; expected relu, as in the paper.")
+    first = layer.linear1
+    moved = FeedForward(first.in_features, first.out_features, dropout=layer.dropout.p).to(first.weight)
     _fill(moved.W_1, layer.linear1.weight, layer.linear1.bias)
     _fill(moved.W_2, layer.linear2.weight, layer.linear2.bias)
-    return moved.to(layer.linear1.weight)
+    return moved
 
 
 def _residual(layer: Any) -> Callable[[], PostNorm | PreNorm]:
@@ -117,19 +129,26 @@ def _residual(layer: Any) -> Callable[[], PostNorm | PreNorm]:
     return lambda: kind(nn.Identity(), layer.dropout1.p)  # the norm is put in by the caller
 
 
-def _norm(norm: nn.LayerNorm) -> LayerNorm:
-    moved = LayerNorm(norm.normalized_shape[0], eps=norm.eps)
-    moved.load_state_dict(norm.state_dict())
-    return moved.to(norm.weight)
+def _norm(owner: str, norm: Any, like: Tensor) -> LayerNorm:
+    _expect(owner, "norm", norm, nn.LayerNorm)
+    moved = LayerNorm(norm.normalized_shape, eps=norm.eps).to(like)
+    _fill(moved, norm.weight, norm.bias)
+    return moved
 
 
-def _norm_or_none(norm: Any) -> LayerNorm | None:
-    return None if norm is None else _norm(norm)
+def _last_norm(owner: str, module: nn.TransformerEncoder | nn.TransformerDecoder) -> LayerNorm | None:
+    return None if module.norm is None else _norm(owner, module.norm, next(module.parameters()))
 
 
-def _fill(linear: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
-    """Copy a matrix; PyTorch leaves out all biases of a layer or none, and so does the module here."""
+def _fill(mine: nn.Linear | LayerNorm, weight: Tensor | None, bias: Tensor | None) -> None:
+    """Copy what is there; else a gain stays 1, and a bias that only the module here has becomes 0."""
     with torch.no_grad():
-        linear.weight.copy_(weight)
-        if linear.bias is not None:
-            linear.bias.zero_() if bias is None else linear.bias.copy_(bias)
+        if weight is not None:
+            mine.weight.copy_(weight)
+        if mine.bias is not None:
+            mine.bias.zero_() if bias is None else mine.bias.copy_(bias)
+
+
+def _expect(owner: str, name: str, found: object, kind: type[nn.Module]) -> None:
+    if not isinstance(found, kind):
+        raise ConfigError(f"{owner}: `{name}` has {type(found).__name__}; expected torch.nn.{kind.__name__}.")

@@ -10,6 +10,9 @@
 The source can be read in reverse, which brings its first words near the first words of the target. There is
 no attention here: this is the bottleneck that attention was invented to remove.
 
+The paper draws all parameters uniformly from [-0.08, 0.08], for 1000 cells and SGD. Here they start as
+PyTorch has them (±1/√n; embeddings normal), since the recipes train smaller networks with Adam.
+
 Sutskever, Vinyals, Le. Sequence to sequence learning with neural networks. 2014.
 https://arxiv.org/abs/1409.3215
 """

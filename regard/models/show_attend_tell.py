@@ -28,6 +28,9 @@ its own word is b, or (`compared` "expected") the word's log-probability had the
 expectation Σ_i α_ti a_i: this depends on no sample of the step, so the mean of the gradient stays, and what
 is left is whether the place was better than all of them mixed.
 
+The paper has two networks for h_0 and c_0, each over the mean annotation. Here, as in the released program,
+they share their first layer (`start_layer`).
+
 A picture is sampled with probability `sampled`, else s̃ is replaced by α; in the first `soft_start` of the
 steps none is.
 

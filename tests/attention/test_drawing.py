@@ -52,6 +52,16 @@ def test_a_choice_is_exactly_one_hot_in_training_and_evaluation(make):
 
 
 @pytest.mark.parametrize("make", CHOOSING, ids=IDS[:3])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_values_may_have_rows_that_share_a_choice(make, gradients):
+    attention = Attention(DotScore(), normalizer=make()).eval()
+    source = attention.prepare(torch.randn(1, 7, 5), torch.randn(3, 7, 2))
+    query = torch.randn(1, 4, 5, requires_grad=gradients)
+    result = attention(query, source)
+    assert_close(result.context, result.weights @ source.values)
+
+
+@pytest.mark.parametrize("make", CHOOSING, ids=IDS[:3])
 def test_choices_are_as_frequent_as_the_softmax_says(make):
     n = 20_000
     weights = make()(SCORES.expand(n, -1), None, seeded(0))

@@ -162,6 +162,11 @@ def test_the_cosine_does_not_depend_on_the_length_of_the_vectors(size):
     assert_close(score(query * size, score.prepare(keys * size)), score(query, score.prepare(keys)))
 
 
+def test_the_cosine_of_vectors_without_features_is_zero():
+    score = CosineScore()
+    assert_close(score(torch.zeros(T, 0), score.prepare(torch.zeros(S, 0))), torch.zeros(T, S))
+
+
 @pytest.mark.parametrize("positions", [S + 4, S, S - 2])
 def test_location(positions):
     query, keys = tensors()

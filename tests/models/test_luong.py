@@ -54,6 +54,14 @@ def lstm_step(layer, x, h, c):
     return [sigmoid(o[k]) * math.tanh(c[k]) for k in range(n)], c
 
 
+def test_what_is_fed_is_what_the_softmax_reads_after_dropout():
+    model = build(dropout=0.5).train()
+    state = model.start(batch())
+    found, state = model.step(torch.tensor([4, 5]), state)
+    assert (state.fed == 0).any(), "nothing was dropped"
+    assert torch.equal(found, model.W_s(state.fed).log_softmax(-1))
+
+
 def test_two_decoder_steps_are_the_papers_equations():
     """Equations 5 to 8 with input feeding: h_t reads [y_{t-1}; h̃_{t-1}] and asks with itself."""
     model = build(score="general").double().eval()

@@ -130,6 +130,17 @@ def test_the_order_of_words_matters_under_position_encoding_alone():
     assert not torch.allclose(scores("position", tuple("de")), scores("position", tuple("ed")))
 
 
+@pytest.mark.parametrize("sentence", ["?abc", "a?bc", "a??bc?", "abc?", "?"])
+@pytest.mark.parametrize("encoding", ["position", "bag"])
+def test_a_word_that_training_never_saw_is_left_out(sentence, encoding):
+    def scores(words):
+        asked = Question((words, tuple("de")), words, "a")
+        return build(encoding=encoding)(EncodedQuestions([asked], WORDS, memory=M).batch([0]))
+
+    known = tuple(word for word in sentence if word != "?")
+    assert_close(scores(tuple(sentence)), scores(known))
+
+
 def test_a_row_does_not_depend_on_its_batch():
     model, encoded = build(), EncodedQuestions(QUESTIONS, WORDS, memory=M)
     together = model(encoded.batch([0, 1, 2]))

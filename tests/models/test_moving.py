@@ -87,13 +87,82 @@ def test_a_moved_decoder_goes_step_by_step():
             close(step[:, 0], expected[:, t])
 
 
-def test_moved_weights_are_copies_and_keep_their_precision():
-    theirs = nn.MultiheadAttention(8, 2).double()
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_no_number_is_rounded_on_the_way(bias, norm_first, dtype):
+    theirs = nn.Transformer(8, 2, 1, 1, 16, bias=bias, norm_first=norm_first, dtype=dtype)
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.copy_(torch.randn(parameter.shape, dtype=torch.float64))
+    encoder, decoder = both_from(theirs)
+    own = [*encoder.parameters(), *decoder.parameters()]
+    assert {parameter.dtype for parameter in own} == {dtype}
+    assert sorted(numbers(own)) == sorted(numbers(theirs.parameters()))
+
+
+def numbers(parameters):
+    """All numbers but zeros, which stand for a bias that is not there."""
+    return [x for parameter in parameters for x in parameter.flatten().tolist() if x]
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
+def test_a_transformer_without_biases_gives_the_same_output(norm_first):
+    theirs = scattered(nn.Transformer(16, 2, 1, 1, 32, bias=False, norm_first=norm_first, batch_first=True))
+    theirs.double()
+    encoder, decoder = both_from(theirs)
+    source, target = torch.randn(3, 7, 16).double(), torch.randn(3, 6, 16).double()
+    expected = theirs(source, target, tgt_mask=FUTURE)
+    found = decoder(target, encoder(source, Mask()), Mask(), Mask(causal=True))
+    torch.testing.assert_close(found, expected)
+
+
+def test_a_last_norm_without_parameters_gives_the_same_output():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, dtype=torch.float64)
+    norm = nn.LayerNorm(8, eps=0.1, elementwise_affine=False)
+    theirs = nn.TransformerEncoder(layer, 1, norm, enable_nested_tensor=False).eval()
+    x = torch.randn(3, 7, 8, dtype=torch.float64)
+    torch.testing.assert_close(encoder_from(theirs)(x, Mask()), theirs(x))
+
+
+def test_moved_weights_are_copies_and_keep_their_mode():
+    theirs = nn.MultiheadAttention(8, 2)
     mine = multi_head_from(theirs)
-    assert mine.W_Q.weight.dtype == torch.float64
+    assert mine.training
+    assert not multi_head_from(theirs.eval()).training
     with torch.no_grad():
         mine.W_Q.weight.zero_()
     assert theirs.in_proj_weight.abs().sum() > 0
+
+
+@pytest.mark.parametrize("activation", [torch.relu, nn.functional.relu, nn.ReLU()])
+def test_a_relu_is_one_however_it_is_written(activation):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, activation=activation, batch_first=True)
+    theirs = scattered(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False))
+    x = torch.randn(3, 7, 8)
+    close(encoder_from(theirs)(x, Mask()), theirs(x))
+
+
+def test_another_module_than_expected_is_refused():
+    text = r"^multi_head_from: `module` has Linear; expected torch\.nn\.MultiheadAttention\.$"
+    with pytest.raises(ConfigError, match=text):
+        multi_head_from(nn.Linear(8, 8))
+    text = r"^encoder_from: `module` has TransformerEncoderLayer; expected torch\.nn\.TransformerEncoder\.$"
+    layer = nn.TransformerEncoderLayer(8, 2, 16)
+    with pytest.raises(ConfigError, match=text):
+        encoder_from(layer)
+    text = r"^encoder_from: `norm` has RMSNorm; expected torch\.nn\.LayerNorm\.$"
+    with pytest.raises(ConfigError, match=text):
+        encoder_from(nn.TransformerEncoder(layer, 1, nn.RMSNorm(8), enable_nested_tensor=False))
+    text = r"^decoder_from: `layers` has Identity; expected torch\.nn\.TransformerDecoderLayer\.$"
+    with pytest.raises(ConfigError, match=text):
+        decoder_from(nn.TransformerDecoder(nn.Identity(), 1))
+    with pytest.raises(
+        ConfigError, match=r"^both_from: `module` has Linear; expected torch\.nn\.Transformer\.$"
+    ):
+        both_from(nn.Linear(8, 8))
 
 
 def test_what_the_paper_does_not_have_is_refused():
@@ -103,5 +172,7 @@ def test_what_the_paper_does_not_have_is_refused():
     with pytest.raises(ConfigError, match=r"`activation` has gelu; expected relu, as in the paper\."):
         encoder_from(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False))
     layer = nn.TransformerDecoderLayer(8, 2, 16, activation="gelu")
-    with pytest.raises(ConfigError, match=r"`activation` has gelu; expected relu, as in the paper\."):
+    with pytest.raises(
+        ConfigError, match=r"^decoder_from: `activation` has gelu; expected relu, as in the paper\."
+    ):
         decoder_from(nn.TransformerDecoder(layer, 1))

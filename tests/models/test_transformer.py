@@ -381,9 +381,20 @@ def test_batch_norm_of_a_full_batch_is_pytorchs():
     norm, theirs = BatchNorm(5), torch.nn.BatchNorm1d(5)
     x = torch.randn(64, 5)
     close(norm(x[None])[0], theirs(x))
+    close(norm.mean, theirs.running_mean)
+    close(norm.variance, theirs.running_var)
     norm.eval(), theirs.eval()
-    norm.mean.copy_(theirs.running_mean), norm.variance.copy_(theirs.running_var)
     close(norm(x[None])[0], theirs(x))
+
+
+def test_the_running_variance_of_batch_norm_is_unbiased_over_the_valid_positions():
+    """Ioffe and Szegedy, algorithm 2: Var[x] = m/(m-1) E[σ²]; m counts no padding."""
+    norm, x = BatchNorm(5, momentum=1.0), 3 + 2 * torch.randn(3, 4, 5)
+    valid = torch.arange(4) < torch.tensor([1, 1, 2])[:, None]
+    norm(x, valid)
+    close(norm.variance, x[valid].var(0, correction=1))
+    norm(x[:1, :1])
+    assert torch.equal(norm.variance, torch.zeros(5)), "one position has no variance"
 
 
 def test_in_training_batch_norm_lets_words_see_each_other_and_layer_norm_does_not():

@@ -62,7 +62,7 @@ def _by_length(x: Tensor) -> tuple[Tensor, Tensor]:
     x = full(x)
     # dividing by the largest part first keeps the square from overflowing or vanishing; the result does not
     # depend on what is divided by, so no gradient needs to go through it
-    largest = x.detach().abs().amax(-1, keepdim=True)
+    largest = x.detach().abs().amax(-1, keepdim=True) if x.shape[-1] else x.sum(-1, keepdim=True)
     scaled = x / torch.where(largest > 0, largest, 1.0)
     norm = scaled.square().sum(-1, keepdim=True).clamp_min(1.0).sqrt()  # at least 1, but for zero
     return scaled, norm
