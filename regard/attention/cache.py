@@ -46,6 +46,7 @@ class Cache:
     def of(source: Source, mask: Mask) -> "Cache":
         """A cache that begins with a source, which may be empty; its own mask must hide nothing."""
         _check_plain(source)
+        mask = Mask.of(mask)
         if mask.lengths is not None or mask.dense is not None:
             raise MaskError(
                 "Cache: `mask` has lengths or a dense part; expected causality and a window alone."

@@ -145,11 +145,13 @@ class Attention(nn.Module):
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
         """Which implementation a call with these arguments would take, and why not the others."""
         try:
-            source = _asked(query, source)
+            return self._explain(query, _asked(query, source), history)
         except mistakes.RAW as error:
             if mistake := mistakes.of_call("Attention", error, self, query, source, history, None):
                 raise mistake from error
             raise
+
+    def _explain(self, query: Tensor, source: Source, history: History | None) -> Explanation:
         if source.copies > 1:
             apart = self._apart(query, source, history)
             query = query if apart else _together(query, source.copies)

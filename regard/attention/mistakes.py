@@ -91,6 +91,8 @@ def _foreign(owner: str, name: str, x: object, module: nn.Module, beside: Tensor
     """A tensor of another device or dtype than the parameters, or than the keys beside it."""
     if not isinstance(x, Tensor):
         return ShapeError(f"{owner}: `{name}` has {shown(x)}; expected a tensor.")
+    if not x.is_floating_point():
+        return ShapeError(f"{owner}: `{name}` has dtype {x.dtype}; expected a floating-point dtype.")
     own = [p for p in module.parameters() if p.is_floating_point()]
     others = [("the parameters", p) for p in own[:1]] + ([] if beside is None else [("the keys", beside)])
     for whose, other in others:

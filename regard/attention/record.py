@@ -7,7 +7,7 @@ from torch import nn
 
 from regard.attention.compose import Attention
 from regard.attention.trace import RECORDINGS, Recording, Trace
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_part
 
 
 @contextmanager
@@ -21,6 +21,7 @@ def record(model: nn.Module) -> Iterator[Trace]:
     What other threads and tasks do with the same model goes into their own traces. A compiled model is
     refused: its code was made without recording. So is a model without any Attention.
     """
+    check_part("record", "model", model, (nn.Module,), "Give the model that will run in the block.")
     if not _paths(model):
         raise ConfigError(
             f"record: `model` has no Attention inside its {type(model).__name__}; expected one or more. "

@@ -124,6 +124,7 @@ class AttentionResult:
         of rows where they will do.
         """
         check_whole("AttentionResult.top", least=0, k=k)
+        check_whole("AttentionResult.top", block=1 if block is None else block)
         if self._alignment is not None:
             return _largest(self._alignment.weights, k)
         # a call without gradients has none here either: autograd would keep what they were made of, T × S
@@ -135,8 +136,6 @@ class AttentionResult:
 
     def _best_of_blocks(self, k: int, block: int | None, gradient: bool) -> tuple[Tensor, Tensor]:
         block = max(1, min(128, NUMBERS // max(1, self._numbers))) if block is None else block
-        if block < 1:
-            raise ConfigError(f"AttentionResult.top: `block` has {block}; expected 1 or more.")
         again = gradient and not torch.compiler.is_compiling()  # computed once more for the gradient
         remade = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
         values = positions = torch.empty(0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from regard.errors import KernelRefused
+from regard.errors import KernelRefused, shown
 
 if TYPE_CHECKING:
     from regard.attention.history import History
@@ -128,11 +128,11 @@ def _named(call: Call, requested: str) -> Kernel:
 
 def check_name(requested: str) -> None:
     """Raise KernelRefused if no kernel has this name."""
-    if requested in ("auto", "reference"):
+    if isinstance(requested, str) and requested in ("auto", "reference"):
         return
     names = ["auto", "reference", *(kernel.name for kernel in kernels())]
-    if requested not in names:
-        raise KernelRefused(f"unknown kernel {requested!r}; known: {', '.join(names)}.")
+    if not isinstance(requested, str) or requested not in names:
+        raise KernelRefused(f"unknown kernel {shown(requested)}; known: {', '.join(names)}.")
 
 
 @dataclass(frozen=True)

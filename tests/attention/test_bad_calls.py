@@ -6,6 +6,7 @@ A table of wrong calls: each must raise a RegardError whose text names the owner
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -35,7 +36,9 @@ from regard import (
     Sparsemax,
     attend,
     in_order,
+    record,
 )
+from regard.attention.cache import Cache
 
 B, T, S, D = 2, 3, 10, 8
 NAN, INF = math.nan, math.inf
@@ -298,6 +301,16 @@ CALLS = {
     "a top below 0": lambda: ask().top(-1),
     "half a top": lambda: ask().top(1.5),
     "a top of blocks of nothing": lambda: ask().top(2, block=0),
+    "a top of blocks of no number": lambda: ask().top(1, block=()),
+    "an array for a kernel": lambda: Attention(DotScore(), kernel=np.zeros((2, 3))),
+    "a number for the mask of a cache": lambda: Cache.of(Source(zeros(B, S, D), zeros(B, S, D), Mask()), -1),
+    "an explanation of another batch": lambda: Attention(DotScore()).explain(
+        zeros(3, T, D), Attention(DotScore()).prepare(zeros(B, S, D))
+    ),
+    "keys that are true or false": lambda: ask(
+        Attention(CosineScore()), keys=zeros(B, S, D, dtype=torch.bool)
+    ),
+    "a recording of a name": lambda: record("model").__enter__(),
     "rows outside": lambda: ask().rows(torch.tensor([T])),
     "rows as a list": lambda: ask().rows([0, 1]),
     "rows of halves": lambda: ask().rows(zeros(2)),
