@@ -47,6 +47,15 @@ def seed_all(seed: int) -> None:
     np.random.seed(seed)
 
 
+def drawn() -> list[object]:
+    """The states of all global generators, to compare."""
+    return [
+        torch.get_rng_state().numpy().tobytes(),
+        random.getstate(),
+        repr(np.random.get_state(legacy=False)),
+    ]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     seed_all(seed_of(item))
@@ -67,6 +76,21 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureR
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):
+    """A file that draws while it is imported fails: what it draws depends on the files imported before it."""
+    if not isinstance(collector, pytest.Module):
+        return (yield)
+    before = drawn()
+    report = yield
+    if report.passed and drawn() != before:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{collector.nodeid} draws from a global generator at import; draw in a test or a fixture"
+        )
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,7 +16,12 @@ from regard import (
     record,
 )
 
-QUERY, KEYS = torch.randn(2, 9, 5), torch.randn(2, 20, 5)
+
+@pytest.fixture(autouse=True)
+def drawn():
+    global QUERY, KEYS
+    QUERY, KEYS = torch.randn(2, 9, 5), torch.randn(2, 20, 5)
+
 
 LOOKS = {
     "weights": lambda result: result.weights,
