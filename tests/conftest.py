@@ -93,6 +93,13 @@ def pytest_make_collect_report(collector: pytest.Collector):
     return report
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m gpu` reads no file without such tests, which may import what a machine with a GPU does not have."""
+    if config.option.markexpr != "gpu" or not collection_path.name.startswith("test_"):
+        return None
+    return "mark.gpu" not in collection_path.read_text() or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file."""
     order = os.environ.get("REGARD_TEST_ORDER")

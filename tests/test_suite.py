@@ -1,10 +1,16 @@
-"""Every test has its own seed, which an offset shifts; order and selection change nothing."""
+"""Every test has its own seed, which an offset shifts; order and selection change nothing.
 
+Tests for a GPU are collected without optional packages."""
+
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["pytester"]
+HERE = Path(__file__).parent
 
 DRAWING = """
     import random
@@ -25,7 +31,7 @@ DRAWING = """
 @pytest.fixture
 def suite(pytester, monkeypatch):
     """Run a file of tests under this suite's conftest; returns what it printed."""
-    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makeconftest((HERE / "conftest.py").read_text())
 
     def run(text, *words, **variables):
         pytester.makepyfile(test_it=text)
@@ -81,3 +87,16 @@ def test_a_file_that_draws_at_import_is_refused(suite, draw):
     result = suite(text)
     result.stdout.fnmatch_lines(["test_it.py draws from a global generator at import; *"])
     assert result.ret != 0
+
+
+def test_tests_for_a_gpu_are_collected_without_optional_packages():
+    missing = ["ctranslate2", "onnx", "onnxruntime", "onnxscript", "hypothesis", "xdist", "sacremoses"]
+    command = (
+        f"import sys\nsys.modules |= dict.fromkeys({missing})\nimport pytest\n"
+        f"sys.exit(pytest.main(['-m', 'gpu', '--collect-only', '-qp', 'no:cacheprovider', {str(HERE)!r}]))"
+    )
+    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert "tests/kernels/test_kernels_on_gpu.py::" in done.stdout
+    assert "tests/train/test_compile.py::" in done.stdout
