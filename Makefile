@@ -5,19 +5,23 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo test test-gpu docs lint types format clean
+.PHONY: demo test test-matrix test-gpu docs lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
 
-test: $(VENV)/.installed-dev lint types          ## lint, types, all tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+test: $(VENV)/.installed-dev lint          ## lint, all tests, types beside them
+	@$(BIN)/mypy & types=$$!; OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal; tests=$$?; \
+	wait $$types || { echo "mypy failed: its report stands above those of the tests"; exit 1; }; exit $$tests
+
+test-matrix: $(VENV)/.installed-dev          ## all tests ten times: other seeds, instruction sets, threads, orders
+	$(BIN)/python tests/matrix.py $(ARGS)
 
 docs: $(VENV)/.installed-docs          ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test-gpu: $(VENV)/.installed-dev          ## the tests that need an accelerator
-	$(BIN)/pytest -m gpu
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m gpu -n 4 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,37 +1,124 @@
-"""One thread, one seed per test; a failing test prints the seed it ran with."""
+"""What every test runs under: one thread, its own seed, and a failure that says how to run it again.
 
+REGARD_SEED_OFFSET=3 shifts every seed, REGARD_TEST_THREADS=2 gives torch two threads, and REGARD_TEST_ORDER=5
+shuffles the tests; `make test-matrix` runs the suite with all of them.
+"""
+
+import os
+import random
 import signal
 import sys
 import threading
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-torch.set_num_threads(1)
+OFFSET = int(os.environ.get("REGARD_SEED_OFFSET", "0"))
+torch.set_num_threads(int(os.environ.get("REGARD_TEST_THREADS", "1")))
 deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 if deaf and threading.current_thread() is threading.main_thread():
     # a shell that starts us in the background lets us, and what we start, ignore Ctrl-C, which tests press
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+try:
+    import hypothesis
+except ImportError:  # a machine with a GPU needs no more than pytest
+    hypothesis = None
+else:  # nothing is remembered from one run to the next, and a busy machine fails no test
+    hypothesis.settings.register_profile("suite", database=None, deadline=None)
+    hypothesis.settings.load_profile("suite")
+
 
 def seed_of(item: pytest.Item) -> int:
-    """The seed of a test: a function of its name, so that order and selection change nothing."""
-    return zlib.crc32(item.nodeid.encode()) % 2**31
+    """The seed of a test: of its name and the offset alone, so that order and selection change nothing."""
+    return seed_named(item.nodeid)
+
+
+def seed_named(name: str) -> int:
+    return (zlib.crc32(name.encode()) + OFFSET) % 2**31
+
+
+def seed_all(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+def drawn() -> list[object]:
+    """The states of torch's and NumPy's generators, to compare; Python's own is drawn from by imports."""
+    return [torch.get_rng_state().numpy().tobytes(), repr(np.random.get_state(legacy=False))]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    torch.manual_seed(seed_of(item))
+    seed_all(seed_of(item))
+    if hypothesis is not None and hypothesis.is_hypothesis_test(item.obj):
+        hypothesis.seed(seed_of(item))(item.obj)
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest):
+    """A fixture that tests share draws the same whichever of them asks first, and takes nothing from it."""
+    if fixturedef.scope == "function":
+        return (yield)
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)
+    seed_all(seed_named(f"{fixturedef.baseid}::{fixturedef.argname}[{request.param_index}]"))
+    try:
+        return (yield)
+    finally:
+        torch.set_rng_state(states[0])
+        random.setstate(states[1])
+        np.random.set_state(states[2])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):
+    """A file that draws while it is imported fails: what it draws depends on the files imported before it."""
+    if not isinstance(collector, pytest.Module):
+        return (yield)
+    before = drawn()
+    report = yield
+    if report.passed and drawn() != before:
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{collector.nodeid} draws from a global generator at import; draw in a test or a fixture"
+        )
+    return report
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m gpu` reads no file without such tests, which may import what a machine with a GPU does not have."""
+    if config.option.markexpr != "gpu" or not collection_path.name.startswith("test_"):
+        return None
+    return "mark.gpu" not in collection_path.read_text() or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file."""
+    order = os.environ.get("REGARD_TEST_ORDER")
+    if order:
+        items.sort(
+            key=lambda item: (
+                zlib.crc32(f"{order} {item.path}".encode()),
+                zlib.crc32(f"{order} {item.nodeid}".encode()),
+            )
+        )
+
+
+def pytest_report_header() -> str:
+    names = ("REGARD_SEED_OFFSET", "REGARD_TEST_THREADS", "REGARD_TEST_ORDER")
+    return ", ".join(f"{name}={os.environ.get(name, '')}" for name in names)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
-    outcome = yield
-    report = outcome.get_result()
+    report = yield
     if report.failed:
-        report.sections.append(("seed", f"torch.manual_seed({seed_of(item)})"))
+        report.sections.append(("seed", f"REGARD_SEED_OFFSET={OFFSET}: torch.manual_seed({seed_of(item)})"))
+    return report
 
 
 @pytest.fixture(scope="session")

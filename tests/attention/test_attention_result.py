@@ -22,7 +22,11 @@ from regard import (
 from regard.attention import compose
 from regard.attention import result as result_module
 
-QUERY, KEYS = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
+
+@pytest.fixture(autouse=True)
+def drawn():
+    global QUERY, KEYS
+    QUERY, KEYS = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
 
 
 def test_a_fused_result_computes_its_weights_once_when_looked_at():
@@ -207,10 +211,10 @@ def saved_by(function):
 
 
 @pytest.mark.parametrize(
-    "score", [DotScore(), AdditiveScore(query=5, keys=5, hidden=6)], ids=["dot", "additive"]
+    "score", [DotScore, lambda: AdditiveScore(query=5, keys=5, hidden=6)], ids=["dot", "additive"]
 )
 def test_for_the_gradient_of_the_top_weights_rows_are_made_again_and_not_kept(score):
-    attention, T, S = Attention(score), 300, 200
+    attention, T, S = Attention(score()), 300, 200
     query = torch.randn(1, T, 5, requires_grad=True)
     result = attention(query, attention.prepare(torch.randn(1, S, 5)))
     numbers, (values, positions) = saved_by(lambda: result.top(2))

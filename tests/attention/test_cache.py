@@ -138,8 +138,12 @@ def test_sharing_gives_the_rows_that_selecting_gives(rows):
     assert torch.equal(mine.mask.lengths, expected.mask.lengths)
 
 
+with torch.random.fork_rng(devices=[]):  # for the names
+    WITHOUT_HISTORY = [name for name in SCORES if not isinstance(build_score(name, SIZES), HistoryScore)]
+
+
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
-@pytest.mark.parametrize("score", [s for s in SCORES if not isinstance(build_score(s, SIZES), HistoryScore)])
+@pytest.mark.parametrize("score", WITHOUT_HISTORY)
 def test_shared_rows_attend_as_rows_of_their_own(score, kernel):
     attention = Attention(build_score(score, SIZES), kernel=kernel).eval()
     source = shared_source(Mask(lengths=torch.tensor([5, 2, 4])), attention)
@@ -151,10 +155,12 @@ def test_shared_rows_attend_as_rows_of_their_own(score, kernel):
 
 
 @pytest.mark.parametrize(
-    "mask", [Mask(causal=True, offset=2), Mask(window=(1, 1), offset=2), Mask(dense=torch.rand(4, 5) > 0.3)]
+    "mask",
+    [Mask(causal=True, offset=2), Mask(window=(1, 1), offset=2), None],
+    ids=["causal", "window", "dense"],
 )
 def test_masks_that_depend_on_the_query_are_kept(mask):
-    attention = Attention(DotScore())
+    attention, mask = Attention(DotScore()), mask or Mask(dense=torch.rand(4, 5) > 0.3)
     T = 1 if mask.dense is None else 4
     source, query = shared_source(mask), torch.randn(6, T, 6)
     mine, expected = (attention(query, s(GROUPED)) for s in (source.share, source.select))

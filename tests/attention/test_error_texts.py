@@ -35,8 +35,8 @@ from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.windows.base import Window
 from regard.errors import check_shapes
 
-Q, K = torch.randn(2, 3, 5), torch.randn(2, 7, 5)  # B T Dq, B S Dk
-WIDE = torch.randn(2, 7, 6)
+Q, K = torch.ones(2, 3, 5), torch.ones(2, 7, 5)  # B T Dq, B S Dk
+WIDE = torch.ones(2, 7, 6)
 HISTORY = History(torch.zeros(2, 1, 7), torch.zeros(2, 1, 7))
 SIZES = Sizes(query=5, keys=6, hidden=3)
 

@@ -69,7 +69,7 @@ def brute_force(z):
     return best
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=6))
 def test_sparsemax_is_the_nearest_point_of_the_simplex(z):
     result = Sparsemax()(torch.tensor(z, dtype=torch.float64))
@@ -77,7 +77,7 @@ def test_sparsemax_is_the_nearest_point_of_the_simplex(z):
     assert result.sum().item() == pytest.approx(1.0)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=6), st.floats(-100, 100))
 def test_a_constant_added_to_the_scores_changes_no_weight(z, constant):
     scores = torch.tensor(z, dtype=torch.float64)

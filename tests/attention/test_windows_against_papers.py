@@ -165,12 +165,16 @@ def test_a_window_that_would_show_nothing_is_refused(build, text):
 @pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax()], ids=repr)
 @pytest.mark.parametrize(
     "window",
-    [None, LocalMonotonic(half_width=2), LocalPredictive(query=DQ, hidden=HIDDEN, half_width=2)],
+    [
+        lambda: None,
+        lambda: LocalMonotonic(half_width=2),
+        lambda: LocalPredictive(query=DQ, hidden=HIDDEN, half_width=2),
+    ],
     ids=["global", "local-m", "local-p"],
 )
 @pytest.mark.parametrize(("t", "s"), [(0, 30), (6, 0)])
 def test_no_query_and_no_source_give_no_context(t, s, window, normalizer):
-    attention = Attention(DotScore(), normalizer=normalizer, window=window)
+    attention = Attention(DotScore(), normalizer=normalizer, window=window())
     result = attention(torch.randn(B, t, DQ), attention.prepare(torch.randn(B, s, DQ)))
     assert result.context.shape == (B, t, DQ)
     assert not result.context.any()

@@ -7,8 +7,10 @@ import torch
 from regard.data.points import positions
 from regard.evaluate.base import evaluate
 from regard.evaluate.pointing import (
+    COLUMNS,
     MEASURES,
     PAPER,
+    PointingEvaluation,
     evaluate_pointing,
     measure_delaunay,
     measure_hull,
@@ -115,6 +117,15 @@ def test_an_untrained_model_is_measured_and_shown_beside_the_paper():
     assert "paper" in found.note()
 
 
+def test_a_column_stays_where_no_set_counts():
+    values = {5: {"accuracy": 0.0, "invalid": 1.0}, 9: {"accuracy": 0.5, "area": 0.25, "invalid": 0.5}}
+    found = PointingEvaluation("hull", "test", 1, values, {5: 4, 9: 4}, [], 0.0)
+    [table] = found.tables()
+    assert table.columns == ("n", "accuracy", "area", "invalid", "accuracy, paper", "area, paper")
+    assert table.rows[0] == ("5", "0.00 %", "", "100.00 %", "92.00 %", "99.60 %")
+    assert table.rows[1] == ("9", "50.00 %", "25.00 %", "50.00 %", "", "")
+
+
 def test_a_tour_beyond_twelve_points_says_what_it_is_compared_with():
     task = TourTask.create(PointingSettings(shortest=3, longest=4, train=10, valid=6, test=3, tests=(4, 14)))
     found = evaluate(PointerNetwork(PointerConfig(dimension=2, hidden=8)), task)
@@ -125,4 +136,4 @@ def test_a_tour_beyond_twelve_points_says_what_it_is_compared_with():
 
 
 def test_every_question_has_its_measure_and_its_figures():
-    assert set(MEASURES) == set(PAPER) == set(KINDS)
+    assert set(MEASURES) == set(COLUMNS) == set(PAPER) == set(KINDS)

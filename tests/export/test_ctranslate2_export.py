@@ -2,7 +2,6 @@
 
 import json
 
-import ctranslate2
 import pytest
 import torch
 
@@ -44,6 +43,8 @@ def transformer(**settings):
 
 
 def engine_of(model, folder):
+    import ctranslate2  # an optional package: reading this file does not need it
+
     save(model, PIECES, PIECES, folder)
     return ctranslate2.Translator(str(folder), intra_threads=1)
 

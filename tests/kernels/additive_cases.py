@@ -129,6 +129,10 @@ def extremes(T: int, S: int, D: int) -> dict[str, tuple[Tensor, Tensor]]:
     }
 
 
+with torch.random.fork_rng(devices=[]):  # for the names
+    MASKS, EXTREMES = tuple(masks(1, 1, 1)), tuple(extremes(1, 1, 1))
+
+
 def far_from_zero(B: int, T: int, S: int, D: int, Dv: int, device: str = "cpu") -> list[Tensor]:
     """a, b, v and values; a and b are far from zero on opposite sides."""
     a, b, values = (torch.randn(B, n, d, device=device) for n, d in ((T, D), (S, D), (S, Dv)))

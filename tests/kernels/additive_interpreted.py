@@ -5,6 +5,7 @@ import os
 import pytest
 import torch
 from kernels.additive_cases import (
+    EXTREMES,
     assert_errors_by_norm,
     extremes,
     far_from_zero,
@@ -163,7 +164,7 @@ def test_heads_share_masks():
     check(many, *arguments_of((2, 2), 5, 6, 3, dense))
 
 
-@pytest.mark.parametrize("name", extremes(1, 1, 1))
+@pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.parametrize(("run", "T"), [(many, 5), (few, 2)])
 def test_extremes(run, T, name):
     a, b = extremes(T, 7, 5)[name]

@@ -1,7 +1,13 @@
 """What tests of kernels share."""
 
+import os
+
 import pytest
 import torch
+from kernels.interpreting import patch_once_a_launch
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    patch_once_a_launch()
 
 
 @pytest.fixture

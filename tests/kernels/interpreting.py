@@ -3,6 +3,7 @@
 The interpreter must be chosen before Triton is first imported, which another test may have done already.
 """
 
+import inspect
 import os
 import subprocess
 import sys
@@ -21,3 +22,27 @@ def check_in_interpreter(name):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", HERE / name]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def patch_once_a_launch():
+    """Triton's interpreter patches its language for every call of a device function; once a launch is enough.
+
+    That is half the time of these tests. Called in the process that interprets, by conftest.py.
+    """
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set()
+    launch = interpreter.GridExecutor.__call__
+
+    def patch_lang(function):
+        modules = {id(value) for value in function.__globals__.values() if inspect.ismodule(value)}
+        if modules <= patched:
+            return None
+        patched.update(modules)
+        return patch(function)
+
+    def call(self, *arguments, **options):
+        patched.clear()
+        return launch(self, *arguments, **options)
+
+    interpreter._patch_lang, interpreter.GridExecutor.__call__ = patch_lang, call

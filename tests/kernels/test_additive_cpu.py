@@ -5,7 +5,9 @@ import logging
 import pytest
 import torch
 from kernels.additive_cases import (
+    EXTREMES,
     HALF,
+    MASKS,
     assert_as_good_as_reference,
     call_of,
     extremes,
@@ -62,7 +64,7 @@ def test_half_precision_is_as_exact_as_the_reference(dtype):
     assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, 20, dtype), inputs, grad)
 
 
-@pytest.mark.parametrize("name", masks(1, 1, 1))
+@pytest.mark.parametrize("name", MASKS)
 @pytest.mark.usefixtures("poisoned", "engine")
 def test_sees_what_the_mask_shows(name):
     inputs, grad = random_inputs((3,), 7, 11)
@@ -79,7 +81,7 @@ def test_under_sparsemax_it_is_as_exact_as_the_reference(T, S, dtype):
     assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, normalizer=Sparsemax())
 
 
-@pytest.mark.parametrize("name", masks(1, 1, 1))
+@pytest.mark.parametrize("name", MASKS)
 @pytest.mark.usefixtures("poisoned", "engine")
 def test_under_sparsemax_it_sees_what_the_mask_shows(name):
     inputs, grad = random_inputs((3,), 7, 11)
@@ -164,7 +166,7 @@ def test_strided_inputs_and_temperature():
     assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad, temperature=0.3)
 
 
-@pytest.mark.parametrize("name", extremes(1, 1, 1))
+@pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.usefixtures("engine")
 def test_is_exact_for_all_finite_inputs(name):
     a, b = extremes(6, 9, 8)[name]

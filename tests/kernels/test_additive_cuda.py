@@ -3,7 +3,9 @@
 import pytest
 import torch
 from kernels.additive_cases import (
+    EXTREMES,
     HALF,
+    MASKS,
     assert_as_good_as_reference,
     assert_errors_by_norm,
     call_of,
@@ -173,7 +175,7 @@ def test_half_precision_is_as_exact_as_the_reference(T, dtype):
     assert_as_good_as_reference(run_additive, score, inputs, grad, draws=4)
 
 
-@pytest.mark.parametrize("name", masks(1, 1, 1))
+@pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("T", [3, 70])
 def test_sees_what_the_mask_shows(T, name):
     inputs, grad = random_inputs((3,), T, 150, device="cuda")
@@ -182,7 +184,7 @@ def test_sees_what_the_mask_shows(T, name):
     assert_as_good_as_reference(run_additive, score, inputs, grad, mask)
 
 
-@pytest.mark.parametrize("name", extremes(1, 1, 1))
+@pytest.mark.parametrize("name", EXTREMES)
 @pytest.mark.parametrize("T", [2, 70])
 def test_is_exact_for_all_finite_inputs(T, name):
     a, b = (x.cuda() for x in extremes(T, 150, 24)[name])

@@ -2,7 +2,15 @@
 
 import pytest
 import torch
-from kernels.additive_cases import HALF, assert_as_good_as_reference, call_of, masks, random_inputs, score_of
+from kernels.additive_cases import (
+    HALF,
+    MASKS,
+    assert_as_good_as_reference,
+    call_of,
+    masks,
+    random_inputs,
+    score_of,
+)
 from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, Mask, Sparsemax
@@ -30,7 +38,7 @@ def test_it_is_as_exact_as_the_reference(T, S, D, loops, monkeypatch):
     assert_as_good_as_reference(context_of, score_of(7, 9, D, torch.float32), inputs, grad, draws=4)
 
 
-@pytest.mark.parametrize("name", masks(1, 1, 1))
+@pytest.mark.parametrize("name", MASKS)
 def test_it_sees_what_the_mask_shows(name):
     inputs, grad = random_inputs((3,), 9, 12)
     mask = masks(3, 9, 12)[name]

@@ -26,7 +26,7 @@ from regard.attention.build import Sizes, build_attention
 from regard.kernels import additive_cuda, dispatch, local
 from regard.kernels.dispatch import Call, choose_kernel, kernels, table
 
-Q, K = torch.randn(2, 3, 5), torch.randn(2, 7, 5)
+Q, K = torch.ones(2, 3, 5), torch.ones(2, 7, 5)  # only their shapes and dtypes matter
 
 
 def ask(attention, query=Q, keys=K, values=None):

@@ -26,9 +26,6 @@ def scores(dtype):
     }
 
 
-NAMES = tuple(scores(torch.float32))
-
-
 def masks(T, S):
     table = torch.rand(B, T, S) > 0.3
     table[:, T // 2] = False  # rows with nothing visible
@@ -45,6 +42,10 @@ def masks(T, S):
         "dense column": Mask(dense=table[..., :1]),
         "everything": Mask(causal=True, lengths=torch.tensor([S, S // 2]), window=(9, 9), dense=table),
     }
+
+
+with torch.random.fork_rng(devices=[]):  # for the names
+    NAMES, MASKS = tuple(scores(torch.float32)), tuple(masks(1, 17))
 
 
 def run(name, kernel, inputs, mask, direction, dtype, temperature=1.0):
@@ -189,7 +190,7 @@ def masked(run, q, k, v, mask, *rest):
     return run(q, k, v, torch.ones(1, 1, dtype=torch.bool) if shown is None else shown, *rest)
 
 
-@pytest.mark.parametrize("name", masks(1, 17))
+@pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("way", ON_A_GPU)
 def test_what_a_gpu_takes_is_the_reference_anywhere(name, way):
     T, S, run = ON_A_GPU[way]

@@ -53,7 +53,9 @@ def test_values_alone_decide_the_dtype_of_the_context(case):
     exact = attention(
         x.query, attention.prepare(x.keys, x.values.bfloat16().float(), MASK), history=x.history
     )
-    assert_close(result.context, exact.context.bfloat16(), atol=0, rtol=2**-8)
+    # sums in another order differ by float32's rounding, which may fall to the next bfloat16: one in 2^7 away
+    slack = 16 * torch.finfo(torch.float32).eps * float(x.values.abs().max())
+    assert_close(result.context, exact.context.bfloat16(), atol=slack, rtol=2**-7)
 
 
 def with_exact_projections(score: str):

@@ -10,6 +10,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from measures import at_least, at_most
 
 from regard.evaluate.explorers import RULES, pull_by
 from regard.models.snail_policy import SNAILPolicy, SNAILPolicyConfig
@@ -28,10 +29,17 @@ def task():
 
 @pytest.fixture(scope="module")
 def policy(task, tmp_path_factory):
-    torch.manual_seed(0)
     sizes = {"hidden": 16, "keys": 16, "values": 16}
     model = SNAILPolicy(SNAILPolicyConfig(**task.sizes(), **sizes, convolutions=False))
-    train = TrainConfig(steps=500, batch=64, lr=0.02, schedule="linear", evaluate_every=0, checkpoint_every=0)
+    train = TrainConfig(
+        seed=torch.initial_seed(),
+        steps=500,
+        batch=64,
+        lr=0.02,
+        schedule="linear",
+        evaluate_every=0,
+        checkpoint_every=0,
+    )
     config = RunConfig(model="snail-policy", model_settings={}, task="bandit", task_settings={}, train=train)
     fit(model, task, config, run=tmp_path_factory.mktemp("bandit") / "run", progress=Quiet())
     return model.eval()
@@ -45,12 +53,14 @@ def test_a_policy_learns_to_explore(policy, task):
     problems = task.batch("test", range(3000))
     random = float(pull_by(RULES["random"], problems)[1].sum(1).mean())
     found = reward(policy, task)
-    assert found > 4.5
-    assert found > random + 0.4
+    at_least(found, 4.5, "reward")
+    at_least(found - random, 0.4, "reward above that of random arms")
 
 
 def test_with_attention_cut_off_it_forgets_what_paid(policy, task):
     cut = deepcopy(policy)
     for parameter in cut.blocks[0].values.parameters():
         torch.nn.init.zeros_(parameter)
-    assert reward(cut, task) < min(4.35, reward(policy, task) - 0.25)
+    left = reward(cut, task)
+    at_most(left, 4.35, "reward")
+    at_least(reward(policy, task) - left, 0.25, "reward lost")

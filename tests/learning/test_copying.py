@@ -6,6 +6,7 @@ held where they are, or trained with nowhere to go, more than 20 % at length 6.
 
 import pytest
 import torch
+from measures import at_least, at_most
 
 from regard.evaluate.base import evaluate
 from regard.models.ntm import NTM, NTMConfig
@@ -24,14 +25,20 @@ def task():
 
 
 def machine(task, **changes):
-    torch.manual_seed(1)
     sizes = {"controller": "feedforward", "hidden": 64, "rows": 16, "width": 10}
     return NTM(NTMConfig(**task.sizes(), **sizes | changes))
 
 
 def train(model, task, run, steps=STEPS):
     settings = TrainConfig(
-        steps=steps, batch=16, lr=8e-3, schedule="linear", clip=1.0, evaluate_every=0, checkpoint_every=0
+        seed=torch.initial_seed(),
+        steps=steps,
+        batch=16,
+        lr=8e-3,
+        schedule="linear",
+        clip=1.0,
+        evaluate_every=0,
+        checkpoint_every=0,
     )
     config = RunConfig(model="ntm", model_settings={}, task="copy", task_settings={}, train=settings)
     fit(model, task, config, run=run, progress=Quiet())
@@ -50,8 +57,8 @@ def copier(task, tmp_path_factory):
 
 def test_the_machine_copies_and_goes_on_beyond_what_it_was_trained_on(copier, task):
     at_6, at_12 = wrong(copier, task)
-    assert at_6 < 0.01
-    assert at_12 < 0.1
+    at_most(at_6, 0.01, "wrong at 6")
+    at_most(at_12, 0.1, "wrong at 12")
 
 
 def test_the_write_head_steps_forward_and_the_read_head_retraces_it(copier, task):
@@ -75,11 +82,12 @@ def test_without_content_or_shift_the_trained_machine_fails(copier, task):
 
     hook = copier.heads.register_forward_hook(stay)
     try:
-        assert wrong(copier, task)[0] > 0.2
+        at_least(wrong(copier, task)[0], 0.2, "wrong at 6")
     finally:
         hook.remove()
 
 
 def test_trained_with_one_row_of_memory_it_does_not_learn_to_copy(task, tmp_path):
     """Then there is nothing to address: content and shift lead nowhere else."""
-    assert wrong(train(machine(task, rows=1), task, tmp_path / "run"), task)[0] > 0.2
+    model = train(machine(task, rows=1), task, tmp_path / "run")
+    at_least(wrong(model, task)[0], 0.2, "wrong at 6")

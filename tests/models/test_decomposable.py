@@ -23,10 +23,10 @@ def batch_of(premises, hypotheses):
 
 
 def small(**choices):
-    model = Decomposable(DecomposableConfig(**SMALL, **choices)).double().eval()
+    model = Decomposable(DecomposableConfig(**SMALL | choices)).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # biases too, which begin at zero
-            parameter.normal_(std=0.6)
+            parameter.normal_(std=1.2 * model.config.hidden**-0.5)
     return model
 
 
@@ -63,9 +63,10 @@ def test_it_has_as_many_parameters_as_the_paper_reports():
 def test_order_matters_with_intra_sentence_attention_alone():
     turned = batch_of([[0, 9, 5, 4, 3]], [[0, 11, 4]])
     straight = batch_of(PREMISES[:1], HYPOTHESES[:1])
-    vanilla, intra = small(), small(intra=True)
+    vanilla, intra = (small(hidden=16, intra=intra) for intra in (False, True))  # of 4 units all may be off
     torch.testing.assert_close(vanilla(turned), vanilla(straight))
-    assert (intra(turned) - intra(straight)).abs().max() > 1e-3
+    one, other = intra(turned), intra(straight)
+    assert (one - other).abs().max() > 1e-6 * other.abs().max()  # least of 300 seeds: 1.4e-3
 
 
 @pytest.mark.parametrize("normalizer", ["softmax", "sparsemax", "mean"])

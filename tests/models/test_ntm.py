@@ -140,20 +140,20 @@ def test_the_baseline_answers_at_every_step_from_learnt_first_values():
 @pytest.mark.parametrize(
     ("model", "owner"),
     [
-        (NTM(NTMConfig(**SIZES)), "NTM"),
-        (LSTMSequence(LSTMSequenceConfig(inputs=5, outputs=4)), "LSTMSequence"),
+        (lambda: NTM(NTMConfig(**SIZES)), "NTM"),
+        (lambda: LSTMSequence(LSTMSequenceConfig(inputs=5, outputs=4)), "LSTMSequence"),
     ],
     ids=["ntm", "lstm"],
 )
 def test_empty_and_ill_shaped_sequences_are_refused(model, owner):
     none = BitBatch(torch.zeros(2, 0, 5), torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.bool))
     with pytest.raises(ShapeError, match=rf"^{owner}: `inputs` has shape \(2, 0, 5\); expected at least one"):
-        model(none)
+        model()(none)
     other = BitBatch(torch.zeros(2, 3, 7), torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.bool))
     with pytest.raises(
         ShapeError, match=rf"^{owner}: `inputs` has shape \(2, 3, 7\); expected \(B=2, T=3, I=5\)\."
     ):
-        model(other)
+        model()(other)
 
 
 @pytest.mark.parametrize("name", ["rows", "width", "read_heads", "write_heads", "hidden", "layers"])

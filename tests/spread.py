@@ -1,0 +1,128 @@
+"""How far thresholds of learning tests lie from what twenty seeds measure.
+
+    python tests/spread.py --out spread.json          # measure all of tests/learning
+    python tests/spread.py --write spread.json        # put the means and deviations beside the thresholds
+    python tests/spread.py --seeds 5 tests/learning/test_copying.py
+
+Runs each file with each seed offset in a process of its own, as many at a time as there are cores.
+"""
+
+import argparse
+import ast
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("select", nargs="*", help="files or ids of tests; tests/learning")
+    parser.add_argument("--seeds", type=int, default=20, help="offsets 1 to this")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--minutes", type=float, default=9.0, help="begin no run after so many minutes")
+    parser.add_argument("--out", type=Path, help="write the summary there, as JSON")
+    parser.add_argument(
+        "--write", type=Path, help="measure nothing; write what this summary has into the tests"
+    )
+    options = parser.parse_args()
+    if options.write:
+        return write(json.loads(options.write.read_text()))
+    select = options.select or sorted(str(path) for path in (HERE / "learning").glob("test_*.py"))
+    jobs = [(test, offset) for offset in range(1, options.seeds + 1) for test in select]
+    end = time.monotonic() + 60 * options.minutes
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+        failures = list(pool.map(lambda job: measure(*job, Path(folder), end), jobs))
+        records = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.open()]
+    rows = sorted(summaries(records), key=lambda row: row["margin"])
+    for row in rows:
+        print("{margin:7.1f} sd  {test} {name} {sense} {threshold}:".format(**row), end=" ")
+        print("{mean:.4f} ± {sd:.4f} ({min:.4f} to {max:.4f}, n = {n})".format(**row))
+    for failure in filter(None, failures):
+        print(failure)
+    if options.out:
+        options.out.write_text(json.dumps(rows, indent=1) + "\n")
+    close = [row for row in rows if row["margin"] < 3]
+    print(f"{len(rows)} thresholds, {len(close)} nearer than 3 sd")
+    return 1 if close or any(failures) else 0
+
+
+def measure(test, offset, folder, end):
+    """Run one file with one offset; returns what went wrong."""
+    if time.monotonic() > end:
+        return f"{test} with offset {offset}: not run, the time was up"
+    record = folder / f"{offset}-{Path(test).name}.jsonl"
+    wanted = {
+        "REGARD_SEED_OFFSET": str(offset),
+        "REGARD_RECORD_MEASURES": str(record),
+        "OMP_NUM_THREADS": "1",
+    }
+    path = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+    environment = os.environ | wanted | {"PYTHONPATH": path}
+    done = subprocess.run(command, cwd=HERE.parent, env=environment, capture_output=True, text=True)
+    return (
+        f"{test} with offset {offset}:\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
+        if done.returncode
+        else None
+    )
+
+
+def summaries(records):
+    """A row for each threshold of each test; its margin is from mean to threshold, in standard deviations."""
+    groups = defaultdict(list)
+    for record in records:
+        measured = record.pop("measured")
+        groups[json.dumps(record)].append(measured)
+    for key, values in groups.items():
+        row, mean = json.loads(key), statistics.fmean(values)
+        sd = statistics.stdev(values) if len(values) > 1 else 0.0
+        room = (mean - row["threshold"]) * (1 if row["sense"] == "at least" else -1)
+        margin = room / sd if sd else (999.0 if room >= 0 else -999.0)
+        figures = {
+            "mean": mean,
+            "sd": sd,
+            "min": min(values),
+            "max": max(values),
+            "margin": min(margin, 999.0),
+        }
+        yield {**row, "n": len(values), **figures}
+
+
+def write(rows):
+    """Put mean=… and sd=… into the calls that measured; where tests share a call, those of the nearest."""
+    nearest = {}
+    for row in rows:  # in order of their margins
+        nearest.setdefault((row["file"], row["line"]), row)
+    files = {file for file, _ in nearest}
+    for file in files:
+        source = (HERE.parent / file).read_text()
+        lines = source.splitlines(keepends=True)
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+        for call in sorted(calls, key=lambda node: -node.lineno):
+            row = nearest.get((file, call.lineno))
+            if row is None or getattr(call.func, "id", None) not in ("at_least", "at_most"):
+                continue
+            given = [word for word in call.keywords if word.arg in ("mean", "sd")]
+            arguments = [*call.args, *(word for word in call.keywords if word not in given)]
+            texts = [ast.get_source_segment(source, argument) for argument in arguments]
+            texts += [f"mean={row['mean']:.4f}", f"sd={row['sd']:.4f}"]
+            new = f"{call.func.id}({', '.join(texts)})"
+            first, last = call.lineno - 1, call.end_lineno - 1
+            head = lines[first].encode()[: call.col_offset].decode()
+            tail = lines[last].encode()[call.end_col_offset :].decode()
+            lines[first : last + 1] = [head + new + tail]
+        (HERE.parent / file).write_text("".join(lines))
+    return subprocess.run([sys.executable, "-m", "ruff", "format", "-q", *files], cwd=HERE.parent).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
