@@ -13,15 +13,15 @@ from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, full, times
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import KernelRefused, MaskError, ShapeError, check_shapes
-from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain
-from regard.kernels.products import Product, draws
+from regard.kernels.dispatch import Call, Explanation, choose_kernel, explain, is_own
+from regard.kernels.products import PRODUCTS, draws
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
@@ -232,7 +232,7 @@ def normalized(call: Call, scores: Tensor, generator: torch.Generator | None = N
 def mix(weights: Tensor, values: Tensor) -> Tensor:
     """(..., T, S), (..., S, Dv) -> (..., T, Dv) in the dtype of the values, summed in full precision."""
     with exact(values):
-        return (weights @ full(values)).to(values.dtype)
+        return times(weights, values).to(values.dtype)
 
 
 def pick(weights: Tensor, values: Tensor) -> Tensor:
@@ -302,8 +302,8 @@ def _exp(scores: Tensor, most: Tensor) -> Tensor:
 
 def _is_by_pairs(call: Call) -> bool:
     """A softmax of scores that each look at one query and one key, all of them cheap to make again."""
-    plain = call.window is None or isinstance(call.window, Everywhere)
-    return plain and type(call.normalizer) is Softmax and isinstance(call.score, Product)
+    plain = call.window is None or is_own(call.window, Everywhere)
+    return plain and is_own(call.normalizer, Softmax) and is_own(call.score, *PRODUCTS)
 
 
 def attend(

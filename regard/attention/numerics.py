@@ -18,6 +18,15 @@ def full(x: Tensor) -> Tensor:
     return x.float() if x.dtype in HALF else x
 
 
+def times(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b in full precision, and in the wider one where theirs differ, as every other operator has it."""
+    a, b = full(a), full(b)
+    if a.dtype is not b.dtype:
+        wider = torch.promote_types(a.dtype, b.dtype)
+        a, b = a.to(wider), b.to(wider)
+    return a @ b
+
+
 def is_lowered(x: Tensor) -> bool:
     """Autocast would lower the precision of products on the device of x."""
     # the name of a device takes as long to ask for as all the rest, which short calls feel

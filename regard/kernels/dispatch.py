@@ -11,7 +11,8 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from regard.errors import KernelRefused
 
@@ -87,8 +88,49 @@ def _all_kernels() -> tuple[Kernel, ...]:
     return (LOCAL, SDPA, *additive, SPARSEMAX, BLOCKS)
 
 
+def is_own(part: nn.Module | None, *classes: type[nn.Module]) -> bool:
+    """The part is of one of these classes, no subclass of it, and computes what the class says.
+
+    A kernel replaces what its class computes. What a subclass, a hook or a `forward` set on the instance
+    computes it cannot know.
+    """
+    return type(part) in classes and unchanged(part)  # type: ignore[arg-type]
+
+
+def unchanged(part: nn.Module) -> bool:
+    """The instance has no hooks, and no `forward` or `normalize` that its class has not."""
+    own = part.__dict__
+    return not (
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+        or "forward" in own
+        or "normalize" in own
+    )
+
+
+def named(part: nn.Module | None) -> str:
+    """The part as a reason names it."""
+    name = type(part).__name__
+    return name if part is None or unchanged(part) else f"{name} with hooks or methods of its own"
+
+
+TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # known, and guarded, while tracing
+def is_transformed() -> bool:
+    """A transform of torch.func, or forward-mode differentiation, is under way."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def refusal(kernel: Kernel, call: Call) -> str | None:
     """None: the kernel runs the call; otherwise the reason, as a clause."""
+    return TRANSFORMED if is_transformed() else _refusal(kernel, call)
+
+
+def _refusal(kernel: Kernel, call: Call) -> str | None:
     if call.keeps and not getattr(kernel, "aligns", False):
         return "the scores are read in any case, and this kernel never has them"
     return kernel.refuses(call)
@@ -100,9 +142,11 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
         return None
     if requested != "auto":
         return _named(call, requested)
+    if is_transformed():
+        return None
     own = type(call.normalizer)
     for kernel in kernels():
-        if getattr(kernel, "normalizer", own) is own and refusal(kernel, call) is None:
+        if getattr(kernel, "normalizer", own) is own and _refusal(kernel, call) is None:
             return kernel
     return None
 
@@ -151,6 +195,8 @@ def _why(call: Call) -> str | None:
 
     if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
         return "each step reads the alignment of the step before, so the weights are built anyway"
+    if is_transformed():
+        return TRANSFORMED
     if call.normalizer.one_hot:
         return "a choice is kept and never made again; without gradients only the chosen value is read"
     if call.normalizer.stochastic:

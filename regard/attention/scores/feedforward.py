@@ -15,7 +15,7 @@ https://arxiv.org/abs/1606.01933
 
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, times
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes
 
@@ -40,4 +40,4 @@ class FeedForwardScore(Score):
         # weights that are looked at after autocast has ended meet a query that it made half precision
         hidden = self.F(query.to(next(self.parameters()).dtype))
         with exact(query):
-            return full(hidden) @ full(keys).mT
+            return times(hidden, keys.mT)

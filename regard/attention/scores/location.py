@@ -17,7 +17,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, times
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes
 
@@ -33,5 +33,5 @@ class LocationScore(Score):
         check_shapes("LocationScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
         S, positions = keys.shape[-2], self.W.out_features
         with exact(query):
-            scores = F.linear(full(query), full(self.W.weight[:S]))
+            scores = times(query, self.W.weight[:S].mT)
         return scores if positions >= S else F.pad(scores, (0, S - positions), value=-math.inf)

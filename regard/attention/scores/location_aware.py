@@ -47,4 +47,5 @@ class LocationAwareScore(HistoryScore):
         filtered = self.F(previous.reshape(-1, 1, previous.shape[-1])).mT  # (N, S, filters)
         located = self.U(filtered.reshape(*previous.shape[:-2], *filtered.shape[1:]))  # (..., S, D)
         keys = full(keys) + full(located)
+        query = query.to(self.w.weight.dtype)  # as in AdditiveScore
         return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight)
