@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.compose import Attention
+from regard.attention.hidden import silenced
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.result import AttentionResult
@@ -61,9 +62,15 @@ class MultiHead(nn.Module):
         values = keys if values is None else values
         check_shapes("MultiHead", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
         mask = Mask.of(mask)
+        hides = not mask.is_trivial or self.attention.window is not None
+        if hides:
+            keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
-        return self.attention.prepare(self._split(self.W_K(keys)), self._split(self.W_V(values)), mask)
+        k, v = self._split(self.W_K(keys)), self._split(self.W_V(values))
+        if not (hides and harmless):
+            return self.attention.prepare(k, v, mask)
+        return Source(self.attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
     def forward(
         self,

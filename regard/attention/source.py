@@ -17,11 +17,24 @@ class Source:
     values: Tensor  # (..., S, Dv)
     mask: Mask
     copies: int = 1  # each row serves so many rows of the query, one after the other
+    silent: tuple[Tensor | None, Tensor | None] | None = (
+        None  # lengths and dense mask that it was cleaned for
+    )
 
     @property
     def S(self) -> int:
         """The number of source positions, padding included."""
         return self.keys.shape[-2]
+
+    @property
+    def is_silent(self) -> bool:
+        """No harm can come from positions that this mask hides from all queries (hidden.py)."""
+        known, mask = self.silent, self.mask
+        return known is not None and known[0] is mask.lengths and known[1] is mask.dense
+
+    def known(self, silent: bool) -> "Source":
+        """The same source, of which this is known."""
+        return replace(self, silent=(self.mask.lengths, self.mask.dense) if silent else None)
 
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
@@ -36,7 +49,7 @@ class Source:
             return self.spread().append(other.spread())
         keys = torch.cat([self.keys, other.keys], -2)
         values = torch.cat([self.values, other.values], -2)
-        return Source(keys, values, self._grown_mask(other))
+        return Source(keys, values, self._grown_mask(other)).known(self.is_silent and other.is_silent)
 
     def select(self, rows: Tensor) -> "Source":
         """Keep these rows of the batch, in this order; beam search reorders its hypotheses so."""
@@ -50,7 +63,7 @@ class Source:
         if dense is not None and dense.ndim == self.keys.ndim and dense.shape[0] > 1:
             dense = dense[rows]
         keys, values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
-        return Source(keys, values, replace(mask, lengths=lengths, dense=dense))
+        return Source(keys, values, replace(mask, lengths=lengths, dense=dense)).known(self.is_silent)
 
     def share(self, rows: Tensor) -> "Source":
         """As `select`, but copying nothing that stays: hypotheses of a sentence share the sentence's source.

@@ -36,6 +36,7 @@ class Call:
     history: "History | None"
     dropout: float
     keeps: bool = False  # scores and weights are read in any case: kernels without them are no help
+    garbage: bool = False  # NaN or infinity stands where some queries may look, and others may not
 
 
 class Fused(NamedTuple):
@@ -116,6 +117,7 @@ def named(part: nn.Module | None) -> str:
     return name if part is None or unchanged(part) else f"{name} with hooks or methods of its own"
 
 
+GARBAGE = "NaN or infinity stands where some queries may look and others may not"
 TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
 
 
@@ -127,7 +129,9 @@ def is_transformed() -> bool:
 
 def refusal(kernel: Kernel, call: Call) -> str | None:
     """None: the kernel runs the call; otherwise the reason, as a clause."""
-    return TRANSFORMED if is_transformed() else _refusal(kernel, call)
+    if is_transformed():
+        return TRANSFORMED
+    return GARBAGE if call.garbage else _refusal(kernel, call)
 
 
 def _refusal(kernel: Kernel, call: Call) -> str | None:
@@ -142,7 +146,7 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
         return None
     if requested != "auto":
         return _named(call, requested)
-    if is_transformed():
+    if call.garbage or is_transformed():
         return None
     own = type(call.normalizer)
     for kernel in kernels():
@@ -197,6 +201,8 @@ def _why(call: Call) -> str | None:
         return "each step reads the alignment of the step before, so the weights are built anyway"
     if is_transformed():
         return TRANSFORMED
+    if call.garbage:
+        return GARBAGE
     if call.normalizer.one_hot:
         return "a choice is kept and never made again; without gradients only the chosen value is read"
     if call.normalizer.stochastic:
