@@ -50,7 +50,8 @@ class Kernel(Protocol):
     """A fused implementation.
 
     One that hands back `Fused` from every call also says `aligns = True`; one that computes a single class of
-    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others.
+    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others. One that decides
+    nothing by sizes, and runs PyTorch's operators only, says `exports = True`.
     """
 
     name: str
@@ -118,19 +119,26 @@ def named(part: nn.Module | None) -> str:
 
 
 GARBAGE = "NaN or infinity stands where some queries may look and others may not"
+EXPORTED = "an exported program is for all sizes and knows no operators of this library"
 TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # known, and guarded, while tracing
 def is_transformed() -> bool:
     """A transform of torch.func, or forward-mode differentiation, is under way."""
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# what torch.compiler.assume_constant_result does, without the compiler that it imports: the answer is known,
+# and guarded, while a graph is traced
+is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def refusal(kernel: Kernel, call: Call) -> str | None:
     """None: the kernel runs the call; otherwise the reason, as a clause."""
     if is_transformed():
         return TRANSFORMED
+    if torch.compiler.is_exporting() and not getattr(kernel, "exports", False):
+        return EXPORTED
     return GARBAGE if call.garbage else _refusal(kernel, call)
 
 
@@ -148,8 +156,10 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
         return _named(call, requested)
     if call.garbage or is_transformed():
         return None
-    own = type(call.normalizer)
+    own, exporting = type(call.normalizer), torch.compiler.is_exporting()
     for kernel in kernels():
+        if exporting and not getattr(kernel, "exports", False):
+            continue
         if getattr(kernel, "normalizer", own) is own and _refusal(kernel, call) is None:
             return kernel
     return None
