@@ -184,7 +184,7 @@ def test_the_walk_sees_the_imports():
 ALGEBRA = (
     ("numerics", "mask"),
     ("source", "result"),
-    ("history", "cache"),
+    ("history", "cache", "hidden"),
     ("scores", "normalizers", "windows"),
     ("memory", "compose"),
     ("in_order", "multihead", "record"),

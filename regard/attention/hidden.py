@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.mask import Mask
+from regard.attention.numerics import is_transformed
 from regard.attention.source import Source
 
 PLAIN = (Tensor, nn.Parameter)  # neither fake nor otherwise without numbers
@@ -54,8 +55,6 @@ def without(x: Tensor, positions: Tensor) -> Tensor:
 
 def _can_look(keys: Tensor, values: Tensor) -> bool:
     """Numbers can be read at once, and a choice may depend on them."""
-    from regard.kernels.dispatch import is_transformed  # which imports the algebra in turn
-
     plain = keys.is_cpu and values.is_cpu and type(keys) in PLAIN and type(values) in PLAIN
     return plain and not (torch.compiler.is_compiling() or is_transformed())
 

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -38,3 +39,13 @@ def exact(x: Tensor) -> AbstractContextManager[object]:
     if not is_lowered(x):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
+
+
+def is_transformed() -> bool:
+    """A transform of torch.func, or forward-mode differentiation, is under way."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# what torch.compiler.assume_constant_result does, without the compiler that it imports: the answer is known,
+# and guarded, while a graph is traced
+is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -46,6 +46,7 @@ class AdditiveCUDA:
 
     name = "additive-cuda"
     normalizer = Softmax
+    cuda = True
 
     def refuses(self, call: Call) -> str | None:
         few = f"up to {STEP} queries are for additive-step-cuda" if call.query.shape[-2] <= STEP else None
@@ -62,6 +63,7 @@ class AdditiveStepCUDA:
 
     name = "additive-step-cuda"
     normalizer = Softmax
+    cuda = True
 
     def refuses(self, call: Call) -> str | None:
         many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
+from regard.attention.numerics import is_transformed
 from regard.errors import KernelRefused
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Kernel(Protocol):
     """A fused implementation.
 
     One that hands back `Fused` from every call also says `aligns = True`; one that computes a single class of
-    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others. One that decides
+    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others; one for NVIDIA's
+    GPUs alone says `cuda = True`, and is not asked elsewhere. One that decides
     nothing by sizes, and runs PyTorch's operators only, says `exports = True`.
     """
 
@@ -123,16 +124,6 @@ EXPORTED = "an exported program is for all sizes and knows no operators of this 
 TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
 
 
-def is_transformed() -> bool:
-    """A transform of torch.func, or forward-mode differentiation, is under way."""
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
-
-
-# what torch.compiler.assume_constant_result does, without the compiler that it imports: the answer is known,
-# and guarded, while a graph is traced
-is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
 def refusal(kernel: Kernel, call: Call) -> str | None:
     """None: the kernel runs the call; otherwise the reason, as a clause."""
     if is_transformed():
@@ -156,8 +147,10 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
         return _named(call, requested)
     if call.garbage or is_transformed():
         return None
-    own, exporting = type(call.normalizer), torch.compiler.is_exporting()
+    own, exporting, on_gpu = type(call.normalizer), torch.compiler.is_exporting(), call.query.is_cuda
     for kernel in kernels():
+        if not on_gpu and getattr(kernel, "cuda", False):
+            continue
         if exporting and not getattr(kernel, "exports", False):
             continue
         if getattr(kernel, "normalizer", own) is own and _refusal(kernel, call) is None:

@@ -28,8 +28,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import is_transformed
 from regard.attention.scores.additive import AdditiveScore, NewestScore
-from regard.kernels.dispatch import TRANSFORMED, is_own, is_transformed, named
+from regard.kernels.dispatch import TRANSFORMED, is_own, named
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention
