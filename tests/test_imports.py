@@ -185,7 +185,7 @@ def test_the_walk_sees_the_imports():
 ALGEBRA = (
     ("numerics", "copies", "mask"),
     ("source", "result"),
-    ("history", "cache", "trace"),
+    ("history", "cache", "trace", "hidden"),
     ("scores", "normalizers", "windows", "mistakes"),
     ("memory", "compose"),
     ("in_order", "multihead", "record"),

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from regard.attention import mistakes
 from regard.attention.copies import copied
+from regard.attention.hidden import guarded, not_finite, silenced, without
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, full, times
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
@@ -25,8 +26,8 @@ from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_predictive import Around
 from regard.errors import MaskError, ShapeError, check_part, check_shapes, check_share
-from regard.kernels.dispatch import Call, Explanation, check_name, choose_kernel, explain
-from regard.kernels.products import Product
+from regard.kernels.dispatch import Call, Explanation, check_name, choose_kernel, explain, is_own
+from regard.kernels.products import PRODUCTS
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
@@ -76,13 +77,19 @@ class Attention(nn.Module):
         check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
         mask = Mask.of(mask).fitting("Attention", keys)
         if torch.compiler.is_compiling():
-            return Source(self.score.prepare(keys), values, mask)
+            return self._prepared(keys, values, mask)
         try:
-            return Source(self.score.prepare(keys), values, mask)
+            return self._prepared(keys, values, mask)
         except mistakes.RAW as error:
             if mistake := mistakes.of_keys("Attention", error, self, keys, values):
                 raise mistake from error
             raise
+
+    def _prepared(self, keys: Tensor, values: Tensor, mask: Mask) -> Source:
+        if mask.is_trivial and self.window is None:  # nothing is hidden
+            return Source(self.score.prepare(keys), values, mask)
+        keys, values, harmless = silenced(mask, keys, values)
+        return Source(self.score.prepare(keys), values, mask).known(harmless)
 
     def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
         result: AttentionResult = super().__call__(*args, **kwargs)
@@ -123,9 +130,13 @@ class Attention(nn.Module):
             if isinstance(fused, Tensor):
                 return self._result(call, fused, kernel.name)
             return self._result(call, fused.context, kernel.name, Alignment(*fused.alignment))
+        source = call.source
         alignment = self._align(query, source, history, generator=generator)
         weights = F.dropout(alignment.weights, dropout) if dropout else alignment.weights
-        mixed = (pick if self._picks(weights, source.values) else mix)(weights, source.values)
+        if call.garbage:
+            mixed = mix_around_garbage(weights, source.values)
+        else:
+            mixed = (pick if self._picks(weights, source.values) else mix)(weights, source.values)
         return self._result(call, mixed, "reference", alignment)
 
     def _call(self, query: Tensor, source: Source, history: History | None, dropout: float) -> Call:
@@ -135,7 +146,12 @@ class Attention(nn.Module):
         score, normalizer = parts["score"], parts["normalizer"]
         if source.mask.lengths is not None and query.ndim != source.keys.ndim:
             query = _by_rows(query, source)
-        return Call(query, source, score, normalizer, self.window, history, dropout, self.keeps)
+        mask, garbage = source.mask, False
+        hides = mask.causal or mask.lengths is not None or mask.dense is not None or mask.window is not None
+        if (hides or self.window is not None) and not source.is_silent:
+            source, harmless = guarded(source)
+            garbage = not harmless
+        return Call(query, source, score, normalizer, self.window, history, dropout, self.keeps, garbage)
 
     def _picks(self, weights: Tensor, values: Tensor) -> bool:
         """One value is all that a row needs, and nobody asks for the gradient of the others."""
@@ -245,6 +261,10 @@ def _aligned(
     """Scores and weights (..., T, S); of these queries (R,), if given."""
     scores, factor = scored(call, targets)
     weights = normalized(call, scores, generator)
+    if call.garbage:  # who sees it gets NaN, and has no part in any gradient
+        seen = not_finite(call.source.keys) & ~scores.isneginf()
+        scores = scores.masked_fill(seen, math.nan)
+        weights = weights.masked_fill(seen.any(-1, keepdim=True), math.nan)
     return Alignment(scores, weights if factor is None else weights * factor)
 
 
@@ -273,10 +293,11 @@ def scored(
         if targets is not None and isinstance(window, Around):
             window = window.of(targets)
         mask, factor = window(query, mask, positions)
+    keys = without(source.keys, not_finite(source.keys)) if call.garbage else source.keys
     if isinstance(call.score, HistoryScore):
-        scores = call.score(query, source.keys, _needed(call.score, call.history))
+        scores = call.score(query, keys, _needed(call.score, call.history))
     else:
-        keys = source.keys if sources is None else source.keys[..., sources, :]
+        keys = keys if sources is None else keys[..., sources, :]
         scores = call.score(query, keys)
     return scores if mask is None else scores.masked_fill(~mask, -math.inf), factor
 
@@ -293,7 +314,14 @@ def normalized(call: Call, scores: Tensor, generator: torch.Generator | None = N
 def mix(weights: Tensor, values: Tensor) -> Tensor:
     """(..., T, S), (..., S, Dv) -> (..., T, Dv) in the dtype of the values, summed in full precision."""
     with exact(values):
-        return (weights @ full(values)).to(values.dtype)
+        return times(weights, values).to(values.dtype)
+
+
+def mix_around_garbage(weights: Tensor, values: Tensor) -> Tensor:
+    """`mix` where values may be NaN or infinite: rows that weigh those are NaN, others do not notice."""
+    bad = not_finite(values)
+    noticed = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
+    return mix(weights.masked_fill(noticed, 0.0), without(values, bad)).masked_fill(noticed, math.nan)
 
 
 def pick(weights: Tensor, values: Tensor) -> Tensor:
@@ -364,8 +392,10 @@ def _exp(scores: Tensor, most: Tensor) -> Tensor:
 
 def _is_by_pairs(call: Call) -> bool:
     """A softmax of scores that each look at one query and one key, all of them cheap to make again."""
-    plain = call.window is None or isinstance(call.window, Everywhere)
-    return plain and type(call.normalizer) is Softmax and isinstance(call.score, Product)
+    if call.garbage:
+        return False
+    plain = call.window is None or is_own(call.window, Everywhere)
+    return plain and is_own(call.normalizer, Softmax) and is_own(call.score, *PRODUCTS)
 
 
 def attend(

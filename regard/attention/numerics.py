@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -18,6 +19,15 @@ def full(x: Tensor) -> Tensor:
     return x.float() if x.dtype in HALF else x
 
 
+def times(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b in full precision, and in the wider one where theirs differ, as every other operator has it."""
+    a, b = full(a), full(b)
+    if a.dtype is not b.dtype:
+        wider = torch.promote_types(a.dtype, b.dtype)
+        a, b = a.to(wider), b.to(wider)
+    return a @ b
+
+
 def is_lowered(x: Tensor) -> bool:
     """Autocast would lower the precision of products on the device of x."""
     # the name of a device takes as long to ask for as all the rest, which short calls feel
@@ -29,3 +39,13 @@ def exact(x: Tensor) -> AbstractContextManager[object]:
     if not is_lowered(x):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
+
+
+def is_transformed() -> bool:
+    """A transform of torch.func, or forward-mode differentiation, is under way."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+# what torch.compiler.assume_constant_result does, without the compiler that it imports: the answer is known,
+# and guarded, while a graph is traced
+is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ class Source:
     mask: Mask
     copies: int = 1  # each row serves so many rows of the query, one after the other
     grown: bool = False  # by `append`: queries stand at its last positions, unless `at` says where
+    silent: tuple[Tensor | None, Tensor | None] | None = None  # lengths and dense mask it was cleaned for
 
     def __post_init__(self) -> None:
         keys, values = self.keys, self.values
@@ -39,6 +40,16 @@ class Source:
         """The number of source positions, padding included."""
         return self.keys.shape[-2]
 
+    @property
+    def is_silent(self) -> bool:
+        """No harm can come from positions that this mask hides from all queries (hidden.py)."""
+        known, mask = self.silent, self.mask
+        return known is not None and known[0] is mask.lengths and known[1] is mask.dense
+
+    def known(self, silent: bool) -> "Source":
+        """The same source, of which this is known."""
+        return replace(self, silent=(self.mask.lengths, self.mask.dense) if silent else None)
+
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
         return replace(self, mask=self.mask.at(offset), grown=False)
@@ -50,7 +61,7 @@ class Source:
         mask, first = self.mask, max(0, self.S - T)
         # of one query the last position sees all before it
         mask = Mask(False, mask.lengths, mask.window, mask.dense, first) if T == 1 else mask.at(first)
-        return Source(self.keys, self.values, mask, self.copies)
+        return Source(self.keys, self.values, mask, self.copies, silent=self.silent)
 
     def append(self, other: "Source") -> "Source":
         """Grow along the source axis: tapes and decoder caches. Each part keeps its positions' mask.
@@ -70,7 +81,8 @@ class Source:
             )
         keys = torch.cat([self.keys, other.keys], -2)
         values = torch.cat([self.values, other.values], -2)
-        return Source(keys, values, self._grown_mask(other), grown=True)
+        grown = Source(keys, values, self._grown_mask(other), grown=True)
+        return grown.known(self.is_silent and other.is_silent)
 
     def select(self, rows: Tensor) -> "Source":
         """Keep these rows of the batch, in this order; beam search reorders its hypotheses so."""
@@ -85,7 +97,8 @@ class Source:
         if dense is not None and dense.ndim == self.keys.ndim and dense.shape[0] > 1:
             dense = dense[rows]
         keys, values = (chosen("Source.select", x, rows) for x in (self.keys, self.values))
-        return Source(keys, values, replace(mask, lengths=lengths, dense=dense), grown=self.grown)
+        kept = Source(keys, values, replace(mask, lengths=lengths, dense=dense), grown=self.grown)
+        return kept.known(self.is_silent)
 
     def share(self, rows: Tensor) -> "Source":
         """As `select`, but copying nothing that stays: hypotheses of a sentence share the sentence's source.

@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.scores.additive import AdditiveScore, compare
+from regard.attention.numerics import is_lowered
+from regard.attention.scores.additive import AdditiveScore, Projected, compare
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import check_shapes
-from regard.kernels.dispatch import Call
+from regard.kernels.dispatch import Call, is_own, named
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 STEP = 4  # up to this many queries the weights are as small as the scores of a step, and are kept
@@ -50,12 +51,12 @@ class Operands(NamedTuple):
 
 def refuses_additive(call: Call, device: str, normalizer: type[Normalizer] = Softmax) -> str | None:
     """What no additive kernel can run, as a clause."""
-    if type(call.score) is not AdditiveScore:
-        return f"score is {type(call.score).__name__}, this kernel computes AdditiveScore"
-    if type(call.normalizer) is not normalizer:
-        return f"normalizer is {type(call.normalizer).__name__}, this kernel computes {normalizer.__name__}"
-    if call.window is not None and not isinstance(call.window, Everywhere):
-        return f"window is {type(call.window).__name__}, this kernel has none"
+    if not is_own(call.score, AdditiveScore):
+        return f"score is {named(call.score)}, this kernel computes AdditiveScore"
+    if not is_own(call.normalizer, normalizer):
+        return f"normalizer is {named(call.normalizer)}, this kernel computes {normalizer.__name__}"
+    if call.window is not None and not is_own(call.window, Everywhere):
+        return f"window is {named(call.window)}, this kernel has none"
     if call.dropout > 0:
         return f"dropout is {call.dropout:g}, this kernel has none"
     tensors = (call.query, call.source.keys, call.source.values)
@@ -66,10 +67,24 @@ def refuses_additive(call: Call, device: str, normalizer: type[Normalizer] = Sof
         if x.dtype not in DTYPES:
             others = sorted({str(x.dtype) for x in tensors if x.dtype not in DTYPES})
             return f"dtype is {', '.join(others)}, which goes to the reference"
+    reason = refuses_weights(call)
     mask = call.source.mask
-    if mask.lengths is None and mask.dense is None:
-        return None
+    if reason is not None or (mask.lengths is None and mask.dense is None):
+        return reason
     return _refuses_mask(mask, _lead(*tensors))
+
+
+def refuses_weights(call: Call) -> str | None:
+    """Why W and v of an additive score cannot meet the query as they are, as a clause."""
+    parts: dict[str, Any] = call.score._modules
+    query, v = call.query.dtype, parts["v"].weight.dtype
+    if v is query:
+        return None
+    if v not in DTYPES:
+        return f"dtype of the weights is {v}, which goes to the reference"
+    if type(parts["W"]) is Projected or is_lowered(call.query):
+        return None
+    return f"query and weights differ in dtype ({', '.join(sorted({str(query), str(v)}))})"
 
 
 def weight_alone(call: Call) -> Tensor | None:

@@ -47,6 +47,7 @@ class AdditiveCUDA:
 
     name = "additive-cuda"
     normalizer = Softmax
+    cuda = True
 
     def refuses(self, call: Call) -> str | None:
         few = f"up to {STEP} queries are for additive-step-cuda" if call.query.shape[-2] <= STEP else None
@@ -63,6 +64,7 @@ class AdditiveStepCUDA:
 
     name = "additive-step-cuda"
     normalizer = Softmax
+    cuda = True
 
     def refuses(self, call: Call) -> str | None:
         many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None

@@ -32,11 +32,11 @@ class AdditiveScores:
     aligns = True
 
     def refuses(self, call: Call) -> str | None:
+        if not call.keeps:
+            return "nobody reads the scores of this call, and other kernels do without them"
         reason = (ADDITIVE_CUDA if call.query.is_cuda else ADDITIVE_CPU).refuses(call)
         if reason is not None:
             return reason
-        if not call.keeps:
-            return "nobody reads the scores of this call, and other kernels do without them"
         if cells(call) < SMALL:
             return f"the largest tensor has {cells(call)} numbers, fewer than {SMALL}, which gain nothing"
         return None

@@ -11,8 +11,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.attention.numerics import is_transformed
 from regard.errors import KernelRefused, shown
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Call:
     history: "History | None"
     dropout: float
     keeps: bool = False  # scores and weights are read in any case: kernels without them are no help
+    garbage: bool = False  # NaN or infinity stands where some queries may look, and others may not
     seen: "Call | None" = None
     """What a later look at the weights is computed from, where a kernel has said it: the query as it was
     projected, and a score and a window without parameters, which may have other values by then."""
@@ -56,7 +58,9 @@ class Kernel(Protocol):
     """A fused implementation.
 
     One that hands back `Fused` from every call also says `aligns = True`; one that computes a single class of
-    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others.
+    normalizers says which, `normalizer = Softmax`, and `auto` does not ask it about others; one for NVIDIA's
+    GPUs alone says `cuda = True`, and is not asked elsewhere. One that decides
+    nothing by sizes, and runs PyTorch's operators only, says `exports = True`.
     """
 
     name: str
@@ -95,8 +99,49 @@ def _all_kernels() -> tuple[Kernel, ...]:
     return (LOCAL, SDPA, *additive, SPARSEMAX, BLOCKS)
 
 
+def is_own(part: nn.Module | None, *classes: type[nn.Module]) -> bool:
+    """The part is of one of these classes, no subclass of it, and computes what the class says.
+
+    A kernel replaces what its class computes. What a subclass, a hook or a `forward` set on the instance
+    computes it cannot know.
+    """
+    return type(part) in classes and unchanged(part)  # type: ignore[arg-type]
+
+
+def unchanged(part: nn.Module) -> bool:
+    """The instance has no hooks, and no `forward` or `normalize` that its class has not."""
+    own = part.__dict__
+    return not (
+        own["_forward_hooks"]
+        or own["_forward_pre_hooks"]
+        or own["_backward_hooks"]
+        or own["_backward_pre_hooks"]
+        or "forward" in own
+        or "normalize" in own
+    )
+
+
+def named(part: nn.Module | None) -> str:
+    """The part as a reason names it."""
+    name = type(part).__name__
+    return name if part is None or unchanged(part) else f"{name} with hooks or methods of its own"
+
+
+GARBAGE = "NaN or infinity stands where some queries may look and others may not"
+EXPORTED = "an exported program is for all sizes and knows no operators of this library"
+TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
+
+
 def refusal(kernel: Kernel, call: Call) -> str | None:
     """None: the kernel runs the call; otherwise the reason, as a clause."""
+    if is_transformed():
+        return TRANSFORMED
+    if torch.compiler.is_exporting() and not getattr(kernel, "exports", False):
+        return EXPORTED
+    return GARBAGE if call.garbage else _refusal(kernel, call)
+
+
+def _refusal(kernel: Kernel, call: Call) -> str | None:
     if call.keeps and not getattr(kernel, "aligns", False):
         return "the scores are read in any case, and this kernel never has them"
     return kernel.refuses(call)
@@ -108,9 +153,15 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
         return None
     if requested != "auto":
         return _named(call, requested)
-    own = type(call.normalizer)
+    if call.garbage or is_transformed():
+        return None
+    own, exporting, on_gpu = type(call.normalizer), torch.compiler.is_exporting(), call.query.is_cuda
     for kernel in kernels():
-        if getattr(kernel, "normalizer", own) is own and refusal(kernel, call) is None:
+        if not on_gpu and getattr(kernel, "cuda", False):
+            continue
+        if exporting and not getattr(kernel, "exports", False):
+            continue
+        if getattr(kernel, "normalizer", own) is own and _refusal(kernel, call) is None:
             return kernel
     return None
 
@@ -168,6 +219,10 @@ def _why(call: Call) -> str | None:
 
     if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
         return "each step reads the alignment of the step before, so the weights are built anyway"
+    if is_transformed():
+        return TRANSFORMED
+    if call.garbage:
+        return GARBAGE
     if call.normalizer.one_hot:
         return "a choice is kept and never made again; without gradients only the chosen value is read"
     if call.normalizer.stochastic:

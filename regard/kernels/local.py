@@ -46,9 +46,9 @@ from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import Around, LocalPredictive
 from regard.errors import check_shapes
 from regard.kernels import local_cpu, local_cuda, ops
-from regard.kernels.additive import saw
+from regard.kernels.additive import refuses_weights, saw
 from regard.kernels.blocks import cells
-from regard.kernels.dispatch import Call
+from regard.kernels.dispatch import Call, is_own, named
 from regard.kernels.products import (
     HALF_OR_SINGLE,
     leading,
@@ -72,7 +72,7 @@ class LocalKernel:
 
     def refuses(self, call: Call) -> str | None:
         reason = _refuses_window(call) or refuses_softmax(call)  # first what most calls are refused for
-        if reason is None and type(call.score) is not AdditiveScore:
+        if reason is None and not is_own(call.score, AdditiveScore):
             reason = refuses_product(call)
         return reason or _refuses_rest(call)
 
@@ -140,10 +140,10 @@ def _block(band: int, T: int, *, additive: bool) -> int:
 
 
 def _refuses_window(call: Call) -> str | None:
-    if isinstance(call.window, LocalMonotonic | LocalPredictive):
-        return None
-    if call.window is not None and not isinstance(call.window, Everywhere):
-        return f"window is {type(call.window).__name__}, this kernel computes local-m and local-p"
+    if call.window is not None and not is_own(call.window, Everywhere):
+        if is_own(call.window, LocalMonotonic, LocalPredictive):
+            return None
+        return f"window is {named(call.window)}, this kernel computes local-m and local-p"
     return "there is no window" if call.source.mask.window is None else None
 
 
@@ -154,6 +154,10 @@ def _refuses_rest(call: Call) -> str | None:
     others = sorted({str(x.dtype) for x in tensors if x.dtype not in HALF_OR_SINGLE})
     if others:
         return f"dtype is {', '.join(others)}, which goes to the reference"
+    if isinstance(call.score, AdditiveScore) and (reason := refuses_weights(call)) is not None:
+        return reason
+    if isinstance(call.window, LocalPredictive) and call.window.W.weight.dtype not in HALF_OR_SINGLE:
+        return f"dtype of the window's weights is {call.window.W.weight.dtype}, which goes to the reference"
     if mask.dense is not None:
         return "the mask has a dense part"
     lead = leading(*tensors)

@@ -17,7 +17,7 @@ from regard.kernels.additive_cuda import has_assembler
 from regard.kernels.compiler import triton_missing
 from regard.kernels.dispatch import Call
 from regard.kernels.launching import launch
-from regard.kernels.products import Product, leading, rounded_form, three_axes
+from regard.kernels.products import PRODUCTS, leading, rounded_form, three_axes
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features of keys or values that a program holds
@@ -28,7 +28,7 @@ def takes(call: Call) -> bool:
     widest = max(call.source.keys.shape[-1], call.source.values.shape[-1])
     return (
         call.query.is_cuda
-        and isinstance(call.score, Product)
+        and isinstance(call.score, PRODUCTS)
         and not isinstance(call.window, LocalPredictive)
         and call.source.keys.dtype is call.source.values.dtype
         and 0 not in (call.query.shape[-2], call.source.S)

@@ -17,31 +17,43 @@ from torch import Tensor, nn
 from regard.attention.copies import copied
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import HALF
+from regard.attention.numerics import HALF, is_lowered
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.scores.dot import DotScore
 from regard.attention.scores.feedforward import FeedForwardScore
 from regard.attention.scores.general import GeneralScore
 from regard.attention.windows.everywhere import Everywhere
 from regard.errors import check_shapes
-from regard.kernels.dispatch import Call
+from regard.kernels.dispatch import Call, is_own, named
 
-Product = DotScore | GeneralScore | CosineScore | FeedForwardScore
+PRODUCTS = (DotScore, GeneralScore, CosineScore, FeedForwardScore)
 PRODUCT = DotScore(1.0)  # what is left of each of them, once the query is projected
 HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def refuses_product(call: Call) -> str | None:
     """Why the scores of a call are no product that a kernel may form, as a clause."""
-    if not isinstance(call.score, Product):
+    if not is_own(call.score, *PRODUCTS):
         return (
-            f"score is {type(call.score).__name__}, this kernel computes dot, general, cosine and "
-            "feed-forward scores"
+            f"score is {named(call.score)}, this kernel computes dot, general, cosine and feed-forward scores"
         )
     if isinstance(call.score, FeedForwardScore) and draws(call.score):
         return "the feed-forward score draws its own dropout, which cannot be drawn again for the weights"
     query, keys, values = call.query.dtype, call.source.keys.dtype, call.source.values.dtype
-    if not (query is keys is values or (isinstance(call.score, CosineScore) and values in HALF_OR_SINGLE)):
+    if isinstance(call.score, FeedForwardScore):
+        weights = next(call.score.parameters()).dtype
+        if weights is not query and not is_lowered(call.query):
+            return f"query and weights differ in dtype ({', '.join(sorted({str(query), str(weights)}))})"
+    beta = call.score.beta if isinstance(call.score, CosineScore) else None
+    if beta is not None and beta.weight.dtype not in (query, *HALF_OR_SINGLE):
+        return (
+            f"query and weights differ in dtype ({', '.join(sorted({str(query), str(beta.weight.dtype)}))})"
+        )
+    if query is keys is values:
+        return None
+    # cosine's directions are in full precision, whatever they were made of
+    mixed = query in HALF_OR_SINGLE and keys in HALF_OR_SINGLE and values in HALF_OR_SINGLE
+    if not (mixed and isinstance(call.score, CosineScore)):
         dtypes = ", ".join(sorted({str(dtype) for dtype in (query, keys, values)}))
         return f"query, keys and values differ in dtype ({dtypes})"
     return None
@@ -49,15 +61,15 @@ def refuses_product(call: Call) -> str | None:
 
 def refuses_softmax(call: Call) -> str | None:
     """Why the weights are no softmax, as a clause."""
-    if type(call.normalizer) is not Softmax:
-        return f"normalizer is {type(call.normalizer).__name__}, this kernel computes Softmax"
+    if not is_own(call.normalizer, Softmax):
+        return f"normalizer is {named(call.normalizer)}, this kernel computes Softmax"
     return None
 
 
 def refuses_window(call: Call) -> str | None:
     """Why what may be seen is not the mask alone, as a clause."""
-    if call.window is not None and not isinstance(call.window, Everywhere):
-        return f"window is {type(call.window).__name__}, this kernel has none"
+    if call.window is not None and not is_own(call.window, Everywhere):
+        return f"window is {named(call.window)}, this kernel has none"
     return None
 
 

@@ -56,6 +56,7 @@ class ScaledDotKernel:
 
     name = "sdpa"
     normalizer = Softmax
+    exports = True
 
     def refuses(self, call: Call) -> str | None:
         return refuses_product(call) or refuses_softmax(call) or refuses_window(call)
@@ -93,7 +94,7 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: floa
                 shown = torch.ones(1, keys.shape[-2], dtype=torch.bool, device=keys.device)
                 return _with_mask(query, keys, values, shown, call.dropout, scale)
             return _by_flag(query, keys, values, False, call.dropout, scale)
-        if mask.offset == 0:
+        if mask.offset == 0 and not torch.compiler.is_exporting():
             seen = query.shape[-2]
             if keys.shape[-2] > seen:  # no query sees what comes after the last
                 keys, values = keys[..., :seen, :], values[..., :seen, :]
@@ -150,7 +151,8 @@ def _needs_a_mask(call: Call, query: Tensor) -> bool:
     """What the kernels inside PyTorch do not take goes to its formula, or has a T × S mask anyway."""
     mask = call.source.mask
     return (
-        query.dtype not in HALF_OR_SINGLE
+        torch.compiler.is_exporting()  # nothing may depend on sizes
+        or query.dtype not in HALF_OR_SINGLE
         or query.device.type not in ("cpu", "cuda")
         or call.dropout > 0
         or mask.window is not None

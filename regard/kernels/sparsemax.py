@@ -23,8 +23,9 @@ from regard.kernels import additive_cpu, additive_cuda, ops, sparsemax_cpu, spar
 from regard.kernels.additive import STEP, operands, refuses_additive, restored
 from regard.kernels.blocks import block_by_block, in_blocks, is_large
 from regard.kernels.compiler import triton_missing
-from regard.kernels.dispatch import Call, Fused
+from regard.kernels.dispatch import Call, Fused, is_own, named
 from regard.kernels.products import (
+    HALF_OR_SINGLE,
     has_rows,
     leading,
     product_form,
@@ -42,10 +43,11 @@ class SparsemaxKernel:
     normalizer = Sparsemax
 
     def refuses(self, call: Call) -> str | None:
-        if type(call.normalizer) is not Sparsemax:
-            return f"normalizer is {type(call.normalizer).__name__}, this kernel computes Sparsemax"
-        if call.query.dtype == torch.float64:
-            return "dtype is torch.float64, which goes to the reference"
+        if not is_own(call.normalizer, Sparsemax):
+            return f"normalizer is {named(call.normalizer)}, this kernel computes Sparsemax"
+        for x in (call.query, call.source.keys, call.source.values):
+            if x.dtype not in HALF_OR_SINGLE:
+                return f"dtype is {x.dtype}, which goes to the reference"
         if call.query.shape[-2] == 0 or call.source.keys.shape[-2] == 0:
             return "there is nothing to attend to"
         return triton_missing() if call.query.is_cuda else None
@@ -69,6 +71,8 @@ SPARSEMAX = SparsemaxKernel()
 
 def rows(scores: Tensor) -> Tensor:
     """(..., S) -> weights. Outside of compiled graphs no operator stands between autograd and what runs."""
+    if scores.dtype is not torch.float32:  # of a score with float64 weights: the loops have one precision
+        return Sparsemax()(scores)
     if torch.compiler.is_compiling():
         return ops.sparsemax(scores.contiguous())
     if not (scores.requires_grad and torch.is_grad_enabled()):

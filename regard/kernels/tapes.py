@@ -28,8 +28,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import is_transformed
 from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.trace import is_recorded
+from regard.kernels.dispatch import TRANSFORMED, is_own, named
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention
@@ -40,10 +42,12 @@ SATURATED = 33.0  # keys within this: a query beyond LARGEST saturates the sum, 
 
 def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
     """None: the whole recurrence can run as one operation; otherwise the reason, as a clause."""
-    if type(attention.score) not in (AdditiveScore, NewestScore):
-        return f"score is {type(attention.score).__name__}, this kernel computes AdditiveScore"
-    if type(attention.normalizer) is not Softmax or attention.normalizer.temperature != 1.0:
+    if not is_own(attention.score, AdditiveScore, NewestScore):
+        return f"score is {named(attention.score)}, this kernel computes AdditiveScore"
+    if not is_own(attention.normalizer, Softmax) or attention.normalizer.temperature != 1.0:
         return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
+    if is_transformed():
+        return TRANSFORMED
     if attention._forward_hooks or is_recorded(attention):
         return "the attention is being recorded, which sees it step by step"
     if attention.training and attention.dropout:

@@ -27,6 +27,7 @@ from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.trace import is_recorded
+from regard.kernels.dispatch import is_own
 from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, Looked, PreNorm
 
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
@@ -145,8 +146,8 @@ def _is_plain(layer: nn.Module) -> bool:
 def _is_scaled_dot(heads: MultiHead) -> bool:
     attention = heads.attention
     return (
-        type(attention.score) is DotScore
-        and type(attention.normalizer) is Softmax
+        is_own(attention.score, DotScore)
+        and is_own(attention.normalizer, Softmax)
         and attention.window is None
         and attention.kernel == "auto"
     )

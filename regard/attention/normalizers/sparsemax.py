@@ -26,6 +26,6 @@ class Sparsemax(Normalizer):
         ordered = z.sort(-1, descending=True).values
         k = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
         sums = ordered.cumsum(-1)
-        support = (1 + k * ordered > sums).sum(-1, keepdim=True)
+        support = (1 + k * ordered > sums).sum(-1, keepdim=True).clamp_min(1)  # NaN is not larger
         threshold = (sums.gather(-1, support - 1) - 1) / support
         return (z - threshold).clamp_min(0)

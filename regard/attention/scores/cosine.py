@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, full, times
 from regard.attention.scores.base import Score
 from regard.errors import check_finite, check_shapes, check_whole
 
@@ -38,14 +38,15 @@ class CosineScore(Score):
         if self.beta is None:
             return unit(query) * self.strength
         with exact(query):  # by hand: under autocast the query may be half precision and β's weights not
-            beta = F.softplus(F.linear(full(query), full(self.beta.weight), full(self.beta.bias)))
+            weight, bias = full(self.beta.weight), full(self.beta.bias)
+            beta = F.softplus(F.linear(full(query).to(weight.dtype), weight, bias))
             scaled, norm = _by_length(query)
             return scaled * (beta / norm)  # one number for each query: one pass less over all of them
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
         with exact(query):
-            return self.directions(query) @ full(keys).mT
+            return times(self.directions(query), keys.mT)
 
     def extra_repr(self) -> str:
         return "strength from the query" if self.beta is not None else f"strength={self.strength:g}"

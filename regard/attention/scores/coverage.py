@@ -49,4 +49,5 @@ class CoverageScore(HistoryScore):
         # σ can vanish in half precision; a word of no fertility is covered at once, not infinitely
         coverage = full(history.cumulative).mT / fertility.clamp_min(1e-6)  # (..., S, 1)
         keys = keys + coverage * full(self.V.weight).squeeze(-1)
+        query = query.to(self.v.weight.dtype)  # as in AdditiveScore
         return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.v.weight)

@@ -13,7 +13,7 @@ https://arxiv.org/abs/1508.04025
 
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import exact, times
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes, check_whole
 
@@ -34,4 +34,4 @@ class GeneralScore(Score):
         Dq = self.W.out_features
         check_shapes("GeneralScore", ("query", query, "... T Dq"), ("keys", keys, "... S Dq"), Dq=Dq)
         with exact(query):
-            return full(query) @ full(keys).mT
+            return times(query, keys.mT)

@@ -47,6 +47,7 @@ class LocationAwareScore(HistoryScore):
         asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
         check_shapes("LocationAwareScore", *asked, Dq=self.W.in_features, D=self.w.in_features)
         keys = full(keys) + full(self._located(history.previous))
+        query = query.to(self.w.weight.dtype)  # as in AdditiveScore
         return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight)
 
     def _located(self, previous: Tensor) -> Tensor:
