@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from seeds import OFFSET, offset_seed
 
-OFFSET = int(os.environ.get("REGARD_SEED_OFFSET", "0"))
 torch.set_num_threads(int(os.environ.get("REGARD_TEST_THREADS", "1")))
 deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 if deaf and threading.current_thread() is threading.main_thread():
@@ -32,13 +32,19 @@ else:  # nothing is remembered from one run to the next, and a busy machine fail
     hypothesis.settings.load_profile("suite")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """All other tests run on the CPU, also where there is a GPU."""
+    if config.getoption("markexpr") != "gpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 def seed_of(item: pytest.Item) -> int:
     """The seed of a test: of its name and the offset alone, so that order and selection change nothing."""
     return seed_named(item.nodeid)
 
 
 def seed_named(name: str) -> int:
-    return (zlib.crc32(name.encode()) + OFFSET) % 2**31
+    return offset_seed(zlib.crc32(name.encode())) % 2**31
 
 
 def seed_all(seed: int) -> None:

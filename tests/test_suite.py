@@ -55,8 +55,8 @@ def test_draws_are_the_same_in_any_order_and_selection_and_others_with_another_o
     assert shuffled != plain
     assert sorted(shuffled) == plain
     assert drawn(suite(DRAWING, "-k", "4")) == plain[4:]
-    shifted = drawn(suite(DRAWING, REGARD_SEED_OFFSET=1))
-    for one, other in zip(plain, shifted, strict=True):
+    offset_seed = drawn(suite(DRAWING, REGARD_SEED_OFFSET=1))
+    for one, other in zip(plain, offset_seed, strict=True):
         assert not set(one.split()[1:]) & set(other.split()[1:])
 
 
@@ -70,8 +70,8 @@ def test_what_hypothesis_draws_is_shifted_too(suite):
         def test_draws(i):
             print("drew", i)
     """
-    first, again, shifted = (drawn(suite(text, REGARD_SEED_OFFSET=k)) for k in (0, 0, 1))
-    assert first == again != shifted
+    first, again, offset_seed = (drawn(suite(text, REGARD_SEED_OFFSET=k)) for k in (0, 0, 1))
+    assert first == again != offset_seed
 
 
 def test_a_failing_test_says_offset_and_seed(suite):

@@ -355,7 +355,7 @@ def check_points(owner: str, points: Points, *, dimension: int) -> Points:
     if not np.isfinite(points).all():
         row = int(np.flatnonzero(~np.isfinite(points).all(1))[0])
         raise DataError(f"{owner}: point {row} has {points[row].tolist()}; expected finite numbers.")
-    if np.abs(points).max() > LARGEST:
+    if float(np.abs(points).max()) > LARGEST:
         raise DataError(f"{owner}: `points` has numbers beyond {LARGEST:g}; expected smaller ones.")
     return points
 

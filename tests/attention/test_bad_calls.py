@@ -227,11 +227,7 @@ CALLS = {
     "a query of another width": lambda: ask(query=zeros(B, T, D + 1)),
     "a query of another batch": lambda: ask(query=zeros(B + 1, T, D)),
     "an additive query of another batch": lambda: ask(Attention(additive()), query=zeros(B + 1, T, D)),
-    "a dot query of another dtype": lambda: ask(query=zeros(B, T, D).double()),
     "a query on another device": lambda: ask(query=zeros(B, T, D, device="meta")),
-    "a location query of another dtype": lambda: ask(
-        Attention(LocationScore(query=D, positions=S)), query=zeros(B, T, D).double()
-    ),
     "a source of another attention": lambda: Attention(additive())(
         zeros(B, T, D), source(Attention(additive(hidden=6)))
     ),

@@ -5,6 +5,7 @@ import torch
 from oracles import coverage, location_aware
 from oracles.linear import apply
 from oracles.softmax import softmax
+from seeds import offset_seed
 from torch.testing import assert_close
 
 from regard import Attention, CoverageScore, History, LocationAwareScore, Mask, MultiHead, record
@@ -21,7 +22,9 @@ D = DIM // HEADS
 SIZES = Sizes(query=5, keys=5, hidden=7, positions=S, half_width=2, filters=3, width=3, temperature=0.3)
 LOOKING_BACK = ["coverage", "location-aware"]
 LENGTHS = torch.tensor([S, 4])
-ROWS = torch.rand(B, T, S, generator=torch.Generator().manual_seed(3)) > 0.3  # another mask for each query
+ROWS = (
+    torch.rand(B, T, S, generator=torch.Generator().manual_seed(offset_seed(3))) > 0.3
+)  # another mask for each query
 MASKS = {
     "everything": Mask(),
     "lengths": Mask(lengths=LENGTHS),
@@ -36,7 +39,7 @@ every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 
 
 def built(score, **parts):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     attention = in_order(build_attention(score, SIZES, **parts)).double().eval()
     with torch.no_grad():
         for parameter in attention.parameters():  # large enough that a history decides
@@ -45,7 +48,7 @@ def built(score, **parts):
 
 
 def tensors():
-    torch.manual_seed(1)
+    torch.manual_seed(offset_seed(1))
     return torch.randn(B, T, 5).double(), torch.randn(B, S, 5).double()
 
 
@@ -225,7 +228,9 @@ def test_a_choice_is_drawn_for_each_query_and_kept():
     attention = InOrder(CoverageScore(query=5, keys=5, hidden=7), normalizer=Hard()).train()
     query, keys = (x.float() for x in tensors())
     source = attention.prepare(keys)
-    a, b = (attention(query, source, generator=torch.Generator().manual_seed(7)) for _ in range(2))
+    a, b = (
+        attention(query, source, generator=torch.Generator().manual_seed(offset_seed(7))) for _ in range(2)
+    )
     assert torch.equal(a.weights, b.weights)
     assert torch.equal(a.weights.sum(-1), torch.ones(B, T))
     assert a.log_probability.shape == (B, T)

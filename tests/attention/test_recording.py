@@ -147,8 +147,16 @@ def test_a_compiled_model_is_refused_since_it_would_leave_nothing(compiled):
         pass
 
 
-@pytest.mark.parametrize("net", [nn.Linear(3, 3), nn.MultiheadAttention(4, 2), nn.Sequential()])
-def test_a_model_without_attention_is_refused(net):
+WITHOUT = {
+    "linear": lambda: nn.Linear(3, 3),
+    "torch": lambda: nn.MultiheadAttention(4, 2),
+    "none": nn.Sequential,
+}
+
+
+@pytest.mark.parametrize("make", WITHOUT.values(), ids=WITHOUT)
+def test_a_model_without_attention_is_refused(make):
+    net = make()
     text = (
         f"record: `model` has no Attention inside its {type(net).__name__}; expected one or more. "
         "Only regard.Attention, and what is built on it such as MultiHead, leaves results."

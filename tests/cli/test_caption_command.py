@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from seeds import offset_seed
 
 SMALL = ["task.train=64", "task.valid=8", "task.test=6", "model.hidden=12", "model.embedding=8"]
 SMALL += ["model.alignment=8", "model.annotation=8", "model.channels=4", "train.steps=3", "train.batch=16"]
@@ -28,7 +29,7 @@ def shapes(tmp_path_factory):
 def album(tmp_path):
     folder = tmp_path / "album"
     folder.mkdir()
-    pixels = np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(offset_seed(0)).integers(0, 255, (40, 60, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(folder / "a.jpg")
     Image.fromarray(pixels).convert("L").save(folder / "grey.png")
     Image.fromarray(pixels).convert("RGBA").save(folder / "alpha.png")

@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+from seeds import offset_seed
 
 from regard.data import fashion_mnist
 from regard.data.fashion_mnist import read_fashion_mnist, read_idx
@@ -20,7 +21,7 @@ def folder(tmp_path):
     """A data folder with 30 pictures to train with and 10 to test with."""
     place = tmp_path / "fashion-mnist"
     place.mkdir()
-    chance = np.random.default_rng(0)
+    chance = np.random.default_rng(offset_seed(0))
     for name, count in (("train", 30), ("t10k", 10)):
         images = chance.integers(0, 256, (count, 28, 28)).astype(np.uint8)
         labels = (np.arange(count) % 10).astype(np.uint8)

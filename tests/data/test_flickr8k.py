@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from seeds import offset_seed
 
 from regard.data import features
 from regard.data.features import SQUEEZENET, FrozenEncoder, build_encoder, cached_features
@@ -26,7 +27,7 @@ WORDS = ["A dog runs .", "The black dog , running !", "A dog", "Dog in the snow"
 
 
 def write_data(folder):
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(offset_seed(0))
     files = []
     for _ in SPLITS:
         file = io.BytesIO()
@@ -50,7 +51,7 @@ def write_data(folder):
 
 
 def arrays():
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     net, found = SqueezeNet(classes=True), {}
     names = {"conv1": net.conv1, "conv_final": net.last}
     for number in FIRES:

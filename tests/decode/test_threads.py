@@ -7,6 +7,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+from seeds import offset_seed
 from torch.testing import assert_close
 
 from regard import (
@@ -94,7 +95,7 @@ TEXTS = [" ".join(WORDS[(3 * i + j) % 8] for j in range(n)) for i, n in enumerat
 def translator(request):
     tokenizer = Tokenizer.train([" ".join(WORDS)], kind="words", language="symbols")
     assert len(tokenizer) == 12
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     return Translator(MODELS[request.param]().train(), tokenizer, tokenizer)
 
 
@@ -131,7 +132,7 @@ def test_the_last_of_several_threads_gives_a_module_its_mode_back():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_samples_in_eight_threads_are_those_of_their_generator(name):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     model = MODELS[name]()
     sources = [[4 + (i + j) % 8 for j in range(n)] for i, n in enumerate((1, 7, 4))]
 
@@ -163,13 +164,13 @@ ATTENTIONS = {
 
 
 def inputs():
-    generator = torch.Generator().manual_seed(5)
+    generator = torch.Generator().manual_seed(offset_seed(5))
     return [torch.randn(2, n, 6, generator=generator) for n in (16, 20, 17, 19)]
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
 def test_an_attention_in_eight_threads_records_what_each_of_them_did(name):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     attention = ATTENTIONS[name]()
 
     def job(x):
@@ -197,11 +198,11 @@ def test_threads_of_a_block_leave_nothing_in_the_trace_of_another():
 
 
 def test_a_captioner_in_eight_threads_describes_as_alone():
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     model = ShowAttendTell(
         ShowAttendTellConfig(target_vocab=9, features=3, embedding=4, hidden=5, alignment=6, dropout=0.3)
     )
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(offset_seed(1))
     pictures = [torch.randn(1, 4, 3, generator=generator) for _ in range(3)]
 
     def job(picture):
@@ -212,7 +213,7 @@ def test_a_captioner_in_eight_threads_describes_as_alone():
 
 
 def test_a_pointer_network_in_eight_threads_points_as_alone():
-    torch.manual_seed(3)
+    torch.manual_seed(offset_seed(3))
     model = PointerNetwork(PointerConfig(dimension=2, hidden=8))
     sets = [np.random.default_rng(n).random((n, 2)).astype(np.float32) for n in (2, 4, 3)]
 
@@ -224,7 +225,7 @@ def test_a_pointer_network_in_eight_threads_points_as_alone():
 
 
 def test_a_memory_network_in_eight_threads_looks_as_alone():
-    torch.manual_seed(3)
+    torch.manual_seed(offset_seed(3))
     words = WordList(["<null>", *"abcdefgh"], unknown="<null>")
     model = MemN2N(MemN2NConfig(vocab=len(words), memory=4, embedding=5)).eval()
     stories = [Question(tuple(("a", x) for x in "bcdefg"[:n]), ("a",), "b") for n in (1, 4, 6)]
@@ -238,8 +239,8 @@ def test_a_memory_network_in_eight_threads_looks_as_alone():
 
 
 def test_an_lstmn_is_recorded_by_one_thread_and_fused_in_another():
-    torch.manual_seed(0)
-    model, generator = LSTMN(inputs=4, hidden=4), torch.Generator().manual_seed(1)
+    torch.manual_seed(offset_seed(0))
+    model, generator = LSTMN(inputs=4, hidden=4), torch.Generator().manual_seed(offset_seed(1))
     words = [torch.randn(1, n, 4, generator=generator) for n in (3, 6, 4)]
 
     def job(x):

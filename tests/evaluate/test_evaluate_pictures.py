@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import sqrtm
+from seeds import offset_seed
 
 from regard.data.pictures import to_network, to_pixels
 from regard.evaluate.base import evaluate
@@ -25,7 +26,7 @@ def test_the_frechet_distance_of_shifted_and_stretched_gaussians_by_hand():
 
 
 def test_the_frechet_distance_agrees_with_the_root_of_the_product():
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(offset_seed(0))
     a, b = (torch.randn(50, 5, generator=generator) @ torch.randn(5, 5, generator=generator) for _ in "ab")
     A, B = np.cov(a.T.double().numpy()), np.cov(b.T.double().numpy())
     expected = np.trace(A + B - 2 * sqrtm(A @ B).real) + float((a.mean(0) - b.mean(0)).square().sum())
@@ -41,7 +42,7 @@ def test_the_score_is_1_for_guessing_and_the_number_of_classes_for_certainty_of_
 def test_shifted_pictures_are_moved_whole_and_repeat_their_edge():
     pictures = torch.arange(2 * 1 * 5 * 5.0).view(2, 1, 5, 5)
     assert torch.equal(shifted(pictures, 0), pictures)
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     for moved, picture in zip(shifted(pictures, 2), pictures, strict=True):
         found = False
         for down in range(-2, 3):
@@ -53,7 +54,7 @@ def test_shifted_pictures_are_moved_whole_and_repeat_their_edge():
 
 
 def test_spoilt_pictures_are_speckled_and_some_are_blurred():
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     board = torch.ones(400, 3, 8, 8)
     board[:, :, ::2, ::2] = -1.0
     found = spoilt(board)
@@ -78,7 +79,7 @@ def test_noise_lies_farther_from_drawn_pictures_than_what_can_still_be_seen(tmp_
 
     real = task.batch("test", range(1000)).pictures
     x = to_network(real)
-    speckled = x + 0.2 * torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+    speckled = x + 0.2 * torch.randn(x.shape, generator=torch.Generator().manual_seed(offset_seed(0)))
     blurred = torch.nn.functional.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
     spoilt_ones = (to_pixels(each.clamp(-1, 1)) for each in (speckled, blurred))
     distances = [far(each) for each in (real, *spoilt_ones, noise(1000, 16))]
@@ -94,7 +95,7 @@ def task(tmp_path, monkeypatch):
 
 
 def build(**changes):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     sizes = {"classes": 5, "side": 8, "noise": 4, "generator": 8, "discriminator": 8, "attention": (8,)}
     return SAGAN(SAGANConfig(**(sizes | changes)))
 
@@ -123,7 +124,7 @@ def test_a_model_is_measured_on_as_many_pictures_as_the_split_has(task):
 
 
 def test_the_classifier_is_trained_once_and_leaves_the_random_state_alone(task, tmp_path):
-    torch.manual_seed(5)
+    torch.manual_seed(offset_seed(5))
     before = torch.get_rng_state()
     first = trained_classifier(task, torch.device("cpu"))
     [file] = (tmp_path / "cache" / "classifiers").iterdir()

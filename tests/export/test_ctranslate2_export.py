@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from seeds import offset_seed
 
 from regard.data.batches import pair_batch
 from regard.data.tokens import SPECIAL
@@ -31,7 +32,7 @@ NEVER = [["<pad>"], ["<bos>"]]
 
 
 def transformer(**settings):
-    torch.manual_seed(3)
+    torch.manual_seed(offset_seed(3))
     config = TransformerConfig(
         **{"source_vocab": V, "target_vocab": V, "size": "tiny", "d_model": 24, "d_ff": 40} | settings
     )
@@ -50,7 +51,7 @@ def engine_of(model, folder):
 
 
 def rows(*lengths):
-    generator = torch.Generator().manual_seed(5)
+    generator = torch.Generator().manual_seed(offset_seed(5))
     return [torch.randint(4, V, (n,), generator=generator).tolist() for n in lengths]
 
 

@@ -5,6 +5,7 @@ from itertools import chain
 
 import pytest
 import torch
+from seeds import offset_seed
 
 from regard.errors import ConfigError
 from regard.layers.lstm import FLAGS, LSTMDecoder, LSTMEncoder
@@ -13,7 +14,7 @@ DIRECTIONS = ["reversed", "forward", "bidirectional"]
 
 
 def encoder(direction, layers=2, dropout=0.0):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     made = LSTMEncoder(inputs=3, hidden=4, layers=layers, direction=direction, dropout=dropout)
     return made.double()
 
@@ -95,7 +96,7 @@ def test_an_odd_number_of_cells_cannot_be_halved():
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_steps_of_the_decoder_equal_one_run_over_the_sequence(layers):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     decoder = LSTMDecoder(inputs=3, hidden=4, layers=layers).double()
     inputs = torch.randn(2, 5, 3, dtype=torch.double)
     hidden = tuple(tuple(torch.randn(2, 2, 4, dtype=torch.double)) for _ in range(layers))
@@ -108,7 +109,7 @@ def test_steps_of_the_decoder_equal_one_run_over_the_sequence(layers):
 
 
 def test_what_is_fed_is_read_beside_the_word():
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     decoder = LSTMDecoder(inputs=3, hidden=4, layers=1, fed=2).double()
     [layer] = decoder.layers
     x, fed, h, c = (torch.randn(1, n, dtype=torch.double) for n in (3, 2, 4, 4))
@@ -118,7 +119,7 @@ def test_what_is_fed_is_read_beside_the_word():
 
 
 def test_the_cell_stays_in_full_precision_under_autocast():
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     decoder = LSTMDecoder(inputs=3, hidden=4, layers=2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         hidden = tuple((torch.zeros(2, 4, dtype=torch.bfloat16),) * 2 for _ in range(2))
@@ -131,7 +132,7 @@ def test_the_cell_stays_in_full_precision_under_autocast():
 def test_dropout_leaves_the_way_through_time_alone():
     """Zaremba 2014: with everything that goes up dropped, a layer sees only its own past."""
     made = LSTMDecoder(inputs=3, hidden=4, layers=2, dropout=1.0).double().train()
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     inputs = torch.randn(1, 4, 3, dtype=torch.double)
     start = tuple((torch.ones(1, 4, dtype=torch.double),) * 2 for _ in range(2))
     kept, _ = made(inputs, start)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from seeds import offset_seed
 
 from regard.attention.mask import Mask
 from regard.attention.record import record
@@ -15,7 +16,7 @@ V, SIZES = 19, {"size": "tiny", "d_model": 24, "d_ff": 20}
 
 
 def transformer(**settings):
-    torch.manual_seed(11)
+    torch.manual_seed(offset_seed(11))
     model = Transformer(TransformerConfig(source_vocab=V, target_vocab=V, **SIZES | settings)).eval()
     with torch.no_grad():
         for parameter in model.parameters():

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from seeds import offset_seed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import Attention, catalog
@@ -22,12 +23,12 @@ SIZES = {
 
 
 def build(**settings):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     return Luong(LuongConfig(**(SIZES | settings)))
 
 
 def batch(lengths=(7, 3), targets=(5, 2)):
-    torch.manual_seed(1)
+    torch.manual_seed(offset_seed(1))
     return PairBatch(
         torch.randint(4, 17, (len(lengths), max(lengths))),
         torch.tensor(lengths),

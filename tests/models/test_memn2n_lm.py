@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from seeds import offset_seed
 from torch.testing import assert_close
 
 from regard.data.stream import WordStream
@@ -15,7 +16,7 @@ TEXT = [1, 4, 2, 6, 3, 3, 5, 0, 2, 1]
 
 
 def build(**settings):
-    torch.manual_seed(2)
+    torch.manual_seed(offset_seed(2))
     config = {"vocab": V, "context": M, "embedding": D, "hops": 3, "spread": 0.6} | settings
     return MemN2NLanguage(MemN2NLanguageConfig(**config)).double().eval()
 

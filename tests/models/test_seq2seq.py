@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from seeds import offset_seed
 
 from regard.attention.record import record
 from regard.data.batches import PairBatch
@@ -19,13 +20,13 @@ CHOICES = [
 
 
 def build(**choices):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     sizes = {"source_vocab": 17, "target_vocab": 19, "embedding": 5, "hidden": 7, "layers": 2}
     return Seq2Seq(Seq2SeqConfig(**sizes, **choices)).eval()
 
 
 def batch():
-    torch.manual_seed(1)
+    torch.manual_seed(offset_seed(1))
     source, target = torch.randint(4, 17, (2, 7)), torch.randint(4, 19, (2, 5))
     return PairBatch(source, torch.tensor([7, 3]), target, torch.tensor([5, 2]))
 

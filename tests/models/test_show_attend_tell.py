@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from oracles import show_attend_tell as oracle
+from seeds import offset_seed
 
 from regard.attention.record import record
 from regard.data.images import image_batch
@@ -23,7 +24,7 @@ CAPTIONS = [[4, 5, 6], [7], [8, 4]]
 
 
 def make(**settings):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     sizes = {"embedding": 4, "hidden": 5, "alignment": 6, "dropout": 0.0}
     return ShowAttendTell(
         ShowAttendTellConfig(target_vocab=V, **{"features": D, "coverage": 0.0, **sizes, **settings})
@@ -31,7 +32,7 @@ def make(**settings):
 
 
 def batch(dtype=torch.float64):
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(offset_seed(1))
     return image_batch(torch.randn(3, L, D, generator=generator, dtype=dtype), CAPTIONS)
 
 
@@ -158,7 +159,9 @@ def tiny():
             parameter.normal_(std=0.8, generator=torch.Generator().manual_seed(len(parameter)))
         model.E.weight[BOS] = 0
         model.baseline.fill_(-1.0)
-    picture = torch.randn(1, 2, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 2
+    picture = (
+        torch.randn(1, 2, D, generator=torch.Generator().manual_seed(offset_seed(3)), dtype=torch.float64) * 2
+    )
     return model.state_dict(), picture
 
 
@@ -182,7 +185,7 @@ def sampled_gradients(tiny, credit, compared, rounds=10, N=4000):
             for each in (single.source, single.source_lengths, single.target, single.target_lengths)
         )
     )
-    torch.manual_seed(5)
+    torch.manual_seed(offset_seed(5))
     means = []
     for _ in range(rounds):
         found = model(many)
@@ -299,9 +302,11 @@ def test_the_entropy_term_rewards_looking_everywhere():
 @pytest.mark.parametrize("normalizer", ["softmax", "hard", "gumbel-softmax", "straight-through"])
 def test_gradients_are_finite_and_reach_every_parameter(normalizer):
     model = make(normalizer=normalizer, coverage=1.0, features=0, annotation=D, channels=4)
-    pixels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), dtype=np.uint8))
+    pixels = torch.from_numpy(
+        np.random.default_rng(offset_seed(0)).integers(0, 256, (3, 16, 16, 3), dtype=np.uint8)
+    )
     pictures = image_batch(pixels, CAPTIONS)
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     found = model(pictures)
     nll = torch.nn.functional.cross_entropy(found.scores.flatten(0, 1), pictures.target.flatten())
     (nll + found.extra).backward()

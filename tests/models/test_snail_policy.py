@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from seeds import offset_seed
 
 from regard.data.problems import draw
 from regard.errors import ConfigError
@@ -21,7 +22,7 @@ def processes():
 
 
 def policy(task, **choices):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     model = SNAILPolicy(SNAILPolicyConfig(**task.sizes(), **SMALL | choices))
     torch.nn.init.normal_(model.policy.weight)  # a new policy finds all actions equal
     return model

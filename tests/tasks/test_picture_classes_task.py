@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from seeds import offset_seed
 
 from regard.data.pictures import PictureBatch
 from regard.errors import ConfigError
@@ -55,7 +56,7 @@ def test_the_last_pictures_of_the_training_part_are_held_out():
 
 @pytest.mark.parametrize("pooling", ["attention", "average"])
 def test_a_classifier_pools_every_place_once(pooling):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     model = PooledPictures(
         PooledPicturesConfig(classes=5, side=28, channels=(4, 6, 8), hidden=5, pooling=pooling)
     ).eval()
@@ -69,7 +70,7 @@ def test_a_classifier_pools_every_place_once(pooling):
 
 @pytest.mark.parametrize("pooling", ["attention", "average"])
 def test_padding_does_not_change_the_label_of_two_sentences(pooling):
-    torch.manual_seed(0)
+    torch.manual_seed(offset_seed(0))
     task = EntailmentTask.create(EntailmentSettings(train=60, valid=10, test=10))
     model = PooledSentences(
         PooledSentencesConfig(**task.sizes(), embedding=6, hidden=8, pooling=pooling)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
+from seeds import offset_seed
 
 from regard.cli.views import episode
 from regard.cli.views.episode import view
@@ -20,7 +21,7 @@ SMALL = {"embedding": 8, "channels": 4, "keys": (8, 8, 8), "values": (4, 4, 4), 
 
 
 def images(T):
-    return np.random.default_rng(0).integers(0, 255, (T, 28, 28))
+    return np.random.default_rng(offset_seed(0)).integers(0, 255, (T, 28, 28))
 
 
 @pytest.mark.parametrize(

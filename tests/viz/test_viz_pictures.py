@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
+from seeds import offset_seed
 from typer.testing import CliRunner
 
 from regard.cli.main import app
@@ -15,7 +16,7 @@ from regard.train.config import RunConfig
 from regard.train.run import Run
 from regard.viz.pictures import Look, draw_samples
 
-PICTURES = np.random.default_rng(0).integers(0, 256, (2, 3, 8, 8, 3), dtype=np.uint8)
+PICTURES = np.random.default_rng(offset_seed(0)).integers(0, 256, (2, 3, 8, 8, 3), dtype=np.uint8)
 
 
 def look(weights):

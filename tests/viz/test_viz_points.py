@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from seeds import offset_seed
 
 from regard.errors import ConfigError, ShapeError
 from regard.viz.points import draw_points
 
-POINTS = np.random.default_rng(0).random((6, 2))
+POINTS = np.random.default_rng(offset_seed(0)).random((6, 2))
 
 
 @pytest.mark.parametrize("shape", ["cycle", "path", "triangles"])
