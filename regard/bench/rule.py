@@ -28,11 +28,11 @@ TINY = 1e-30
 
 # operations whose results are copied or chosen, not computed
 COPIES = """
-    abs alias amax amin arange cat clamp clamp_max clamp_min clone constant_pad_nd copy embedding empty empty_like
-    eye fill flip full full_like gather index index_put index_select lift_fresh masked_fill max maximum min
-    minimum neg new_empty new_empty_strided new_full new_ones new_zeros ones ones_like relu repeat roll
-    scalar_tensor scatter select_backward select_scatter sgn sign slice_backward slice_scatter sort stack
-    threshold_backward topk tril triu where zeros zeros_like _unsafe_view
+    abs alias amax amin arange cat clamp clamp_max clamp_min clone constant_pad_nd copy embedding empty
+    empty_like eye fill flip full full_like gather index index_put index_select lift_fresh masked_fill
+    max maximum min minimum neg new_empty new_empty_strided new_full new_ones new_zeros ones ones_like
+    relu repeat roll scalar_tensor scatter select_backward select_scatter sgn sign slice_backward
+    slice_scatter sort stack threshold_backward topk tril triu where zeros zeros_like _unsafe_view
 """
 MOVED = frozenset(COPIES.split())
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # the first factor

@@ -53,7 +53,9 @@ def engine(request, monkeypatch):
 @pytest.mark.usefixtures("poisoned", "engine")
 def test_is_as_exact_as_the_reference(T, S, D):
     inputs, grad = random_inputs((2,), T, S)
-    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, D, torch.float32), inputs, grad)
+    draws = 2 if T * S > 10_000 else 8
+    score = score_of(7, 9, D, torch.float32)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad, draws=draws)
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -77,7 +79,8 @@ def test_sees_what_the_mask_shows(name):
 def test_under_sparsemax_it_is_as_exact_as_the_reference(T, S, dtype):
     inputs, grad = random_inputs((2,), T, S, dtype=dtype)
     score = score_of(7, 9, 20, dtype)
-    assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, normalizer=Sparsemax())
+    draws = 2 if T * S > 10_000 else 8
+    assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, normalizer=Sparsemax(), draws=draws)
 
 
 @pytest.mark.parametrize("name", masks(1, 1, 1))

@@ -237,13 +237,14 @@ def test_a_wide_window_of_the_mask_is_no_mask_for_all_pairs(window, engine, monk
     assert attention.explain(x, source).kernel == "local"
     assert attention.explain(x[:, :100], source).kernel == "sdpa"  # a small mask is cheaper
     assert local._block(8001, T, additive=False) * 8001 <= local.CELLS < T * T
-    shown = Mask(window=window).to_dense(T, T, ndim=2, device=x.device)
+    some = torch.arange(0, T, 61)
+    shown = Mask(window=window).to_dense(T, T, ndim=2, device=x.device)[some]
 
     def formula(x):
-        return [(x @ x.mT * D**-0.5).masked_fill(~shown, -torch.inf).softmax(-1) @ x]
+        return [(x[:, some] @ x.mT * D**-0.5).masked_fill(~shown, -torch.inf).softmax(-1) @ x]
 
     with torch.no_grad():
-        context = attention(x, source).context
+        context = attention(x, source).context[:, some]
         assert_rule((lambda: [context], lambda: formula(x), lambda: formula(x.double())), draws=1)
 
 
