@@ -142,12 +142,14 @@ def make(kind: Kind, seed: int) -> Problem:
     with torch.no_grad():
         for parameter in attention.parameters():
             parameter *= strength
-    # in half precision PyTorch's kernels lose what all keys share (docs/kernels.md): no shift there
-    scale, shift = math.exp(rng.uniform(-2.0, 1.0)), 0.0 if half else rng.choice((0.0, 0.0, 3.0))
+    scale, spread = math.exp(rng.uniform(-2.0, 1.0)), rng.choice((0.01, 1.0, 10.0))
+    shift, offset = rng.choice((0.0, 0.0, 3.0)), rng.choice((0.0, 1.0))
+    if half:  # PyTorch's kernels lose gradients under what all keys or all values share (docs/kernels.md)
+        shift, offset = 0.0, offset if spread >= 1.0 else 0.0
     inputs = [
         randn(B, T, D, scale=scale),
         randn(B, S, D, scale=scale, shift=shift),
-        randn(B, S, Dv, scale=rng.choice((0.01, 1.0, 10.0)), shift=rng.choice((0.0, 1.0))),
+        randn(B, S, Dv, scale=spread, shift=offset),
     ]
     mask = masks(rng, generator, B, T, S, narrow=window == "the mask's", dense=kind.kernel != "local")
     return Problem(kind, attention.to(dtype), inputs, mask, randn(B, T, Dv))

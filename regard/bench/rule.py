@@ -38,7 +38,6 @@ MOVED = frozenset(COPIES.split())
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # the first factor
 SUMS = frozenset(("sum", "mean", "cumsum"))
 BOUNDED = frozenset(("tanh", "sigmoid"))
-WEIGHTS = frozenset(("_softmax", "_softmax_backward_data"))
 EPS = torch.finfo(torch.float32).eps
 
 
@@ -50,10 +49,13 @@ def units_of(dtype: torch.dtype) -> float:
 class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Every computed number is off by some roundings of its own precision, up or down at random.
 
-    - What is added up (products of matrices, sums, the slopes of a softmax) is rounded term by term, in
-      float32 at least: the result is off by as much as that makes, also where the terms cancel.
+    - What is added up (products of matrices, sums) is rounded term by term, in float32 at least: the result
+      is off by as much as that makes, also where the terms cancel.
     - tanh and the logistic function are off as if they were 1: kernels compute 1 - 2 / (1 + e^{2x}).
-    - Weights and their slopes are rounded to the precision of the problem: kernels multiply them so.
+    - Weights p and their slopes p (g - Σ p g) are rounded to the precision of the problem, since kernels
+      multiply them so; and so is Σ p g, which kernels take from the rounded context, relative to the
+      largest g. A weight is also off by the rounding of its row's largest score: kernels keep
+      log Σ exp(score), and make the weights again from that one number.
     """
 
     def __init__(self, seed: int, dtype: torch.dtype) -> None:
@@ -71,9 +73,17 @@ class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return out
         if name == "_to_copy" and out.dtype.itemsize >= args[0].dtype.itemsize:
             return out  # to fewer digits it is a rounding
+        if name == "_softmax":
+            most = args[0].masked_fill(args[0].isinf(), 0.0).abs().amax(args[1], keepdim=True)
+            return self.moved(self.moved(out, None, self.eps), out * most)
+        if name == "_softmax_backward_data":
+            slope, weights, dim = args[:3]
+            mean = (slope * weights).sum(dim, keepdim=True)
+            most = slope.masked_fill(weights == 0, 0.0).abs().amax(dim, keepdim=True)
+            moved = self.moved(mean, most, self.eps)
+            return self.moved(out - weights * (moved - mean), weights * slope, self.eps)
         if isinstance(out, Tensor):
-            least = self.eps if name in WEIGHTS else 0.0
-            return self.moved(out, terms(name, function, args, kwargs, out), least)
+            return self.moved(out, terms(name, function, args, kwargs, out))
         if isinstance(out, tuple | list):
             return type(out)(self.moved(x, None) if isinstance(x, Tensor) else x for x in out)
         return out
@@ -89,7 +99,7 @@ class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         wide = x if x.dtype == torch.float64 else x.float()
         size = wide.abs() * max(eps, least)
         if terms is not None:
-            size += terms.to(size.dtype) * max(min(eps, EPS), least)
+            size += terms.abs().to(size.dtype) * max(min(eps, EPS), least)
         size.masked_fill_(~size.isfinite(), 0.0)  # a hidden score stays hidden
         signs = torch.randint(0, 2, x.shape, generator=generator, device=x.device, dtype=torch.int8)
         return (wide + size * (signs - 0.5) * self.units).to(x.dtype)  # eps is two roundings
@@ -108,13 +118,15 @@ def terms(
         return (squares * (out.numel() / args[0].numel()) if name == "mean" else squares).sqrt()
     if name in BOUNDED:
         return torch.ones_like(out)
-    if name == "_softmax_backward_data":
-        slope, weights, dim = args[:3]
-        return weights * (slope.square() + (slope * weights).square().sum(dim, keepdim=True)).sqrt()
     if name == "_log_softmax_backward_data":
         slope, logs, dim = args[:3]
-        return logs.exp() * slope.square().sum(dim, keepdim=True).sqrt()
+        return logs.exp() * root(slope, dim)
     return None
+
+
+def root(x: Tensor, dim: int) -> Tensor:
+    """The root of a sum of squares."""
+    return x.square().sum(dim, keepdim=True).sqrt()
 
 
 Outcomes = Mapping[str, Tensor]  # the output and the gradients, by name
