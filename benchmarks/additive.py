@@ -3,8 +3,8 @@
     python benchmarks/additive.py                      on the GPU if there is one, else on the CPU
     python benchmarks/additive.py --device cpu --threads 2
 
-Parity comes first: the error of the kernel against float64 is at most twice that of the eager formula,
-forward and each gradient, or no speed is printed. Every time is the median of several runs of back-to-back
+Parity comes first: context and gradients of the kernel keep the error rule of `regard.bench.rule` beside the
+eager formula, or no speed is printed. Every time is the median of several runs of back-to-back
 calls, all in this process; a ratio is of two such times. Elements are B·T·S·D. The ceiling is the rate with
 operands in registers and four features to a reciprocal, measured in this process too. On a GPU several
 processes compile the formula for its shapes before anything is measured.
@@ -28,6 +28,7 @@ from regard.bench.attention import ceiling
 from regard.bench.clock import CAPTURED, captured
 from regard.bench.preparing import in_parallel
 from regard.bench.records import measured
+from regard.bench.rule import Errors
 from regard.evaluate.results import Result, write_result
 from regard.kernels import additive_cuda, additive_step_cuda, ops
 from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA, STEP
@@ -50,7 +51,7 @@ STEPS = ((1, 100, 256), (1, 1000, 1000), (16, 1000, 1000), (128, 50, 512), (128,
 
 
 class NoParity(Exception):
-    """The kernel errs more than twice as much as the formula: nothing is measured."""
+    """The kernel breaks the error rule: nothing is measured."""
 
 
 def eager(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
@@ -86,18 +87,21 @@ def with_gradient(run: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor
 
 
 def parity(shape: Shape, dtype: torch.dtype, device: str) -> dict[str, float]:
-    """How many times the eager formula's error the kernel's is; raises where it is more than two."""
+    """How many times the eager formula's error the kernel's is; raises where it breaks the error rule."""
     inputs = operands(shape, dtype, device)
     grad = torch.randn(shape[0], shape[1], shape[4], device=device).to(dtype)
-    ours, plain = with_gradient(fused, inputs, grad), with_gradient(eager, inputs, grad)
-    truth = with_gradient(eager, [x.double() for x in inputs], grad.double())
-    ratios = {}
-    for name, x, y, exact in zip(("context", "a", "b", "v", "values"), ours, plain, truth, strict=True):
-        errors = [((z.double() - exact).norm() / exact.norm()).item() for z in (x, y)]
-        ratios[name] = errors[0] / errors[1]
-        if not errors[0] <= 2 * errors[1]:
-            raise NoParity(f"no parity at {shape} {dtype}: {name} {errors[0]:.2e} against {errors[1]:.2e}")
-    return ratios
+    names = ("context", "a", "b", "v", "values")
+
+    def outcomes(run: Callable[..., Tensor], inputs: list[Tensor]) -> dict[str, Tensor]:
+        return dict(zip(names, with_gradient(run, inputs, grad), strict=True))
+
+    errors = Errors()
+    truth = outcomes(eager, [x.double() for x in inputs])
+    errors.add(outcomes(fused, inputs), lambda: outcomes(eager, inputs), truth, draws=2)
+    verdict = errors.verdict()
+    if verdict.broken is not None:
+        raise NoParity(f"no parity at {shape} {dtype}: {verdict.broken}")
+    return verdict.ratios
 
 
 def seconds(run: Callable[[], Any], device: str, *, budget: float) -> float:

@@ -1,6 +1,6 @@
 """Every mechanism against the reference, torch.compile, FlexAttention and entmax, beside SDPA.
 
-    1. parity: the kernel against float64, context and every gradient; without it no time is taken
+    1. parity: the kernel by the error rule, context and every gradient; without it no time is taken
     2. time and memory of the reference, the kernel and the yardstick: as called, and on a GPU captured as a
        graph too, which is the device's time without the host's
     3. rivals that need no compiler
@@ -23,11 +23,12 @@ import torch
 from torch import Tensor
 
 from regard.bench.clock import CAPTURED, captured, elapsed, exponent, interleaved, peak
-from regard.bench.parity import Parity, apart
+from regard.bench.parity import apart
 from regard.bench.parity import compare as errors
 from regard.bench.preparing import failure, in_parallel
 from regard.bench.problems import MECHANISMS, Mechanism, Problem, Size, make
 from regard.bench.rivals import RIVALS, Rival, yardstick
+from regard.bench.rule import Verdict
 
 CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as measured for the kernel page
 TOP = 8  # weights of each query that a look asks for
@@ -112,7 +113,7 @@ class Row:
     training: bool
     kernel: str | None  # None: the reference runs
     why: str  # how the kernel was found, or why there is none
-    parity: Parity | None = None
+    parity: Verdict | None = None
     ms: dict[str, float] = field(default_factory=dict)  # reference, fused, SDPA, rivals
     bytes: dict[str, int] = field(default_factory=dict)
     against: dict[str, float] = field(default_factory=dict)  # times of others as multiples of ours
@@ -377,7 +378,7 @@ def as_graphs(
     return found | {name: ms / CAPTURED for name, ms in took.items()}
 
 
-def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> Parity:
+def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> Verdict:
     """Parity at the measured length, one item of the batch: float64 needs the room."""
     size = replace(plan.size, B=1)
     problems = [

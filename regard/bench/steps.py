@@ -6,9 +6,9 @@
     Attention over points           the pointer network's rival, one query a step
 
 Each is its recipe's own model, task and loss, on the longest batch of its first epoch. Parity comes first:
-loss and every gradient against float64, by the rule of `parity` with four roundings free. On a GPU the step
-is also measured as it is captured for training, since a plain recurrent step is bound by launches and not by
-what they do.
+loss and every gradient against float64, by the error rule of `regard.bench.rule`. On a GPU the step is also
+measured as it is captured for training, since a plain recurrent step is bound by launches and not by what
+they do.
 """
 
 import math
@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.record import record
 from regard.bench.clock import interleaved, peak
-from regard.bench.parity import Parity, judged, means
 from regard.bench.records import measured, versions
+from regard.bench.rule import Errors, Verdict
 from regard.evaluate.results import Result
 from regard.tasks.base import Loss, Task
 from regard.train.capture import CapturedStep
@@ -43,7 +43,6 @@ COLUMNS = (
     "MB",
     "reference MB",
 )
-ROUNDINGS = 4  # that are free: a gradient has passed through layers, and other sums have another order
 FEW = ("task.train=2000", "task.valid=16", "task.test=16")
 
 
@@ -218,14 +217,18 @@ def captured(model: nn.Module, task: Task, batch: Any) -> Callable[[], Loss]:
     return lambda: recorded(batch)
 
 
-def parity(model: nn.Module, plain: nn.Module, task: Task, batch: Any) -> Parity:
-    """Loss and gradients beside those of the reference, both against float64."""
+def parity(model: nn.Module, plain: nn.Module, task: Task, batch: Any) -> Verdict:
+    """Loss and gradients beside those of the reference, both against float64, by the rule of the kernels."""
     wide = {f.name: getattr(batch, f.name) for f in fields(batch)}
     floats = {name: x.double() for name, x in wide.items() if isinstance(x, Tensor) and x.is_floating_point()}
-    ours, theirs = (outcomes(m, task, batch) for m in (model, plain))
-    truth = outcomes(deepcopy(plain).double(), task, replace(batch, **floats))
-    squares = {name: means(ours[name], theirs[name], want) for name, want in truth.items()}
-    return judged(squares, {name: want.numel() for name, want in truth.items()}, torch.float32, ROUNDINGS)
+    errors = Errors()
+    errors.add(
+        outcomes(model, task, batch),
+        lambda: outcomes(plain, task, batch),
+        outcomes(deepcopy(plain).double(), task, replace(batch, **floats)),
+        draws=4,
+    )
+    return errors.verdict()
 
 
 def outcomes(model: nn.Module, task: Task, batch: Any) -> dict[str, Tensor]:

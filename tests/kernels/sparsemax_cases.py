@@ -1,6 +1,7 @@
 """What the tests of sparsemax share: rows of every kind, and errors measured against float64."""
 
 import torch
+from kernels.error_rule import assert_rule
 from torch import Tensor
 
 from regard import Sparsemax
@@ -31,16 +32,21 @@ def outcome(normalize, scores: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check(normalize, scores: Tensor, label: object) -> None:
-    """As exact as the sorted reference, both against float64; one rounding is free."""
+    """By the error rule, beside the sorted reference."""
     grad = torch.randn_like(scores)
-    exact = outcome(Sparsemax(), scores.double(), grad.double())
-    plain = outcome(Sparsemax(), scores, grad)
-    ours = outcome(normalize, scores, grad)
+    ours, plain = (outcome(run, scores, grad) for run in (normalize, Sparsemax()))
     for own, other in zip(ours, plain, strict=True):
         assert (own.shape, own.dtype, own.device) == (other.shape, other.dtype, other.device)
-        assert torch.isfinite(own).all(), label
-    assert (ours[0] - exact[0]).norm() <= 2 * (plain[0] - exact[0]).norm() + 1e-7, label
+    exact = outcome(Sparsemax(), scores.double(), grad.double())
     same = ((exact[0] > 0) == (ours[0] > 0)).all(-1, keepdim=True)  # but for weights that are rounding
     assert same.float().mean() > 0.8, label
-    errors = [((x - exact[1]) * same).norm().item() for x in (ours[1], plain[1])]
-    assert errors[0] <= 2 * errors[1] + 1e-6 * exact[1].norm().item(), (label, errors)
+    # where a weight is nothing but rounding it may be in the support or not, and the gradient jumps
+    clear = same & ((exact[0] > 0) == (plain[0] > 0)).all(-1, keepdim=True)
+
+    def formula():
+        weights, slope = outcome(Sparsemax(), scores, grad)
+        return weights, slope * clear
+
+    assert_rule(
+        (lambda: (ours[0], ours[1] * clear), formula, lambda: (exact[0], exact[1] * clear)), label=label
+    )

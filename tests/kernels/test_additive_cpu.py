@@ -17,6 +17,7 @@ from kernels.additive_cases import (
     reference,
     score_of,
 )
+from kernels.error_rule import assert_rule
 from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, History, Mask, Softmax
@@ -54,7 +55,9 @@ def engine(request, monkeypatch):
 @pytest.mark.usefixtures("poisoned", "engine")
 def test_is_as_exact_as_the_reference(T, S, D):
     inputs, grad = random_inputs((2,), T, S)
-    assert_as_good_as_reference(ADDITIVE_CPU.run, score_of(7, 9, D, torch.float32), inputs, grad)
+    draws = 2 if T * S > 10_000 else 8
+    score = score_of(7, 9, D, torch.float32)
+    assert_as_good_as_reference(ADDITIVE_CPU.run, score, inputs, grad, draws=draws)
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -78,7 +81,8 @@ def test_sees_what_the_mask_shows(name):
 def test_under_sparsemax_it_is_as_exact_as_the_reference(T, S, dtype):
     inputs, grad = random_inputs((2,), T, S, dtype=dtype)
     score = score_of(7, 9, 20, dtype)
-    assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, normalizer=Sparsemax())
+    draws = 2 if T * S > 10_000 else 8
+    assert_as_good_as_reference(SPARSEMAX.run, score, inputs, grad, normalizer=Sparsemax(), draws=draws)
 
 
 @pytest.mark.parametrize("name", MASKS)
@@ -178,14 +182,18 @@ def test_is_exact_for_all_finite_inputs(name):
     def ours(a, b, v, values):
         return torch.ops.regard.additive(a, b, v, values, None, None, None, None, 0, 1.0)
 
-    results = []
-    for run, dtype in ((ours, torch.float32), (plain, torch.float32), (plain, torch.float64)):
+    def outcome(run, dtype):
         inputs = [x.to(dtype).requires_grad_() for x in (a, b, v, values)]
         context = run(*inputs)
-        results.append([context, *torch.autograd.grad(context, inputs, grad.to(dtype))])
-    for x, y, truth in zip(*results, strict=True):
-        # d tanh is 1 - tanh², whose rounding is absolute: one unit of the largest slope is free
-        assert (x - truth).abs().max() <= 2 * (y - truth).abs().max() + 1e-6
+        return [context, *torch.autograd.grad(context, inputs, grad.to(dtype))]
+
+    assert_rule(
+        (
+            lambda: outcome(ours, torch.float32),
+            lambda: outcome(plain, torch.float32),
+            lambda: outcome(plain, torch.float64),
+        )
+    )
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from kernels.interpreting import check_in_interpreter
 from kernels.machine_cases import CASES, check
+from seeds import shifted
 
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused
@@ -58,15 +59,15 @@ def test_asked_for_by_name_it_runs_or_says_why_not():
         match=r"^kernel 'machine' cannot run this call: device is cpu, this kernel needs cuda\.$",
     ):
         NTM(NTMConfig(**task.sizes(), kernel="machine"))(given)
-    torch.manual_seed(0)
+    torch.manual_seed(shifted(0))
     model = NTM(NTMConfig(**task.sizes(), kernel="auto"))
-    torch.manual_seed(0)
+    torch.manual_seed(shifted(0))
     assert torch.equal(model(given), NTM(NTMConfig(**task.sizes()))(given)), "on a CPU it goes step by step"
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=gpu) for case in CASES])
 def test_one_operation_equals_the_steps_on_a_gpu(case):
-    check(case, device="cuda", B=5, T=9, atol=1e-4, rtol=1e-3)
+    check(case, device="cuda", B=5, T=9)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_one_operation_equals_the_steps_on_a_gpu(case):
 )
 @pytest.mark.parametrize("case", ["feed-forward", "lstm"])
 def test_the_papers_sizes_on_a_gpu(case, settings):
-    check(case, device="cuda", B=33, T=20, atol=3e-4, rtol=3e-3, **{**PAPER, **settings})
+    check(case, device="cuda", B=33, T=20, **{**PAPER, **settings})
 
 
 @pytest.mark.parametrize("controller", [pytest.param(name, marks=gpu) for name in ("feedforward", "lstm")])

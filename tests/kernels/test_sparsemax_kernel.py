@@ -2,9 +2,11 @@
 
 import logging
 import sys
+from copy import deepcopy
 
 import pytest
 import torch
+from kernels.error_rule import assert_rule
 from kernels.interpreting import check_in_interpreter
 from kernels.sparsemax_cases import check, rows_of
 from oracles.sparsemax import sparsemax as oracle
@@ -92,25 +94,33 @@ MASKS = {
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
-def test_attention_equals_the_reference(mask, large, monkeypatch):
+def test_attention_keeps_the_error_rule(mask, large, monkeypatch):
     if large:
         monkeypatch.setattr(blocks, "LARGE", 0)
         monkeypatch.setattr(blocks, "CELLS", 2 * 19 * 4 * 6)
     window = LocalPredictive(query=5, hidden=4, half_width=3)
     for score, around in ((DotScore(), None), (AdditiveScore(query=5, keys=5, hidden=6), window)):
-        outcomes = []
-        for attention in attentions(score, around):
-            torch.manual_seed(2)
-            query, keys = torch.randn(2, 23, 5, requires_grad=True), torch.randn(2, 19, 5, requires_grad=True)
+        given = [torch.randn(2, n, 5) for n in (23, 19)]
+        product = isinstance(score, DotScore)  # which makes no weights that it keeps
+
+        def outcome(kernel, dtype=torch.float32, score=score, around=around, given=given, product=product):
+            attention = Attention(score, normalizer=Sparsemax(), window=around, kernel=kernel)
+            attention = deepcopy(attention).to(dtype)
+            query, keys = leaves = [x.to(dtype).requires_grad_() for x in given]
             result = attention(query, attention.prepare(keys, None, mask))
-            product = isinstance(score, DotScore)  # which makes no weights that it keeps
-            assert result.has_weights == (attention.kernel == "reference" or not (large or product))
-            parameters = list(attention.parameters())
-            loss = result.context.sin().sum()
-            grads = torch.autograd.grad(loss, [query, keys, *parameters], allow_unused=True)
+            assert result.has_weights == (kernel == "reference" or not (large or product))
+            wanted = [*leaves, *attention.parameters()]
+            grads = torch.autograd.grad(result.context.sin().sum(), wanted, allow_unused=True)
             grads = [x for x in grads if x is not None]
-            outcomes.append([result.context, result.weights, result.rows(torch.tensor([1, -1])), *grads])
-        assert_close(outcomes[0], outcomes[1], atol=1e-5, rtol=1e-5)
+            return [result.context, result.weights, result.rows(torch.tensor([1, -1])), *grads]
+
+        assert_rule(
+            (
+                lambda outcome=outcome: outcome("sparsemax"),
+                lambda outcome=outcome: outcome("reference"),
+                lambda outcome=outcome: outcome("reference", torch.float64),
+            )
+        )
 
 
 PATHS = {
@@ -128,7 +138,7 @@ HIDDEN = {"nothing": None, "all of a row": (3, 7, 40), "for all queries": (3, 1,
     [(1, 9, 5, 3), (7, 40, 16, 24), (5, 1, 8, 8), (6, 35, 13, 37), (4, 17, 1030, 3)],
 )
 def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden, path, monkeypatch):
-    """Error at most twice that of the same in tensors, both against float64, context and every gradient."""
+    """By the error rule, beside the same in tensors."""
     for name, number in PATHS[path].items():
         monkeypatch.setattr(sparsemax_cpu, name, number)
     given = [torch.randn(3, n, d) for n, d in ((T, D), (S, D), (S, Dv))]
@@ -148,13 +158,13 @@ def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden,
         scores = 0.5 * q @ k.mT
         return Sparsemax()(scores, None if mask is None else ~mask) @ v
 
-    truth = found(torch.float64, plain)
-    theirs = found(torch.float32, plain)
-    ours = found(torch.float32, lambda q, k, v: ops.sparsemax_product(q, k, v, mask, 0.5)[0])
-    for want, own, other in zip(truth, ours, theirs, strict=True):
-        error, allowed = ((x - want).square().mean().sqrt() for x in (own, other))
-        floor = 2e-7 * want.abs().max().clamp_min(1.0)  # one rounding of the largest
-        assert error <= 2 * allowed + floor
+    assert_rule(
+        (
+            lambda: found(torch.float32, lambda q, k, v: ops.sparsemax_product(q, k, v, mask, 0.5)[0]),
+            lambda: found(torch.float32, plain),
+            lambda: found(torch.float64, plain),
+        )
+    )
 
 
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
@@ -213,9 +223,22 @@ def test_strided_inputs_change_nothing():
 def test_rows_longer_than_the_stack_change_nothing(T):
     q, k, v = (torch.randn(1, n, 4, requires_grad=True) for n in (T, 5000, 5000))
     direction = torch.randn(1, T, 4)
-    ours, plain = ops.sparsemax_product(q, k, v, None, 1.0)[0], Sparsemax()(q @ k.mT) @ v
-    assert_close(ours, plain)
-    assert_close(*(torch.autograd.grad(x, (q, k, v), direction) for x in (ours, plain)))
+
+    def outcome(run, dtype):
+        leaves = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
+        context = run(*leaves)
+        return [context, *torch.autograd.grad(context, leaves, direction.to(dtype))]
+
+    def plain(q, k, v):
+        return Sparsemax()(q @ k.mT) @ v
+
+    assert_rule(
+        (
+            lambda: outcome(lambda *x: ops.sparsemax_product(*x, None, 1.0)[0], torch.float32),
+            lambda: outcome(plain, torch.float32),
+            lambda: outcome(plain, torch.float64),
+        )
+    )
 
 
 def test_it_does_not_depend_on_the_defaults_of_torch():
