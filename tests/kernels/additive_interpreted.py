@@ -15,7 +15,7 @@ from kernels.additive_cases import (
 )
 from kernels.additive_cases import call_of as make_call
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 from torch.utils.checkpoint import checkpoint
 
 from regard import Softmax, Sparsemax
@@ -104,7 +104,7 @@ def test_few_queries(N, T, S, D):
 )
 def test_a_step_projects_its_query(own, dtype, shape, monkeypatch):
     monkeypatch.setattr(tuning, "projects", lambda *sizes: own)
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     N, T, S, D, K = shape
     (_, *rest), grad = arguments_of((N,), T, S, D, dtype=dtype)
     query, W = torch.randn(N, T, K).to(dtype), (torch.randn(D, K) * K**-0.5).to(dtype)
@@ -188,7 +188,7 @@ def test_extremes(run, T, name):
 
 def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference():
     """Only the sums a + b are small: they are formed first, and no rounding is free."""
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     arguments = far_from_zero(1, 16, 60, 150, 8)
     context = additive_cuda.forward(*arguments, None, None, None, None, 0, 1.0)
     assert_errors_by_norm(context, arguments)
@@ -205,7 +205,7 @@ def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference()
 )
 def test_weights_of_every_size(v):
     """The weights divide the exponentials of the queries: zero must not, and tiny ones must not overflow."""
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     arguments = (torch.randn(1, 5, 9), torch.randn(1, 7, 9), torch.tensor(v), torch.randn(1, 7, 3))
     check(many, (*arguments, None, None, None, None, 0, 1.0), torch.randn(1, 5, 3))
 
@@ -213,7 +213,7 @@ def test_weights_of_every_size(v):
 @pytest.mark.parametrize(("N", "T"), [(2, 5), (1, 35)], ids=["at once", "in blocks"])
 def test_scores_and_their_gradients(N, T, monkeypatch):
     monkeypatch.setattr(tuning, "PAIRS", 32 * 9)
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     a, b, v = torch.randn(N, T, 6), torch.randn(N, 9, 6), torch.randn(6)
     grad = torch.randn(N, T, 9)
     found = [additive_cuda.scores(a, b, v), *additive_cuda.scores_backward(grad, a, b, v)]
@@ -252,7 +252,7 @@ def formula(query, W, b, v, values, hidden, normalize):
     ids=str,
 )
 def test_one_function_has_the_gradients_of_all_that_it_takes(projects, lead, rows):
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     D, K = 6, 3 if projects else 6
     shapes = [(*lead, 5, K), (D, K), (*lead, 7, D), (1, D), (*lead, 7, 3)]
     given = [torch.randn(*shape) for shape in shapes]

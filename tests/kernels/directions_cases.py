@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import torch
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 
 from regard import CosineScore
 from regard.kernels.directions import directions
@@ -23,7 +23,7 @@ def plain(score, query):
 
 def check(shape, *, learnt, dtype, device="cpu", bias=None, size=1.0):
     """By the error rule, beside the score's own."""
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     score = CosineScore(query=shape[-1]) if learnt else CosineScore(strength=3.0)
     if bias is not None:
         torch.nn.init.constant_(score.beta.bias, bias)

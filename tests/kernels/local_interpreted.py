@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 
 from regard import Attention, CosineScore, DotScore, LocalMonotonic, Mask
 from regard.kernels import local_cuda
@@ -29,7 +29,7 @@ def outcomes(kernel, inputs, mask, window, direction, score=DotScore):
 
 def check(T, S, mask, window, *, dtype=torch.float32, lead=(2,), widths=(5, 3), score=DotScore):
     """By the error rule."""
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     D, Dv = widths
     inputs = [torch.randn(*lead, n, d).to(dtype) for n, d in ((T, D), (S, D), (S, Dv))]
     direction = torch.randn(*lead, T, Dv).to(dtype)

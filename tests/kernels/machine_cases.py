@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import torch
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 
 from regard.data.bits import BitBatch
 from regard.models.ntm import NTM, NTMConfig
@@ -25,7 +25,7 @@ CASES = {
 
 
 def build(case, device="cpu", **settings):
-    torch.manual_seed(shifted(3))
+    torch.manual_seed(offset_seed(3))
     model = NTM(NTMConfig(**{**SMALL, **CASES[case], **settings})).to(device)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from kernels.error_rule import assert_rule
 from kernels.sparsemax_cases import check, rows_of
-from seeds import shifted
+from seeds import offset_seed
 
 from regard import Attention, DotScore, Sparsemax
 from regard.kernels import additive_cuda, sparsemax_cuda, tuning
@@ -40,7 +40,7 @@ def test_rows_too_wide_are_sorted(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_products_are_as_exact_as_the_formula(dtype):
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     q, k, values, grad = (torch.randn(2, n, d).to(dtype) for n, d in ((5, 8), (20, 8), (20, 6), (5, 6)))
     hidden = torch.rand(2, 5, 20) < 0.3
     hidden[1, 2] = True  # a row that sees nothing
@@ -70,7 +70,7 @@ def test_a_product_gives_only_the_gradients_that_are_needed(own):
 def test_additive_scores_of_many_queries(N, T, monkeypatch):
     """Two blocks of rows with the second: the gradients of keys and values are sums over them."""
     monkeypatch.setattr(tuning, "PAIRS", 32 * 9)
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     inputs = [torch.randn(N, T, 6), torch.randn(N, 9, 6), 4 * torch.randn(6), torch.randn(N, 9, 3)]
     grad, ends = torch.randn(N, T, 3), torch.tensor([7, 0])[:N]
     facts = (ends, None, None, None, 0, 1.0)

@@ -12,7 +12,7 @@ from kernels.additive_cases import (
     score_of,
 )
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, Mask, Sparsemax
@@ -193,7 +193,7 @@ def test_a_gradient_of_a_gradient_is_refused():
 
 
 def test_a_pointer_network_learns_from_the_same_scores():
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     model = PointerNetwork(PointerConfig(dimension=2, hidden=16))
     source = torch.rand(3, 9, 2)
     target = torch.randint(4, 12, (3, 6))

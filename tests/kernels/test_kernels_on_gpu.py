@@ -4,7 +4,7 @@ import pytest
 import torch
 from kernels.capturing import captured
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 from torch.testing import assert_close
 
 from regard import (
@@ -78,7 +78,7 @@ def facts(S):
 
 
 def run(score, normalizer, window, kernel, inputs, mask, direction, dtype):
-    torch.manual_seed(shifted(3))
+    torch.manual_seed(offset_seed(3))
     attention = Attention(SCORES[score](), normalizer=normalizer, window=window, kernel=kernel)
     attention.to("cuda", direction.dtype).to(dtype)
     leaves = [x.detach().to(dtype).requires_grad_() for x in inputs]
@@ -300,10 +300,10 @@ def test_wide_bands_in_float32(widths):
 def test_bands_can_be_captured():
     attention = Attention(DotScore(), window=LocalMonotonic(half_width=4))
     x = torch.randn(2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    source = attention.prepare(x, None, Mask(lengths=lengths(300, 120)))
+    mask = Mask(lengths=lengths(300, 120))
 
     def step():
-        context = attention(x, source).context
+        context = attention(x, attention.prepare(x, None, mask)).context
         return context.detach(), *torch.autograd.grad(context, x, torch.ones_like(context))
 
     expected = step()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from kernels.error_rule import assert_rule
 from kernels.interpreting import check_in_interpreter
-from seeds import shifted
+from seeds import offset_seed
 from torch import Tensor
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -76,7 +76,7 @@ def masks(B, S, window):
 
 def outcomes(build, kernel, dtype, inputs, mask, direction):
     """Context and every gradient."""
-    torch.manual_seed(shifted(1))
+    torch.manual_seed(offset_seed(1))
     score, window = build()
     attention = Attention(score, normalizer=Softmax(temperature=0.7), window=window, kernel=kernel)
     attention.to(direction.dtype).to(dtype)  # the same rounded numbers in each precision

@@ -4,7 +4,7 @@ import pytest
 import torch
 from kernels.interpreting import check_in_interpreter
 from kernels.machine_cases import CASES, check
-from seeds import shifted
+from seeds import offset_seed
 
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused
@@ -59,9 +59,9 @@ def test_asked_for_by_name_it_runs_or_says_why_not():
         match=r"^kernel 'machine' cannot run this call: device is cpu, this kernel needs cuda\.$",
     ):
         NTM(NTMConfig(**task.sizes(), kernel="machine"))(given)
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     model = NTM(NTMConfig(**task.sizes(), kernel="auto"))
-    torch.manual_seed(shifted(0))
+    torch.manual_seed(offset_seed(0))
     assert torch.equal(model(given), NTM(NTMConfig(**task.sizes()))(given)), "on a CPU it goes step by step"
 
 

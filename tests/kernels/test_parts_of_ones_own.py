@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from seeds import shifted
+from seeds import offset_seed
 
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
@@ -38,7 +38,7 @@ MASKS = {"nothing": ALL, "band": Mask(window=(3, 2))}
 
 
 def asked(attention: Attention, mask: Mask):
-    torch.manual_seed(shifted(7))
+    torch.manual_seed(offset_seed(7))
     query, keys = torch.randn(2, 70, 8), torch.randn(2, 70, 8)
     return attention(query, attention.prepare(keys, mask=mask))
 

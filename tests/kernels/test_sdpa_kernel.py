@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from kernels.error_rule import assert_rule
-from seeds import shifted
+from seeds import offset_seed
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -17,7 +17,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def scores(dtype):
-    torch.manual_seed(shifted(1))
+    torch.manual_seed(offset_seed(1))
     return {
         "dot": DotScore(1.0),
         "scaled-dot": DotScore(),
