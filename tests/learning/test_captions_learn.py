@@ -24,7 +24,7 @@ STEPS = 500
 
 @pytest.fixture(scope="module")
 def task():
-    return ShapesTask.create(ShapesSettings(fewest=2, most=2, clutter=1, train=16_000, valid=32, test=300))
+    return ShapesTask.create(ShapesSettings(fewest=1, most=1, clutter=2, train=16_000, valid=32, test=300))
 
 
 def make(task, **settings):

@@ -1,7 +1,8 @@
 """A memory network learns where people are and, by two hops, where things are; without attention it cannot.
 
 Expected: one fact always right, and less than half with every sentence weighing the same; two facts always
-right with three hops, and 0.44 with one, which cannot find who took the thing and then where that person went.
+right with three hops, and 0.44 with one, which cannot find who took the thing and then where that person
+went.
 """
 
 import pytest

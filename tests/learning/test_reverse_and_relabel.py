@@ -24,8 +24,8 @@ def train(model, task, run, steps):
     settings = TrainConfig(
         seed=torch.initial_seed(),
         steps=steps,
-        batch=1500,
-        lr=3e-3,
+        batch=1000,
+        lr=5e-3,
         schedule="linear",
         evaluate_every=0,
         checkpoint_every=0,
@@ -57,7 +57,7 @@ def task():
 def search(task, tmp_path_factory):
     sizes = {"embedding": 32, "hidden": 64, "alignment": 64, "readout": 64}
     model = RNNsearch(RNNsearchConfig(**task.sizes(), **sizes))
-    return train(model, task, tmp_path_factory.mktemp("search") / "run", steps=500)
+    return train(model, task, tmp_path_factory.mktemp("search") / "run", steps=300)
 
 
 def test_attention_writes_long_sequences_backwards(search, task):
@@ -77,7 +77,7 @@ def test_the_alignment_is_the_anti_diagonal(search, task):
 def test_without_attention_the_same_budget_fails(task, tmp_path):
     sizes = {"embedding": 32, "hidden": 80, "layers": 1, "cell": "gru", "reverse": False, "feed": True}
     model = Seq2Seq(Seq2SeqConfig(**task.sizes(), **sizes))
-    train(model, task, tmp_path / "run", steps=500)
+    train(model, task, tmp_path / "run", steps=300)
     at_most(accuracy(model, longest_examples(task)), 0.85, "accuracy")
 
 

@@ -104,11 +104,11 @@ def test_some_head_looks_at_the_symbol_it_writes(learnt, task):
     at_least(hits.float().mean((0, 2)).max(), 0.7, "the best head")
 
 
-@pytest.mark.parametrize(("score", "steps"), [("coverage", 700), ("location-aware", 250)])
+@pytest.mark.parametrize(("score", "steps"), [("coverage", 600), ("location-aware", 250)])
 def test_a_score_that_looks_back_needs_no_positions(score, steps, tmp_path, monkeypatch):
     short = ReverseTask.create(ReverseSettings(shortest=3, longest=5, train=20_000, valid=64))
     sizes = {"layers": 1, "d_model": 32, "d_ff": 64, "heads": 2, "norm": "pre", "width": 5}
-    budget = {"steps": steps, "batch": 600, "lr": 6e-3}
+    budget = {"steps": steps, "batch": 600, "lr": 1e-2}
     model = train(short, tmp_path / "run", positions="none", score=score, **sizes, **budget)
     at_least(accuracy(model, short, 5), 0.7, "accuracy")
     monkeypatch.setattr(History, "advance", lambda history, weights: history)
