@@ -1,6 +1,7 @@
 """RNNsearch learns to write backwards and the same decoder without attention does not.
 
-Expected: token accuracy at length 12 above 0.97 with attention and below 0.85 without.
+Expected: 0.997 of the tokens right at length 12 with attention, 0.32 without, 0.11 where what was learnt with
+attention has it cut off.
 """
 
 import pytest
@@ -61,7 +62,7 @@ def search(task, tmp_path_factory):
 
 
 def test_attention_writes_long_sequences_backwards(search, task):
-    at_least(accuracy(search, longest_examples(task)), 0.97, "accuracy")
+    at_least(accuracy(search, longest_examples(task)), 0.95, "accuracy")
 
 
 def test_the_alignment_is_the_anti_diagonal(search, task):
@@ -78,7 +79,7 @@ def test_without_attention_the_same_budget_fails(task, tmp_path):
     sizes = {"embedding": 32, "hidden": 80, "layers": 1, "cell": "gru", "reverse": False, "feed": True}
     model = Seq2Seq(Seq2SeqConfig(**task.sizes(), **sizes))
     train(model, task, tmp_path / "run", steps=300)
-    at_most(accuracy(model, longest_examples(task)), 0.85, "accuracy")
+    at_most(accuracy(model, longest_examples(task)), 0.6, "accuracy")
 
 
 def test_cutting_the_attention_off_breaks_it(search, task):
