@@ -1,7 +1,7 @@
 """A Neural Turing Machine learns to copy; without a way to address its memory it does not.
 
-Expected, trained on lengths 1 to 4: 1 % wrong bits at length 4 and 5 % at 8. With the heads held where they
-are, or trained with nowhere to go, 35 % or more at length 4.
+Expected, trained on lengths 1 to 4: no wrong bits at length 4 and 5 % at 8. At length 4, 44 % with the heads
+held where they are, and 28 % if trained with nowhere to go.
 """
 
 import pytest
@@ -68,10 +68,11 @@ def test_the_write_head_steps_forward_and_the_read_head_retraces_it(copier, task
     written, read = (weights[:, :, 0].argmax(-1) for weights in (tape.write_weights, tape.read_weights))
     written, read = written[:, :L], read[:, L + 1 :]
     moves = torch.cat([written.diff(), read.diff()], 1) % 16
-    ahead = max((moves == direction).float().mean() for direction in (1, 15))  # one way or the other
-    at_least(ahead, 0.7, "moves of a row, all in one direction")
+    ahead = torch.stack([(moves == direction).float().mean(1) for direction in (1, 15)])
+    # a row a step, one way or the other; which of them may depend on the sequence
+    at_least(ahead.amax(0).mean(), 0.8, "moves of a row, all in one direction")
     begins = (read[:, 0] - written[:, 0] + 1) % 16 <= 2  # a write may lie across two rows
-    at_least(begins.float().mean(), 0.7, "reads first what was written first")
+    at_least(begins.float().mean(), 0.8, "reads first what was written first")
 
 
 def test_without_content_or_shift_the_trained_machine_fails(copier, task):
