@@ -2,9 +2,9 @@
 
 The annotations are those of an encoder that knows every thing already: a vector for each of the nine cells,
 with a one for the colour of what stands there and a one for its shape. What is left to learn is where to look
-for each word: at the one coloured thing, and not at up to two grey ones. Expected after 250 steps: all captions
-exact, and all the things looked at; with the scores of attention set to zero a third exact, those of scenes
-without a grey thing.
+for each word: at the one coloured thing, and not at up to two grey ones. Expected after 250 steps: all
+captions exact, and all the things looked at; with the scores of attention set to zero a third exact, about as
+many as have no grey thing.
 
 REINFORCE then teaches a new attention from nothing where to look, every place being sampled: no gradient but
 its own reaches the scores. Expected after 200 steps: from a ninth of the things to all of them.
