@@ -3,8 +3,8 @@
 Expected: 0.99 of the tokens right at every length it was trained on; 0.16 at the longest without.
 
 A score that looks back needs no positions: where the queries before it attended tells each of them its place.
-Expected, with eight symbols: 0.97 right at the longest of 5 with coverage and all with a location-aware score;
-0.3 if nothing is handed on from query to query.
+Expected, with eight symbols: 0.97 right at the longest of 5 with coverage and all with a location-aware
+score; 0.3 if nothing is handed on from query to query.
 """
 
 from dataclasses import replace
