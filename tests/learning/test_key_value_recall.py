@@ -1,7 +1,7 @@
 """The LSTMN looks back at the pair it is asked for; an LSTM of the same budget does not recall it.
 
-Expected at 2 to 6 pairs: accuracy above 0.95 and the right place looked at; the LSTM below 0.7 and cut-off
-attention too. Measured: 1.000 and 0.56 after 800 steps.
+Expected at 2 to 6 pairs: nearly all right, the right place looked at, and 0.99 right at 9 pairs, which were
+never trained; the LSTM 0.46 right, a span of one slot 0.48, cut-off attention 0.42.
 """
 
 import pytest
@@ -17,7 +17,7 @@ from regard.train.loop import fit
 from regard.train.progress import Quiet
 
 pytestmark = pytest.mark.slow
-STEPS = 450
+STEPS = 300
 
 
 def train(task, run, **choices):
@@ -27,7 +27,7 @@ def train(task, run, **choices):
         seed=torch.initial_seed(),
         steps=STEPS,
         batch=64,
-        lr=3e-3,
+        lr=5e-3,
         schedule="linear",
         evaluate_every=0,
         checkpoint_every=0,
@@ -58,23 +58,23 @@ def test_each_value_is_recalled_from_where_it_was_written(tapes, task):
 def test_more_pairs_than_were_trained_on_are_recalled(tapes, task):
     longer = evaluate_recall(tapes, task).scores[-1]
     assert longer.pairs == 9
-    at_least(longer.right, 0.9, "accuracy")
+    at_least(longer.right, 0.85, "accuracy")
 
 
 def test_an_lstm_of_the_same_budget_does_not_recall(task, tmp_path):
     model = train(task, tmp_path / "run", cell="lstm", hidden=80)
-    at_most(evaluate_recall(model, task).headline()[1], 0.7, "accuracy")
+    at_most(evaluate_recall(model, task).headline()[1], 0.65, "accuracy")
 
 
 def test_a_span_of_one_slot_is_no_better(task, tmp_path):
     model = train(task, tmp_path / "run", span=1)
-    at_most(evaluate_recall(model, task).headline()[1], 0.7, "accuracy")
+    at_most(evaluate_recall(model, task).headline()[1], 0.65, "accuracy")
 
 
 def test_cutting_the_attention_off_breaks_it(tapes, task):
     attention = tapes.get_submodule(tapes.aligner)
     learnt, attention.normalizer = attention.normalizer, Mean()
     try:
-        at_most(evaluate_recall(tapes, task).headline()[1], 0.5, "accuracy")
+        at_most(evaluate_recall(tapes, task).headline()[1], 0.55, "accuracy")
     finally:
         attention.normalizer = learnt

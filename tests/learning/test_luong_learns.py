@@ -1,7 +1,7 @@
 """Luong's model learns to write backwards, and a window that moves on only what stands in order.
 
-Expected: token accuracy at length 12 of 0.97 or more and 0.97 of the arg-max alignments on the anti-diagonal;
-local-m above 0.95 in order and below 0.5 backwards, where its window leaves the right word.
+Expected: 0.99 of the tokens right at length 12 and 0.99 of the arg-max alignments on the anti-diagonal, 0.12
+right without attention; local-m 0.96 in order and 0.1 backwards, where its window leaves the right word.
 """
 
 import pytest
@@ -54,7 +54,7 @@ def general(tmp_path_factory):
 
 
 def test_the_general_score_writes_long_sequences_backwards(general):
-    at_least(accuracy(*general), 0.97, "accuracy")
+    at_least(accuracy(*general), 0.95, "accuracy")
 
 
 def test_a_steps_attention_is_that_of_the_word_it_writes(general):
@@ -62,7 +62,7 @@ def test_a_steps_attention_is_that_of_the_word_it_writes(general):
     model, batch = general
     right = torch.arange(LONGEST - 1, -1, -1)
     best = torch.stack([track.attention["attention"].argmax(-1) for track in forced(model, batch)])
-    at_least((best[:, :-1] == right).float().mean(), 0.97, "looks at the word it writes")
+    at_least((best[:, :-1] == right).float().mean(), 0.95, "looks at the word it writes")
     at_most((best[:, 1:] == right).float().mean(), 0.3, "looks at the word it read")
 
 
@@ -70,14 +70,14 @@ def test_cutting_the_attention_off_breaks_it(general):
     model, batch = general
     learnt, model.attention.normalizer = model.attention.normalizer, Mean()
     try:
-        at_most(accuracy(model, batch), 0.5, "accuracy")
+        at_most(accuracy(model, batch), 0.4, "accuracy")
     finally:
         model.attention.normalizer = learnt
 
 
 def test_without_attention_the_same_budget_fails(tmp_path):
     model, batch = train(tmp_path / "run", backwards=True, attention=False, feed=False)
-    at_most(accuracy(model, batch), 0.7, "accuracy")
+    at_most(accuracy(model, batch), 0.4, "accuracy")
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["in-order", "backwards"])
@@ -85,6 +85,6 @@ def test_a_window_that_moves_on_follows_what_stands_in_order_alone(tmp_path, bac
     settings = {"window": "local-monotonic", "half_width": 2, "feed": False}
     share = accuracy(*train(tmp_path / "run", backwards=backwards, **settings))
     if backwards:
-        at_most(share, 0.5, "accuracy")
+        at_most(share, 0.4, "accuracy")
     else:
-        at_least(share, 0.95, "accuracy")
+        at_least(share, 0.8, "accuracy")

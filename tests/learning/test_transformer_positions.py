@@ -1,11 +1,13 @@
 """The Transformer learns to write backwards, and does not without positions, or with its attention cut off.
 
-Expected: token accuracy above 0.9 at every length it was trained on; below 0.4 at the longest without.
+Expected: 0.99 of the tokens right at every length it was trained on; 0.16 at the longest without.
 
 A score that looks back needs no positions: where the queries before it attended tells each of them its place.
-Expected: above 0.7 at the longest of 5 (measured: coverage 0.97, location-aware 1.0), below 0.4 if nothing is
-handed on from query to query.
+Expected, with eight symbols: 0.97 right at the longest of 5 with coverage and all with a location-aware
+score; 0.3 if nothing is handed on from query to query.
 """
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,9 +48,8 @@ def train(task, run, *, steps=350, batch=1000, lr=3e-3, **options):
 
 
 def examples(task, length):
-    test = ReverseTask(
-        ReverseSettings(shortest=length, longest=length, test=TESTED), task.source, task.target
-    )
+    settings = replace(task.settings, shortest=length, longest=length, test=TESTED)
+    test = ReverseTask(settings, task.source, task.target)
     return test.batch("test", range(TESTED))
 
 
@@ -101,15 +102,15 @@ def test_some_head_looks_at_the_symbol_it_writes(learnt, task):
     paths = [path for path in tracks[0].attention if "source_attention" in path]
     heads = torch.stack([torch.cat([track.attention[path] for path in paths]) for track in tracks])
     hits = heads[:, :, :LONGEST].argmax(-1) == mirror  # (tested, layers × heads, T)
-    at_least(hits.float().mean((0, 2)).max(), 0.7, "the best head")
+    at_least(hits.float().mean((0, 2)).max(), 0.6, "the best head")
 
 
-@pytest.mark.parametrize(("score", "steps"), [("coverage", 700), ("location-aware", 250)])
+@pytest.mark.parametrize(("score", "steps"), [("coverage", 400), ("location-aware", 250)])
 def test_a_score_that_looks_back_needs_no_positions(score, steps, tmp_path, monkeypatch):
-    short = ReverseTask.create(ReverseSettings(shortest=3, longest=5, train=20_000, valid=64))
+    short = ReverseTask.create(ReverseSettings(symbols=8, shortest=3, longest=5, train=20_000, valid=64))
     sizes = {"layers": 1, "d_model": 32, "d_ff": 64, "heads": 2, "norm": "pre", "width": 5}
-    budget = {"steps": steps, "batch": 600, "lr": 6e-3}
+    budget = {"steps": steps, "batch": 600, "lr": 1e-2}
     model = train(short, tmp_path / "run", positions="none", score=score, **sizes, **budget)
-    at_least(accuracy(model, short, 5), 0.7, "accuracy")
+    at_least(accuracy(model, short, 5), 0.75, "accuracy")
     monkeypatch.setattr(History, "advance", lambda history, weights: history)
-    at_most(accuracy(model, short, 5), 0.4, "accuracy, nothing handed on")
+    at_most(accuracy(model, short, 5), 0.55, "accuracy, nothing handed on")
