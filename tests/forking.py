@@ -1,7 +1,7 @@
 """Processes that need not start: inside `forks()`, `python -m MODULE ...` is a fork of this process.
 
-A process that trains imports for three to four seconds before its first step. What most tests ask of it (files,
-signals, an end when its parent dies) is the same of a fork, which begins at once.
+A process that trains imports for three to four seconds before its first step. What most tests ask of it
+(files, signals, an end when its parent dies) is the same of a fork, which begins at once.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import regard.train.loop  # noqa: F401
 
 @contextlib.contextmanager
 def forks():
-    """Fork instead of starting, where a fork can train: autograd has threads of its own where there is a GPU."""
+    """Fork instead of starting. Not where there is a GPU: autograd has threads of its own there."""
     if not hasattr(os, "fork") or torch.accelerator.is_available():
         yield
         return
@@ -32,23 +32,23 @@ def forks():
         yield
 
 
-class _Popen(subprocess.Popen):
-    living = weakref.WeakSet()
+_living: weakref.WeakSet[subprocess.Popen] = weakref.WeakSet()
 
-    def _execute_child(
+
+class _Popen(subprocess.Popen):
+    def _execute_child(self, args, *how):
+        modular = list(args)[:2] == [sys.executable, "-m"]
+        return self._fork(args, *how) if modular else super()._execute_child(args, *how)
+
+    def _fork(
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids, uid, umask,
         start_new_session, process_group,
     ):  # fmt: skip
-        if list(args)[:2] != [sys.executable, "-m"]:
-            return super()._execute_child(
-                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
-                p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids, uid, umask,
-                start_new_session, process_group,
-            )  # fmt: skip
+        assert cwd is None
         sys.stdout.flush()
         sys.stderr.flush()
-        self.living.add(self)
+        _living.add(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python 3.12 warns of threads, which pytest-xdist has
             self.pid = os.fork()
@@ -57,7 +57,7 @@ class _Popen(subprocess.Popen):
             return self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
         status = 1
         try:
-            for other in self.living:  # a process ends when its input does: nobody else may hold it open
+            for other in _living:  # a process ends when its input does: nobody else may hold it open
                 if other.stdin is not None:
                     other.stdin.close()
             for number, file in enumerate((p2cread, c2pwrite, errwrite)):

@@ -30,8 +30,8 @@ def hasten():
     """Let Triton's interpreter leave out what has no effect, two thirds of the time of these tests.
 
     It patches its language for every call of a device function, where once a launch is enough; it computes
-    whether integers overflow and, without its option `debug`, does not look at the answer; and it makes a table
-    of all dtypes to look one up. Called in the process that interprets, by conftest.py.
+    whether integers overflow, and looks at the answer only with its option `debug`; and it makes a table of
+    all dtypes to look one up. Called in the process that interprets, by conftest.py.
     """
     from triton.runtime import interpreter
 

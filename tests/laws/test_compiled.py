@@ -51,7 +51,7 @@ def test_compiles_as_a_full_graph(case):
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @parametrize([Case("scaled-dot"), Case("additive")])
 def test_compiles_to_machine_code(case):
-    # scalar code will do: to find out whether vectors compile, inductor builds a library for each kind of them
+    # scalar code will do: to see whether vectors compile, inductor builds a library for each kind of them
     with inductor.patch("cpp.vec_isa_ok", False):
         check(case, "inductor")
 
