@@ -3,7 +3,6 @@
 import pytest
 import torch
 from laws.cases import NORMALIZERS, SCORES, STOCHASTIC, WINDOWS, B, Case, S, build, inputs, parametrize
-from torch._inductor import config as inductor
 from torch.testing import assert_close
 
 from regard import Mask, MultiHead
@@ -51,6 +50,8 @@ def test_compiles_as_a_full_graph(case):
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @parametrize([Case("scaled-dot"), Case("additive")])
 def test_compiles_to_machine_code(case):
+    from torch._inductor import config as inductor
+
     # scalar code will do: to see whether vectors compile, inductor builds a library for each kind of them
     with inductor.patch("cpp.vec_isa_ok", False):
         check(case, "inductor")
