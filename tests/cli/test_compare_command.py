@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from forking import forks
 
 from regard.train.checkpoint import RunFolder
 from regard.train.measured import measure, read_measured, read_training
@@ -25,6 +26,12 @@ SMALL = {
 }
 SETTINGS = [f"--set={key}={value}" for key, value in SMALL.items()]
 BASE = ["rnnsearch-reverse", "--scores", "additive", "--steps", "150", *SETTINGS]
+
+
+@pytest.fixture
+def forked():
+    with forks():
+        yield
 
 
 def start(out):
@@ -56,6 +63,7 @@ def unlocked(run):
     return True
 
 
+@pytest.mark.usefixtures("forked")
 def test_killed_interrupted_and_called_again_it_gives_the_numbers_of_one_go(command, tmp_path):
     from regard.train.compare import plan
 
@@ -143,6 +151,7 @@ def test_the_help_shows_what_to_type(command):
     assert "regard compare --recipes rnnsearch-en-fr,seq2seq-en-fr --jobs 2" in words
 
 
+@pytest.mark.usefixtures("forked")
 def test_two_text_files_are_enough_for_a_comparison(command, tmp_path, monkeypatch):
     monkeypatch.setenv("REGARD_DATA", "")
     words = ("one", "two", "three", "four", "five")

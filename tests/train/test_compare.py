@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from forking import forks
 from rich.console import Console
 
 from regard.errors import ConfigError, DataError
@@ -311,7 +312,8 @@ def compared(tmp_path_factory):
     )
     extra = compare.Variant("none", (("score", "none"),), None, "there is no such thing", "rnnsearch-reverse")
     comparison = replace(comparison, variants=(*comparison.variants, extra))
-    return comparison, folder, compare.run(comparison, folder, console=quiet(), workers=2)
+    with forks():
+        return comparison, folder, compare.run(comparison, folder, console=quiet(), workers=2)
 
 
 def test_side_by_side_equals_one_after_the_other(compared, alone):
@@ -361,12 +363,13 @@ def test_a_job_that_fails_is_an_outcome_with_its_last_sentence(tmp_path, monkeyp
 
 
 def test_the_deadline_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(compare, "RESERVE", 6.0)
+    monkeypatch.setattr(compare, "RESERVE", 10.0)
     overrides = [text for text in TINY if "steps" not in text]
     comparison = plan("rnnsearch-reverse", overrides=[*overrides, "train.steps=1000000"], seeds=(1, 2))
     started = time.monotonic()
-    first, second = compare.run(comparison, tmp_path, console=quiet(), deadline=12.0)
-    assert time.monotonic() - started < 12.0
+    with forks():
+        first, second = compare.run(comparison, tmp_path, console=quiet(), deadline=8.0)
+    assert time.monotonic() - started < 8.0
     assert first.state == second.state == "unfinished"
     assert first.reason == "not begun" or first.reason.startswith("stopped at step ")
     assert second.reason == "not begun"

@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from forking import forks
 from rich.console import Console
 
 from regard.errors import DataError
@@ -24,7 +25,8 @@ def job(tmp_path, name, **changes):
 
 def test_two_trainings_end_with_their_run_folders(tmp_path):
     jobs = [job(tmp_path, "first"), job(tmp_path, "second", overrides=(*SMALL, "train.seed=2"))]
-    run_jobs(jobs, workers=2, threads=1, console=Console(file=io.StringIO()))
+    with forks():
+        run_jobs(jobs, workers=2, threads=1, console=Console(file=io.StringIO()))
     for each in jobs:
         assert (each.run / "checkpoints.json").exists()
         assert standing(each).step == 3
