@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def train(task, run, steps, **settings):
-    model = MemN2N(MemN2NConfig(**task.sizes(), embedding=40, linear_start=0.1, gain=2.0, **settings))
+    model = MemN2N(MemN2NConfig(**task.sizes(), embedding=40, linear_start=0.5, gain=2.0, **settings))
     how = TrainConfig(
         seed=torch.initial_seed(),
         steps=steps,
