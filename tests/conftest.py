@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from seeds import OFFSET, offset_seed
+from seeds import offset, offset_seed
 
 torch.set_num_threads(int(os.environ.get("REGARD_TEST_THREADS", "1")))
 deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -123,7 +123,7 @@ def pytest_report_header() -> str:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     report = yield
     if report.failed:
-        report.sections.append(("seed", f"REGARD_SEED_OFFSET={OFFSET}: torch.manual_seed({seed_of(item)})"))
+        report.sections.append(("seed", f"REGARD_SEED_OFFSET={offset()}: torch.manual_seed({seed_of(item)})"))
     return report
 
 
