@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 from regard import catalog
-from regard.cli.views.tape import view
 from regard.models.ntm import NTM
 from regard.tasks.bits import BitTask
 from regard.train.run import open_run
+from regard.views.tape import view
 from regard.viz.tape import draw_sequences
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

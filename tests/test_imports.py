@@ -95,6 +95,7 @@ LAYERS = (
     ("models",),
     ("decode", "evaluate", "viz"),
     ("train",),
+    ("compare", "views"),
     ("export",),
     ("bench",),
     ("cli",),

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 
 from records import UNMEASURED, in_order, markdown, markers, newest, notes, papers, words
 
+from regard.compare.report import size
 from regard.evaluate.results import Result, read_results
-from regard.train.compare_report import size
 from regard.viz.bars import draw_bars
 from regard.viz.curves import draw_lengths
 

@@ -22,7 +22,7 @@ from regard.bench.clock import interleaved
 from regard.bench.parity import apart
 from regard.bench.records import measured, versions
 from regard.evaluate.results import Result
-from regard.models.moving import multi_head_from
+from regard.models.from_torch import multi_head_from
 
 COLUMNS = ("call", "pass", "B × T × S × D", "dtype", "kernel", "µs by hand", "µs", "× by hand")
 HEADS = {64: 4, 256: 4, 512: 8}

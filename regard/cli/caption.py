@@ -41,10 +41,10 @@ def command(
     The square in the middle of a picture is described. A file that cannot be read is named on standard error
     and the others go on; the exit status is then 2.
     """
-    from regard.cli.views.captions import captions, draw, said, weights_of, words_of
     from regard.data.images import Pixels, images_in, open_image, square
     from regard.tasks.captions import CaptionTask
     from regard.train.run import open_run
+    from regard.views.captions import captions, draw, said, weights_of, words_of
 
     paths = images_in(files)
     if not paths:

@@ -14,8 +14,8 @@ from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.train.compare import Comparison
-    from regard.train.compare_table import Table
+    from regard.compare.comparison import Comparison
+    from regard.compare.table import Table
 
 Listed = str | None
 
@@ -101,11 +101,11 @@ def command(
     Called again with the same folder it goes on where it stopped: what is measured stays, what was
     interrupted resumes. What cannot be combined is in the table with its reason.
     """
-    from regard.train.compare import plan, read, run
-    from regard.train.compare_report import write
-    from regard.train.compare_table import read_table
-    from regard.train.compare_table import record as write_records
-    from regard.train.measured import Asked
+    from regard.compare.comparison import plan, read, run
+    from regard.compare.report import write
+    from regard.compare.table import read_table
+    from regard.compare.table import record as write_records
+    from regard.compare.trial import Asked
 
     given = (source, target, valid_source, valid_target, test_source, test_target)
     text = Text(
@@ -176,7 +176,7 @@ def _name_folder(data: str) -> None:
 
 def print_table(found: "Table") -> None:
     """The table for a reader, tab-separated in a pipe."""
-    from regard.train.compare_report import rows
+    from regard.compare.report import rows
 
     header, body = rows(found)
     if not output.is_terminal:

@@ -13,10 +13,10 @@ from rich.text import Text
 from regard.cli.common import decoding, messages, open_translator, output, say, table, waiting
 
 if TYPE_CHECKING:
+    from regard.compare.jobs import Job
     from regard.decode.translator import Translation
     from regard.evaluate.translation import TranslationEvaluation
     from regard.train.config import RunConfig
-    from regard.train.jobs import Job
 
 BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-en-fr"
 TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
@@ -41,8 +41,8 @@ def command(
     anew for each word it writes (Bahdanau et al. 2014). A few minutes on two cores, no download.
     """
     from regard.cli.demo_report import draw_demo, record_demo
+    from regard.compare.jobs import run_jobs
     from regard.train.config import load_recipe
-    from regard.train.jobs import run_jobs
 
     started = time.perf_counter()
     configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
@@ -62,7 +62,7 @@ def command(
 
 
 def _job(name: str, config: "RunConfig", folder: Path) -> "Job":
-    from regard.train.jobs import Job
+    from regard.compare.jobs import Job
 
     run = folder / FOLDERS[name]
     _forget(run)

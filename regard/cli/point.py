@@ -40,10 +40,10 @@ def command(
     Points are counted from 0, as they stand in the file. A first line of words is a header. Points outside
     the unit square are moved and scaled into it, all together, which changes no answer.
     """
-    from regard.cli.views.points import LARGEST, answer, draw
     from regard.data.geometry import QUESTIONS, check_points, in_unit_square
     from regard.tasks.pointing import PointingTask
     from regard.train.run import open_run
+    from regard.views.points import LARGEST, answer, draw
     from regard.viz.files import PICTURES
 
     if out is not None and out.suffix.lower() not in PICTURES:

@@ -91,8 +91,8 @@ def record(
     median: bool,
 ) -> None:
     """Add a comparison to the results; `paper` has `VARIANT=VALUE NOTE`, `summary` has `VARIANT=TEXT`."""
-    from regard.train.compare_table import read_table
-    from regard.train.compare_table import record as write
+    from regard.compare.table import read_table
+    from regard.compare.table import record as write
 
     known = {}
     for text in paper:

@@ -26,11 +26,11 @@ def command(
     import torch
     from PIL import Image
 
-    from regard.cli.views.pictures import class_number
     from regard.data.pictures import to_pixels
     from regard.decode.base import evaluating
     from regard.tasks.pictures import PictureTask
     from regard.train.run import open_run
+    from regard.views.pictures import class_number
 
     if out.suffix.lower() != ".png":
         raise ConfigError(f"sample: `--out` has the ending {out.suffix!r}; expected .png.")

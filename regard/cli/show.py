@@ -1,6 +1,6 @@
 """regard show: one example as a picture or as a page, drawn in the way of its task.
 
-A task names its viewer as a path, `viewer = "regard.cli.views.alignment:view"`: a function
+A task names its viewer as a path, `viewer = "regard.views.alignment:view"`: a function
 
     view(run, text, out, *, beam) -> the line that is printed
 

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard import storage
-from regard.data.chance import random_words
+from regard.data.counter_rng import random_words
 from regard.data.folders import find_file
 from regard.data.images import Pixels, open_image
 from regard.errors import DataError

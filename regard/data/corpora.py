@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
-from regard.data.links import Links, parse_links
 from regard.data.parallel import Parallel
+from regard.data.pharaoh import Links, parse_links
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
 

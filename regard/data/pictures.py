@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.chance import random_words, unit
+from regard.data.counter_rng import random_words, unit
 from regard.data.images import Pixels
 from regard.data.shapes import COLOURS, SHAPES, Scenes
 

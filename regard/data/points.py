@@ -28,7 +28,7 @@ from torch import Tensor
 
 from regard import storage
 from regard.data.batches import PairBatch
-from regard.data.chance import random_words, unit
+from regard.data.counter_rng import random_words, unit
 from regard.data.geometry import QUESTIONS, Numbers, Points, check_points
 from regard.data.tokens import EOS, PAD, SPECIAL
 from regard.errors import DataError

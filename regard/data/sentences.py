@@ -14,7 +14,7 @@ from random import Random
 
 import torch
 
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 
 STEP = 8
 EMPTY = -1  # the number of a row without a sentence

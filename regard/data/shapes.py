@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.chance import random_words, unit
+from regard.data.counter_rng import random_words, unit
 from regard.data.images import Pixels
 
 COLOURS = {

@@ -16,7 +16,7 @@ the numbers of the class and of the drawing; no generator has a state.
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.chance import uniform
+from regard.data.counter_rng import uniform
 from regard.data.omniglot import SIDE, Drawings
 
 STROKES = 3  # the most of a class; a quarter of the classes has one less

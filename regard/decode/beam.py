@@ -18,6 +18,7 @@ from torch import Tensor
 
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS
+from regard.decode.backpointers import Ends, Trellis
 from regard.decode.base import (
     Hypothesis,
     LengthPenalty,
@@ -28,7 +29,6 @@ from regard.decode.base import (
     forbid,
     limits_of,
 )
-from regard.decode.trellis import Ends, Trellis
 from regard.errors import ConfigError, DataError
 from regard.models.base import State, StepDecoder
 

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from regard.data.batches import PairBatch
-from regard.decode.trellis import Track
-from regard.decode.walk import walk
+from regard.decode.backpointers import Track
+from regard.decode.rollout import walk
 from regard.models.base import State, StepDecoder
 
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from regard.data.batches import PairBatch
 from regard.decode.base import Hypothesis, Lengths, PowerPenalty, forbid, limits_of
-from regard.decode.walk import walk
+from regard.decode.rollout import walk
 from regard.models.base import State, StepDecoder
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.data.points import PointBatch, points_of
-from regard.decode.barred import Barred, Rule
 from regard.decode.base import Hypothesis, Lengths
 from regard.decode.beam import beam_search
+from regard.decode.constrained import Barred, Rule
 from regard.decode.greedy import greedy
 from regard.decode.translator import DEFAULT, Decoding
 from regard.models.base import Translating

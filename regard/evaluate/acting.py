@@ -19,8 +19,8 @@ from torch import Tensor
 from regard.data.problems import Bandits, DecisionProcesses
 from regard.decode.base import evaluating
 from regard.decode.translator import DEFAULT, Decoding
+from regard.evaluate.bandit_baselines import PLANNERS, RULES, act_by, plan_episode, pull_by
 from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.explorers import PLANNERS, RULES, act_by, plan_episode, pull_by
 from regard.models.base import Model
 from regard.tasks.bandit import BanditTask
 from regard.tasks.base import Split

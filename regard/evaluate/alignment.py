@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.data.links import parse_links
+from regard.data.pharaoh import parse_links
 from regard.errors import DataError, check_shapes
 
 

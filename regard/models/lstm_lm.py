@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 from regard.errors import check_shares, check_sizes
 from regard.models.base import Model
 from regard.models.lstmn import open_forget_gates

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.labelled import LabelledBatch
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 from regard.errors import check_shares, check_sizes
 from regard.layers.lstmn import LSTMN, Tape
 from regard.models.base import Model

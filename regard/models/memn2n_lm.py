@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.record import record
 from regard.attention.scores.dot import DotScore
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.models.base import Model
 from regard.models.memn2n import rectify

@@ -42,8 +42,8 @@ from regard.attention.multihead import MultiHead
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError, check_shares, check_sizes
+from regard.layers.fast_decoder import Stepper, gather
 from regard.layers.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
-from regard.layers.stepping import Stepper, gather
 from regard.layers.transformer import (
     BatchNorm,
     Decoder,

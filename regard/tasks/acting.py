@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.chance import Uniform
+from regard.data.counter_rng import Uniform
 from regard.data.problems import Problems, Rollout
 from regard.errors import ConfigError
 from regard.tasks.base import Loss, Split

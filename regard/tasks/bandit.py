@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from regard.data.chance import uniform
+from regard.data.counter_rng import uniform
 from regard.data.problems import Bandits, width
 from regard.errors import ConfigError
 from regard.tasks.acting import ActingSettings, ActingTask
@@ -45,7 +45,7 @@ class BanditTask(ActingTask):
 
     Settings = BanditSettings
     evaluator = "regard.evaluate.acting:evaluate_bandits"
-    viewer = "regard.cli.views.acting:view"
+    viewer = "regard.views.acting:view"
     settings: BanditSettings
 
     def sizes(self) -> dict[str, int]:

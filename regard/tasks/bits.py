@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.bits import BitBatch, join
-from regard.data.chance import Uniform, uniform
+from regard.data.counter_rng import Uniform, uniform
 from regard.errors import ConfigError
 from regard.tasks.base import Loss, Split
 
@@ -35,7 +35,7 @@ class BitTask:
     units: ClassVar[tuple[str, ...]]  # what the numbers of a shape count
     evaluator: ClassVar[str] = "regard.evaluate.sequences:evaluate_sequences"
     gives: ClassVar[str] = "sequences of bits"
-    viewer: ClassVar[str] = "regard.cli.views.tape:view"
+    viewer: ClassVar[str] = "regard.views.tape:view"
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

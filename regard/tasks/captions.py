@@ -40,7 +40,7 @@ class CaptionTask:
     Settings: ClassVar[type[Any]]
     evaluator: ClassVar[str] = "regard.evaluate.captions:evaluate_captions"
     gives: ClassVar[str] = "pictures with captions"
-    viewer: ClassVar[str] = "regard.cli.views.captions:view"
+    viewer: ClassVar[str] = "regard.views.captions:view"
     side: int  # pixels of a picture's side
     encoder: FrozenEncoder | None = None
 

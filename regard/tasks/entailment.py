@@ -83,7 +83,7 @@ class EntailmentTask:
     Settings = EntailmentSettings
     evaluator = "regard.evaluate.classification:evaluate_classification"
     gives = "labelled pairs of sentences"
-    viewer = "regard.cli.views.entailment:view"
+    viewer = "regard.views.entailment:view"
     labels = LABELS
 
     def __init__(self, settings: EntailmentSettings, words: WordList) -> None:

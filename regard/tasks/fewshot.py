@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from regard.data.chance import Uniform, uniform
+from regard.data.counter_rng import Uniform, uniform
 from regard.data.episodes import DealtEpisodes, EpisodeBatch, Sheets
 from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
 from regard.data.strokes import draw_characters
@@ -91,7 +91,7 @@ class FewShotTask:
     Settings = FewShotSettings
     evaluator = "regard.evaluate.fewshot:evaluate_fewshot"
     gives = "episodes of few examples"
-    viewer = "regard.cli.views.episode:view"
+    viewer = "regard.views.episode:view"
 
     def __init__(self, settings: FewShotSettings) -> None:
         self.settings = settings

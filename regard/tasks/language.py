@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from regard.data.grammar import generate
 from regard.data.parallel import read_lines
 from regard.data.ptb import EOS, read_ptb, sentences_to_words
-from regard.data.stream import StreamBatch, WordStream
+from regard.data.text_windows import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import ConfigError, DataError
@@ -60,7 +60,7 @@ class LanguageTask:
     Settings = LanguageSettings
     evaluator = "regard.evaluate.language:evaluate_language"
     gives = "running text"
-    viewer = "regard.cli.views.words:view"
+    viewer = "regard.views.words:view"
 
     def __init__(self, settings: LanguageSettings, words: WordList) -> None:
         self.settings, self.words = settings, words

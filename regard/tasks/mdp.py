@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from regard.data.chance import uniform
+from regard.data.counter_rng import uniform
 from regard.data.problems import DecisionProcesses, width
 from regard.errors import ConfigError
 from regard.tasks.acting import ActingSettings, ActingTask, normal
@@ -48,7 +48,7 @@ class MDPTask(ActingTask):
 
     Settings = MDPSettings
     evaluator = "regard.evaluate.acting:evaluate_processes"
-    viewer = "regard.cli.views.acting:view"
+    viewer = "regard.views.acting:view"
     settings: MDPSettings
 
     def sizes(self) -> dict[str, int]:

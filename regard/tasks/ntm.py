@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.data.bits import BitBatch
-from regard.data.chance import Uniform
+from regard.data.counter_rng import Uniform
 from regard.errors import ConfigError
 from regard.tasks.bits import BitTask, GrowingTask, Shape
 

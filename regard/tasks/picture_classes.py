@@ -67,7 +67,7 @@ class PictureClassesTask:
     Settings = PictureClassesSettings
     evaluator: ClassVar[str] = "regard.evaluate.classification:evaluate_classification"
     gives: ClassVar[str] = "labelled pictures"
-    viewer: ClassVar[str] = "regard.cli.views.pooling:view"
+    viewer: ClassVar[str] = "regard.views.pooling:view"
 
     def __init__(self, settings: PictureClassesSettings) -> None:
         self.settings = settings

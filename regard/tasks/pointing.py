@@ -52,9 +52,9 @@ class PointingTask:
     Settings = PointingSettings
     evaluator: ClassVar[str] = "regard.evaluate.pointing:evaluate_pointing"
     gives: ClassVar[str] = "sets of points"
-    viewer: ClassVar[str] = "regard.cli.views.points:view"
+    viewer: ClassVar[str] = "regard.views.points:view"
     question: ClassVar[str]
-    rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/barred.py
+    rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/constrained.py
     smallest: ClassVar[int] = 1  # points of the smallest set that the question makes sense for
 
     def __init__(self, settings: PointingSettings) -> None:

@@ -70,7 +70,7 @@ class RecallTask:
     Settings = RecallSettings
     evaluator = "regard.evaluate.recall:evaluate_recall"
     gives = "labelled sequences"
-    viewer = "regard.cli.views.lookback:view_pairs"
+    viewer = "regard.views.lookback:view_pairs"
 
     def __init__(self, settings: RecallSettings) -> None:
         self.settings = settings

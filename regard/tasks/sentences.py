@@ -15,7 +15,7 @@ from torch import nn
 
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import DataError
@@ -43,7 +43,7 @@ class SentenceTask:
     Settings = SentenceSettings
     evaluator = "regard.evaluate.language:evaluate_language"
     gives = "single sentences"
-    viewer = "regard.cli.views.lookback:view"
+    viewer = "regard.views.lookback:view"
 
     def __init__(self, settings: SentenceSettings, words: WordList) -> None:
         self.settings, self.words = settings, words

@@ -46,7 +46,7 @@ class TranslationTask:
     Settings: ClassVar[type[Any]]
     evaluator: ClassVar[str] = "regard.evaluate.translation:evaluate_translation"
     gives: ClassVar[str] = "sentence pairs"
-    viewer: ClassVar[str] = "regard.cli.views.alignment:view"
+    viewer: ClassVar[str] = "regard.views.alignment:view"
     takes_half: ClassVar[bool] = True  # the loss is computed in float32 of scores in any precision
     languages: tuple[str, str]
 

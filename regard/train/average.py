@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from regard.errors import DataError
 from regard.train import durable
-from regard.train.states import Tensors
+from regard.train.serialization import Tensors
 
 FOLDER = "averaging"
 

@@ -40,7 +40,7 @@ from torch import nn
 from regard.catalog import suggest
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Task
-from regard.train import average, durable, states, toml
+from regard.train import average, durable, serialization, toml
 from regard.train.config import RunConfig, fill_defaults, parse
 
 FORMAT = 1
@@ -84,9 +84,9 @@ class Checkpoint:
     """Everything that a run needs to go on as if it had never stopped."""
 
     state: State
-    model: states.Tensors
-    optimizer: states.Tensors
-    random: states.Tensors  # one row per process
+    model: serialization.Tensors
+    optimizer: serialization.Tensors
+    random: serialization.Tensors  # one row per process
     numbers: dict[str, Any] = field(
         default_factory=dict
     )  # what the optimizer and the loss scaler keep as numbers
@@ -229,7 +229,7 @@ class RunFolder:
                 shutil.rmtree(aside, ignore_errors=True)  # gone already, unless something failed
         self._prune()
 
-    def save_averaged(self, model: states.Tensors, step: int) -> None:
+    def save_averaged(self, model: serialization.Tensors, step: int) -> None:
         """Write averaged weights, made at this step, and give them their name; a second time does nothing."""
         found = self.find("averaged")
         if found is not None and self._read_json(found / "state.json")["step"] == step:
@@ -301,10 +301,10 @@ class RunFolder:
         self.fill(model, self._read_tensors(folder / "model.safetensors"))
         return int(self._read_json(folder / "state.json").get("step", 0))
 
-    def fill(self, model: nn.Module, tensors: states.Tensors) -> None:
+    def fill(self, model: nn.Module, tensors: serialization.Tensors) -> None:
         """Fill a model with weights, which must be those of its config."""
         try:
-            states.load_weights(model, tensors)
+            serialization.load_weights(model, tensors)
         except ValueError as error:
             raise DataError(f"{self.path}: the weights do not fit the model: {error}") from error
 
@@ -449,7 +449,7 @@ class RunFolder:
             raise self._unreadable(path, "not a JSON object")
         return content
 
-    def _read_tensors(self, path: Path) -> states.Tensors:
+    def _read_tensors(self, path: Path) -> serialization.Tensors:
         self._require_whole(path.parent, path.name)
         try:
             return dict(safetensors.torch.load_file(path))

@@ -32,8 +32,9 @@ from torch import Tensor, nn
 from regard.errors import ConfigError, DataError
 from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
-from regard.train import durable, states
+from regard.train import durable, serialization
 from regard.train.average import Snapshots
+from regard.train.batch_stream import Stream
 from regard.train.capture import CapturedStep, Rounding
 from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.compiling import compiled
@@ -44,7 +45,6 @@ from regard.train.metrics import Metrics
 from regard.train.optimizers import build_optimizer
 from regard.train.progress import Progress, Quiet, View, choose_progress
 from regard.train.schedule import learning_rate
-from regard.train.stream import Stream
 
 # every process holds the whole model; a model in parts (FSDP, DeepSpeed) would need other checkpoints
 _WHOLE_MODELS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
@@ -247,11 +247,11 @@ class _Training:
             self.progress.note("tensorboard is not installed; the metrics go to metrics.jsonl alone.")
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        states.load_optimizer(self.optimizer, checkpoint.optimizer, checkpoint.numbers["optimizer"])
+        serialization.load_optimizer(self.optimizer, checkpoint.optimizer, checkpoint.numbers["optimizer"])
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(checkpoint.numbers["scaler"])
         process = self.accelerator.process_index
-        states.load_random_state(
+        serialization.load_random_state(
             {name: rows[process] for name, rows in checkpoint.random.items()}, self.device
         )
 
@@ -468,10 +468,11 @@ class _Training:
     def _evaluate(self) -> bool:
         """The validation loss; True where it is the best so far."""
         state = self.state
-        random = states.random_state(self.device)
+        random = serialization.random_state(self.device)
         loss = self._validation_loss()
         if self._stop:
-            states.load_random_state(random, self.device)  # the evaluation is done again when the run goes on
+            # the evaluation is done again when the run goes on
+            serialization.load_random_state(random, self.device)
             self._interrupt()
         state.evaluated = state.step
         if loss is None:
@@ -533,7 +534,7 @@ class _Training:
         if self.train.average and self.accelerator.is_main_process:
             kept = Snapshots(self.folder.path, self.train.average)
             with durable.disk_errors(self.folder.path, self.folder.describe_last):
-                kept.keep(self.state.step, states.weights(self.plain))
+                kept.keep(self.state.step, serialization.weights(self.plain))
 
     def _average(self) -> None:
         """The mean of the last evaluations' weights, beside the checkpoints of a run that is over."""
@@ -543,20 +544,20 @@ class _Training:
                 self.folder.save_averaged(mean, self.state.step)
         self.accelerator.wait_for_everyone()
 
-    def _checkpoint(self, random: states.Tensors) -> Checkpoint:
-        tensors, numbers = states.optimizer_state(self.optimizer)
+    def _checkpoint(self, random: serialization.Tensors) -> Checkpoint:
+        tensors, numbers = serialization.optimizer_state(self.optimizer)
         scaler = self.accelerator.scaler
         return Checkpoint(
             state=self.state,
-            model=states.weights(self.plain),
+            model=serialization.weights(self.plain),
             optimizer=tensors,
             random=random,
             numbers={"optimizer": numbers, "scaler": scaler.state_dict() if scaler is not None else None},
         )
 
-    def _gather_random(self) -> states.Tensors:
+    def _gather_random(self) -> serialization.Tensors:
         """The random states of all processes, one row each."""
-        own = states.random_state(self.device)
+        own = serialization.random_state(self.device)
         return {name: self.accelerator.gather(t[None].to(self.device)).cpu() for name, t in own.items()}
 
     def _record(self, **numbers: Any) -> None:

@@ -59,8 +59,8 @@ def test_one_picture_is_described_and_drawn(command, shapes, album, tmp_path):
 
 
 def test_a_caption_without_words_is_said_and_not_drawn(command, shapes, album, tmp_path, monkeypatch):
-    from regard.cli.views import captions
     from regard.decode.captions import Caption
+    from regard.views import captions
 
     monkeypatch.setattr(captions, "captions", lambda *_, **__: [Caption((), -0.5, True, torch.zeros(1, 36))])
     out = tmp_path / "none.png"

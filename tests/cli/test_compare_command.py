@@ -9,8 +9,8 @@ import time
 import pytest
 from forking import forks
 
+from regard.compare.trial import measure, read_measured, read_training
 from regard.train.checkpoint import RunFolder
-from regard.train.measured import measure, read_measured, read_training
 
 SMALL = {
     "task.train": 200,
@@ -65,7 +65,7 @@ def unlocked(run):
 
 @pytest.mark.usefixtures("forked")
 def test_killed_interrupted_and_called_again_it_gives_the_numbers_of_one_go(command, tmp_path):
-    from regard.train.compare import plan
+    from regard.compare.comparison import plan
 
     out = tmp_path / "out"
     run = out / "runs" / "additive-seed1"

@@ -4,13 +4,13 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from regard.cli.views.entailment import view
 from regard.data.entailment import LABELS
 from regard.errors import DataError
 from regard.models.decomposable import BagOfWords, BagOfWordsConfig, Decomposable, DecomposableConfig
 from regard.tasks.entailment import EntailmentSettings, EntailmentTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
+from regard.views.entailment import view
 
 TASK = EntailmentTask.create(EntailmentSettings(train=30, valid=3, test=3))
 

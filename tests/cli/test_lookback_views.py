@@ -4,7 +4,6 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from regard.cli.views.lookback import lookback, view, view_pairs
 from regard.errors import DataError
 from regard.layers.lstmn import LSTMNCell
 from regard.models.lstm_lm import LSTMLanguageConfig, LSTMLanguageModel
@@ -13,6 +12,7 @@ from regard.tasks.recall import RecallSettings, RecallTask
 from regard.tasks.sentences import SentenceSettings, SentenceTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
+from regard.views.lookback import lookback, view, view_pairs
 
 
 def run_of(model, task, folder, name):

@@ -59,8 +59,8 @@ def test_the_points_themselves_or_everything(command, tour, file):
 
 
 def test_an_answer_that_was_cut_is_said_to_be_so(command, hull, file, monkeypatch):
-    from regard.cli.views import points
     from regard.decode.pointing import Pointed
+    from regard.views import points
 
     cut = Pointed([3, 3, 3], -1.0, finished=False, weights=None)
     monkeypatch.setattr(points, "answer", lambda run, given, *, beam: cut)

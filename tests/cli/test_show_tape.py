@@ -4,13 +4,13 @@ import pytest
 import torch
 from seeds import offset_seed
 
-from regard.cli.views.tape import view
 from regard.errors import ConfigError, DataError
 from regard.models.lstm_sequence import LSTMSequence, LSTMSequenceConfig
 from regard.models.ntm import NTM, NTMConfig
 from regard.tasks.ntm import CopySettings, CopyTask, RepeatCopySettings, RepeatCopyTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
+from regard.views.tape import view
 
 
 def run(tmp_path, model, task):

@@ -7,7 +7,7 @@ import pytest
 from scipy.spatial import ConvexHull, Delaunay
 
 from regard.data import geometry as g
-from regard.data.chance import random_words, unit
+from regard.data.counter_rng import random_words, unit
 from regard.data.points import PointSets
 from regard.errors import ConfigError, DataError
 

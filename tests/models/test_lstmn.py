@@ -9,7 +9,7 @@ from regard.attention.normalizers.mean import Mean
 from regard.attention.record import record
 from regard.data.batches import PairBatch
 from regard.data.labelled import LabelledBatch
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, KernelRefused, ShapeError
 from regard.kernels import tapes
 from regard.layers.lstmn import LSTMN, LSTMNCell

@@ -7,7 +7,7 @@ import torch
 from seeds import offset_seed
 from torch.testing import assert_close
 
-from regard.data.stream import WordStream
+from regard.data.text_windows import WordStream
 from regard.errors import ConfigError
 from regard.models.memn2n_lm import MemN2NLanguage, MemN2NLanguageConfig
 

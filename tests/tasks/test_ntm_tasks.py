@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.data.chance import uniform
+from regard.data.counter_rng import uniform
 from regard.errors import ConfigError
 from regard.tasks.bits import costs
 from regard.tasks.ntm import (

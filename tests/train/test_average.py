@@ -8,7 +8,7 @@ import torch
 from train_support import build, make_config
 
 from regard.errors import ConfigError, DataError
-from regard.train import durable, states
+from regard.train import durable, serialization
 from regard.train.average import Snapshots, average
 from regard.train.checkpoint import RunFolder
 from regard.train.config import TrainConfig
@@ -17,12 +17,12 @@ from regard.train.progress import Quiet
 from regard.train.run import open_run
 
 
-def train(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: int) -> list[states.Tensors]:
+def train(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: int) -> list[serialization.Tensors]:
     """A run of twelve steps, evaluated every four; the weights at each evaluation, as the loop saw them."""
-    seen: list[states.Tensors] = []
+    seen: list[serialization.Tensors] = []
     keep = Snapshots.keep
 
-    def watched(self: Snapshots, step: int, weights: states.Tensors) -> None:
+    def watched(self: Snapshots, step: int, weights: serialization.Tensors) -> None:
         seen.append({name: tensor.clone() for name, tensor in weights.items()})
         keep(self, step, weights)
 

@@ -8,7 +8,7 @@ import torch
 from train_support import TinyConfig, TinyModel, build, make_config
 
 from regard.errors import DataError
-from regard.train import durable, states
+from regard.train import durable, serialization
 from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.loop import fit
 from regard.train.progress import Quiet
@@ -17,7 +17,10 @@ from regard.train.progress import Quiet
 def checkpoint(step: int, **changes: Any) -> Checkpoint:
     model = TinyModel(TinyConfig(vocab=5))
     return Checkpoint(
-        State(step=step, **changes), states.weights(model), {"0.m": torch.ones(2)}, {"torch": torch.ones(1)}
+        State(step=step, **changes),
+        serialization.weights(model),
+        {"0.m": torch.ones(2)},
+        {"torch": torch.ones(1)},
     )
 
 
@@ -187,7 +190,7 @@ def test_weights_that_do_not_fit_are_refused(folder: RunFolder) -> None:
 
 
 def test_nothing_in_the_package_unpickles() -> None:
-    files = list(Path(states.__file__).parent.glob("*.py"))
+    files = list(Path(serialization.__file__).parent.glob("*.py"))
     assert len(files) > 10
     for path in files:
         text = path.read_text()

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.train import states
+from regard.train import serialization
 from regard.train.config import TrainConfig
 from regard.train.optimizers import build_optimizer
 
@@ -53,8 +53,8 @@ def test_what_a_fused_adam_remembers_serves_a_plain_one_and_the_other_way(first,
     model, optimizer = learner(device=first)
     walk(model, optimizer, 4)
     heir, later = learner(device=second, seed=4)
-    states.load_weights(heir, states.weights(model))
-    states.load_optimizer(later, *states.optimizer_state(optimizer))
+    serialization.load_weights(heir, serialization.weights(model))
+    serialization.load_optimizer(later, *serialization.optimizer_state(optimizer))
     torch.testing.assert_close(walk(heir, later, 5, start=4), expected)
 
 
@@ -65,9 +65,9 @@ def test_a_run_of_a_cpu_goes_on_with_a_fused_adam_on_a_gpu():
     model, optimizer = learner()
     walk(model, optimizer, 4)
     heir, later = learner(device=CUDA, seed=4)
-    states.load_weights(heir, states.weights(model))
+    serialization.load_weights(heir, serialization.weights(model))
     heir.to("cuda")
-    states.load_optimizer(later, *states.optimizer_state(optimizer))
+    serialization.load_optimizer(later, *serialization.optimizer_state(optimizer))
     for step in range(4, 9):
         generator = torch.Generator().manual_seed(step)
         for parameter in heir.parameters():

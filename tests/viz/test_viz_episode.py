@@ -8,13 +8,13 @@ import torch
 from matplotlib.image import imread
 from seeds import offset_seed
 
-from regard.cli.views import episode
-from regard.cli.views.episode import view
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.snail import SNAIL, SNAILConfig
 from regard.tasks.fewshot import FewShotSettings, FewShotTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
+from regard.views import episode
+from regard.views.episode import view
 from regard.viz.episode import draw_episode
 
 SMALL = {"embedding": 8, "channels": 4, "keys": (8, 8, 8), "values": (4, 4, 4), "filters": 4}

@@ -8,12 +8,12 @@ from seeds import offset_seed
 from typer.testing import CliRunner
 
 from regard.cli.main import app
-from regard.cli.views.pictures import view
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.sagan import SAGAN, SAGANConfig
 from regard.tasks.pictures import PairedShapesSettings, PairedShapesTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
+from regard.views.pictures import view
 from regard.viz.pictures import Look, draw_samples
 
 PICTURES = np.random.default_rng(offset_seed(0)).integers(0, 256, (2, 3, 8, 8, 3), dtype=np.uint8)

@@ -8,14 +8,14 @@ from torch import Tensor
 
 from regard.attention.record import record_any
 from regard.attention.result import AttentionResult
-from regard.cli.views.shared import is_page
-from regard.data.stream import StreamBatch
+from regard.data.text_windows import StreamBatch
 from regard.decode.base import evaluating
 from regard.errors import DataError
 from regard.models.base import Model
 from regard.tasks.recall import RecallTask
 from regard.tasks.sentences import SentenceTask
 from regard.train.run import Run
+from regard.views.shared import is_page
 from regard.viz.lookback import draw_lookback
 
 START = "⟨s⟩"

@@ -5,13 +5,13 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
-from regard.cli.views.shared import draw_figure
 from regard.data.ptb import EOS
-from regard.data.stream import StreamBatch, WordStream
+from regard.data.text_windows import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
 from regard.errors import DataError
 from regard.tasks.language import LanguageTask, read_words
 from regard.train.run import Run
+from regard.views.shared import draw_figure
 
 LONGEST = 30  # words that are drawn
 

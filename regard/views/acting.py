@@ -5,13 +5,13 @@ from pathlib import Path
 import torch
 
 from regard.attention.record import record_any
-from regard.cli.views.shared import whole_number
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.evaluate.acting import DRAWN, evaluate_bandits
 from regard.tasks.acting import ActingTask
 from regard.tasks.bandit import BanditTask
 from regard.train.run import Run
+from regard.views.shared import whole_number
 from regard.viz.actions import draw_actions
 from regard.viz.curves import draw_training
 

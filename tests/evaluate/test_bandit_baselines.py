@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.evaluate.acting import evaluate_bandits, evaluate_processes
-from regard.evaluate.explorers import (
+from regard.evaluate.bandit_baselines import (
     PLANNERS,
     RULES,
     Belief,

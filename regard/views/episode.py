@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record_any
-from regard.cli.views.shared import whole_number
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.tasks.fewshot import FewShotTask
 from regard.train.run import Run
+from regard.views.shared import whole_number
 from regard.viz.episode import draw_episode
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

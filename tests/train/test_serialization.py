@@ -5,7 +5,7 @@ import pytest
 import torch
 from train_support import TinyConfig, TinyModel
 
-from regard.train import states
+from regard.train import serialization
 from regard.train.config import OptimizerName, TrainConfig
 from regard.train.optimizers import build_optimizer
 
@@ -25,29 +25,29 @@ def test_random_states_come_back_exactly(before: int) -> None:
     for _ in range(before):  # an odd number of Gaussian draws leaves half a pair waiting
         random.gauss(0, 1)
         np.random.standard_normal()
-    kept = states.random_state(CPU)
+    kept = serialization.random_state(CPU)
     expected = [draws() for _ in range(3)]
-    states.load_random_state(kept, CPU)
+    serialization.load_random_state(kept, CPU)
     assert [draws() for _ in range(3)] == expected
 
 
 def test_tied_weights_are_kept_once_and_stay_tied() -> None:
     model = TinyModel(TinyConfig(vocab=5, kind="tied"))
-    kept = states.weights(model)
+    kept = serialization.weights(model)
     assert "output.weight" not in kept
     other = TinyModel(TinyConfig(vocab=5, kind="tied"))
-    states.load_weights(other, kept)
+    serialization.load_weights(other, kept)
     assert other.output.weight is other.embedding.weight
     assert torch.equal(other.embedding.weight, model.embedding.weight)
 
 
 def test_weights_of_another_model_are_refused() -> None:
-    kept = states.weights(TinyModel(TinyConfig(vocab=5)))
+    kept = serialization.weights(TinyModel(TinyConfig(vocab=5)))
     with pytest.raises(ValueError, match=r"tensors \(embedding\.weight, .*\) are of another shape\."):
-        states.load_weights(TinyModel(TinyConfig(vocab=6)), kept)
+        serialization.load_weights(TinyModel(TinyConfig(vocab=6)), kept)
     del kept["output.bias"]
     with pytest.raises(ValueError, match=r"^1 tensor \(output\.bias\) is missing\.$"):
-        states.load_weights(TinyModel(TinyConfig(vocab=5)), kept)
+        serialization.load_weights(TinyModel(TinyConfig(vocab=5)), kept)
 
 
 def advance(model: TinyModel, optimizer: torch.optim.Optimizer, steps: int) -> None:
@@ -64,9 +64,9 @@ def test_an_optimizer_goes_on_exactly(name: OptimizerName, momentum: float) -> N
     model, other = TinyModel(TinyConfig(vocab=5)), TinyModel(TinyConfig(vocab=5))
     optimizer = build_optimizer(model.parameters(), train)
     advance(model, optimizer, 3)
-    states.load_weights(other, states.weights(model))
+    serialization.load_weights(other, serialization.weights(model))
     again = build_optimizer(other.parameters(), train)
-    states.load_optimizer(again, *states.optimizer_state(optimizer))
+    serialization.load_optimizer(again, *serialization.optimizer_state(optimizer))
     advance(model, optimizer, 3)
     advance(other, again, 3)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))

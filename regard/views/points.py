@@ -3,15 +3,14 @@
 from pathlib import Path
 
 from regard import catalog
-from regard.cli.common import decoding
-from regard.cli.views.shared import whole_number
 from regard.data.geometry import Points
 from regard.data.points import own_batch
 from regard.decode.pointing import Pointed, point
 from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.pointing import PointingTask
-from regard.train.run import Run
+from regard.train.run import Run, decoding_of
+from regard.views.shared import whole_number
 from regard.viz.points import STEPS, Shape, draw_points
 
 SHAPES: dict[str, Shape] = {"sort": "path", "hull": "cycle", "delaunay": "triangles", "tsp": "cycle"}
@@ -35,7 +34,7 @@ def answer(run: Run, points: Points, *, beam: int | None) -> Pointed:
     assert isinstance(task, PointingTask)
     assert isinstance(model, Translating)
     batch = own_batch([points]).to(next(model.parameters()).device)
-    how = decoding(run.config.decode, beam=beam)
+    how = decoding_of(run.config.decode, beam=beam)
     [found] = point(model, batch, rule=task.rule, decoding=how, attention=True)
     return found
 

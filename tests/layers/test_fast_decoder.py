@@ -9,7 +9,7 @@ from regard.attention.record import record
 from regard.attention.source import Source
 from regard.data.batches import pair_batch
 from regard.decode.greedy import greedy
-from regard.layers.stepping import gather
+from regard.layers.fast_decoder import gather
 from regard.models.transformer import Transformer, TransformerConfig
 
 V, SIZES = 19, {"size": "tiny", "d_model": 24, "d_ff": 20}

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from regard.cli.views.shared import draw_figure
 from regard.data.questions import split_story
 from regard.errors import DataError
 from regard.evaluate.answering import Answer, answer, ask
 from regard.tasks.questions import QuestionTask
 from regard.train.run import Run
+from regard.views.shared import draw_figure
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:

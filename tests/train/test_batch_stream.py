@@ -2,7 +2,7 @@ import pytest
 from train_support import TinySettings, TinyTask
 
 from regard.errors import DataError
-from regard.train.stream import Stream, join_small
+from regard.train.batch_stream import Stream, join_small
 
 
 def stream(processes: int = 1, process: int = 0, **place: int) -> Stream:

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from regard.attention.record import record
-from regard.cli.views.shared import is_page
 from regard.data.entailment import LABELS, UNLABELLED
 from regard.decode.base import evaluating
 from regard.errors import DataError
 from regard.models.pooled import PooledSentences
 from regard.tasks.entailment import EntailmentTask
 from regard.train.run import Run
+from regard.views.shared import is_page
 
 NOTHING = "⟨null⟩"
 

@@ -8,9 +8,9 @@ import torch
 from seeds import offset_seed
 
 from regard.data.points import own_batch, point_batch
-from regard.decode.barred import Barred
 from regard.decode.base import PowerPenalty
 from regard.decode.beam import beam_search
+from regard.decode.constrained import Barred
 from regard.decode.forced import forced
 from regard.decode.pointing import point
 from regard.decode.translator import Decoding

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.data.stream import WordStream
+from regard.data.text_windows import WordStream
 from regard.data.wordlist import WordList
 from regard.errors import DataError
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.attention.mask import Mask
 from regard.errors import ConfigError
-from regard.models.moving import both_from, decoder_from, encoder_from, multi_head_from
+from regard.models.from_torch import both_from, decoder_from, encoder_from, multi_head_from
 
 LENGTHS = torch.tensor([7, 3, 5])
 HIDDEN = torch.arange(7) >= LENGTHS[:, None]  # True: padding, as PyTorch says it

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.views.shared import draw_figure, whole_number
 from regard.data.bits import BitBatch
 from regard.errors import ConfigError, DataError
 from regard.models.ntm import NTM
 from regard.tasks.bits import BitTask, Shape, costs
 from regard.train.run import Run
+from regard.views.shared import draw_figure, whole_number
 
 LARGEST = 2000  # vectors of an example, about: ten times what the paper draws
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS
+from regard.decode.backpointers import Ends, Track, Trellis
 from regard.decode.base import advance, evaluating
-from regard.decode.trellis import Ends, Track, Trellis
 from regard.models.base import State, StepDecoder
 
 Pick = Callable[[int, Tensor, Tensor], Tensor]

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from regard.attention.record import record
-from regard.cli.views.shared import whole_number
 from regard.decode.base import evaluating
 from regard.errors import ConfigError
 from regard.tasks.picture_classes import PictureClassesTask
 from regard.train.run import Run
+from regard.views.shared import whole_number
 from regard.viz.captions import draw_caption
 
 

@@ -1,6 +1,6 @@
 """One training and its evaluation, in a process of its own: what a comparison runs side by side.
 
-    python -m regard.train.measured CONFIG.toml RUN [--split test] [--beam 5] [--on hansards] [--threads 1]
+    python -m regard.compare.trial CONFIG.toml RUN [--split test] [--beam 5] [--on hansards] [--threads 1]
 
 The run folder says how far it came. Each file is written once, when its part is done:
 
@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 
+from regard.compare.jobs import Job
 from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluate.base import Listing, Noted, evaluate
 from regard.evaluate.results import commit, machine
@@ -40,7 +41,6 @@ from regard.train import durable
 from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
-from regard.train.jobs import Job
 from regard.train.loop import fit
 from regard.train.run import Run, create, decoding_of, open_run, reopen
 
@@ -130,7 +130,7 @@ class MeasuredJob(Job):
     def words(self, threads: int) -> list[str]:
         options = asdict(self.asked) | {"threads": threads, "side-by-side": self.side_by_side}
         given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        return ["-m", "regard.train.measured", self.recipe, str(self.run), *given]
+        return ["-m", "regard.compare.trial", self.recipe, str(self.run), *given]
 
 
 def measure(config: RunConfig, run: Path, asked: Asked = TEST, *, side_by_side: int = 1) -> Measured | None:
@@ -271,7 +271,7 @@ def _stop_with_parent() -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """0: done, or impossible and said so; 2: failed; 130: stopped, and can go on."""
-    parser = argparse.ArgumentParser(prog="regard.train.measured")
+    parser = argparse.ArgumentParser(prog="regard.compare.trial")
     parser.add_argument("config")
     parser.add_argument("run", type=Path)
     parser.add_argument("--split", default="test")

@@ -18,9 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from regard.compare.comparison import Comparison, Outcome
+from regard.compare.table import Table, flattened, summarize
 from regard.train import durable
-from regard.train.compare import Comparison, Outcome
-from regard.train.compare_table import Table, flattened, summarize
 from regard.train.metrics import read_metrics
 from regard.viz.bars import draw_bars
 from regard.viz.curves import draw_lengths, draw_training

@@ -6,8 +6,8 @@ import pytest
 from forking import forks
 from rich.console import Console
 
+from regard.compare.jobs import Job, run_jobs, standing
 from regard.errors import DataError
-from regard.train.jobs import Job, run_jobs, standing
 
 SMALL = ("task.train=120", "task.valid=8", "model.hidden=16", "train.log_every=1", "train.steps=3")
 

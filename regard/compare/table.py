@@ -13,10 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from regard.compare.comparison import Comparison, Outcome, Variant
+from regard.compare.trial import TEST, Measured, Training
 from regard.errors import DataError
 from regard.evaluate.results import Result, read_results, write_result
-from regard.train.compare import Comparison, Outcome, Variant
-from regard.train.measured import TEST, Measured, Training
 
 _SHOWN = re.compile(r"(-?\d+(?:\.(\d+))?)(\D*)")  # a value as an evaluation shows it: 37.21, 76.5 %
 

@@ -24,12 +24,8 @@ from typing import Any, Literal
 from rich.console import Console
 
 from regard import catalog
-from regard.errors import ConfigError, DataError
-from regard.train import fields
-from regard.train.checkpoint import UNLEARNT, RunFolder
-from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
-from regard.train.jobs import PATIENCE, Job, run_jobs, standing
-from regard.train.measured import (
+from regard.compare.jobs import PATIENCE, Job, run_jobs, standing
+from regard.compare.trial import (
     TEST,
     Asked,
     Measured,
@@ -39,6 +35,10 @@ from regard.train.measured import (
     read_measured,
     read_training,
 )
+from regard.errors import ConfigError, DataError
+from regard.train import fields
+from regard.train.checkpoint import UNLEARNT, RunFolder
+from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
 
 Ended = Literal["finished", "impossible", "failed", "unfinished"]
 RESERVE = (

@@ -11,14 +11,17 @@ import pytest
 from forking import forks
 from rich.console import Console
 
+from regard.compare import comparison as compare
+from regard.compare import report as compare_report
+from regard.compare import table as compare_table
+from regard.compare import trial as measured
+from regard.compare.comparison import Comparison, plan, split_values
+from regard.compare.jobs import THREADS
+from regard.compare.trial import TEST, Asked, MeasuredJob, measure, read_training
 from regard.errors import ConfigError, DataError
 from regard.evaluate.results import read_results
-from regard.train import compare, compare_report, compare_table, measured
 from regard.train.checkpoint import RunFolder
-from regard.train.compare import Comparison, plan, split_values
 from regard.train.interrupt import Interrupted
-from regard.train.jobs import THREADS
-from regard.train.measured import TEST, Asked, MeasuredJob, measure, read_training
 from regard.train.run import open_run, reopen
 
 TINY = (
@@ -285,7 +288,7 @@ def test_a_model_that_cannot_be_built_leaves_its_reason(tmp_path):
 
 
 def test_every_library_is_told_how_many_threads_it_has(tmp_path, monkeypatch):
-    from regard.train import jobs
+    from regard.compare import jobs
 
     seen = {}
     monkeypatch.setattr(jobs.subprocess, "Popen", lambda words, **options: seen.update(options, words=words))

@@ -1,0 +1,1 @@
+"""Comparing variants: trainings side by side, what each measured, tables and reports."""
