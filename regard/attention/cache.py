@@ -11,6 +11,7 @@ and a cache that was grown before, and is grown again in another way, copies its
 """
 
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from regard.attention.mask import Mask
 from regard.attention.source import Source
 from regard.errors import MaskError
 
+_LOCK = Lock()
 ROOM = 8  # positions that a buffer has more than it needs, when it is made: what is selected copies them too
 
 
@@ -29,9 +31,13 @@ class _Buffer:
     def __init__(self, keys: Tensor, values: Tensor, filled: int) -> None:
         self.keys, self.values, self.filled = keys, values, filled  # (..., C, Dp), (..., C, Dv)
 
-    @property
-    def room(self) -> int:
-        return self.keys.shape[-2]
+    def claim(self, start: int, end: int) -> bool:
+        """Give these positions to the caller; False if they are another's, or if there is no room."""
+        with _LOCK:  # two threads may grow one cache
+            free = self.filled == start and end <= self.keys.shape[-2]
+            if free:
+                self.filled = end
+            return free
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +71,12 @@ class Cache:
         end = self.length + new.S
         buffer = self.buffer
         # a buffer that gradients were recorded on may not be written to again
-        if buffer.filled != self.length or buffer.room < end or new.keys.requires_grad:
+        if new.keys.requires_grad or not buffer.claim(self.length, end):
             keys, values = (x[..., : self.length, :] for x in (buffer.keys, buffer.values))
             buffer = _grown(keys, values, end)
+            buffer.filled = end
         buffer.keys[..., self.length : end, :] = new.keys
         buffer.values[..., self.length : end, :] = new.values
-        buffer.filled = end
         return replace(self, buffer=buffer, length=end)
 
     def select(self, rows: Tensor) -> "Cache":

@@ -194,3 +194,25 @@ def test_appending_to_a_shared_source_gives_each_row_its_own():
     longer = source.append(more)
     assert (longer.copies, tuple(longer.keys.shape)) == (1, (6, 6, 6))
     assert torch.equal(longer.keys[:, 5:], more.keys)
+
+
+def test_threads_that_grow_one_cache_do_not_write_over_each_other():
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+
+    rounds, threads = 60, 4
+    start = Cache.of(Source(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), Mask()), Mask(causal=True))
+    together = Barrier(threads)
+
+    def grow(number):
+        together.wait()
+        row = torch.full((1, 1, 3), float(number))
+        return start.append(Source(row, row, Mask()))
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(rounds):
+            start = start.append(Source(torch.zeros(1, 1, 3), torch.zeros(1, 1, 3), Mask()))
+            for number, cache in enumerate(pool.map(grow, range(threads))):
+                assert (
+                    cache.source.keys[0, -1].tolist() == cache.source.values[0, -1].tolist() == [number] * 3
+                )
