@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention import mistakes
 from regard.attention.copies import copied
-from regard.attention.hidden import guarded, not_finite, silenced, without
+from regard.attention.hidden import guarded, not_finite, projected, silenced, without
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
@@ -89,7 +89,8 @@ class Attention(nn.Module):
         if mask.is_trivial and self.window is None:  # nothing is hidden
             return Source(self.score.prepare(keys), values, mask)
         keys, values, harmless = silenced(mask, keys, values)
-        return Source(self.score.prepare(keys), values, mask).known(harmless)
+        prepared = self.score.prepare(keys) if harmless else projected(self.score.prepare, keys)
+        return Source(prepared, values, mask).known(harmless)
 
     def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
         result: AttentionResult = super().__call__(*args, **kwargs)

@@ -14,6 +14,7 @@ part in gradients, and the others do not notice. On a GPU and in compiled graphs
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,12 @@ def not_finite(x: Tensor) -> Tensor:
 def without(x: Tensor, positions: Tensor) -> Tensor:
     """(..., S, D), (..., 1, S) -> zeros at these positions."""
     return torch.where(positions.mT, 0.0, x)
+
+
+def projected(project: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """project(x), NaN where x is not finite: the gradient of what projects must not read such positions."""
+    bad = not_finite(x)
+    return torch.where(bad.mT, math.nan, project(without(x, bad)))
 
 
 def _can_look(keys: Tensor, values: Tensor) -> bool:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.attention import mistakes
 from regard.attention.compose import Attention, check_axes
-from regard.attention.hidden import silenced
+from regard.attention.hidden import projected, silenced
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.result import AttentionResult
@@ -71,23 +71,27 @@ class MultiHead(nn.Module):
         given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
         check_shapes("MultiHead", *given, Dk=self.W_K.in_features, Dv=self.W_V.in_features)
         mask = Mask.of(mask)
-        hides = not mask.is_trivial or self.attention.window is not None
-        if hides:
+        harmless: bool | None = None
+        if not mask.is_trivial or self.attention.window is not None:
             keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
         if torch.compiler.is_compiling():
-            return self._prepared(keys, values, mask, hides and harmless)
+            return self._prepared(keys, values, mask, harmless)
         try:
-            return self._prepared(keys, values, mask, hides and harmless)
+            return self._prepared(keys, values, mask, harmless)
         except mistakes.RAW as error:
             if mistake := mistakes.of_keys("MultiHead", error, self, keys, values):
                 raise mistake from error
             raise
 
-    def _prepared(self, keys: Tensor, values: Tensor, mask: Mask, silent: bool) -> Source:
+    def _prepared(self, keys: Tensor, values: Tensor, mask: Mask, harmless: bool | None) -> Source:
+        """`harmless`: whether what the mask leaves can do no harm (hidden.py); None if it hides nothing."""
+        if harmless is False:
+            k, v = projected(self.W_K, keys), projected(self.W_V, values)
+            return self.attention.prepare(self._split(k), self._split(v), mask)
         k, v = self._split(self.W_K(keys)), self._split(self.W_V(values))
-        if not silent:
+        if harmless is None:
             return self.attention.prepare(k, v, mask)
         return Source(self.attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
