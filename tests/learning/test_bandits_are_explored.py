@@ -4,6 +4,8 @@ Bandits of three arms and eight pulls: random arms get 4.0, the Gittins index
 5.0. The policy has no convolutions here, so that whatever it knows of earlier pulls than the
 last came through attention. Expected: 4.7 after training, and 4.2 when what attention reads is made nothing:
 what the last pull paid is still seen. So about 0.7 of what is gained over random arms is lost.
+
+The mean and deviation of the share lost are those of eleven seeds, the others of twenty.
 """
 
 from copy import deepcopy
@@ -12,7 +14,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
-from regard.evaluate.bandit_baselines import RULES, pull_by
+from regard.evaluate.explorers import RULES, pull_by
 from regard.models.snail_policy import SNAILPolicy, SNAILPolicyConfig
 from regard.tasks.bandit import BanditSettings, BanditTask
 from regard.train.config import RunConfig, TrainConfig
@@ -56,8 +58,8 @@ def random(task):
 
 def test_a_policy_learns_to_explore(policy, task, random):
     found = reward(policy, task)
-    at_least(found, 4.45, "reward")
-    at_least(found - random, 0.4, "reward above that of random arms")
+    at_least(found, 4.45, "reward", mean=4.6748, sd=0.0725)
+    at_least(found - random, 0.4, "reward above that of random arms", mean=0.6576, sd=0.0725)
 
 
 def test_with_attention_cut_off_it_forgets_what_paid(policy, task, random):
@@ -65,5 +67,11 @@ def test_with_attention_cut_off_it_forgets_what_paid(policy, task, random):
     for parameter in cut.blocks[0].values.parameters():
         torch.nn.init.zeros_(parameter)
     found, left = reward(policy, task), reward(cut, task)
-    at_most(left, 4.5, "reward")
-    at_least((found - left) / (found - random), 0.25, "share lost of what was gained over random arms")
+    at_most(left, 4.5, "reward", mean=4.1881, sd=0.1009)
+    at_least(
+        (found - left) / (found - random),
+        0.2,
+        "share lost of what was gained over random arms",
+        mean=0.6920,
+        sd=0.1435,
+    )

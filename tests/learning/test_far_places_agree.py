@@ -3,6 +3,8 @@
 A plain dot must be painted in the colour of the coloured dot of its kind, which stands in another quarter of
 the map, beyond what the convolutions see. Two kinds: who only knows which colours there are is right for two
 thirds of the dots at most, who knows nothing of the rest of the map for a third.
+
+Means and deviations are those of eleven seeds.
 """
 
 import pytest
@@ -76,12 +78,14 @@ def test_self_attention_paints_far_dots_alike_and_with_gamma_held_at_0_it_cannot
         return SelfAttention2d(channels, narrow=2, pool=1)
 
     net = learn(layer)
-    at_least(share_right(net), 0.97, "right")
-    at_least(abs(net.block.gamma.item()), 0.05, "gamma")
-    at_least(looked_at_its_kind(net), 0.6, "weight on its kind")
+    at_least(share_right(net), 0.97, "right", mean=1.0000, sd=0.0000)
+    at_least(abs(net.block.gamma.item()), 0.05, "gamma", mean=0.4435, sd=0.0192)
+    at_least(looked_at_its_kind(net), 0.6, "weight on its kind", mean=0.9327, sd=0.0578)
     net.block.gamma.data.zero_()  # what was learnt is lost without it
-    at_most(share_right(net), 0.6, "right with gamma at 0")
-    at_most(share_right(learn(layer, pinned=True)), 0.45, "right with gamma held at 0")
+    at_most(share_right(net), 0.6, "right with gamma at 0", mean=0.3344, sd=0.0106)
+    at_most(
+        share_right(learn(layer, pinned=True)), 0.45, "right with gamma held at 0", mean=0.3324, sd=0.0112
+    )
 
 
 def looked_at_its_kind(net):
@@ -103,7 +107,7 @@ def looked_at_its_kind(net):
 @pytest.mark.parametrize("form", ["gaussian", "embedded"])
 def test_a_non_local_block_with_a_softmax_finds_the_right_dot(form):
     net = learn(lambda channels: NonLocalBlock(channels, form=form, norm=False))
-    at_least(share_right(net), 0.95, "right")
+    at_least(share_right(net), 0.85, "right", mean=0.9902, sd=0.0326)
 
 
 def open_rectifier(channels):
@@ -126,8 +130,14 @@ def dot(channels):
 @pytest.mark.parametrize("block", [dot, open_rectifier])
 def test_in_this_budget_one_that_divides_by_n_finds_which_colours_there_are(block):
     """Some have found the kinds too by then: more than two thirds count as two thirds."""
-    at_least(min(share_right(learn(block)), 2 / 3), 0.5, "right, two thirds at most")
+    at_least(min(share_right(learn(block)), 2 / 3), 0.5, "right, two thirds at most", mean=0.6588, sd=0.0156)
 
 
 def test_convolutions_alone_cannot():
-    at_most(share_right(learn(lambda channels: nn.Conv2d(channels, channels, 1))), 0.45, "right")
+    at_most(
+        share_right(learn(lambda channels: nn.Conv2d(channels, channels, 1))),
+        0.45,
+        "right",
+        mean=0.3323,
+        sd=0.0053,
+    )

@@ -2,6 +2,8 @@
 
 Expected at 2 to 6 pairs: nearly all right, the right place looked at, and 0.99 right at 9 pairs, which were
 never trained; the LSTM 0.46 right, a span of one slot 0.48, cut-off attention 0.42.
+
+Means and deviations are those of eleven seeds.
 """
 
 import pytest
@@ -51,30 +53,32 @@ def tapes(task, tmp_path_factory):
 
 def test_each_value_is_recalled_from_where_it_was_written(tapes, task):
     found = evaluate_recall(tapes, task)
-    at_least(found.headline()[1], 0.95, "accuracy")
-    at_least(min(score.found for score in found.scores), 0.9, "looked at the right place")
+    at_least(found.headline()[1], 0.95, "accuracy", mean=0.9995, sd=0.0015)
+    at_least(
+        min(score.found for score in found.scores), 0.9, "looked at the right place", mean=0.9977, sd=0.0061
+    )
 
 
 def test_more_pairs_than_were_trained_on_are_recalled(tapes, task):
     longer = evaluate_recall(tapes, task).scores[-1]
     assert longer.pairs == 9
-    at_least(longer.right, 0.85, "accuracy")
+    at_least(longer.right, 0.85, "accuracy", mean=0.9964, sd=0.0105)
 
 
 def test_an_lstm_of_the_same_budget_does_not_recall(task, tmp_path):
     model = train(task, tmp_path / "run", cell="lstm", hidden=80)
-    at_most(evaluate_recall(model, task).headline()[1], 0.65, "accuracy")
+    at_most(evaluate_recall(model, task).headline()[1], 0.65, "accuracy", mean=0.4406, sd=0.0221)
 
 
 def test_a_span_of_one_slot_is_no_better(task, tmp_path):
     model = train(task, tmp_path / "run", span=1)
-    at_most(evaluate_recall(model, task).headline()[1], 0.65, "accuracy")
+    at_most(evaluate_recall(model, task).headline()[1], 0.65, "accuracy", mean=0.4724, sd=0.0227)
 
 
 def test_cutting_the_attention_off_breaks_it(tapes, task):
     attention = tapes.get_submodule(tapes.aligner)
     learnt, attention.normalizer = attention.normalizer, Mean()
     try:
-        at_most(evaluate_recall(tapes, task).headline()[1], 0.55, "accuracy")
+        at_most(evaluate_recall(tapes, task).headline()[1], 0.55, "accuracy", mean=0.4158, sd=0.0105)
     finally:
         attention.normalizer = learnt
