@@ -14,7 +14,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
-from regard.evaluate.explorers import RULES, pull_by
+from regard.evaluate.bandit_baselines import RULES, pull_by
 from regard.models.snail_policy import SNAILPolicy, SNAILPolicyConfig
 from regard.tasks.bandit import BanditSettings, BanditTask
 from regard.train.config import RunConfig, TrainConfig
