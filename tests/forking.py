@@ -1,4 +1,4 @@
-"""Processes that need not start: inside `forks()`, `python -m MODULE` or `python FILE` is a fork of this one.
+"""Processes that need not start: inside `forks()`, `python -m MODULE ...` is a fork of this process.
 
 A process that trains imports for three to four seconds before its first step. What most tests ask of it
 (files, signals, an end when its parent dies) is the same of a fork, which begins at once.
@@ -19,8 +19,6 @@ import torch
 
 import regard.train.loop  # noqa: F401
 
-ELASTIC = "torch.distributed.elastic.multiprocessing.subprocess_handler"  # by which torchrun starts processes
-
 
 @contextlib.contextmanager
 def forks():
@@ -31,7 +29,6 @@ def forks():
     import_module("torch._dynamo")  # a first optimizer imports it; here, so that the forks need not
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subprocess, "Popen", _Popen)
-        patch.setattr(import_module(f"{ELASTIC}.subprocess_handler"), "Popen", _Popen)
         yield
 
 
@@ -40,13 +37,11 @@ _living: weakref.WeakSet[subprocess.Popen] = weakref.WeakSet()
 
 class _Popen(subprocess.Popen):
     def _execute_child(self, args, *how):
-        python, *words = args if isinstance(args, list | tuple) else [args]
-        words = [str(word) for word in words if word != "-u"]
-        known = python == sys.executable and (words[0] == "-m" or words[0].endswith(".py"))
-        return self._fork(words, *how) if known else super()._execute_child(args, *how)
+        modular = list(args)[:2] == [sys.executable, "-m"]
+        return self._fork(args, *how) if modular else super()._execute_child(args, *how)
 
     def _fork(
-        self, words, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
+        self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
         p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids, uid, umask,
         start_new_session, process_group,
     ):  # fmt: skip
@@ -77,24 +72,20 @@ class _Popen(subprocess.Popen):
             if env is not None:
                 os.environ.clear()
                 os.environ.update(env)
-            status = _run(*words[words[0] == "-m" :], module=words[0] == "-m")
+            status = _run(*map(str, args[2:]))
         finally:
             os._exit(status)
 
 
-def _run(name, *words, module):
-    """What `python name words` or `python -m name words` does, and its exit status."""
-    sys.argv = [name, *words]
+def _run(module, *words):
+    """What `python -m module words` does, and its exit status."""
+    sys.argv = [module, *words]
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "rww"[n], closefd=False) for n in range(3))
     warnings.resetwarnings()
     warnings.simplefilter("ignore")  # that the module is imported already
     status = 0
     try:
-        if module:
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
-        else:
-            sys.path.insert(0, os.path.dirname(name))  # noqa: PTH120
-            runpy.run_path(name, run_name="__main__")
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:

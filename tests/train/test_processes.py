@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from forking import forks
 from torch.distributed.run import parse_args
 from train_support import TinySettings, TinyTask
 from train_worker import EXACT, TASK, train
@@ -34,10 +33,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "GLOO_SOCKET_IFNAME": "lo",
     }
     command = [sys.executable, *launcher, str(WORKER), str(folder)]
-    with forks():
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, timeout=120, check=False
-        )
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return folder, done.stderr
 
