@@ -22,8 +22,8 @@ import regard.train.loop  # noqa: F401
 
 @contextlib.contextmanager
 def forks():
-    """Fork instead of starting. Not where there is a GPU: autograd has threads of its own there."""
-    if not hasattr(os, "fork") or torch.accelerator.is_available():
+    """Fork instead of starting. Not beside other threads, which a fork does not have: OpenMP's, or a GPU's."""
+    if not hasattr(os, "fork") or torch.get_num_threads() > 1 or torch.accelerator.is_available():
         yield
         return
     import_module("torch._dynamo")  # a first optimizer imports it; here, so that the forks need not
