@@ -22,7 +22,7 @@ import regard.train.loop  # noqa: F401
 
 @contextlib.contextmanager
 def forks():
-    """Fork instead of starting. Not beside other threads, which a fork does not have: OpenMP's, or a GPU's."""
+    """Fork instead of starting. Not beside other threads, which a fork would lack: OpenMP's, or a GPU's."""
     if not hasattr(os, "fork") or torch.get_num_threads() > 1 or torch.accelerator.is_available():
         yield
         return
