@@ -61,6 +61,7 @@ class RunLock:
         with suppress(OSError):
             if self._is_ours():
                 os.ftruncate(self._file, 0)
+        self._unlock()
         _held.discard(self._file)
         os.close(self._file)
 
@@ -82,6 +83,13 @@ class RunLock:
         except OSError:  # a file system without locks
             return False
         return True
+
+    def _unlock(self) -> None:
+        """Give the lock up; closing the file is not enough while a child just forked still has it open."""
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _read(self) -> dict[str, Any] | None:
         """The record of the owner; None where the folder is free, empty where nobody can read it."""
