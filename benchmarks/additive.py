@@ -30,8 +30,9 @@ from regard.bench.preparing import in_parallel
 from regard.bench.records import measured
 from regard.bench.rule import Errors
 from regard.evaluate.results import Result, write_result
-from regard.kernels import additive_cuda, additive_step_cuda, ops
-from regard.kernels.additive_cuda import ADDITIVE_STEP_CUDA, STEP
+from regard.kernels import ops
+from regard.kernels.additive import additive_cuda, additive_step_cuda
+from regard.kernels.additive.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
 ROOT = Path(__file__).parents[1]
 NONE = (None, None, None, None, 0, 1.0)

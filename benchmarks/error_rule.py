@@ -42,7 +42,10 @@ from regard.attention.windows.base import Window
 from regard.bench.records import measured, versions
 from regard.bench.rule import DRAWS, FACTOR, HALF_UNITS, UNITS, Errors, Verdict
 from regard.evaluate.results import write_result
-from regard.kernels import additive_cpu, additive_scores, blocks, local, local_cpu, sparsemax_cpu
+from regard.kernels.additive import additive_cpu, additive_scores
+from regard.kernels.local import local_attention, local_cpu
+from regard.kernels.product import blocks
+from regard.kernels.sparsemax import sparsemax_cpu
 
 ROOT = Path(__file__).parents[1]
 PRODUCTS = ("dot", "scaled-dot", "general", "cosine", "cosine of the query", "feed-forward")
@@ -62,7 +65,7 @@ class Kind(NamedTuple):
 
 LOOPS = (additive_cpu, "SMALL", 0)
 TENSORS = (additive_cpu, "compiled", lambda: None)
-ALWAYS = ((local, "LEAST", 0), (local, "LAUNCHES", 0))
+ALWAYS = ((local_attention, "LEAST", 0), (local_attention, "LAUNCHES", 0))
 WINDOWS = ("local-m", "local-p", "the mask's")
 KINDS = {
     "additive-cpu, loops": Kind("additive-cpu", ("additive",), settings=(LOOPS,), least=4),

@@ -335,7 +335,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "local",
         "kernel",
-        "regard.kernels.local:LocalKernel",
+        "regard.kernels.local.local_attention:LocalKernel",
         "Attention inside a band",
         "regard",
         2026,
@@ -345,7 +345,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "sdpa",
         "kernel",
-        "regard.kernels.sdpa:ScaledDotKernel",
+        "regard.kernels.product.sdpa:ScaledDotKernel",
         "Fused dot-product attention",
         "PyTorch",
         2023,
@@ -355,7 +355,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "additive-cpu",
         "kernel",
-        "regard.kernels.additive_cpu:AdditiveCPU",
+        "regard.kernels.additive.additive_cpu:AdditiveCPU",
         "Fused additive attention on a CPU",
         "regard",
         2026,
@@ -365,7 +365,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "additive-cuda",
         "kernel",
-        "regard.kernels.additive_cuda:AdditiveCUDA",
+        "regard.kernels.additive.additive_cuda:AdditiveCUDA",
         "Fused additive attention on an NVIDIA GPU",
         "regard",
         2026,
@@ -375,7 +375,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "additive-step-cuda",
         "kernel",
-        "regard.kernels.additive_cuda:AdditiveStepCUDA",
+        "regard.kernels.additive.additive_cuda:AdditiveStepCUDA",
         "Fused additive attention for a decoder's step on an NVIDIA GPU",
         "regard",
         2026,
@@ -385,7 +385,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "additive-scores",
         "kernel",
-        "regard.kernels.additive_scores:AdditiveScores",
+        "regard.kernels.additive.additive_scores:AdditiveScores",
         "Scores of additive attention on a CPU",
         "regard",
         2026,
@@ -395,7 +395,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "sparsemax",
         "kernel",
-        "regard.kernels.sparsemax:SparsemaxKernel",
+        "regard.kernels.sparsemax.sparsemax_attention:SparsemaxKernel",
         "Sparsemax without sorting",
         "regard",
         2026,
@@ -405,7 +405,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "blocks",
         "kernel",
-        "regard.kernels.blocks:BlocksKernel",
+        "regard.kernels.product.blocks:BlocksKernel",
         "The reference in blocks of queries",
         "regard",
         2026,
@@ -415,7 +415,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "tapes",
         "kernel",
-        "regard.kernels.tapes:lstmn",
+        "regard.kernels.lstmn.lstmn_tape:lstmn",
         "The LSTMN's recurrence as one operation",
         "regard",
         2026,
@@ -425,7 +425,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "machine",
         "kernel",
-        "regard.kernels.machine:machine",
+        "regard.kernels.ntm.ntm_sequence:machine",
         "A Neural Turing Machine's run as one operation on an NVIDIA GPU",
         "regard",
         2026,

@@ -178,7 +178,7 @@ def test_the_rules_between_neighbours(rule):
 def test_the_walk_sees_the_imports():
     """The tests above would be silent if the walk found nothing."""
     assert ("regard.attention.compose", "regard.kernels.dispatch") in ARROWS
-    assert ("regard.kernels.dispatch", "regard.kernels.sdpa") in ARROWS  # inside a function
+    assert ("regard.kernels.dispatch", "regard.kernels.product.sdpa") in ARROWS  # inside a function
     assert ("regard", "regard.attention.mask") in ARROWS
 
 

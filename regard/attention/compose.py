@@ -27,7 +27,7 @@ from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_predictive import Around
 from regard.errors import MaskError, ShapeError, check_part, check_shapes, check_share
 from regard.kernels.dispatch import Call, Explanation, check_name, choose_kernel, explain, is_own
-from regard.kernels.products import PRODUCTS
+from regard.kernels.product.products import PRODUCTS
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.bench.clock import interleaved
-from regard.kernels.additive_triton.arithmetic import add_quotients
+from regard.kernels.additive.additive_triton.arithmetic import add_quotients
 
 BLOCK = 1024  # numbers to a program, eight to a thread: as many turns go on at once
 TURNS, PROGRAMS, FEATURES = 1024, 4096, 4

@@ -87,13 +87,13 @@ def kernels() -> tuple[Kernel, ...]:
 
 def _all_kernels() -> tuple[Kernel, ...]:
     # imported here, because kernels import the algebra and the algebra imports this file
-    from regard.kernels.additive_cpu import ADDITIVE_CPU
-    from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
-    from regard.kernels.additive_scores import ADDITIVE_SCORES
-    from regard.kernels.blocks import BLOCKS
-    from regard.kernels.local import LOCAL
-    from regard.kernels.sdpa import SDPA
-    from regard.kernels.sparsemax import SPARSEMAX
+    from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
+    from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
+    from regard.kernels.additive.additive_scores import ADDITIVE_SCORES
+    from regard.kernels.local.local_attention import LOCAL
+    from regard.kernels.product.blocks import BLOCKS
+    from regard.kernels.product.sdpa import SDPA
+    from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 
     additive = (ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, ADDITIVE_SCORES)
     return (LOCAL, SDPA, *additive, SPARSEMAX, BLOCKS)

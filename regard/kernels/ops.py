@@ -7,7 +7,7 @@ when it first runs.
     regard::additive            many queries: the context; the weights are never in memory as a whole
     regard::additive_step       few queries: the context, and what its gradient needs
     regard::additive_scores     the scores of additive attention, float32
-    regard::pieces              causal dot-product attention at an offset: context and log-sum-exp
+    regard::causal_offset       causal dot-product attention at an offset: context and log-sum-exp
     regard::local               attention inside a band: the context
     regard::sparsemax           the weights of rows of scores, float32
     regard::sparsemax_product   attention with a product and sparsemax: context and weights
@@ -84,7 +84,7 @@ def operator(
 
 def _lazy(path: str) -> Callable[..., Any]:
     """The function regard.kernels.PATH, imported when it first runs."""
-    module, _, function = path.partition(".")
+    module, _, function = path.rpartition(".")
 
     def run(*arguments: Any) -> Any:
         return getattr(import_module(f"regard.kernels.{module}"), function)(*arguments)
@@ -133,8 +133,8 @@ additive = operator(
     shapes=lambda a, b, v, values, *facts: values.new_empty(*a.shape[:2], values.shape[-1]),
     saves=lambda inputs, output: inputs,
     backward=(_ADDITIVE, _GRADIENTS, lambda grad, *inputs: _like(*inputs[:4])),
-    cpu=("additive_cpu.forward", "additive_cpu.backward"),
-    cuda=("additive_cuda.forward", "additive_cuda.backward"),
+    cpu=("additive.additive_cpu.forward", "additive.additive_cpu.backward"),
+    cuda=("additive.additive_cuda.forward", "additive.additive_cuda.backward"),
 )
 
 
@@ -162,7 +162,7 @@ additive_step = operator(
     ),
     gradients=_wanted,
     flags=4,
-    cuda=("additive_step_cuda.forward_of_rows", "additive_step_cuda.backward_of_rows"),
+    cuda=("additive.additive_step_cuda.forward_of_rows", "additive.additive_step_cuda.backward_of_rows"),
 )
 
 additive_scores = operator(
@@ -176,8 +176,8 @@ additive_scores = operator(
         "(Tensor, Tensor, Tensor)",
         lambda grad, a, b, v: _like(a, b, v),
     ),
-    cpu=("additive_cpu.scores", "additive_cpu.scores_backward"),
-    cuda=("additive_cuda.scores", "additive_cuda.scores_backward"),
+    cpu=("additive.additive_cpu.scores", "additive.additive_cpu.scores_backward"),
+    cuda=("additive.additive_cuda.scores", "additive.additive_cuda.scores_backward"),
 )
 
 _PRODUCT = "Tensor q, Tensor k, Tensor v, Tensor? bias"
@@ -192,9 +192,9 @@ def _pieces_gradients(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any)
     return tuple(x.new_empty(x.transpose(1, 2).shape).transpose(1, 2) for x in (q, k, v))
 
 
-_PIECES = ("pieces.forward", "pieces.backward")
-pieces = operator(
-    "pieces",
+_CAUSAL_OFFSET = ("product.causal_offset.forward", "product.causal_offset.backward")
+causal_offset = operator(
+    "causal_offset",
     f"{_PRODUCT}, SymInt offset, float scale",
     "(Tensor, Tensor)",
     shapes=_pieces_shapes,
@@ -204,8 +204,8 @@ pieces = operator(
         "(Tensor, Tensor, Tensor)",
         _pieces_gradients,
     ),
-    cpu=_PIECES,
-    cuda=_PIECES,
+    cpu=_CAUSAL_OFFSET,
+    cuda=_CAUSAL_OFFSET,
 )
 
 _LOCAL = (
@@ -229,7 +229,7 @@ def _of_band(ctx: Any, found: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
     return q, k, values, v if needs[3] else None, None, None, p if needs[6] else None
 
 
-_RUNS = ("local.forward_of_band", "local.backward_of_band")
+_RUNS = ("local.local_attention.forward_of_band", "local.local_attention.backward_of_band")
 local = operator(
     "local",
     _LOCAL,
@@ -249,8 +249,8 @@ sparsemax = operator(
     shapes=lambda scores: scores.new_empty(scores.shape),
     saves=lambda inputs, output: (output,),
     backward=("Tensor weights", "Tensor", lambda grad, weights: weights.new_empty(weights.shape)),
-    cpu=("sparsemax_cpu.forward", "sparsemax_cpu.backward"),
-    cuda=("sparsemax_cuda.forward", "sparsemax_cuda.backward"),
+    cpu=("sparsemax.sparsemax_cpu.forward", "sparsemax.sparsemax_cpu.backward"),
+    cuda=("sparsemax.sparsemax_cuda.forward", "sparsemax.sparsemax_cuda.backward"),
 )
 
 
@@ -270,6 +270,6 @@ sparsemax_product = operator(
         "(Tensor, Tensor, Tensor)",
         lambda grad, q, k, values, weights, scale: _like(q, k, values),
     ),
-    cpu=("sparsemax_cpu.product", "sparsemax_cpu.product_backward"),
-    cuda=("sparsemax_cuda.product", "sparsemax_cuda.product_backward"),
+    cpu=("sparsemax.sparsemax_cpu.product", "sparsemax.sparsemax_cpu.product_backward"),
+    cuda=("sparsemax.sparsemax_cuda.product", "sparsemax.sparsemax_cuda.product_backward"),
 )

@@ -21,7 +21,7 @@ slot this is an LSTM. A `span` keeps the last so many slots and forgets the rest
 does not see h̃_{t-1}, as in the authors' program. With `recency` the slot written last starts with so much
 more score than the others, and how much is learnt: the network begins near the LSTM that it contains.
 
-A whole sequence runs as one operation (`regard.kernels.tapes`) unless its attention is recorded.
+A whole sequence runs as one operation (`regard.kernels.lstmn.lstmn_tape`) unless its attention is recorded.
 
 Above the first layer a cell reads the word beside the layer below, [h_t^{k-1}; x_t]: a skip connection.
 
@@ -39,8 +39,8 @@ from regard.attention.mask import Mask
 from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.source import Source
 from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
-from regard.kernels.tapes import lstmn as tapes
-from regard.kernels.tapes import refuses_tapes
+from regard.kernels.lstmn.lstmn_tape import lstmn as tapes
+from regard.kernels.lstmn.lstmn_tape import refuses_tapes
 
 KERNELS = ("auto", "reference", "tapes")
 

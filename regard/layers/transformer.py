@@ -38,7 +38,7 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.result import AttentionResult
 from regard.attention.source import Source
-from regard.kernels.residual import normalized_sum, runs_fused
+from regard.kernels.training.residual import normalized_sum, runs_fused
 
 Sublayer = Callable[[Tensor], Tensor]
 

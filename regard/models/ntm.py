@@ -34,7 +34,7 @@ from regard.attention.memory.cells import MemoryState
 from regard.attention.memory.heads import Controls, Heads, advance
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused, ShapeError, check_shapes, check_sizes
-from regard.kernels.machine import First, Layout, machine, refuses_machine
+from regard.kernels.ntm.ntm_sequence import First, Layout, machine, refuses_machine
 from regard.models.base import Model
 
 Part = Literal["memory", "reads", "weights"]
@@ -120,7 +120,7 @@ class NTM(Model):
         return self._answer(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
 
     def _refusal(self, inputs: Tensor) -> str | None:
-        """Why a sequence goes step by step; None: it runs as one operation (regard.kernels.machine)."""
+        """Why a sequence goes step by step; None: it runs as one operation (kernels/ntm)."""
         config = self.config
         if config.kernel == "reference":
             return "it is not wanted"

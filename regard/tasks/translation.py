@@ -16,7 +16,7 @@ from regard.data.batches import PairBatch, Plan, plan_by_tokens, plan_in_order
 from regard.data.encoded import EncodedPairs, Pair, collect
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
-from regard.kernels.cross_entropy import cross_entropy_of_two
+from regard.kernels.training.cross_entropy import cross_entropy_of_two
 from regard.tasks.base import Loss, Split
 
 Links = tuple[tuple[int, int], ...]  # (source piece, target piece), from 0

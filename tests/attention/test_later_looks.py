@@ -26,8 +26,10 @@ from regard.attention.build import Sizes, build_attention
 from regard.attention.compose import _aligned
 from regard.attention.scores.base import Score
 from regard.attention.windows.base import View, Window
-from regard.kernels import additive_cuda, blocks, dispatch
-from regard.kernels.additive import operands, weight_alone
+from regard.kernels import dispatch
+from regard.kernels.additive import additive_cuda
+from regard.kernels.additive.additive_operands import operands, weight_alone
+from regard.kernels.product import blocks
 
 LOOKS = {
     "weights": lambda result: result.weights,

@@ -22,8 +22,9 @@ from regard import Softmax, Sparsemax
 from regard.attention.compose import mix
 from regard.attention.numerics import full
 from regard.errors import KernelRefused
-from regard.kernels import additive_cpu, additive_cuda, additive_step_cuda, tuning
-from regard.kernels.additive import operands, visible
+from regard.kernels import tuning
+from regard.kernels.additive import additive_cpu, additive_cuda, additive_step_cuda
+from regard.kernels.additive.additive_operands import operands, visible
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 pytestmark = pytest.mark.usefixtures("poisoned")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from kernels.cross_entropy_cases import WORDS, check, gradient_of, scores_of
 
-from regard.kernels import cross_entropy, cross_entropy_triton
-from regard.kernels.cross_entropy import cross_entropy_of_two
+from regard.kernels.training import cross_entropy, cross_entropy_triton
+from regard.kernels.training.cross_entropy import cross_entropy_of_two
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 

@@ -8,7 +8,7 @@ from kernels.error_rule import assert_rule
 from seeds import offset_seed
 
 from regard import Attention, CosineScore, DotScore, LocalMonotonic, Mask
-from regard.kernels import local_cuda
+from regard.kernels.local import local_cuda
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 pytestmark = pytest.mark.usefixtures("poisoned")

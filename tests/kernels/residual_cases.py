@@ -4,7 +4,7 @@ import torch
 from kernels.error_rule import assert_rule
 from torch.nn import functional as F
 
-from regard.kernels.residual import normalized_sum
+from regard.kernels.training.residual import normalized_sum
 
 EPS = 1e-5
 

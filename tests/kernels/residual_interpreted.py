@@ -6,7 +6,7 @@ import pytest
 import torch
 from kernels.residual_cases import check, find_kept, problem
 
-from regard.kernels import residual
+from regard.kernels.training import residual
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 

@@ -9,7 +9,9 @@ from kernels.sparsemax_cases import check, rows_of
 from seeds import offset_seed
 
 from regard import Attention, DotScore, Sparsemax
-from regard.kernels import additive_cuda, sparsemax_cuda, tuning
+from regard.kernels import tuning
+from regard.kernels.additive import additive_cuda
+from regard.kernels.sparsemax import sparsemax_cuda
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 

@@ -24,10 +24,11 @@ from regard import AdditiveScore, Attention, History, Mask, Softmax
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.scores.dot import DotScore
 from regard.attention.windows.local_monotonic import LocalMonotonic
-from regard.kernels import additive_cpu, compiler
-from regard.kernels.additive_cpu import ADDITIVE_CPU
+from regard.kernels import compiler
+from regard.kernels.additive import additive_cpu
+from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
 from regard.kernels.dispatch import Call
-from regard.kernels.sparsemax import SPARSEMAX
+from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 
 SIZES = [(4, 1), (5, 17), (64, 65), (65, 3), (17, 1000)]
 

@@ -23,8 +23,9 @@ from torch.testing import assert_close
 
 from regard import Attention, Mask, Softmax, Source, Sparsemax
 from regard.errors import KernelRefused
-from regard.kernels import additive_scores, tuning
-from regard.kernels.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
+from regard.kernels import tuning
+from regard.kernels.additive import additive_scores
+from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
 from regard.kernels.dispatch import Call
 
 pytestmark = [

@@ -18,8 +18,8 @@ from torch.testing import assert_close
 from regard import AdditiveScore, Attention, Mask, Sparsemax
 from regard.data.batches import PairBatch
 from regard.errors import KernelRefused
-from regard.kernels import additive_cpu, additive_scores
-from regard.kernels.additive_scores import ADDITIVE_SCORES
+from regard.kernels.additive import additive_cpu, additive_scores
+from regard.kernels.additive.additive_scores import ADDITIVE_SCORES
 from regard.models.pointer import PointerConfig, PointerNetwork
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from kernels.sparsemax_cases import check, rows_of
 
-from regard.kernels import compiler, ops, sparsemax_cpu
+from regard.kernels import compiler, ops
+from regard.kernels.sparsemax import sparsemax_cpu
 
 CODE = 'extern "C" int seven() { return 7; }\n'  # compiled in a tenth of the time of real loops
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")

@@ -7,8 +7,8 @@ from kernels.cross_entropy_cases import WORDS, check, gradient_of, scores_of
 from kernels.interpreting import check_in_interpreter
 
 from regard.errors import KernelRefused
-from regard.kernels import cross_entropy
-from regard.kernels.cross_entropy import cross_entropy_of_two
+from regard.kernels.training import cross_entropy
+from regard.kernels.training.cross_entropy import cross_entropy_of_two
 
 
 def ours(smoothing, weight=3.0, words=WORDS):

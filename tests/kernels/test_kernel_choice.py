@@ -23,8 +23,10 @@ from regard import (
     catalog,
 )
 from regard.attention.build import Sizes, build_attention
-from regard.kernels import additive_cuda, dispatch, local
+from regard.kernels import dispatch
+from regard.kernels.additive import additive_cuda
 from regard.kernels.dispatch import Call, choose_kernel, kernels, table
+from regard.kernels.local import local_attention
 
 Q, K = torch.ones(2, 3, 5), torch.ones(2, 7, 5)  # only their shapes and dtypes matter
 
@@ -223,7 +225,7 @@ TWICE = {
 
 @pytest.mark.parametrize("name", TWICE)
 def test_a_gradient_of_a_gradient_is_refused_and_not_wrong(name, monkeypatch):
-    monkeypatch.setattr(local, "LEAST", 0)
+    monkeypatch.setattr(local_attention, "LEAST", 0)
     attention, x = TWICE[name](), torch.randn(2, 9, 5, requires_grad=True)
     [once] = torch.autograd.grad(attention(x, attention.prepare(x)).context.sin().sum(), x, create_graph=True)
     with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient; expected one"):

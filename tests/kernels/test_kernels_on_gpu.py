@@ -20,7 +20,8 @@ from regard import (
     Softmax,
     Sparsemax,
 )
-from regard.kernels import blocks, local, local_cuda, sdpa
+from regard.kernels.local import local_attention, local_cuda
+from regard.kernels.product import blocks, sdpa
 
 pytestmark = [
     pytest.mark.gpu,
@@ -48,8 +49,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 @pytest.fixture(autouse=True)
 def poisoned(monkeypatch):
-    monkeypatch.setattr(local, "LEAST", 0)
-    monkeypatch.setattr(local, "LAUNCHES", 0)
+    monkeypatch.setattr(local_attention, "LEAST", 0)
+    monkeypatch.setattr(local_attention, "LAUNCHES", 0)
     torch.utils.deterministic.fill_uninitialized_memory = True
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield

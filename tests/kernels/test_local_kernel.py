@@ -24,7 +24,7 @@ from regard import (
     MultiHead,
     Softmax,
 )
-from regard.kernels import local, local_cpu
+from regard.kernels.local import local_attention, local_cpu
 
 D, DV = 5, 3
 SCORES = {
@@ -52,8 +52,8 @@ def engine(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def poisoned(monkeypatch):
-    monkeypatch.setattr(local, "LEAST", 0)
-    monkeypatch.setattr(local, "LAUNCHES", 0)
+    monkeypatch.setattr(local_attention, "LEAST", 0)
+    monkeypatch.setattr(local_attention, "LAUNCHES", 0)
     torch.use_deterministic_algorithms(True)  # memory that nothing wrote is NaN
     yield
     torch.use_deterministic_algorithms(False)
@@ -150,7 +150,7 @@ def test_blocks_of_any_size_keep_the_error_rule(score, window, cells, monkeypatc
 
     inputs = [torch.randn(2, n, d) for n, d in ((40, D), (37, D), (37, DV))]
     direction, mask = torch.randn(2, 40, DV), Mask(window=(3, 2), lengths=torch.tensor([37, 11]))
-    monkeypatch.setattr(local, "CELLS", cells)
+    monkeypatch.setattr(local_attention, "CELLS", cells)
     monkeypatch.setattr(local_cpu, "compiled", lambda: None)
     check(build, [(inputs, mask)], direction)
 
@@ -215,29 +215,29 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("score", ["scaled-dot", "additive"])
 def test_nothing_of_the_size_of_all_pairs_is_made(window, score, monkeypatch):
-    monkeypatch.setattr(local, "CELLS", 2**14)
+    monkeypatch.setattr(local_attention, "CELLS", 2**14)
     monkeypatch.setattr(local_cpu, "compiled", lambda: None)  # the loops make no tensors at all
     attention = Attention(SCORES[score](), window=WINDOWS[window](), kernel="local")
     x = torch.randn(1, 2000, D)
     with torch.no_grad():
         operands = []
-        monkeypatch.setattr(local.ops, "local", lambda *a: operands.append(a) or a[2])
+        monkeypatch.setattr(local_attention.ops, "local", lambda *a: operands.append(a) or a[2])
         attention(x, attention.prepare(x, None, Mask(window=(3, 2))))
         with Largest() as seen:
-            context = local.forward(local.Band(*operands[0]))
-            local.backward(torch.ones_like(context), local.Band(*operands[0]))
+            context = local_attention.forward(local_attention.Band(*operands[0]))
+            local_attention.backward(torch.ones_like(context), local_attention.Band(*operands[0]))
     assert seen.numel <= 2**16  # 2000 × 2000 pairs are 61 times as many
 
 
 @pytest.mark.parametrize("window", [(1500, 0), (4000, 4000)], ids=str)
 def test_a_wide_window_of_the_mask_is_no_mask_for_all_pairs(window, engine, monkeypatch):
-    monkeypatch.setattr(local, "LEAST", 4)  # as it is
+    monkeypatch.setattr(local_attention, "LEAST", 4)  # as it is
     attention, T = Attention(DotScore()), 4096
     x = torch.randn(1, T, D)
     source = attention.prepare(x, None, Mask(window=window))
     assert attention.explain(x, source).kernel == "local"
     assert attention.explain(x[:, :100], source).kernel == "sdpa"  # a small mask is cheaper
-    assert local._block(8001, T, additive=False) * 8001 <= local.CELLS < T * T
+    assert local_attention._block(8001, T, additive=False) * 8001 <= local_attention.CELLS < T * T
     some = torch.arange(0, T, 61)
     shown = Mask(window=window).to_dense(T, T, ndim=2, device=x.device)[some]
 
@@ -311,7 +311,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("reason", REFUSALS)
 def test_it_refuses_with_its_reason(reason, monkeypatch):
-    monkeypatch.setattr(local, "LEAST", 2)
+    monkeypatch.setattr(local_attention, "LEAST", 2)
     score, window, mask, dtype = REFUSALS[reason]
     attention = Attention(score, window=window)
     x = torch.randn(2, 9, D, dtype=dtype)

@@ -13,7 +13,7 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
 from regard.errors import KernelRefused
-from regard.kernels import sparsemax
+from regard.kernels.sparsemax import sparsemax_attention
 
 SIZES = Sizes(query=8, keys=8, hidden=8, positions=64, half_width=3)
 SCORES = ("dot", "scaled-dot", "general", "cosine", "additive", "location", "location-aware", "feedforward")
@@ -55,7 +55,7 @@ def test_the_loops_of_sparsemax_refuse_keys_that_they_cannot_read():
 
 def test_sparsemax_of_float64_scores_reads_float64():
     scores = torch.randn(3, 50, dtype=torch.float64)
-    assert torch.equal(sparsemax.rows(scores), Sparsemax()(scores))
+    assert torch.equal(sparsemax_attention.rows(scores), Sparsemax()(scores))
 
 
 @pytest.mark.parametrize("score", ["additive", "feedforward"])

@@ -7,8 +7,8 @@ from kernels.interpreting import check_in_interpreter
 from kernels.residual_cases import EPS, check, problem
 
 from regard.errors import KernelRefused
-from regard.kernels import residual
-from regard.kernels.residual import normalized_sum
+from regard.kernels.training import residual
+from regard.kernels.training.residual import normalized_sum
 from regard.layers.transformer import BatchNorm, LayerNorm, PostNorm
 
 

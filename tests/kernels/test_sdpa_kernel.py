@@ -10,7 +10,8 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import Attention, CosineScore, DotScore, FeedForwardScore, GeneralScore, Mask, MultiHead, Softmax
-from regard.kernels import ops, pieces, sdpa
+from regard.kernels import ops
+from regard.kernels.product import causal_offset, sdpa
 
 B, D, DV = 2, 5, 3
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -219,8 +220,8 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         inside = {
-            ops.pieces.default: pieces.forward,
-            torch.ops.regard.pieces_backward.default: pieces.backward,
+            ops.causal_offset.default: causal_offset.forward,
+            torch.ops.regard.causal_offset_backward.default: causal_offset.backward,
         }
         with self if function in inside else nullcontext():
             out = inside.get(function, function)(*args, **(kwargs or {}))
@@ -305,7 +306,7 @@ def test_the_offset_operator_is_registered_as_torch_expects():
     q, k, v = (torch.randn(1, 2, n, 4, requires_grad=True) for n in (5, 9, 9))
     bias = torch.zeros(1, 1, 1, 9).masked_fill(torch.arange(9) < 5, -torch.inf)
     for arguments in ((None, 4, 0.5), (bias, 2, 1.0)):
-        torch.library.opcheck(torch.ops.regard.pieces, (q, k, v, *arguments))
+        torch.library.opcheck(torch.ops.regard.causal_offset, (q, k, v, *arguments))
 
 
 def test_an_offset_compiles_as_one_graph():

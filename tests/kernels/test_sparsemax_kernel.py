@@ -13,7 +13,9 @@ from oracles.sparsemax import sparsemax as oracle
 from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, DotScore, LocalPredictive, Mask, Sparsemax
-from regard.kernels import blocks, compiler, ops, sparsemax_cpu
+from regard.kernels import compiler, ops
+from regard.kernels.product import blocks
+from regard.kernels.sparsemax import sparsemax_cpu
 
 SIZES = (1, 2, 7, 8, 9, 64, 65, 1000)
 
@@ -65,7 +67,7 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch, caplog):
     monkeypatch.setattr(compiler.shutil, "which", lambda name: sys.executable)
     compiler.library.cache_clear()
     with caplog.at_level(logging.WARNING, "regard"):
-        assert compiler.library("sparsemax_cpu.cpp", "nothing runs") is None
+        assert compiler.library("sparsemax/sparsemax_cpu.cpp", "nothing runs") is None
     compiler.library.cache_clear()
     assert caplog.messages[0].startswith(f"nothing runs: {sys.executable} failed: ")
 

@@ -11,7 +11,7 @@ from regard.data.batches import PairBatch
 from regard.data.labelled import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, KernelRefused, ShapeError
-from regard.kernels import tapes
+from regard.kernels.lstmn import lstmn_tape
 from regard.layers.lstmn import LSTMN, LSTMNCell
 from regard.models.lstm_lm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.models.lstmn import LSTMNClassifier, LSTMNClassifierConfig, LSTMNConfig, LSTMNLanguageModel
@@ -86,7 +86,7 @@ def test_keys_too_large_for_exponentials_are_compared_by_their_sum():
         cell.W.bias[16:].sub_(90.0)
     xs = torch.randn(2, 5, 3, dtype=torch.double)
     score = cell.attention.score
-    assert tapes._arithmetic(score.U.weight, score.U.bias) is tapes._Sums
+    assert lstmn_tape._arithmetic(score.U.weight, score.U.bias) is lstmn_tape._Sums
     reference = cell_of()
     reference.load_state_dict(cell.state_dict())
     reference.kernel = "reference"
@@ -99,7 +99,7 @@ def test_queries_beyond_the_exponentials_saturate_as_they_should():
         cell.W.bias[16:] = torch.tensor([200.0, -200.0, 60.0, -60.0])
     xs = torch.randn(2, 5, 3)
     score = cell.attention.score
-    assert tapes._arithmetic(score.U.weight, score.U.bias) is tapes._Exponentials
+    assert lstmn_tape._arithmetic(score.U.weight, score.U.bias) is lstmn_tape._Exponentials
     found = cell(xs)
     cell.kernel = "reference"
     torch.testing.assert_close(found, cell(xs))

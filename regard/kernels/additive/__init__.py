@@ -1,0 +1,1 @@
+"""Fused kernels: additive attention on a CPU and on a GPU."""

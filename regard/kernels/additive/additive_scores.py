@@ -1,0 +1,103 @@
+"""Additive scores themselves, with their gradient, without the (T, S, D) tensor: for models that read them.
+
+    e[t, s] = Σ_d v_d tanh(a[t, d] + b[s, d]) = Σ v - 2 Σ_d v_d r,   -inf where hidden
+
+A kernel that goes on to the context never has the scores of all queries, so that a model whose output they
+are, such as the pointer network, would compute them twice. Here they are made once, and weights and context
+follow from them: on a CPU by the loops of additive_cpu.py, on a GPU by the kernels of additive_cuda.py.
+Outside of a compiled graph they are one function for autograd, with the query's projection and the mask.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.compose import mix, normalized
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import exact
+from regard.kernels import ops
+from regard.kernels.additive import additive_cpu, additive_cuda
+from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
+from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, arguments, back_to_query, like, projected
+from regard.kernels.additive.additive_operands import flat, operands, restored
+from regard.kernels.dispatch import Call, Fused
+from regard.kernels.product.blocks import cells
+
+
+class AdditiveScores:
+    """The reference's scores, weights and context of additive attention."""
+
+    name = "additive-scores"
+    normalizer = Softmax
+    aligns = True
+
+    def refuses(self, call: Call) -> str | None:
+        if not call.keeps:
+            return "nobody reads the scores of this call, and other kernels do without them"
+        reason = (ADDITIVE_CUDA if call.query.is_cuda else ADDITIVE_CPU).refuses(call)
+        if reason is not None:
+            return reason
+        if cells(call) < SMALL:
+            return f"the largest tensor has {cells(call)} numbers, fewer than {SMALL}, which gain nothing"
+        return None
+
+    def run(self, call: Call) -> Fused:
+        scores = _scores(call)
+        weights = normalized(call, scores)
+        return Fused(mix(weights, call.source.values), (scores, weights))
+
+
+ADDITIVE_SCORES = AdditiveScores()
+
+
+def _scores(call: Call) -> Tensor:
+    """(..., T, S), -inf where hidden."""
+    if torch.compiler.is_compiling():
+        a, b, v, *_ = operands(call)
+        return _shown(restored(ops.additive_scores(a, b, v), call), call)
+    query, W, b, v, *_ = arguments(call)
+    if b.shape[:-2] != call.query.shape[:-2]:  # leading axes had to be joined first
+        return _shown(restored(_Scores.apply(query, W, b, v, None), call), call)  # type: ignore[no-untyped-call]
+    return _Scores.apply(query, W, b, v, _hidden(call, call.query.ndim))  # type: ignore[no-untyped-call]
+
+
+def _hidden(call: Call, ndim: int) -> Tensor | None:
+    """What the mask hides, in a shape that broadcasts to (..., T, S)."""
+    query, source = call.query, call.source
+    shown = source.mask.to_dense(query.shape[-2], source.S, ndim=ndim, device=query.device)
+    return None if shown is None else ~shown
+
+
+def _shown(scores: Tensor, call: Call) -> Tensor:
+    hidden = _hidden(call, scores.ndim)
+    return scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+
+
+class _Scores(torch.autograd.Function):
+    """The operator regard::additive_scores, from W (D, Dq) and the query (..., T, Dq); None: it is a."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, hidden: Tensor | None
+    ) -> Tensor:
+        a, lead = projected(query, W), b.shape[:-2]
+        ctx.save_for_backward(query, W, a, b, v, hidden)
+        own = additive_cuda if a.is_cuda else additive_cpu
+        scores = own.scores(a, flat(b, lead), v.view(-1))
+        scores = scores if len(lead) == 1 else scores.view(*lead, *scores.shape[1:])
+        return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        query, W, a, b, v, hidden = ctx.saved_tensors
+        lead = b.shape[:-2]
+        grad = flat(grad if hidden is None else grad.masked_fill(hidden, 0.0), lead)
+        if torch.is_grad_enabled():  # as in additive_cuda.Attended
+            run, a = torch.ops.regard.additive_scores_backward, projected(query, W)
+        else:
+            run = (additive_cuda if a.is_cuda else additive_cpu).scores_backward
+        with exact(grad):  # who calls backward inside autocast too
+            of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
+            of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
+        return of_query, of_W, like(of_b, b), like(of_v, v), None

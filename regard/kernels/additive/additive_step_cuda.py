@@ -1,0 +1,243 @@
+"""Additive attention for few queries at a time on a GPU: decoders that take one step after another.
+
+Each key meets each feature of at most four queries, so reading keys and values is the work, and for small
+sources not even that: the time goes into what the host does. So a step is two or three launches forward and
+three backward; outside of a compiled graph it is one function for autograd, the projection of the query
+included, without the operator between; and kernels that Triton has compiled run without asking Triton again.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.numerics import exact
+from regard.kernels import tuning
+from regard.kernels.additive.additive_cuda import has_assembler, mask_facts, side_by_side
+from regard.kernels.launching import launch
+
+Needed = tuple[bool, bool, bool, bool, bool]  # which of query, W, b, v and values want their gradient
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
+
+
+def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Tensor:
+    """The context, (N, T, Dv), with its gradient.
+
+    W (D, Dq) projects the query (N, T, Dq); None where it is a, projected already. The other arguments are
+    explained in additive.py; v may have axes of one.
+    """
+    if torch.is_grad_enabled():
+        return Step.apply(query, W, b, v, values, facts)  # type: ignore[no-untyped-call]
+    return forward(projected(query, W), b, v, values, *facts)[0]
+
+
+class Step(torch.autograd.Function):
+    """`forward` and `backward` below, as autograd takes them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        W: Tensor | None,
+        b: Tensor,
+        v: Tensor,
+        values: Tensor,
+        facts: tuple[Any, ...],
+    ) -> Tensor:
+        a = projected(query, W)
+        context, kept = forward(a, b, v, values, *facts)
+        ctx.save_for_backward(kept, query, W, a, b, v, values)
+        ctx.scale = facts[-1]
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        kept, query, W, a, b, v, values = ctx.saved_tensors
+        needed = ctx.needs_input_grad[:5]
+        with exact(grad):  # who calls backward inside autocast too
+            return (*backward(grad, kept, query, W, a, b, v, values, ctx.scale, needed), None)
+
+
+def projected(query: Tensor, W: Tensor | None) -> Tensor:
+    """(N, T, Dq), (D, Dq) -> a (N, T, D)."""
+    if W is None:
+        return query.contiguous()
+    N, T, K = query.shape
+    D = W.shape[0]
+    if not tuning.projects(N * T, D, K):
+        return torch.mm(query.reshape(N * T, K), W.t()).view(N, T, D)
+    from regard.kernels.additive.additive_triton.step import project_step_kernel
+
+    a = query.new_empty(N, T, D)
+    BM, BD, BK = tuning.step_product(N * T)
+    grid = (-(-D // BD), -(-N * T // BM), 1)
+    constants = (D, K, BM, BD, BK, has_assembler(a))
+    launch(project_step_kernel, grid, (query.contiguous(), W.contiguous()), (a,), (), (N * T,), constants)
+    return a
+
+
+def forward(
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    values: Tensor,
+    lengths: Tensor | None,
+    dense: Tensor | None,
+    left: int | None,
+    right: int | None,
+    offset: int,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Context (N, T, Dv), and what is kept: (N, T, S + 2 + Dv) in float32, see additive_triton/step.py.
+
+    The rows of a lie one after the other in memory.
+    """
+    from regard.kernels.additive.additive_triton.step import mix_step_kernel, score_step_kernel
+
+    N, T, D = a.shape
+    S, Dv = values.shape[1:]
+    b, v, values = side_by_side(b), v.contiguous(), side_by_side(values)
+    arguments, flags = mask_facts(N, a, lengths, dense, left, right, offset)
+    context = values.new_empty(N, T, Dv)
+    kept = a.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
+    BT = tuning.power_of_two(T)
+
+    BS, BD, warps = tuning.step_keys(D, BT)
+    unit, *strides = _in_units(b)
+    launch(
+        *(score_step_kernel, (-(-S // BS), N, 1), (a, b, v, *arguments[:2]), (kept,)),
+        (S, *strides, *arguments[2:7]),
+        (*arguments[7:], scale),
+        (*flags, T, D, Dv, unit, BT, BS, BD, has_assembler(a)),
+        warps=warps,
+    )
+    BS, BD, warps = tuning.step_features(N, S, Dv, BT, values.element_size())
+    unit, *strides = _in_units(values)
+    launch(
+        *(mix_step_kernel, (-(-Dv // BD), N, 1), (values,), (context, kept), (S, *strides), ()),
+        (T, Dv, unit, BT, BS, BD, tuning.row_block(S)),
+        warps=warps,
+    )
+    return context, kept
+
+
+def forward_of_rows(a: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """The operator regard::additive_step, whose a may lie in memory in any way."""
+    return forward(a.contiguous(), *rest)
+
+
+def backward_of_rows(
+    grad: Tensor,
+    kept: Tensor,
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    values: Tensor,
+    scale: float,
+    needed: tuple[bool, bool, bool, bool],
+) -> tuple[Tensor, ...]:
+    """The operator regard::additive_step_backward: empty where no gradient is needed."""
+    a = a.contiguous()
+    found = backward(grad, kept, a, None, a, b, v, values, scale, (needed[0], False, *needed[1:]))
+    return tuple(grad.new_empty(0) if x is None else x for x in (found[0], *found[2:]))
+
+
+def backward(
+    grad: Tensor,
+    kept: Tensor,
+    query: Tensor,
+    W: Tensor | None,
+    a: Tensor,
+    b: Tensor,
+    v: Tensor,
+    values: Tensor,
+    scale: float,
+    needed: Needed,
+) -> Gradients:
+    """Gradients of query, W, b, v and values, None where not needed. The mask is in the scores already."""
+    from regard.kernels.additive.additive_triton.step import key_step_kernel, slope_step_kernel
+
+    N, T, D = a.shape
+    S, Dv = values.shape[1:]
+    b, v, values = side_by_side(b), v.contiguous(), side_by_side(values)
+    BT = tuning.power_of_two(T)
+    features = tuning.step_features(N, S, D, BT, b.element_size())
+    blocks = -(-D // features[1])
+    part = tuning.step_part(N * blocks, S, features[0])
+    splits = -(-S // part)
+    passed = kept.new_empty(N * (T * S + splits * D * (1 + T)))  # slopes, parts of grad_v and of grad_a
+    grad_values = values.new_empty(N, S, Dv) if needed[4] else None
+    BS, BD, warps = tuning.step_keys(Dv, BT)
+    unit, *strides = _in_units(values)
+    launch(
+        *(slope_step_kernel, (-(-S // BS), N, 1), (grad.contiguous(), values)),
+        (kept, passed, passed if grad_values is None else grad_values),
+        *((S, *strides), (scale,), (T, Dv, unit, BT, BS, BD, needed[4])),
+        warps=warps,
+    )
+    if not any(needed[:4]):
+        return None, None, None, None, grad_values
+
+    BS, BD, warps = features
+    grad_b = b.new_empty(N, S, D) if needed[2] else None
+    unit, *strides = _in_units(b)
+    launch(
+        *(key_step_kernel, (blocks, splits, N), (a, b, v), (passed, passed if grad_b is None else grad_b)),
+        *((S, *strides), (N, part)),
+        (T, D, unit, BT, BS, BD, needed[2], has_assembler(a)),
+        warps=warps,
+    )
+    grad_v = v.new_empty(v.shape)
+    of_query, of_W = _back_to_query(passed, grad_v, query, W, a, S, splits, needed)
+    return of_query, of_W, grad_b, grad_v if needed[3] else None, grad_values
+
+
+def _back_to_query(
+    passed: Tensor,
+    grad_v: Tensor,
+    query: Tensor,
+    W: Tensor | None,
+    a: Tensor,
+    S: int,
+    splits: int,
+    needed: Needed,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Gradients of query and W, and `grad_v`, from the parts that were `passed` on."""
+    from regard.kernels.additive.additive_triton.step import sum_step_kernel
+
+    N, T, D = a.shape
+    M, K = N * T, query.shape[2]
+    BM, BD, BK = tuning.step_product(M)
+    own = W is not None and tuning.projects(M, D, K) and splits <= tuning.SPLITS
+    programs = -(-D // 8)
+    of_query = of_W = grad_v  # which nothing is written to in their place
+    if own:
+        if needed[0]:
+            of_query = query.new_empty(N, T, K)
+            programs += -(-M // BM) * -(-K // (BK // 2))
+        if needed[1]:
+            of_W = query.new_empty(D, K)
+            programs += -(-D // BD) * -(-K // BK)
+    elif needed[0] or needed[1]:
+        of_query = a.new_empty(N, T, D)  # the gradient of a
+        programs += -(-M * D // 512)
+    launch(
+        *(sum_step_kernel, (programs, 1, 1), (query.contiguous(), a if W is None else W.contiguous())),
+        *((passed, grad_v, of_query, of_W), (), (S, N, splits)),
+        (T, D, K, BM, BD, BK, splits if own else 1, own, needed[0], has_assembler(a)),
+    )
+    if own or W is None:
+        return of_query if needed[0] else None, of_W if needed[1] else None
+    return (
+        torch.mm(of_query.view(M, D), W).view(N, T, K) if needed[0] else None,
+        torch.mm(of_query.view(M, D).t(), query.reshape(M, K)) if needed[1] else None,
+    )
+
+
+def _in_units(x: Tensor) -> tuple[int, int, int]:
+    """The greatest power of two, at most 16, that divides the strides of (N, S, D), and they in its units."""
+    first, second = x.stride()[:2]
+    unit = (first | second | 16) & -(first | second | 16)
+    return unit, first // unit, second // unit

@@ -1,0 +1,387 @@
+"""Attention inside a band: local-m, local-p and the mask's own window, at a cost of T · D_window.
+
+    a query sees low_t <= s <= high_t, where
+
+    mask       low = max(0, t - left),  high = min(S - 1, length - 1, t + right)     t counted from the offset
+    local-m    the centre is min(t, end), end the last position seen;  |s - centre| <= D
+    local-p    the centre p_t is predicted from the query;  |s - p_t| <= D,
+               and exp(-(s - p_t)² / 2σ²), σ = D / 2, multiplies the weights after the softmax
+
+A block of neighbouring queries shares one gathered slice of the keys, as wide as its band; where the centre
+is predicted each query gathers its own. A bounded number of slices is in memory at a time, and the backward
+pass gathers them again, so memory beside inputs and outputs is a constant. Products on a CPU need no slices:
+compiled loops read keys and values where they are (local_cpu.py), and on a GPU, where no centre is predicted,
+Triton's kernels do (local_cuda.py).
+
+    context = local(q, k, values, v, low, high, p, half, block, scale)
+
+    q       (N, T, D)    leading axes flattened to N; W q of the additive score
+    k       (N, S, D)    prepared keys
+    values  (N, S, Dv)
+    v       (D,)         of the additive score vᵀ tanh(q + k); None: the score is q · k
+    low, high (M, T)     M divides N: item n has row n // (N / M), so heads share their row's bounds
+    p       (N, T)       predicted centres, or None
+    half    D, the half width about p
+    block   queries that share a slice
+    width   positions in a slice
+    scale   multiplies the scores
+
+The reference is Attention with the same score, Softmax, window and mask.
+"""
+
+from collections.abc import Iterator
+from ctypes import CDLL
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.mask import Mask
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import exact, full
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.windows.everywhere import Everywhere
+from regard.attention.windows.local_monotonic import LocalMonotonic
+from regard.attention.windows.local_predictive import Around, LocalPredictive
+from regard.errors import check_shapes
+from regard.kernels import ops
+from regard.kernels.additive.additive_operands import refuses_weights, saw
+from regard.kernels.dispatch import Call, is_own, named
+from regard.kernels.local import local_cpu, local_cuda
+from regard.kernels.product.blocks import cells
+from regard.kernels.product.products import (
+    HALF_OR_SINGLE,
+    leading,
+    product_form,
+    refuses_product,
+    refuses_softmax,
+    three_axes,
+)
+
+CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
+LEAST = 4  # a source shorter than so many bands is not worth the gathering
+LARGE = 2**24  # but from so many pairs on the scores of a product, or a mask for them, are too many
+LAUNCHES = 2**25  # on a GPU, where launches set the pace, the reference is faster up to so many scores
+
+
+class LocalKernel:
+    """Softmax inside a band, on gathered slices of the source."""
+
+    name = "local"
+    normalizer = Softmax
+
+    def refuses(self, call: Call) -> str | None:
+        reason = _refuses_window(call) or refuses_softmax(call)  # first what most calls are refused for
+        if reason is None and not is_own(call.score, AdditiveScore):
+            reason = refuses_product(call)
+        return reason or _refuses_rest(call)
+
+    def run(self, call: Call) -> Tensor:
+        assert isinstance(call.normalizer, Softmax)
+        if local_cuda.takes(call):
+            return local_cuda.run(call, call.normalizer.temperature)
+        query, v, scale = _form(call)
+        keys, values, mask = call.source.keys, call.source.values, call.source.mask
+        lead = leading(query, keys, values)
+        T, S, band = query.shape[-2], keys.shape[-2], _band(call)
+        low, high = bounds(mask, T, S, query.device)
+        length = torch.where(high >= low, high + 1, 0)  # (M, T): one past the last position seen
+        p, half = None, 0
+        if isinstance(call.window, LocalMonotonic):
+            centre = torch.minimum(mask.positions(T, query.device), length - 1)
+            low = torch.maximum(low, centre - call.window.half_width)
+            high = torch.minimum(high, centre + call.window.half_width)
+        if isinstance(call.window, LocalPredictive):
+            half = call.window.half_width
+            length = length.reshape(-1, *[1] * (len(lead) - 1), T, 1) if lead else length.reshape(T, 1)
+            centre = call.window.centre(call.query, length)
+            seen = call if call.seen is None else call.seen  # a plain dot product has said nothing
+            call.saw(seen.query, seen.score, Around(centre, half))
+            p = three_axes(centre, lead).squeeze(-1)
+        block = 1 if p is not None else _block(band, T, additive=v is not None)
+        with exact(query):
+            context = ops.local(
+                *(three_axes(query, lead), three_axes(keys, lead), three_axes(values, lead), v, low, high, p),
+                *(half, block, min(S, block - 1 + band), scale / call.normalizer.temperature),
+            )
+        return context.reshape(*lead, *context.shape[-2:])
+
+
+LOCAL = LocalKernel()
+
+
+def _form(call: Call) -> tuple[Tensor, Tensor | None, float]:
+    """The query, v of an additive score, and the scale."""
+    if isinstance(call.score, AdditiveScore):
+        W, v = call.score.W, call.score.v.weight
+        asked = ("query", call.query, "... T Dq"), ("keys", call.source.keys, "... S D")
+        check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
+        a = W(call.query)
+        saw(call, a, v, None)
+        return a, v.squeeze(0), 1.0
+    query, scale = product_form(call)
+    return query, None, scale
+
+
+def _band(call: Call) -> int:
+    """The most positions that one query sees."""
+    if isinstance(call.window, LocalMonotonic):
+        return 2 * call.window.half_width + 1
+    if isinstance(call.window, LocalPredictive):
+        return 2 * call.window.half_width + 2  # a real centre: where the first position falls is rounded
+    window = call.source.mask.window
+    assert window is not None
+    return window[0] + (0 if call.source.mask.causal else window[1]) + 1
+
+
+def _block(band: int, T: int, *, additive: bool) -> int:
+    """Queries that share a slice: a product is cheap and a gather is not, a tanh is neither."""
+    return min(T, max(4, band // 4) if additive else max(16, min(band, CELLS // band)))
+
+
+def _refuses_window(call: Call) -> str | None:
+    if call.window is not None and not is_own(call.window, Everywhere):
+        if is_own(call.window, LocalMonotonic, LocalPredictive):
+            return None
+        return f"window is {named(call.window)}, this kernel computes local-m and local-p"
+    return "there is no window" if call.source.mask.window is None else None
+
+
+def _refuses_rest(call: Call) -> str | None:
+    mask, tensors = call.source.mask, (call.query, call.source.keys, call.source.values)
+    if call.dropout > 0:
+        return f"dropout is {call.dropout:g}, this kernel has none"
+    others = sorted({str(x.dtype) for x in tensors if x.dtype not in HALF_OR_SINGLE})
+    if others:
+        return f"dtype is {', '.join(others)}, which goes to the reference"
+    if isinstance(call.score, AdditiveScore) and (reason := refuses_weights(call)) is not None:
+        return reason
+    if isinstance(call.window, LocalPredictive) and call.window.W.weight.dtype not in HALF_OR_SINGLE:
+        return f"dtype of the window's weights is {call.window.W.weight.dtype}, which goes to the reference"
+    if mask.dense is not None:
+        return "the mask has a dense part"
+    lead = leading(*tensors)
+    if mask.lengths is not None and mask.lengths.shape[0] not in (1, lead[0] if lead else 1):
+        return f"lengths has {mask.lengths.shape[0]} rows where the leading axis has {lead[0] if lead else 1}"
+    if local_cuda.takes(call):
+        return None
+    T, S = call.query.shape[-2], call.source.S
+    if 0 in (T, S):
+        return "there is nothing to attend to"
+    least = LEAST * _band(call)
+    if least > S and (T * S < LARGE or isinstance(call.score, AdditiveScore)):
+        return f"the source has {S} positions, this kernel gains from {least} on"
+    if call.query.is_cuda and cells(call) < LAUNCHES:
+        return (
+            f"the reference's largest tensor has {cells(call)} numbers, on a GPU this gains from {LAUNCHES}"
+        )
+    return None
+
+
+def bounds(mask: Mask, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(M, T) first and last position that the mask shows to each query; first > last: none."""
+    t = mask.positions(T, device)[None]
+    low, high = torch.zeros_like(t), torch.full_like(t, S - 1)
+    if mask.window is not None:
+        low, high = torch.maximum(low, t - mask.window[0]), torch.minimum(high, t + mask.window[1])
+    if mask.causal:
+        high = torch.minimum(high, t)
+    if mask.lengths is not None:
+        high = torch.minimum(high, mask.lengths.to(device)[:, None] - 1)
+    return low.expand_as(high), high
+
+
+class Band(NamedTuple):
+    """The arguments of the operator, in its order; the beginning of this file explains them."""
+
+    q: Tensor
+    k: Tensor
+    values: Tensor
+    v: Tensor | None
+    low: Tensor
+    high: Tensor
+    p: Tensor | None
+    half: int
+    block: int
+    width: int
+    scale: float
+
+
+class Slices(NamedTuple):
+    """Some blocks of queries of some items, with the slices of the source that they see."""
+
+    items: slice
+    rows: slice
+    q: Tensor  # (n, m, Q, D)
+    k: Tensor  # (n, m, W, D)
+    values: Tensor  # (n, m, W, Dv)
+    places: Tensor  # (n, m, W) source positions
+    visible: Tensor  # (n, m, Q, W)
+    distance: Tensor | None  # (n, m, 1, W) from the predicted centre
+
+
+class Weights(NamedTuple):
+    """Softmax of the scores, and what multiplies it."""
+
+    soft: Tensor  # (n, m, Q, W)
+    factor: Tensor | None
+    hidden: Tensor | None  # tanh(q + k), (n, m, Q, W, D), of an additive score
+
+
+def forward_of_band(*band: Any) -> Tensor:
+    """The operator regard::local."""
+    return forward(Band(*band))
+
+
+def backward_of_band(grad: Tensor, *band: Any) -> tuple[Tensor, ...]:
+    """The operator regard::local_backward."""
+    return backward(grad, Band(*band))
+
+
+def forward(band: Band) -> Tensor:
+    """The context, (N, T, Dv)."""
+    loops = _compiled(band)
+    if loops is not None:
+        return local_cpu.forward(loops, band)
+    values = band.values
+    context = values.new_empty(*band.q.shape[:2], values.shape[-1])
+    for s in slices(band):
+        weights = _weights(s, band)
+        mixed = _joined(weights) @ s.values
+        context[s.items, s.rows] = _unblocked(mixed, s).to(values.dtype)
+    return context
+
+
+def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of q, k, values, v and p; those of v and p are empty where there is none."""
+    q, k, values, v, p, half = band.q, band.k, band.values, band.v, band.p, band.half
+    none = q.new_zeros(0, dtype=torch.float32)
+    loops = _compiled(band)
+    if loops is not None:
+        *found, of_p = local_cpu.backward(loops, grad, band)
+        return found[0], found[1], found[2], none, none if of_p is None else of_p
+    grad_q = q.new_empty(q.shape)
+    grad_k, grad_values = (torch.zeros(x.shape, dtype=torch.float32, device=x.device) for x in (k, values))
+    grad_v = none if v is None else torch.zeros_like(v, dtype=torch.float32)
+    grad_p = none if p is None else p.new_empty(p.shape)
+    for s in slices(band):
+        weights = _weights(s, band)
+        outer = _blocked(full(grad[s.items, s.rows]), band.block)  # (n, m, Q, Dv)
+        of_values = _joined(weights).mT @ outer
+        slopes = outer @ s.values.mT  # d loss / d weight
+        if weights.factor is not None:
+            assert s.distance is not None
+            of_factor = (slopes * weights.soft * weights.factor).sum(-2)  # (n, m, W): there is one query
+            of_p = (of_factor * s.distance.squeeze(-2)).sum(-1) / (half / 2) ** 2
+            grad_p[s.items, s.rows] = of_p
+            slopes = slopes * weights.factor
+        slopes = weights.soft * (slopes - (slopes * weights.soft).sum(-1, keepdim=True)) * band.scale
+        if weights.hidden is None:
+            of_q, of_k = slopes @ s.k, slopes.mT @ s.q
+        else:
+            assert v is not None
+            grad_v += torch.einsum("nmqw,nmqwd->d", slopes, weights.hidden)
+            inner = slopes.unsqueeze(-1) * (full(v) * (1 - weights.hidden.square()))
+            of_q, of_k = inner.sum(-2), inner.sum(-3)
+        grad_q[s.items, s.rows] = _unblocked(of_q, s).to(q.dtype)
+        _scatter(grad_k[s.items], s.places, of_k)
+        _scatter(grad_values[s.items], s.places, of_values)
+    grad_v = grad_v if v is None else grad_v.to(v.dtype)
+    return grad_q, grad_k.to(k.dtype), grad_values.to(values.dtype), grad_v, grad_p
+
+
+def _compiled(band: Band) -> CDLL | None:
+    """The compiled loops, which are for products on a CPU."""
+    return local_cpu.compiled() if band.v is None and band.q.device.type == "cpu" else None
+
+
+def slices(band: Band) -> Iterator[Slices]:
+    """All blocks of queries, as many at a time as the budget allows."""
+    q, k, values, v, low, high, p, half, block, width, _ = band
+    (N, T, D), S = q.shape, k.shape[1]
+    blocks = -(-T // block)
+    cells = width * max(D, values.shape[-1], block * (D if v is not None else 1))  # of one block
+    most = max(1, (16 if q.is_cuda else 1) * CELLS // cells)
+    items, some = max(1, most // blocks), min(blocks, most)
+    owner = torch.arange(N, device=q.device) // (N // low.shape[0])
+    inside = torch.arange(width, device=q.device)
+    for n in range(0, N, items):
+        rows_of = slice(n, min(n + items, N))
+        first, last = low[owner[rows_of]], high[owner[rows_of]]  # (n, T)
+        for b in range(0, blocks, some):
+            rows = slice(b * block, min((b + some) * block, T))
+            lows, highs = (_blocked(x[:, rows, None], block).squeeze(-1) for x in (first, last))  # (n, m, Q)
+            centre = None if p is None else p[rows_of, rows, None]  # (n, m, 1), since a block is one query
+            start = lows[..., 0] if centre is None else (centre.squeeze(-1) - half).floor().long()
+            index = start.clamp(0, S - width).unsqueeze(-1) + inside  # (n, m, W)
+            here = index.unsqueeze(-2)
+            visible = (here >= lows.unsqueeze(-1)) & (here <= highs.unsqueeze(-1))
+            distance = None
+            if centre is not None:
+                distance = (index - centre).unsqueeze(-2)  # (n, m, 1, W)
+                visible = visible & (distance.abs() <= half)
+            yield Slices(
+                rows_of,
+                rows,
+                _blocked(full(q[rows_of, rows]), block),
+                _gathered(k[rows_of], index),
+                _gathered(values[rows_of], index),
+                index,
+                visible,
+                distance,
+            )
+
+
+def _weights(s: Slices, band: Band) -> Weights:
+    v, half = band.v, band.half
+    hidden = None
+    if v is None:
+        scores = s.q @ s.k.mT
+    else:
+        hidden = torch.tanh(s.q.unsqueeze(-2) + s.k.unsqueeze(-3))  # (n, m, Q, W, D)
+        scores = hidden @ full(v)
+    empty = ~s.visible.any(-1, keepdim=True)
+    scores = (scores * band.scale).masked_fill(~s.visible, -torch.inf).masked_fill(empty, 0.0)
+    soft = scores.softmax(-1).masked_fill(empty, 0.0)
+    factor = None
+    if s.distance is not None:
+        factor = torch.exp(-s.distance.square() / (2 * (half / 2) ** 2))
+    return Weights(soft, factor, hidden)
+
+
+def _joined(weights: Weights) -> Tensor:
+    return weights.soft if weights.factor is None else weights.soft * weights.factor
+
+
+def _blocked(x: Tensor, block: int) -> Tensor:
+    """(n, R, D) -> (n, m, Q, D); the last block is filled up with zeros."""
+    missing = -x.shape[1] % block
+    x = F.pad(x, (0, 0, 0, missing)) if missing else x
+    return torch.unflatten(x, 1, (-1, block))
+
+
+def _unblocked(x: Tensor, s: Slices) -> Tensor:
+    """(n, m, Q, D) -> (n, R, D)."""
+    return x.flatten(1, 2)[:, : s.rows.stop - s.rows.start]
+
+
+def _numbers(index: Tensor, S: int) -> Tensor:
+    """(n, m, W) positions -> their rows in n sources under one another."""
+    n = torch.arange(index.shape[0], device=index.device) * S
+    return (index + n[:, None, None]).flatten()
+
+
+def _gathered(x: Tensor, index: Tensor) -> Tensor:
+    """(n, S, D), (n, m, W) -> (n, m, W, D) in full precision."""
+    rows = x.reshape(-1, x.shape[-1]).index_select(0, _numbers(index, x.shape[1]))
+    return full(rows).view(*index.shape, x.shape[-1])
+
+
+def _scatter(into: Tensor, index: Tensor, x: Tensor) -> None:
+    """into (n, S, D) += x (n, m, W, D) at the positions (n, m, W); sums in a fixed order on every device."""
+    count = into.shape[0] * into.shape[1]
+    summed = torch.ops.aten.embedding_dense_backward(
+        x.reshape(-1, x.shape[-1]), _numbers(index, into.shape[1]), count, -1, False
+    )
+    into += summed.view_as(into)

@@ -1,0 +1,1 @@
+"""Fused kernels: a Neural Turing Machine over a whole sequence."""

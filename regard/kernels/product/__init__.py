@@ -1,0 +1,1 @@
+"""Fused kernels: scores that are a product."""

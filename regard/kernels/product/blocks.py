@@ -1,0 +1,89 @@
+"""The reference in blocks of queries: the same operations, memory that does not grow with T · S.
+
+Each block computes scores, weights and context of some queries, drops the first two, and computes them again
+in the backward pass. For every score and normalizer that has no kernel of its own, once the weights of all
+queries would be large.
+"""
+
+from collections.abc import Callable
+from math import prod
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from regard.attention.compose import mix, normalized, scored
+from regard.attention.normalizers.base import HistoryNormalizer
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.base import HistoryScore
+from regard.kernels.dispatch import Call
+from regard.kernels.product.products import draws, leading
+
+CELLS = 2**24  # numbers of the largest tensor of a block
+ON_GPU = 8  # so many times more there: a launch costs as much as thousands of numbers
+LARGE = 2**27  # and the reference's own largest, from which on blocks are worth it
+
+
+class BlocksKernel:
+    """The reference, some queries at a time."""
+
+    name = "blocks"
+
+    def refuses(self, call: Call) -> str | None:
+        if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
+            return "each step reads the alignment of the step before"
+        if call.normalizer.stochastic:
+            return f"normalizer is {type(call.normalizer).__name__}, whose choice must be kept"
+        if call.dropout > 0:
+            return f"dropout is {call.dropout:g}, this kernel has none"
+        if draws(call.score):
+            return "the score draws its own dropout, which cannot be drawn again in the backward pass"
+        if not is_large(call):
+            return f"the largest tensor has {cells(call)} numbers, fewer than {LARGE}, which fit into memory"
+        return None
+
+    def run(self, call: Call) -> Tensor:
+        return in_blocks(call, lambda scores: normalized(call, scores))
+
+
+BLOCKS = BlocksKernel()
+
+
+def cells(call: Call) -> int:
+    """How many numbers the largest tensor of the reference has."""
+    query, keys = call.query, call.source.keys
+    pairs = prod(leading(query, keys)) * query.shape[-2] * keys.shape[-2]
+    return pairs * (keys.shape[-1] if isinstance(call.score, AdditiveScore | HistoryScore) else 1)
+
+
+def is_large(call: Call) -> bool:
+    """The reference would keep more than is reasonable, and nothing hinders computing it twice."""
+    if call.query.numel() * call.source.keys.numel() < LARGE:  # never fewer than `cells`, and sooner known
+        return False
+    return call.query.shape[-2] > 1 and cells(call) >= LARGE and not draws(call.score)
+
+
+def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
+    """The context (..., T, Dv) by scores and weights, block after block of queries."""
+
+    def one(rows: slice) -> Tensor:
+        scores, factor = scored(call, torch.arange(rows.start, rows.stop, device=call.query.device))
+        weights = normalize(scores)
+        return mix(weights if factor is None else weights * factor, call.source.values)
+
+    return block_by_block(call, one)
+
+
+def block_by_block(call: Call, one: Callable[[slice], Tensor]) -> Tensor:
+    """The context (..., T, Dv) from that of some queries at a time, computed again in the backward pass."""
+    T = call.query.shape[-2]
+    most = CELLS * (ON_GPU if call.query.is_cuda else 1)
+    rows = max(1, most * T // cells(call))
+    parts = []
+    for start in range(0, T, rows):
+        block = slice(start, min(start + rows, T))
+        if torch.is_grad_enabled():
+            parts.append(checkpoint(one, block, use_reentrant=False, preserve_rng_state=False))
+        else:
+            parts.append(one(block))
+    return torch.cat(parts, -2)

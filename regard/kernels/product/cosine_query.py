@@ -1,0 +1,100 @@
+"""Cosine's query on a GPU: β q / ‖q‖ in one kernel forward and one backward, in half precision.
+
+    y = β u,   u = q / ‖q‖,   β = softplus(z),  z = w · q + b,   or a number
+
+    dβ = dy · u      dz = dβ σ(z)      dq = β / ‖q‖ (dy - u dβ) + dz w      dw = Σ dz q      db = Σ dz
+
+    formula   here          shape
+    q y       query, out    (..., D)
+    w b       weight, bias  (1, D), (1,)
+    β         strength      where it is a number
+
+Everything between reading q and writing y is float32, and y is rounded once. PyTorch makes a dozen passes of
+it, which take longer than the attention that follows.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.attention.numerics import HALF
+from regard.attention.scores.cosine import CosineScore
+from regard.kernels.compiler import triton_missing
+from regard.kernels.launching import launch
+from regard.kernels.tuning import power_of_two
+
+WIDEST = 2048  # features that a program holds
+PROGRAMS = 528  # of the backward pass, each with a sum of its own for w and b: four to a multiprocessor
+
+
+def runs_fused(query: Tensor) -> bool:
+    """Whether this kernel takes the place of PyTorch's."""
+    if not query.is_cuda or query.dtype not in HALF or torch.compiler.is_compiling():
+        return False
+    return 0 < query.shape[-1] <= WIDEST and query.numel() > 0 and triton_missing() is None
+
+
+def directions(score: CosineScore, query: Tensor) -> Tensor:
+    """(..., D) -> β q / ‖q‖ in the precision of the query, as `score.directions` has it in full."""
+    beta = score.beta
+    if beta is None:
+        return _Directions.apply(query, None, None, score.strength)
+    return _Directions.apply(query, beta.weight, beta.bias, 0.0)
+
+
+class _Directions(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, weight: Tensor | None, bias: Tensor | None, strength: float
+    ) -> Tensor:
+        from regard.kernels.product.cosine_query_triton import forward_kernel
+
+        query = query.contiguous()
+        out = torch.empty_like(query)
+        rows, D, block, each = _sizes(query)
+        given = _given(query, weight, bias)
+        launch(
+            *(forward_kernel, (-(-rows // each), 1, 1), given, (out,), (), (rows, float(strength))),
+            (D, weight is not None, each, block),
+        )
+        ctx.save_for_backward(query, weight, bias)
+        ctx.strength = strength
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from regard.kernels.product.cosine_query_triton import gradient_kernel
+
+        query, weight, bias = ctx.saved_tensors
+        rows, D, block, each = _sizes(query)
+        turns = max(1, -(-rows // (each * PROGRAMS)))
+        programs = -(-rows // (each * turns))
+        of_query = torch.empty_like(query)
+        sums = query.new_empty(programs, D + 1, dtype=torch.float32)  # of w and b, for each program
+        given = _given(query, weight, bias)
+        launch(
+            *(gradient_kernel, (programs, 1, 1), (*given, grad.contiguous()), (of_query, sums), ()),
+            *((rows, turns, float(ctx.strength)), (D, weight is not None, each, block)),
+        )
+        if weight is None:
+            return of_query, None, None, None
+        total = sums.sum(0)
+        return of_query, total[None, :D].to(weight.dtype), total[D:].to(bias.dtype), None
+
+
+def _given(query: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """What the kernels read; the query stands for what is not there."""
+    if weight is None or bias is None:
+        return query, query, query
+    return query, weight.contiguous(), bias
+
+
+def _sizes(query: Tensor) -> tuple[int, int, int, int]:
+    """Rows, features, the power of two that holds these, and the rows of a tile: 16 numbers to a thread."""
+    D = query.shape[-1]
+    block = max(16, power_of_two(D))
+    return query.numel() // D, D, block, max(1, 2048 // block)

@@ -1,0 +1,216 @@
+"""Sparsemax of any score, without sorting.
+
+    weights = sparsemax(scores): the threshold by Newton's steps, its gradient in closed form
+
+The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Scores that are
+products are made and normalised in one call: on a CPU what belongs to the weights that are zero, which are
+most, is left out of the product with the values and of every gradient; on a GPU half precision stays what it
+is in every product. Additive scores of many queries are those of additive_cpu.py and additive_cuda.py. Where
+the scores of all queries would be too many for memory, blocks of queries are computed one after another, and
+again in the backward pass (blocks.py).
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.compose import mix, scored
+from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.numerics import exact, full, is_lowered
+from regard.kernels import ops
+from regard.kernels.additive import additive_cpu, additive_cuda
+from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
+from regard.kernels.compiler import triton_missing
+from regard.kernels.dispatch import Call, Fused, is_own, named
+from regard.kernels.product.blocks import block_by_block, in_blocks, is_large
+from regard.kernels.product.products import (
+    HALF_OR_SINGLE,
+    has_rows,
+    leading,
+    product_form,
+    refuses_product,
+    refuses_window,
+    three_axes,
+)
+from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
+from regard.kernels.sparsemax.sparsemax_cuda import WIDEST
+
+
+class SparsemaxKernel:
+    """The reference's scores, normalised without sorting."""
+
+    name = "sparsemax"
+    normalizer = Sparsemax
+
+    def refuses(self, call: Call) -> str | None:
+        if not is_own(call.normalizer, Sparsemax):
+            return f"normalizer is {named(call.normalizer)}, this kernel computes Sparsemax"
+        for x in (call.query, call.source.keys, call.source.values):
+            if x.dtype not in HALF_OR_SINGLE:
+                return f"dtype is {x.dtype}, which goes to the reference"
+        if call.query.shape[-2] == 0 or call.source.keys.shape[-2] == 0:
+            return "there is nothing to attend to"
+        return triton_missing() if call.query.is_cuda else None
+
+    def run(self, call: Call) -> Tensor | Fused:
+        if _is_additive(call):
+            return restored(_additive(call), call)
+        if _is_product(call):
+            return _in_blocks(call) if is_large(call) else _product(call)
+        if is_large(call) and call.dropout == 0:
+            return in_blocks(call, rows)
+        scores, factor = scored(call)
+        weights = rows(scores)
+        weights = weights if factor is None else weights * factor
+        used = torch.dropout(weights, call.dropout, train=True) if call.dropout else weights
+        return Fused(mix(used, call.source.values), (scores, weights))
+
+
+SPARSEMAX = SparsemaxKernel()
+
+
+def rows(scores: Tensor) -> Tensor:
+    """(..., S) -> weights. Outside of compiled graphs no operator stands between autograd and what runs."""
+    if scores.dtype is not torch.float32:  # of a score with float64 weights: the loops have one precision
+        return Sparsemax()(scores)
+    if torch.compiler.is_compiling():
+        return ops.sparsemax(scores.contiguous())
+    if not (scores.requires_grad and torch.is_grad_enabled()):
+        return (sparsemax_cuda if scores.is_cuda else sparsemax_cpu).forward(scores)
+    return _Rows.apply(scores)  # type: ignore[no-untyped-call]
+
+
+def _is_product(call: Call) -> bool:
+    """Scores and values of this call are products."""
+    return call.dropout == 0 and refuses_product(call) is None and refuses_window(call) is None
+
+
+def _is_additive(call: Call) -> bool:
+    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
+    if call.query.shape[-2] <= STEP or torch.compiler.is_compiling() or 0 in call.query.shape:
+        return False
+    device = call.query.device.type
+    return (device == "cpu" or call.source.S <= WIDEST) and refuses_additive(call, device, Sparsemax) is None
+
+
+def _additive(call: Call) -> Tensor:
+    """The context, in blocks of rows on either device."""
+    if call.query.is_cpu:
+        return additive_cpu.attended(operands(call), additive_cpu.SPARSEMAX)
+    arguments = additive_cuda.arguments(call)
+    with exact(call.query):
+        return additive_cuda.attended(*arguments, additive_cuda.SPARSEMAX)
+
+
+def _product(call: Call) -> Tensor:
+    """The context. A short call costs what stands around its loops: what changes nothing is left out."""
+    query, scale = product_form(call)
+    keys, values = call.source.keys, call.source.values
+    hidden = _hidden(call)
+    alike = query.dtype is keys.dtype is values.dtype
+    if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
+        hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
+        if is_lowered(query):
+            with exact(query):
+                return _of_rows(query, keys, values, hidden, scale)
+        return _of_rows(query, keys, values, hidden, scale)
+    lead = leading(query, keys, values)
+    hidden = None if hidden is None else three_axes(hidden, lead)
+    wide = full if query.is_cpu or not alike else _same
+    q, k, v = (three_axes(wide(x), lead) for x in (query, keys, values))
+    with exact(query):
+        context = _of_rows(q, k, v, hidden, scale)
+    return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+def _in_blocks(call: Call) -> Tensor:
+    """The same for some queries at a time."""
+    source, mask = call.source, call.source.mask
+
+    def one(rows: slice) -> Tensor:
+        dense = mask.dense
+        if dense is not None and has_rows(mask):
+            dense = dense[..., rows, :]
+        own = replace(mask, offset=mask.offset + rows.start, dense=dense)
+        return _product(replace(call, query=call.query[..., rows, :], source=replace(source, mask=own)))
+
+    return block_by_block(call, one)
+
+
+def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """(N, T, D), (N, S, D), (N, S, Dv), as the loops want them."""
+    shape, other, last = query.shape, keys.shape, values.shape
+    return len(shape) == len(other) == len(last) == 3 and shape[0] == other[0] == last[0]
+
+
+def _hidden(call: Call) -> Tensor | None:
+    """(..., T or 1, S or 1) what the mask hides; None: nothing."""
+    mask, query, keys = call.source.mask, call.query, call.source.keys
+    if mask.is_trivial:
+        return None
+    ndim = max(x.ndim for x in (query, keys, call.source.values))
+    shown = mask.to_dense(query.shape[-2], keys.shape[-2], ndim=ndim, device=query.device)
+    if shown is None:
+        return None
+    return ~(shown if shown.ndim > 1 else shown[None])
+
+
+def _of_rows(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
+    if torch.compiler.is_compiling():
+        context: Tensor = ops.sparsemax_product(q, k, values, hidden, scale)[0]
+        return context
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or values.requires_grad):
+        return _Product.apply(q, k, values, hidden, scale)  # type: ignore[no-untyped-call]
+    return (sparsemax_cuda if q.is_cuda else sparsemax_cpu).product(q, k, values, hidden, scale)[0]
+
+
+class _Rows(torch.autograd.Function):
+    """The operator regard::sparsemax."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        weights = (sparsemax_cuda if scores.is_cuda else sparsemax_cpu).forward(scores)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        own = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
+        # who wants a graph of this gets the operator, which says that gradients of gradients are not defined
+        run = torch.ops.regard.sparsemax_backward if torch.is_grad_enabled() else own.backward
+        return run(grad, *ctx.saved_tensors)
+
+
+class _Product(torch.autograd.Function):
+    """The operator regard::sparsemax_product."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
+    ) -> Tensor:
+        own = sparsemax_cuda if q.is_cuda else sparsemax_cpu
+        context, weights = own.product(q, k, values, hidden, scale)
+        ctx.save_for_backward(q, k, values, weights)
+        ctx.scale = scale
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, values, weights = ctx.saved_tensors
+        given = (grad, q, k, values, weights, ctx.scale)
+        if grad.is_cpu and not torch.is_grad_enabled() and not is_lowered(grad):  # nothing to care for
+            return (*sparsemax_cpu.product_backward(*given), None, None)
+        with exact(grad):  # who calls backward inside autocast too
+            if torch.is_grad_enabled():  # as in _Rows
+                found = torch.ops.regard.sparsemax_product_backward(*given)
+            elif grad.is_cuda:
+                found = sparsemax_cuda.product_backward(*given, ctx.needs_input_grad)
+            else:
+                found = sparsemax_cpu.product_backward(*given)
+        return (*found, None, None)

@@ -1,0 +1,107 @@
+"""Sparsemax of rows, and of products, on an NVIDIA GPU: what is launched.
+
+Rows too wide for registers are sorted.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.numerics import HALF
+from regard.kernels.launching import launch
+from regard.kernels.sparsemax.sparsemax_cpu import plain_gradient
+
+WIDEST = 2**15  # numbers of a row that fit the registers of one program
+
+
+def forward(scores: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
+    """(..., S) float32 -> weights of scale · scores in a dtype; zeros for a row of -inf."""
+    S = scores.shape[-1]
+    if S > WIDEST:
+        return Sparsemax()(scores if scale == 1.0 else scores * scale).to(dtype)
+    scores = scores.contiguous()
+    weights = torch.empty_like(scores, dtype=dtype)
+    write_weights(scores, weights, scale)
+    return weights
+
+
+def write_weights(scores: Tensor, weights: Tensor, scale: float = 1.0) -> None:
+    """Those of contiguous rows, which `weights` may be itself; rows of at most WIDEST."""
+    from regard.kernels.sparsemax import sparsemax_triton
+
+    S = scores.shape[-1]
+    block = _power(S)
+    grid, kernel = (scores.numel() // S, 1, 1), sparsemax_triton.forward_kernel
+    launch(kernel, grid, (scores,), (weights,), (S,), (scale,), (block,), warps=_warps(block))
+
+
+def backward(grad: Tensor, weights: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
+    """The gradient of the scores in a dtype, from that of the weights (float32) and the weights."""
+    S = grad.shape[-1]
+    if S > WIDEST:
+        return (plain_gradient(grad, weights) * scale).to(dtype)
+    grad, weights = grad.contiguous(), weights.contiguous()
+    out = torch.empty_like(grad, dtype=dtype)
+    write_slopes(grad, weights, out, scale)
+    return out
+
+
+def write_slopes(grad: Tensor, weights: Tensor, out: Tensor, scale: float = 1.0) -> None:
+    """Of contiguous rows, and `out` may be `grad` itself; rows of at most WIDEST."""
+    from regard.kernels.sparsemax import sparsemax_triton
+
+    S = grad.shape[-1]
+    block = _power(S)
+    grid, kernel = (grad.numel() // S, 1, 1), sparsemax_triton.gradient_kernel
+    launch(kernel, grid, (grad, weights), (out,), (S,), (scale,), (block,), warps=_warps(block))
+
+
+def product(
+    q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor]:
+    """The context (N, T, Dv) and the weights (N, T, S), all in one dtype; scores in float32.
+
+    In half precision the factors of a score are taken as they are, since their products are exact in float32;
+    weights are rounded before they meet the values, as fused attention does.
+    """
+    scores = full_product(q, k.mT)
+    if hidden is not None:
+        scores = scores.masked_fill_(hidden, -torch.inf)
+    weights = forward(scores, values.dtype, scale)
+    return torch.bmm(weights, values), weights
+
+
+def product_backward(
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    values: Tensor,
+    weights: Tensor,
+    scale: float,
+    needed: tuple[bool, ...] = (True, True, True),
+) -> tuple[Any, Any, Any]:
+    """Gradients of q, k and the values; None for those that are not needed."""
+    of_q = of_k = None
+    if needed[0] or needed[1]:
+        slopes = backward(full_product(grad, values.mT), weights, k.dtype, scale)
+        of_q = torch.bmm(slopes, k) if needed[0] else None
+        of_k = torch.bmm(slopes.mT, q) if needed[1] else None
+    return of_q, of_k, torch.bmm(weights.mT, grad) if needed[2] else None
+
+
+def full_product(x: Tensor, y: Tensor) -> Tensor:
+    """x @ y, summed and returned in float32."""
+    if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
+        return torch.bmm(x, y, out_dtype=torch.float32)
+    return torch.bmm(x.float(), y.float())
+
+
+def _power(S: int) -> int:
+    return max(16, 1 << (S - 1).bit_length())
+
+
+def _warps(block: int) -> int:
+    """At most 32 numbers to a thread, if there are threads enough."""
+    return min(32, max(1, block // 1024) * (1 if block <= 1024 else 2))

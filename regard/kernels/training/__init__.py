@@ -1,0 +1,1 @@
+"""Fused kernels: the loss, and residual connections with their norm."""

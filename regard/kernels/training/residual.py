@@ -1,0 +1,107 @@
+"""What closes a sub-layer of a post-norm Transformer in training, in one kernel forward and two backward.
+
+    z = x + m ∘ c / (1 - p)                     m is 1 with probability 1 - p, else 0
+    y = (z - μ) / σ · g + b                     μ, σ² mean and variance of z over its features
+
+    ẑ = (z - μ) / σ        h = g ∘ dy           means below are over the features
+    dx = (h - mean(h) - ẑ mean(h ∘ ẑ)) / σ      dc = m ∘ dx / (1 - p)
+    dg = Σ dy ∘ ẑ          db = Σ dy            over all positions
+
+    formula   here         shape
+    x c y     x, change    (..., D)
+    g b       weight, bias (D,)
+    p         dropout
+
+PyTorch makes five passes over memory forward and more backward, half of them in float32, and keeps masks
+and sums. Here everything between reading x and c and writing y stays in registers, in float32; y has the
+precision of c. Nothing is kept for the backward pass but x and c: m is a hash of a seed, which the generator
+of the device gives, and of the place (Wellons's lowbias32 twice), so that it can be made again.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.numerics import HALF
+from regard.errors import KernelRefused
+from regard.kernels.compiler import triton_missing
+
+WIDEST = 4096  # features that a program holds
+PROGRAMS = 1024  # of the backward pass, each with a sum of its own for g and b
+
+
+def runs_fused(x: Tensor, change: Tensor) -> bool:
+    """Whether this kernel takes the place of PyTorch's."""
+    if not change.is_cuda or change.dtype not in HALF or torch.compiler.is_compiling():
+        return False
+    return x.shape == change.shape and x.shape[-1] <= WIDEST and triton_missing() is None
+
+
+def normalized_sum(
+    x: Tensor, change: Tensor, weight: Tensor, bias: Tensor, *, dropout: float, eps: float
+) -> Tensor:
+    """(..., D) twice, (D,) twice -> y (..., D) as above, of the precision of `change`."""
+    most = 2**31
+    seed = torch.randint(-most, most, (2,), dtype=torch.int32, device=x.device) if dropout else None
+    return _NormalizedSum.apply(x, change, weight, bias, seed, dropout, eps)
+
+
+class _NormalizedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        change: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        seed: Tensor | None,
+        dropout: float,
+        eps: float,
+    ) -> Tensor:
+        from regard.kernels.training import residual_triton
+
+        x, change = x.contiguous(), change.contiguous()
+        out = torch.empty_like(change)
+        rows, block, warps = _sizes(x)
+        if rows:
+            residual_triton.forward_kernel[(rows,)](
+                *(x, change, weight, bias, change if seed is None else seed, out, x.shape[-1]),
+                *(float(dropout), float(eps), seed is not None, block),
+                num_warps=warps,
+            )
+        ctx.save_for_backward(x, change, weight, seed)
+        ctx.dropout, ctx.eps = dropout, eps
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from regard.kernels.training import residual_triton
+
+        if torch.is_grad_enabled():  # create_graph=True
+            raise KernelRefused(
+                "a fused residual has no gradient of its gradient; expected one backward pass."
+            )
+        x, change, weight, seed = ctx.saved_tensors
+        of_x, of_change = torch.empty_like(x), torch.empty_like(change)
+        rows, block, warps = _sizes(x)
+        each = max(1, -(-rows // PROGRAMS))
+        programs = -(-rows // each)
+        sums = x.new_empty(2, programs, x.shape[-1], dtype=torch.float32)  # of g and b, for each program
+        if rows:
+            residual_triton.gradient_kernel[(programs,)](
+                *(x, change, weight, change if seed is None else seed, grad.contiguous()),
+                *(of_x, of_change, sums, rows, x.shape[-1], each),
+                *(float(ctx.dropout), float(ctx.eps), seed is not None, block),
+                num_warps=warps,
+            )
+        of_weight, of_bias = sums.sum(1).to(weight.dtype)
+        return of_x, of_change, of_weight, of_bias, None, None, None
+
+
+def _sizes(x: Tensor) -> tuple[int, int, int]:
+    """Rows, the power of two that holds the features, and warps: eight numbers to a thread."""
+    width = x.shape[-1]
+    block = max(16, 1 << (width - 1).bit_length())
+    return x.numel() // width, block, max(1, min(8, block // 256))

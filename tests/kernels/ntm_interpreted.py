@@ -1,0 +1,13 @@
+"""The machine by Triton's interpreter, on CPU tensors. test_ntm_kernel.py starts this file."""
+
+import os
+
+import pytest
+from kernels.ntm_cases import CASES, check
+
+assert os.environ["TRITON_INTERPRET"] == "1"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_operation_equals_the_steps(case):
+    check(case)
