@@ -139,7 +139,7 @@ def make(kind: Kind, seed: int) -> Problem:
             normalizer=normalizers(kind.normalizer, rng.choice((0.3, 1.0, 2.0))),
             window=windows(window, D, hidden, rng.randint(0, 6)),
             kernel=kind.kernel,
-            keeps=kind.kernel == "additive-scores",
+            keep_weights=kind.kernel == "additive-scores",
         )
     strength = rng.choice((0.3, 1.0, 4.0))
     with torch.no_grad():

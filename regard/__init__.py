@@ -12,7 +12,7 @@ from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
-from regard.attention.normalizers.count import Count
+from regard.attention.normalizers.divide_by_length import DivideByLength
 from regard.attention.normalizers.gumbel import GumbelSoftmax
 from regard.attention.normalizers.hard import Hard, StraightThrough
 from regard.attention.normalizers.mean import Mean
@@ -45,9 +45,9 @@ __all__ = [
     "AttentionResult",
     "ConfigError",
     "CosineScore",
-    "Count",
     "CoverageScore",
     "DataError",
+    "DivideByLength",
     "DotScore",
     "Everywhere",
     "FeedForwardScore",

@@ -213,9 +213,9 @@ ROWS: tuple[Row, ...] = (
         "Every visible position weighs the same: what attention replaces.",
     ),
     Row(
-        "count",
+        "divide-by-length",
         "normalizer",
-        "regard.attention.normalizers.count:Count",
+        "regard.attention.normalizers.divide_by_length:DivideByLength",
         "Division by the number of positions",
         "Wang, Girshick, Gupta, He",
         2018,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from regard.attention.compose import Attention
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
-from regard.attention.normalizers.count import Count
+from regard.attention.normalizers.divide_by_length import DivideByLength
 from regard.attention.normalizers.gumbel import GumbelSoftmax
 from regard.attention.normalizers.hard import Hard, StraightThrough
 from regard.attention.normalizers.mean import Mean
@@ -86,7 +86,7 @@ NORMALIZERS: dict[str, Callable[[Sizes], Normalizer | HistoryNormalizer]] = {
     "straight-through": lambda z: StraightThrough(),
     "gumbel-softmax": lambda z: GumbelSoftmax(temperature=z.temperature),
     "mean": lambda z: Mean(),
-    "count": lambda z: Count(),
+    "divide-by-length": lambda z: DivideByLength(),
 }
 
 WINDOWS: dict[str, Callable[[Sizes], Window]] = {

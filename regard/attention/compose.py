@@ -17,7 +17,7 @@ from regard.attention.mask import Mask
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact, full, times
+from regard.attention.numerics import no_autocast, times, upcast
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
@@ -36,8 +36,8 @@ class Attention(nn.Module):
     """One score, one normalizer, perhaps a window: prepare the source once, then ask with queries.
 
     `kernel` is "auto" (the first fused kernel that can run the call, else the reference), "reference", or the
-    name of a kernel, which then runs or says why it cannot. `keeps` is for callers that read the scores or
-    the weights of every result: kernels that never have them would make them twice, and are passed over.
+    name of a kernel, which then runs or says why it cannot. With `keep_weights` every result has its scores
+    and weights at once, and kernels that do not produce them are skipped.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         window: Window | None = None,
         dropout: float = 0.0,
         kernel: str = "auto",
-        keeps: bool = False,
+        keep_weights: bool = False,
     ) -> None:
         super().__init__()
         check_part(
@@ -67,7 +67,7 @@ class Attention(nn.Module):
         self.window = window
         self.dropout = dropout
         self.kernel = kernel
-        self.keeps = keeps
+        self.keep_weights = keep_weights
 
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
@@ -135,9 +135,9 @@ class Attention(nn.Module):
         alignment = self._align(query, source, history, generator=generator)
         weights = F.dropout(alignment.weights, dropout) if dropout else alignment.weights
         if call.garbage:
-            mixed = mix_around_garbage(weights, source.values)
+            mixed = weighted_sum_around_garbage(weights, source.values)
         else:
-            mixed = (pick if self._picks(weights, source.values) else mix)(weights, source.values)
+            mixed = (pick if self._picks(weights, source.values) else weighted_sum)(weights, source.values)
         return self._result(call, mixed, "reference", alignment)
 
     def _call(self, query: Tensor, source: Source, history: History | None, dropout: float) -> Call:
@@ -152,7 +152,9 @@ class Attention(nn.Module):
         if (hides or self.window is not None) and not source.is_silent:
             source, harmless = guarded(source)
             garbage = not harmless
-        return Call(query, source, score, normalizer, self.window, history, dropout, self.keeps, garbage)
+        return Call(
+            query, source, score, normalizer, self.window, history, dropout, self.keep_weights, garbage
+        )
 
     def _picks(self, weights: Tensor, values: Tensor) -> bool:
         """One value is all that a row needs, and nobody asks for the gradient of the others."""
@@ -312,17 +314,19 @@ def normalized(call: Call, scores: Tensor, generator: torch.Generator | None = N
     return call.normalizer(scores)
 
 
-def mix(weights: Tensor, values: Tensor) -> Tensor:
+def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
     """(..., T, S), (..., S, Dv) -> (..., T, Dv) in the dtype of the values, summed in full precision."""
-    with exact(values):
+    with no_autocast(values):
         return times(weights, values).to(values.dtype)
 
 
-def mix_around_garbage(weights: Tensor, values: Tensor) -> Tensor:
+def weighted_sum_around_garbage(weights: Tensor, values: Tensor) -> Tensor:
     """`mix` where values may be NaN or infinite: rows that weigh those are NaN, others do not notice."""
     bad = not_finite(values)
     noticed = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
-    return mix(weights.masked_fill(noticed, 0.0), without(values, bad)).masked_fill(noticed, math.nan)
+    return weighted_sum(weights.masked_fill(noticed, 0.0), without(values, bad)).masked_fill(
+        noticed, math.nan
+    )
 
 
 def pick(weights: Tensor, values: Tensor) -> Tensor:
@@ -331,7 +335,7 @@ def pick(weights: Tensor, values: Tensor) -> Tensor:
     lead = torch.broadcast_shapes(weights.shape[:-2], values.shape[:-2])  # type: ignore[no-untyped-call]
     places = chosen.expand(*lead, chosen.shape[-2], values.shape[-1])
     picked = values.expand(*lead, *values.shape[-2:]).gather(-2, places)
-    return (weights.gather(-1, chosen) * full(picked)).to(values.dtype)
+    return (weights.gather(-1, chosen) * upcast(picked)).to(values.dtype)
 
 
 def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.numerics import full_dtype
+from regard.attention.numerics import upcast_dtype
 from regard.attention.source import Source, check_rows, check_source, chosen
 from regard.errors import ConfigError, ShapeError, check_shapes, shown
 
@@ -24,7 +24,7 @@ class History(NamedTuple):
         if at is not None and not (isinstance(at, int) and -source.S <= at < source.S):
             raise ConfigError(f"History.start: `at` has {shown(at)}; expected one of {source.S} positions.")
         shape = (*source.keys.shape[:-2], 1, source.S)
-        previous = torch.zeros(shape, dtype=full_dtype(source.keys.dtype), device=source.keys.device)
+        previous = torch.zeros(shape, dtype=upcast_dtype(source.keys.dtype), device=source.keys.device)
         if at is not None:
             previous = previous.index_fill(-1, torch.tensor([at], device=previous.device), 1.0)
         return History(previous, torch.zeros_like(previous))

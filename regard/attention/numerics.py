@@ -9,19 +9,19 @@ from torch.autograd import forward_ad
 HALF = (torch.float16, torch.bfloat16)
 
 
-def full_dtype(dtype: torch.dtype) -> torch.dtype:
+def upcast_dtype(dtype: torch.dtype) -> torch.dtype:
     """The precision in which numbers of this dtype are scored: half becomes float32, others stay."""
     return torch.float32 if dtype in HALF else dtype
 
 
-def full(x: Tensor) -> Tensor:
+def upcast(x: Tensor) -> Tensor:
     """The tensor in the precision of its scores."""
     return x.float() if x.dtype in HALF else x
 
 
 def times(a: Tensor, b: Tensor) -> Tensor:
     """a @ b in full precision, and in the wider one where theirs differ, as every other operator has it."""
-    a, b = full(a), full(b)
+    a, b = upcast(a), upcast(b)
     if a.dtype is not b.dtype:
         wider = torch.promote_types(a.dtype, b.dtype)
         a, b = a.to(wider), b.to(wider)
@@ -34,7 +34,7 @@ def is_lowered(x: Tensor) -> bool:
     return torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type)
 
 
-def exact(x: Tensor) -> AbstractContextManager[object]:
+def no_autocast(x: Tensor) -> AbstractContextManager[object]:
     """A context in which autocast lowers no precision: a score rounded to bfloat16 has two digits."""
     if not is_lowered(x):
         return nullcontext()

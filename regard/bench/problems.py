@@ -90,7 +90,7 @@ MECHANISMS = (
     Mechanism("scaled-dot", "straight-through"),
     Mechanism("scaled-dot", "gumbel-softmax"),
     Mechanism("scaled-dot", "mean"),
-    Mechanism("scaled-dot", "count"),
+    Mechanism("scaled-dot", "divide-by-length"),
 )
 
 

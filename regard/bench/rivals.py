@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.compose import mix
+from regard.attention.compose import weighted_sum
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.scores.additive import AdditiveScore
@@ -171,7 +171,7 @@ def entmax(problem: Problem) -> Run:
 
     def run() -> Tensor:
         weights = sparsemax(score(problem.query, problem.source.keys), dim=-1)
-        return mix(weights, problem.source.values)
+        return weighted_sum(weights, problem.source.values)
 
     return run
 
@@ -209,7 +209,7 @@ def by_sorting(problem: Problem) -> Run:
 
     def run() -> Tensor:
         weights = Sorted.apply(score(problem.query, problem.source.keys))  # type: ignore[no-untyped-call]
-        return mix(weights, problem.source.values)
+        return weighted_sum(weights, problem.source.values)
 
     return run
 

@@ -35,7 +35,7 @@ class Call:
     window: "Window | None"
     history: "History | None"
     dropout: float
-    keeps: bool = False  # scores and weights are read in any case: kernels without them are no help
+    keep_weights: bool = False  # the caller needs the weights: skip kernels that do not produce them
     garbage: bool = False  # NaN or infinity stands where some queries may look, and others may not
     seen: "Call | None" = None
     """What a later look at the weights is computed from, where a kernel has said it: the query as it was
@@ -142,7 +142,7 @@ def refusal(kernel: Kernel, call: Call) -> str | None:
 
 
 def _refusal(kernel: Kernel, call: Call) -> str | None:
-    if call.keeps and not getattr(kernel, "aligns", False):
+    if call.keep_weights and not getattr(kernel, "aligns", False):
         return "the scores are read in any case, and this kernel never has them"
     return kernel.refuses(call)
 

@@ -16,7 +16,7 @@ section 3.4. https://arxiv.org/abs/1606.01933
 import torch
 from torch import Tensor, nn
 
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.scores.base import Score
 from regard.attention.scores.dot import DotScore
 from regard.errors import ConfigError, check_shapes
@@ -37,7 +37,7 @@ class DistanceScore(Score):
         check_shapes("DistanceScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
         distance = (query[..., -1:] - keys[..., -1:].mT).round().long()  # (..., T, S)
         place = torch.where(distance.abs() <= self.far, distance + self.far, 2 * self.far + 1)
-        return self.dot(query[..., :-1], keys[..., :-1]) + full(self.d)[place]
+        return self.dot(query[..., :-1], keys[..., :-1]) + upcast(self.d)[place]
 
     def extra_repr(self) -> str:
         return f"far={self.far}"
@@ -46,4 +46,4 @@ class DistanceScore(Score):
 def with_positions(x: Tensor) -> Tensor:
     """(..., T, D) -> (..., T, D + 1): the position as the last feature, in full precision."""
     positions = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
-    return torch.cat([full(x), positions[:, None].expand(*x.shape[:-1], 1)], -1)
+    return torch.cat([upcast(x), positions[:, None].expand(*x.shape[:-1], 1)], -1)

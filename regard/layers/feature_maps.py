@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 from regard.attention.compose import Attention
 from regard.attention.normalizers.base import Normalizer
-from regard.attention.normalizers.count import Count
+from regard.attention.normalizers.divide_by_length import DivideByLength
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.base import Score
 from regard.attention.scores.dot import DotScore
@@ -122,8 +122,10 @@ class _Pairwise(NamedTuple):
 PAIRWISE: dict[Form, _Pairwise] = {
     "gaussian": _Pairwise(False, lambda hidden: DotScore(1.0), Softmax),
     "embedded": _Pairwise(True, lambda hidden: DotScore(1.0), Softmax),
-    "dot": _Pairwise(True, lambda hidden: DotScore(1.0), Count),
-    "concatenation": _Pairwise(True, lambda hidden: RectifiedScore(query=hidden, keys=hidden), Count),
+    "dot": _Pairwise(True, lambda hidden: DotScore(1.0), DivideByLength),
+    "concatenation": _Pairwise(
+        True, lambda hidden: RectifiedScore(query=hidden, keys=hidden), DivideByLength
+    ),
 }
 
 

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.errors import ConfigError
 
 Hidden = tuple[tuple[Tensor, Tensor], ...]  # (h, c) of each layer, each (B, n)
@@ -148,7 +148,7 @@ class LSTMDecoder(nn.Module):
 def cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """(B, 4 n) sums of the gates, (B, n) -> h, c; the cell is kept in full precision."""
     i, f, g, o = gates.chunk(4, -1)
-    c = torch.sigmoid(f) * full(c) + torch.sigmoid(i) * torch.tanh(g)
+    c = torch.sigmoid(f) * upcast(c) + torch.sigmoid(i) * torch.tanh(g)
     return (torch.sigmoid(o) * torch.tanh(c)).to(gates.dtype), c
 
 
@@ -159,7 +159,7 @@ def _run(
     device = x.device.type
     lowered = device != "cpu" and torch.is_autocast_enabled(device)
     if device == "cpu":
-        x = full(x)
+        x = upcast(x)
     if start is not None:
         start = (start[0].to(x.dtype), start[1].to(x.dtype))
     with torch.autocast(device, enabled=lowered):

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.parametrize import register_parametrization
 
-from regard.attention.numerics import exact
+from regard.attention.numerics import no_autocast
 
 Module = TypeVar("Module", bound=nn.Module)
 FIRST = 15  # power iterations before the first pass
@@ -55,7 +55,7 @@ class SpectralNorm(nn.Module):
                 self._follow(W)
 
     def forward(self, weight: Tensor) -> Tensor:
-        with exact(weight):
+        with no_autocast(weight):
             W = weight.detach().flatten(1)
             sigma = self._follow(W) if self.training else self._u @ (W @ self._v)
             if not (weight.requires_grad and torch.is_grad_enabled()):

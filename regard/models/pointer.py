@@ -76,7 +76,7 @@ class PointerNetwork(Translating):
         self.encoder = LSTMEncoder(inputs=D, hidden=n, flags=1)
         self.decoder = nn.LSTM(D, n, batch_first=True)
         score = AdditiveScore(query=n, keys=n, hidden=config.alignment or n)
-        self.attention = Attention(score, keeps=True)  # the scores are the output
+        self.attention = Attention(score, keep_weights=True)  # the scores are the output
         self.end = nn.Parameter(torch.empty(n))
         self.go = nn.Parameter(torch.empty(D))
         initialize(self, self.encoder, self.decoder, bound=config.bound)

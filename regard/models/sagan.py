@@ -47,7 +47,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact
+from regard.attention.numerics import no_autocast
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.scores.dot import DotScore
 from regard.errors import ConfigError, check_shapes, check_sizes
@@ -195,7 +195,7 @@ class DiscriminatorBlock(nn.Module):
 
 
 def _doubled(h: Tensor) -> Tensor:
-    with exact(h):  # autocast would take it to float32, and nothing is computed here
+    with no_autocast(h):  # autocast would take it to float32, and nothing is computed here
         return F.interpolate(h, scale_factor=2, mode="nearest")
 
 
@@ -250,7 +250,7 @@ class Discriminator(nn.Module):
         for block, attention in zip(self.blocks, self.attentions, strict=True):
             h = attention(block(h))
         features = torch.relu(h).float().sum((2, 3))  # (B, C)
-        with exact(features):  # sums over places are large, and the hinge is at 1
+        with no_autocast(features):  # sums over places are large, and the hinge is at 1
             return self.psi(features).squeeze(1) + (self.V(labels) * features).sum(1)
 
 

@@ -45,10 +45,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.build import Sizes, build_attention
-from regard.attention.compose import mix
+from regard.attention.compose import weighted_sum
 from regard.attention.normalizers.hard import Hard
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.result import AttentionResult
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
@@ -206,7 +206,7 @@ class ShowAttendTell(Translating):
             return result.context[:, 0], result.weights[:, 0], None
         expected = self.expect(result.scores)  # (B, 1, L)
         weights = torch.where(sampled[:, None, None], result.weights, expected)
-        return mix(weights, source.values)[:, 0], expected[:, 0], result.log_probability[:, 0]
+        return weighted_sum(weights, source.values)[:, 0], expected[:, 0], result.log_probability[:, 0]
 
     def _advance(self, word: Tensor, h: Tensor, c: Tensor, found: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 4 n) the projected word, the state, (B, D) what was found -> the next state, (B, D) ẑ_t."""
@@ -256,13 +256,13 @@ class ShowAttendTell(Translating):
         """(B, T, m) words -> (B, T) log p of each target word, had its own step seen Σ_i α_ti a_i."""
         before, cell = torch.stack([look.h for look in looks], 1), torch.stack([look.c for look in looks], 1)
         alpha = torch.stack([look.weights for look in looks], 1)  # (B, T, L)
-        h, _, context = self._advance(self.W(words), before, cell, mix(alpha, source.values))
+        h, _, context = self._advance(self.W(words), before, cell, weighted_sum(alpha, source.values))
         return log_likelihood(self._tell(words, h, context), batch)
 
 
 def log_likelihood(scores: Tensor, batch: PairBatch) -> Tensor:
     """(B, T, V) -> (B, T) log p of each target word, without gradient; something on padding."""
-    return full(scores.detach()).log_softmax(-1).gather(-1, batch.target[..., None])[..., 0]
+    return upcast(scores.detach()).log_softmax(-1).gather(-1, batch.target[..., None])[..., 0]
 
 
 def uneven(alpha: Tensor, *, share: Literal["one", "even"]) -> Tensor:

@@ -142,7 +142,7 @@ CONFIGS = {
         "addditive", SIZES
     ),
     "attention: unknown normalizer 'zzz'; known: softmax, sparsemax, hard, straight-through, gumbel-softmax, "
-    "mean, count.": lambda: build_normalizer("zzz", SIZES),
+    "mean, divide-by-length.": lambda: build_normalizer("zzz", SIZES),
     "attention: unknown window 'local'; did you mean": lambda: build_window("local", SIZES),
 }
 

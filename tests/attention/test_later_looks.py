@@ -197,7 +197,7 @@ def test_a_trace_outlives_a_step_of_training(tensors):
 
 def test_weights_that_are_kept_stay_those_of_the_call(tensors):
     query, keys = tensors
-    attention = Attention(AdditiveScore(query=5, keys=5, hidden=6), keeps=True)
+    attention = Attention(AdditiveScore(query=5, keys=5, hidden=6), keep_weights=True)
     result = attention(query, attention.prepare(keys))
     before = result.weights.clone()
     with torch.no_grad():

@@ -7,14 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.count import count
+from oracles.divide_by_length import count
 from oracles.hard import argmax
 from oracles.mean import mean
 from oracles.softmax import softmax
 from oracles.sparsemax import sparsemax
 from torch.testing import assert_close
 
-from regard import Count, GumbelSoftmax, Hard, Mean, Softmax, Sparsemax, StraightThrough
+from regard import DivideByLength, GumbelSoftmax, Hard, Mean, Softmax, Sparsemax, StraightThrough
 
 PAIRS = [
     (Softmax(), softmax),
@@ -22,7 +22,7 @@ PAIRS = [
     (Softmax(temperature=3.0), lambda row: softmax(row, 3.0)),
     (Sparsemax(), sparsemax),
     (Mean(), mean),
-    (Count(), count),
+    (DivideByLength(), count),
     (Hard().eval(), argmax),
     (StraightThrough().eval(), argmax),
     (GumbelSoftmax(temperature=2.0).eval(), lambda row: softmax(row, 2.0)),

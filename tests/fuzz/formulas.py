@@ -213,7 +213,7 @@ def normalize(r, e, visible):
     e = np.where(visible, e, 0)
     if r.normalizer == "mean":
         return visible / np.maximum(visible.sum(-1, keepdims=True), 1)
-    if r.normalizer == "count":
+    if r.normalizer == "divide-by-length":
         return e / np.maximum(visible.sum(-1, keepdims=True), 1)
     most = np.where(visible, e.real, -np.inf).max(-1, keepdims=True, initial=-np.inf)
     z = np.where(visible, e - np.where(some, most, 0), 0)
@@ -287,7 +287,7 @@ def bounds(r, n, found, history=None, *, exact, projected, mixed, out):
         weights = found.soft.real * steep + np.where(visible, tiny, 0)
     elif r.normalizer == "sparsemax":
         steep, weights = sums, np.where(visible, 2 * most + sums, 0)
-    elif r.normalizer == "count":
+    elif r.normalizer == "divide-by-length":
         steep, N = sums, np.maximum(visible.sum(-1, keepdims=True), 1)
         weights = (off + 4 * exact * np.where(visible, np.abs(e), 0)) / N
     else:
@@ -326,7 +326,7 @@ def steepness(r, n, found, history, leaf, along, cotangent):
     absolute = {name: np.abs(x) for name, x in n.items()}
     V, R = absolute["values"], np.abs(cotangent)
     w = np.abs(found.soft.real)
-    if r.normalizer not in ("softmax", "gumbel-softmax", "sparsemax", "count", "mean"):
+    if r.normalizer not in ("softmax", "gumbel-softmax", "sparsemax", "divide-by-length", "mean"):
         w = np.maximum(
             w, np.abs(normalize(Recipe("dot", temperature=r.temperature), found.scores, found.visible))
         )
@@ -337,7 +337,7 @@ def steepness(r, n, found, history, leaf, along, cotangent):
     N = np.maximum(found.visible.sum(-1, keepdims=True), 1)
     if r.normalizer == "mean" or r.normalizer == "hard":
         of_scores = 0 * pull
-    elif r.normalizer == "count":
+    elif r.normalizer == "divide-by-length":
         of_scores = pull / N
     elif r.normalizer == "sparsemax":
         inside = (w > 0) | found.visible

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from regard import Attention, AttentionResult, History, Mask, attend
 from regard.attention.cache import Cache
 from regard.attention.in_order import in_order
-from regard.attention.normalizers.count import Count
+from regard.attention.normalizers.divide_by_length import DivideByLength
 from regard.attention.normalizers.gumbel import GumbelSoftmax
 from regard.attention.normalizers.hard import Hard, StraightThrough
 from regard.attention.normalizers.mean import Mean
@@ -46,7 +46,7 @@ NORMALIZERS = (
     "gumbel-softmax",
     "gumbel-hard",
     "mean",
-    "count",
+    "divide-by-length",
 )
 WINDOWS = ("global", "local-monotonic", "local-predictive")
 DTYPES = {
@@ -216,7 +216,7 @@ def build_normalizer(p: Problem):
         "gumbel-softmax": lambda: GumbelSoftmax(temperature=p.temperature),
         "gumbel-hard": lambda: GumbelSoftmax(temperature=p.temperature, hard=True),
         "mean": Mean,
-        "count": Count,
+        "divide-by-length": DivideByLength,
     }[p.normalizer]()
 
 

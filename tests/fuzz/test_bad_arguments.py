@@ -167,7 +167,7 @@ def some_masks(draw):
 @st.composite
 def parts(draw):
     score = draw(st.sampled_from(SCORES))
-    normalizer = draw(st.sampled_from(["softmax", "sparsemax", "hard", "count"]))
+    normalizer = draw(st.sampled_from(["softmax", "sparsemax", "hard", "divide-by-length"]))
     return Problem(
         score, normalizer, draw(st.sampled_from(WINDOWS)), "auto", "float32", 3, 4, (5, 5, 2, 3), ((2,),) * 3
     )

@@ -19,8 +19,8 @@ from seeds import offset_seed
 from torch.utils.checkpoint import checkpoint
 
 from regard import Softmax, Sparsemax
-from regard.attention.compose import mix
-from regard.attention.numerics import full
+from regard.attention.compose import weighted_sum
+from regard.attention.numerics import upcast
 from regard.errors import KernelRefused
 from regard.kernels import tuning
 from regard.kernels.additive import additive_cpu, additive_cuda, additive_step_cuda
@@ -54,8 +54,8 @@ def plain(arguments, grad, dtype):
     *facts, scale = arguments[4:]
     N, T, S = *a.shape[:2], b.shape[1]
     shown = visible(slice(0, T), slice(0, N), (N, T, S), tuple(facts), a.device)
-    scores = scale * (torch.tanh(full(a)[:, :, None] + full(b)[:, None]) @ full(v))
-    context = mix(Softmax()(scores, shown), values)
+    scores = scale * (torch.tanh(upcast(a)[:, :, None] + upcast(b)[:, None]) @ upcast(v))
+    context = weighted_sum(Softmax()(scores, shown), values)
     return context.detach(), *torch.autograd.grad(context, leaves, grad.to(context.dtype))
 
 

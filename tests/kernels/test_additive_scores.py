@@ -153,12 +153,12 @@ def test_a_gradient_of_the_gradient_of_a_call_is_refused(only):
 def test_it_runs_where_the_scores_are_read_and_nowhere_else():
     score = AdditiveScore(query=5, keys=5, hidden=4)
     x = torch.randn(2, 9, 5)
-    for keeps, kernel in ((True, "additive-scores"), (False, "additive-cpu")):
-        attention = Attention(score, keeps=keeps)
+    for kept, kernel in ((True, "additive-scores"), (False, "additive-cpu")):
+        attention = Attention(score, keep_weights=kept)
         result = attention(x, attention.prepare(x, mask=Mask(lengths=torch.tensor([9, 4]))))
         assert result.kernel == kernel
-        assert result.has_weights == keeps
-    explained = Attention(score, keeps=True).explain(x, attention.prepare(x))
+        assert result.has_weights == kept
+    explained = Attention(score, keep_weights=True).explain(x, attention.prepare(x))
     reasons = dict(explained.reasons)
     assert reasons["additive-cpu"] == "the scores are read in any case, and this kernel never has them"
     reasons = dict(attention.explain(x, attention.prepare(x)).reasons)
@@ -169,7 +169,7 @@ def test_it_refuses_what_gains_nothing(monkeypatch):
     monkeypatch.setattr(additive_scores, "SMALL", 1000)
     (query, keys, values), _ = random_inputs((2,), 5, 6)
     call = call_of(score_of(7, 9, 6, torch.float32), query, keys, values)
-    call.keeps = True
+    call.keep_weights = True
     assert ADDITIVE_SCORES.refuses(call) == (
         "the largest tensor has 360 numbers, fewer than 1000, which gain nothing"
     )

@@ -23,7 +23,7 @@ def additive() -> AdditiveScore:
 
 ATTENTIONS = {
     "additive": lambda: Attention(additive()),
-    "additive, kept": lambda: Attention(additive(), keeps=True),
+    "additive, kept": lambda: Attention(additive(), keep_weights=True),
     "additive under sparsemax": lambda: Attention(additive(), normalizer=Sparsemax()),
     "sparsemax": lambda: Attention(DotScore(), normalizer=Sparsemax()),
     "local": lambda: Attention(DotScore(), window=LocalMonotonic(half_width=2)),

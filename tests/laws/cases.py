@@ -52,7 +52,7 @@ class Case:
     @property
     def sums_to_one(self) -> bool:
         """Not where a Gaussian is laid over the weights, nor where the scores themselves weigh."""
-        return self.window != "local-predictive" and self.normalizer != "count"
+        return self.window != "local-predictive" and self.normalizer != "divide-by-length"
 
     @property
     def soft(self) -> bool:
@@ -73,8 +73,8 @@ PRODUCT = [
     for case in EVERY
     if (case.score != "concat" or case == Case("concat"))
     and (case.normalizer != "mean" or case.score in ("dot", "location", "coverage"))
-    and (case.normalizer != "count" or case.score in ("dot", "rectified", "coverage"))
-    and (case.score != "rectified" or case.normalizer in ("softmax", "count"))
+    and (case.normalizer != "divide-by-length" or case.score in ("dot", "rectified", "coverage"))
+    and (case.score != "rectified" or case.normalizer in ("softmax", "divide-by-length"))
 ]
 PRODUCT += [replace(case, kernel="reference") for case in PRODUCT if case.fused]
 

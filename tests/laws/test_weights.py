@@ -43,12 +43,12 @@ def test_rows_sum_to_one_and_hidden_positions_get_exactly_zero(case):
         attention.train(training)
         result = call(attention, x, mask)
         weights, visible = result.weights, dense(mask)
-        assert (weights >= 0).all() or case.normalizer == "count", name
+        assert (weights >= 0).all() or case.normalizer == "divide-by-length", name
         assert (weights[~visible] == 0).all(), name
         assert (result.scores[~visible] == -torch.inf).all(), name
         some = (result.scores > -torch.inf).any(-1)  # windows may leave a row nothing
         total = weights.sum(-1)
-        if case.normalizer == "count":  # weighs by the scores themselves, whatever their sum
+        if case.normalizer == "divide-by-length":  # weighs by the scores themselves, whatever their sum
             visible_sum = result.scores.where(visible & (result.scores > -torch.inf), 0.0).sum(-1)
             places = (result.scores > -torch.inf).sum(-1).clamp(min=1)
             if case.window == "global":

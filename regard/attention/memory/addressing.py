@@ -23,7 +23,7 @@ Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/14
 import torch
 from torch import Tensor
 
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import no_autocast, upcast
 from regard.attention.scores.cosine import unit
 from regard.errors import ShapeError, check_shapes
 
@@ -31,14 +31,14 @@ from regard.errors import ShapeError, check_shapes
 def content_weights(cells: Tensor, key: Tensor, strength: Tensor) -> Tensor:
     """(..., N, M), (..., M), (..., 1) -> (..., N): how much each row resembles the key."""
     check_shapes("content_weights", ("cells", cells, "... N M"), ("key", key, "... M"))
-    with exact(cells):
+    with no_autocast(cells):
         cosine = torch.einsum("...nm,...m->...n", unit(cells), unit(key))
-        return (full(strength) * cosine).softmax(-1)
+        return (upcast(strength) * cosine).softmax(-1)
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
     """(..., N), (..., N), (..., 1) -> (..., N): the gate chooses between content and where the head stood."""
-    return torch.lerp(full(previous), full(content), full(gate))
+    return torch.lerp(upcast(previous), upcast(content), upcast(gate))
 
 
 def shift(weights: Tensor, shifts: Tensor) -> Tensor:
@@ -50,9 +50,9 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
     laps = -(-r // N)  # a filter wider than the memory goes round more than once
     ring = weights.repeat(*[1] * (weights.ndim - 1), 2 * laps + 1)
     # row i sees the rows i - r … i + r, and receives offset d from row i - d
-    seen = full(ring).narrow(-1, laps * N - r, N + 2 * r).unfold(-1, width, 1)  # (..., N, 2r + 1)
-    with exact(weights):  # weights go round from step to step; rounded, they would no longer sum to one
-        return torch.einsum("...nd,...d->...n", seen, full(shifts).flip(-1))
+    seen = upcast(ring).narrow(-1, laps * N - r, N + 2 * r).unfold(-1, width, 1)  # (..., N, 2r + 1)
+    with no_autocast(weights):  # weights go round from step to step; rounded, they would no longer sum to one
+        return torch.einsum("...nd,...d->...n", seen, upcast(shifts).flip(-1))
 
 
 def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ https://arxiv.org/abs/1409.0473
 import torch
 from torch import Tensor, nn
 
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.scores.base import Score
 from regard.errors import ShapeError, check_shapes, check_whole
 
@@ -91,7 +91,7 @@ class Projected(nn.Identity):
 
 def compare(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
     """W q (..., T, D), U k (..., S, D), v (1, D) -> vᵀ tanh(W q + U k) (..., T, S)."""
-    return weigh(torch.tanh(full(a)[..., :, None, :] + full(b)[..., None, :, :]), v)  # of (..., T, S, D)
+    return weigh(torch.tanh(upcast(a)[..., :, None, :] + upcast(b)[..., None, :, :]), v)  # of (..., T, S, D)
 
 
 def weigh(hidden: Tensor, v: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, full, times
+from regard.attention.numerics import no_autocast, times, upcast
 from regard.attention.scores.base import Score
 from regard.errors import check_finite, check_shapes, check_whole
 
@@ -37,15 +37,15 @@ class CosineScore(Score):
         """β q / ‖q‖: what the unit keys are multiplied with."""
         if self.beta is None:
             return unit(query) * self.strength
-        with exact(query):  # by hand: under autocast the query may be half precision and β's weights not
-            weight, bias = full(self.beta.weight), full(self.beta.bias)
-            beta = F.softplus(F.linear(full(query).to(weight.dtype), weight, bias))
+        with no_autocast(query):  # under autocast the query may be half precision and β's weights not
+            weight, bias = upcast(self.beta.weight), upcast(self.beta.bias)
+            beta = F.softplus(F.linear(upcast(query).to(weight.dtype), weight, bias))
             scaled, norm = _by_length(query)
             return scaled * (beta / norm)  # one number for each query: one pass less over all of them
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
-        with exact(query):
+        with no_autocast(query):
             return times(self.directions(query), keys.mT)
 
     def extra_repr(self) -> str:
@@ -60,7 +60,7 @@ def unit(x: Tensor) -> Tensor:
 
 def _by_length(x: Tensor) -> tuple[Tensor, Tensor]:
     """(..., D) -> vectors of the same direction and their lengths (..., 1), at least 1; in full precision."""
-    x = full(x)
+    x = upcast(x)
     # dividing by the largest part first keeps the square from overflowing or vanishing; the result does not
     # depend on what is divided by, so no gradient needs to go through it
     largest = x.detach().abs().amax(-1, keepdim=True) if x.shape[-1] else x.sum(-1, keepdim=True)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.history import History
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.scores.additive import weigh
 from regard.attention.scores.base import HistoryScore
 from regard.errors import check_finite, check_shapes, check_whole
@@ -45,9 +45,11 @@ class CoverageScore(HistoryScore):
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
         asked = ("query", query, "... T Dq"), ("keys", keys, "... S Dp")
         check_shapes("CoverageScore", *asked, Dq=self.W.in_features, Dp=self.v.in_features + 1)
-        keys, fertility = full(keys[..., :-1]), full(keys[..., -1:])
+        keys, fertility = upcast(keys[..., :-1]), upcast(keys[..., -1:])
         # σ can vanish in half precision; a word of no fertility is covered at once, not infinitely
-        coverage = full(history.cumulative).mT / fertility.clamp_min(1e-6)  # (..., S, 1)
-        keys = keys + coverage * full(self.V.weight).squeeze(-1)
+        coverage = upcast(history.cumulative).mT / fertility.clamp_min(1e-6)  # (..., S, 1)
+        keys = keys + coverage * upcast(self.V.weight).squeeze(-1)
         query = query.to(self.v.weight.dtype)  # as in AdditiveScore
-        return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.v.weight)
+        return weigh(
+            torch.tanh(upcast(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.v.weight
+        )

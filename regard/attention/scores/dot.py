@@ -20,7 +20,7 @@ import math
 
 from torch import Tensor
 
-from regard.attention.numerics import exact, full, times
+from regard.attention.numerics import no_autocast, times, upcast
 from regard.attention.scores.base import Score
 from regard.errors import check_finite, check_shapes
 
@@ -40,8 +40,8 @@ class DotScore(Score):
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("DotScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
-        with exact(query):
-            return times(full(query) * self.factor(query.shape[-1]), keys.mT)
+        with no_autocast(query):
+            return times(upcast(query) * self.factor(query.shape[-1]), keys.mT)
 
     def extra_repr(self) -> str:
         return "scale=1/√D" if self.scale is None else f"scale={self.scale:g}"

@@ -15,7 +15,7 @@ https://arxiv.org/abs/1606.01933
 
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, times
+from regard.attention.numerics import no_autocast, times
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes, check_share, check_whole
 
@@ -42,5 +42,5 @@ class FeedForwardScore(Score):
         check_shapes("FeedForwardScore", *asked, D=self.dim, Dp=self.hidden)
         # a query that autocast made half precision may be asked with after autocast has ended
         hidden = self.F(query.to(next(self.parameters()).dtype))
-        with exact(query):
+        with no_autocast(query):
             return times(hidden, keys.mT)

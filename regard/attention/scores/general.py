@@ -13,7 +13,7 @@ https://arxiv.org/abs/1508.04025
 
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, times
+from regard.attention.numerics import no_autocast, times
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes, check_whole
 
@@ -33,5 +33,5 @@ class GeneralScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         Dq = self.W.out_features
         check_shapes("GeneralScore", ("query", query, "... T Dq"), ("keys", keys, "... S Dq"), Dq=Dq)
-        with exact(query):
+        with no_autocast(query):
             return times(query, keys.mT)

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import exact, times
+from regard.attention.numerics import no_autocast, times
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes, check_whole
 
@@ -34,7 +34,7 @@ class LocationScore(Score):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("LocationScore", ("query", query, "... T Dq"), Dq=self.W.in_features)
         S, positions = keys.shape[-2], self.W.out_features
-        with exact(query):
+        with no_autocast(query):
             scores = times(query, self.W.weight[:S].mT)
         if scores.shape[:-2] != keys.shape[:-2]:  # one query for several rows of keys scores them all alike
             lead = torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2])  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.history import History
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.scores.additive import weigh
 from regard.attention.scores.base import HistoryScore
 from regard.errors import ConfigError, check_shapes, check_whole
@@ -46,9 +46,11 @@ class LocationAwareScore(HistoryScore):
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
         asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
         check_shapes("LocationAwareScore", *asked, Dq=self.W.in_features, D=self.w.in_features)
-        keys = full(keys) + full(self._located(history.previous))
+        keys = upcast(keys) + upcast(self._located(history.previous))
         query = query.to(self.w.weight.dtype)  # as in AdditiveScore
-        return weigh(torch.tanh(full(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight)
+        return weigh(
+            torch.tanh(upcast(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight
+        )
 
     def _located(self, previous: Tensor) -> Tensor:
         """(..., 1, S) -> U f (..., S, D)."""

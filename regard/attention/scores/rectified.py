@@ -8,7 +8,7 @@
     w_f      W, U      its part that meets the query, its part that meets the keys
 
 The product with w_f is a sum of two numbers, one of each side: the keys' is prepared once per source. The
-paper divides by the number of positions and takes no softmax (see normalizers/count.py).
+paper divides by the number of positions and takes no softmax (see normalizers/divide_by_length.py).
 
 Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
 """
@@ -16,7 +16,7 @@ Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/ab
 import torch
 from torch import Tensor, nn
 
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.scores.base import Score
 from regard.errors import check_shapes, check_whole
 
@@ -39,4 +39,4 @@ class RectifiedScore(Score):
         check_shapes("RectifiedScore", *asked, Dq=self.W.in_features, D=1)
         # a query that autocast made half precision may be asked with after autocast has ended
         query = query.to(self.W.weight.dtype)
-        return torch.relu(full(self.W(query)) + full(keys).mT)  # (..., T, 1) + (..., 1, S)
+        return torch.relu(upcast(self.W(query)) + upcast(keys).mT)  # (..., T, 1) + (..., 1, S)

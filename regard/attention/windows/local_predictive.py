@@ -22,7 +22,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.numerics import full
+from regard.attention.numerics import upcast
 from regard.attention.windows.base import View, Window, source_length
 from regard.errors import check_shapes, check_whole
 
@@ -59,7 +59,7 @@ class LocalPredictive(Window):
         check_shapes("LocalPredictive", ("query", query, "... T Dq"), Dq=self.W.in_features)
         # a query that autocast made half precision may be asked with after autocast has ended
         query = query.to(self.W.weight.dtype)
-        return length * torch.sigmoid(full(self.v(torch.tanh(self.W(query)))))
+        return length * torch.sigmoid(upcast(self.v(torch.tanh(self.W(query)))))
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
         return Around(self.centre(query, source_length(mask)), self.half_width)(query, mask, positions)

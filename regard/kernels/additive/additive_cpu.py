@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import no_autocast, upcast
 from regard.kernels import ops
 from regard.kernels.additive.additive_operands import Operands, operands, refuses_additive, restored, visible
 from regard.kernels.compiler import library
@@ -107,7 +107,7 @@ def attended(arguments: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
     """
     if torch.is_grad_enabled():
         return _Attended.apply(normalizer, *arguments)  # type: ignore[no-untyped-call]
-    with exact(arguments.a):
+    with no_autocast(arguments.a):
         return forward(*arguments, normalizer=normalizer)
 
 
@@ -118,7 +118,7 @@ class _Attended(torch.autograd.Function):
     def forward(ctx: Any, normalizer: Rows, *arguments: Any) -> Tensor:
         ctx.save_for_backward(*arguments[:6])
         ctx.normalizer, ctx.rest = normalizer, arguments[6:]
-        with exact(arguments[0]):  # the products inside are of float32, whatever autocast makes of others
+        with no_autocast(arguments[0]):  # the products inside stay float32
             return forward(*arguments, normalizer=normalizer)
 
     @staticmethod
@@ -126,7 +126,7 @@ class _Attended(torch.autograd.Function):
         run: Callable[..., tuple[Tensor, ...]] = partial(backward, normalizer=ctx.normalizer)
         # who wants a graph of this gets one that says that gradients of gradients are not defined
         run = partial(ops.once, run) if torch.is_grad_enabled() else run
-        with exact(grad):
+        with no_autocast(grad):
             return (None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
 
 
@@ -153,7 +153,7 @@ def forward(
         scores = engine.scores(block).mul_(scale)
         shown = visible(block.rows, block.items, (N, T, S), facts, scores.device)
         weights = normalizer.weigh(scores, shown)
-        context[block] = (weights @ full(values[block.items])).to(values.dtype)
+        context[block] = (weights @ upcast(values[block.items])).to(values.dtype)
     return context
 
 
@@ -183,9 +183,9 @@ def backward(
         scores = engine.scores(block).mul_(scale)
         shown = visible(block.rows, block.items, (N, T, S), facts, scores.device)
         weights = normalizer.weigh(scores, shown)
-        outer = full(grad[block])
+        outer = upcast(grad[block])
         grad_values[block.items] += weights.mT @ outer
-        slopes = outer @ full(values[block.items]).mT  # d loss / d weight
+        slopes = outer @ upcast(values[block.items]).mT  # d loss / d weight
         slopes = normalizer.slope(weights, slopes).mul_(scale)
         engine.add_gradient(block, slopes)
         rest += slopes.sum()

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import HALF, exact
+from regard.attention.numerics import HALF, no_autocast
 from regard.attention.scores.additive import Projected
 from regard.kernels import ops, tuning
 from regard.kernels.additive.additive_operands import (
@@ -186,7 +186,7 @@ class Attended(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        with exact(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # who calls backward inside autocast too
             return Attended._gradients(ctx, grad)
 
     @staticmethod

@@ -122,7 +122,7 @@ def operands(call: Call, *, projected: bool = True) -> Operands:
 
 def saw(call: Call, a: Tensor, v: Tensor, W: Tensor | None) -> None:
     """Keep v by value for later looks, and W where the kernel itself projects the query."""
-    if call.keeps:  # the weights themselves are kept
+    if call.keep_weights:  # the weights themselves are kept
         return
     v, W = v.clone(), None if W is None else W.clone()
     call.saw(a, lambda query, keys: compare(query if W is None else F.linear(query, W), keys, v))

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.compose import mix, normalized
+from regard.attention.compose import normalized, weighted_sum
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact
+from regard.attention.numerics import no_autocast
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
@@ -33,7 +33,7 @@ class AdditiveScores:
     aligns = True
 
     def refuses(self, call: Call) -> str | None:
-        if not call.keeps:
+        if not call.keep_weights:
             return "nobody reads the scores of this call, and other kernels do without them"
         reason = (ADDITIVE_CUDA if call.query.is_cuda else ADDITIVE_CPU).refuses(call)
         if reason is not None:
@@ -45,7 +45,7 @@ class AdditiveScores:
     def run(self, call: Call) -> Fused:
         scores = _scores(call)
         weights = normalized(call, scores)
-        return Fused(mix(weights, call.source.values), (scores, weights))
+        return Fused(weighted_sum(weights, call.source.values), (scores, weights))
 
 
 ADDITIVE_SCORES = AdditiveScores()
@@ -97,7 +97,7 @@ class _Scores(torch.autograd.Function):
             run, a = torch.ops.regard.additive_scores_backward, projected(query, W)
         else:
             run = (additive_cuda if a.is_cuda else additive_cpu).scores_backward
-        with exact(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # who calls backward inside autocast too
             of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
             of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
         return of_query, of_W, like(of_b, b), like(of_v, v), None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.attention.numerics import exact
+from regard.attention.numerics import no_autocast
 from regard.kernels import tuning
 from regard.kernels.additive.additive_cuda import has_assembler, mask_facts, side_by_side
 from regard.kernels.launching import launch
@@ -56,7 +56,7 @@ class Step(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         kept, query, W, a, b, v, values = ctx.saved_tensors
         needed = ctx.needs_input_grad[:5]
-        with exact(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # who calls backward inside autocast too
             return (*backward(grad, kept, query, W, a, b, v, values, ctx.scale, needed), None)
 
 

@@ -39,7 +39,7 @@ from torch import Tensor
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import exact, full
+from regard.attention.numerics import no_autocast, upcast
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
@@ -100,7 +100,7 @@ class LocalKernel:
             call.saw(seen.query, seen.score, Around(centre, half))
             p = three_axes(centre, lead).squeeze(-1)
         block = 1 if p is not None else _block(band, T, additive=v is not None)
-        with exact(query):
+        with no_autocast(query):
             context = ops.local(
                 *(three_axes(query, lead), three_axes(keys, lead), three_axes(values, lead), v, low, high, p),
                 *(half, block, min(S, block - 1 + band), scale / call.normalizer.temperature),
@@ -267,7 +267,7 @@ def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, 
     grad_p = none if p is None else p.new_empty(p.shape)
     for s in slices(band):
         weights = _weights(s, band)
-        outer = _blocked(full(grad[s.items, s.rows]), band.block)  # (n, m, Q, Dv)
+        outer = _blocked(upcast(grad[s.items, s.rows]), band.block)  # (n, m, Q, Dv)
         of_values = _joined(weights).mT @ outer
         slopes = outer @ s.values.mT  # d loss / d weight
         if weights.factor is not None:
@@ -282,7 +282,7 @@ def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, 
         else:
             assert v is not None
             grad_v += torch.einsum("nmqw,nmqwd->d", slopes, weights.hidden)
-            inner = slopes.unsqueeze(-1) * (full(v) * (1 - weights.hidden.square()))
+            inner = slopes.unsqueeze(-1) * (upcast(v) * (1 - weights.hidden.square()))
             of_q, of_k = inner.sum(-2), inner.sum(-3)
         grad_q[s.items, s.rows] = _unblocked(of_q, s).to(q.dtype)
         _scatter(grad_k[s.items], s.places, of_k)
@@ -324,7 +324,7 @@ def slices(band: Band) -> Iterator[Slices]:
             yield Slices(
                 rows_of,
                 rows,
-                _blocked(full(q[rows_of, rows]), block),
+                _blocked(upcast(q[rows_of, rows]), block),
                 _gathered(k[rows_of], index),
                 _gathered(values[rows_of], index),
                 index,
@@ -340,7 +340,7 @@ def _weights(s: Slices, band: Band) -> Weights:
         scores = s.q @ s.k.mT
     else:
         hidden = torch.tanh(s.q.unsqueeze(-2) + s.k.unsqueeze(-3))  # (n, m, Q, W, D)
-        scores = hidden @ full(v)
+        scores = hidden @ upcast(v)
     empty = ~s.visible.any(-1, keepdim=True)
     scores = (scores * band.scale).masked_fill(~s.visible, -torch.inf).masked_fill(empty, 0.0)
     soft = scores.softmax(-1).masked_fill(empty, 0.0)
@@ -375,7 +375,7 @@ def _numbers(index: Tensor, S: int) -> Tensor:
 def _gathered(x: Tensor, index: Tensor) -> Tensor:
     """(n, S, D), (n, m, W) -> (n, m, W, D) in full precision."""
     rows = x.reshape(-1, x.shape[-1]).index_select(0, _numbers(index, x.shape[1]))
-    return full(rows).view(*index.shape, x.shape[-1])
+    return upcast(rows).view(*index.shape, x.shape[-1])
 
 
 def _scatter(into: Tensor, index: Tensor, x: Tensor) -> None:

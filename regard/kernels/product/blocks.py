@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.compose import mix, normalized, scored
+from regard.attention.compose import normalized, scored, weighted_sum
 from regard.attention.normalizers.base import HistoryNormalizer
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.base import HistoryScore
@@ -69,7 +69,7 @@ def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
     def one(rows: slice) -> Tensor:
         scores, factor = scored(call, torch.arange(rows.start, rows.stop, device=call.query.device))
         weights = normalize(scores)
-        return mix(weights if factor is None else weights * factor, call.source.values)
+        return weighted_sum(weights if factor is None else weights * factor, call.source.values)
 
     return block_by_block(call, one)
 

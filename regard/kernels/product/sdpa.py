@@ -30,7 +30,7 @@ from torch import Tensor
 
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import HALF, exact, is_lowered
+from regard.attention.numerics import HALF, is_lowered, no_autocast
 from regard.kernels import ops
 from regard.kernels.dispatch import Call
 from regard.kernels.product.products import (
@@ -67,7 +67,7 @@ class ScaledDotKernel:
         assert isinstance(call.normalizer, Softmax)
         scale /= call.normalizer.temperature
         if is_lowered(query):
-            with exact(query):
+            with no_autocast(query):
                 return _in_dtype_of_values(query, keys, values, call, scale)
         if query.dtype is not keys.dtype or query.dtype is not values.dtype:
             return _in_dtype_of_values(query, keys, values, call, scale)

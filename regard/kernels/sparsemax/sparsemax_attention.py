@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.compose import mix, scored
+from regard.attention.compose import scored, weighted_sum
 from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.attention.numerics import exact, full, is_lowered
+from regard.attention.numerics import is_lowered, no_autocast, upcast
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda
 from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
@@ -65,7 +65,7 @@ class SparsemaxKernel:
         weights = rows(scores)
         weights = weights if factor is None else weights * factor
         used = torch.dropout(weights, call.dropout, train=True) if call.dropout else weights
-        return Fused(mix(used, call.source.values), (scores, weights))
+        return Fused(weighted_sum(used, call.source.values), (scores, weights))
 
 
 SPARSEMAX = SparsemaxKernel()
@@ -100,7 +100,7 @@ def _additive(call: Call) -> Tensor:
     if call.query.is_cpu:
         return additive_cpu.attended(operands(call), additive_cpu.SPARSEMAX)
     arguments = additive_cuda.arguments(call)
-    with exact(call.query):
+    with no_autocast(call.query):
         return additive_cuda.attended(*arguments, additive_cuda.SPARSEMAX)
 
 
@@ -113,14 +113,14 @@ def _product(call: Call) -> Tensor:
     if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
         hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
         if is_lowered(query):
-            with exact(query):
+            with no_autocast(query):
                 return _of_rows(query, keys, values, hidden, scale)
         return _of_rows(query, keys, values, hidden, scale)
     lead = leading(query, keys, values)
     hidden = None if hidden is None else three_axes(hidden, lead)
-    wide = full if query.is_cpu or not alike else _same
+    wide = upcast if query.is_cpu or not alike else _same
     q, k, v = (three_axes(wide(x), lead) for x in (query, keys, values))
-    with exact(query):
+    with no_autocast(query):
         context = _of_rows(q, k, v, hidden, scale)
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
 
@@ -206,7 +206,7 @@ class _Product(torch.autograd.Function):
         given = (grad, q, k, values, weights, ctx.scale)
         if grad.is_cpu and not torch.is_grad_enabled() and not is_lowered(grad):  # nothing to care for
             return (*sparsemax_cpu.product_backward(*given), None, None)
-        with exact(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # who calls backward inside autocast too
             if torch.is_grad_enabled():  # as in _Rows
                 found = torch.ops.regard.sparsemax_product_backward(*given)
             elif grad.is_cuda:

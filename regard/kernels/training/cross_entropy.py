@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.numerics import HALF, full_dtype
+from regard.attention.numerics import HALF, upcast_dtype
 from regard.errors import KernelRefused
 from regard.kernels.compiler import triton_missing
 
@@ -62,7 +62,7 @@ class _OfTwo(torch.autograd.Function):
 
 def in_chunks(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:
     """The loss of each row (N,), and the gradient of their sum (2 N, V) if it is wanted."""
-    N, V, dtype = len(words), scores.shape[-1], full_dtype(scores.dtype)
+    N, V, dtype = len(words), scores.shape[-1], upcast_dtype(scores.dtype)
     chosen, average, K = scores.new_zeros(3, 2, N, 1, dtype=dtype)  # log p of the word; of all; and K_1, -K_2
     grad = torch.empty_like(scores, dtype=kept_dtype(scores)) if wanted else None
     place, counted = words[:, None].clamp(min=0), (words[:, None] >= 0).to(dtype)  # (N, 1)

@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.attention.normalizers.base import Normalizer
 
 
-class Count(Normalizer):
+class DivideByLength(Normalizer):
     """The score of each visible position, divided by how many there are."""
 
     def normalize(self, scores: Tensor) -> Tensor:
