@@ -7,6 +7,7 @@ source = attention.prepare(annotations, mask=Mask(lengths=lengths))     # projec
 result = attention(state[:, None], source)                              # result.context, result.weights
 """
 
+import regard.kernels  # noqa: F401  (registers the fused kernels)
 from regard.attention.compose import Attention, attend
 from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.compose import Attention
+from regard.attention.dispatch import Call
 from regard.attention.history import History
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
 from regard.attention.result import Alignment, AttentionResult
@@ -65,25 +66,14 @@ class InOrder(Attention):
             history = History.start(source)
         return super()._attend(query, source, history, generator)
 
-    def _align(
-        self,
-        query: Tensor,
-        source: Source,
-        history: History | None,
-        *,
-        targets: Tensor | None = None,
-        generator: torch.Generator | None = None,
-    ) -> Alignment:
-        history = History.start(source) if history is None else history
+    def _align(self, call: Call, generator: torch.Generator | None) -> Alignment:
+        history = History.start(call.source) if call.history is None else call.history
         rows = []
-        for t, asked in enumerate(torch.split(query, 1, -2)):
-            row = super()._align(asked, _seen_by(source, t), history, generator=generator)
-            history = history.advance(row.weights)
-            rows.append(row)
-        scores, weights = (torch.cat(parts, -2) for parts in zip(*rows, strict=True))
-        if targets is not None:
-            scores, weights = scores[..., targets, :], weights[..., targets, :]
-        return Alignment(scores, weights)
+        for t, query in enumerate(torch.split(call.query, 1, -2)):
+            asked = replace(call, query=query, source=_seen_by(call.source, t), history=history)
+            rows.append(super()._align(asked, generator))
+            history = history.advance(rows[-1].weights)
+        return Alignment(*(torch.cat(parts, -2) for parts in zip(*rows, strict=True)))
 
 
 def in_order(attention: Attention) -> Attention:

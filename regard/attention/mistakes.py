@@ -4,6 +4,10 @@ A call is run first. Where it raises an error that is not ours, its arguments ar
 first that cannot be right is named in a sentence. Where all of them look right, PyTorch's error stays.
 """
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
 import torch
 from torch import Tensor, nn
 
@@ -18,9 +22,51 @@ RAW = (
     IndexError,
     ValueError,
 )  # what wrong arguments raise in PyTorch
+R = TypeVar("R")
 
 
-def of_keys(
+def call_explained(owner: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """A method of a query and a source whose raw errors become sentences about its arguments."""
+
+    def decorate(run: Callable[..., R]) -> Callable[..., R]:
+        @wraps(run)
+        def explained(self: nn.Module, query: Tensor, source: Source, **rest: Any) -> R:
+            if torch.compiler.is_compiling():
+                return run(self, query, source, **rest)
+            try:
+                return run(self, query, source, **rest)
+            except RAW as error:
+                history, generator = rest.get("history"), rest.get("generator")
+                if mistake := _of_call(owner, error, self, query, source, history, generator):
+                    raise mistake from error
+                raise
+
+        return explained
+
+    return decorate
+
+
+def preparation_explained(owner: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """The same for a method of keys, values and a mask."""
+
+    def decorate(run: Callable[..., R]) -> Callable[..., R]:
+        @wraps(run)
+        def explained(self: nn.Module, keys: Tensor, values: Tensor | None = None, mask: Any = None) -> R:
+            if torch.compiler.is_compiling():
+                return run(self, keys, values, mask)
+            try:
+                return run(self, keys, values, mask)
+            except RAW as error:
+                if mistake := _of_keys(owner, error, self, keys, keys if values is None else values):
+                    raise mistake from error
+                raise
+
+        return explained
+
+    return decorate
+
+
+def _of_keys(
     owner: str, error: Exception, module: nn.Module, keys: object, values: object
 ) -> RegardError | None:
     """What is wrong with keys and values that could not be prepared."""
@@ -29,7 +75,7 @@ def of_keys(
     return _foreign(owner, "keys", keys, module, None) or _foreign(owner, "values", values, module, None)
 
 
-def of_call(
+def _of_call(
     owner: str,
     error: Exception,
     module: nn.Module,

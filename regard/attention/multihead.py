@@ -20,11 +20,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from regard.attention import mistakes
-from regard.attention.compose import Attention, check_axes
+from regard.attention.compose import Attention
+from regard.attention.fitting import check_axes
 from regard.attention.hidden import projected, silenced
 from regard.attention.history import History
 from regard.attention.mask import Mask
+from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -63,6 +64,7 @@ class MultiHead(nn.Module):
         self.W_V = nn.Linear(dim if dim_values is None else dim_values, inner, bias=bias)
         self.W_O = nn.Linear(inner, dim, bias=bias)
 
+    @preparation_explained("MultiHead")
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Source:
@@ -76,25 +78,15 @@ class MultiHead(nn.Module):
             keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
-        if torch.compiler.is_compiling():
-            return self._prepared(keys, values, mask, harmless)
-        try:
-            return self._prepared(keys, values, mask, harmless)
-        except mistakes.RAW as error:
-            if mistake := mistakes.of_keys("MultiHead", error, self, keys, values):
-                raise mistake from error
-            raise
-
-    def _prepared(self, keys: Tensor, values: Tensor, mask: Mask, harmless: bool | None) -> Source:
-        """`harmless`: whether what the mask leaves can do no harm (hidden.py); None if it hides nothing."""
-        if harmless is False:
+        if harmless is False:  # what the mask leaves may do harm (hidden.py)
             k, v = projected(self.W_K, keys), projected(self.W_V, values)
             return self.attention.prepare(self._split(k), self._split(v), mask)
         k, v = self._split(self.W_K(keys)), self._split(self.W_V(values))
-        if harmless is None:
+        if harmless is None:  # it hides nothing
             return self.attention.prepare(k, v, mask)
         return Source(self.attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
+    @call_explained("MultiHead")
     def forward(
         self,
         query: Tensor,
@@ -104,18 +96,6 @@ class MultiHead(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S)."""
-        if torch.compiler.is_compiling():
-            return self._attend(query, source, history, generator)
-        try:
-            return self._attend(query, source, history, generator)
-        except mistakes.RAW as error:
-            if mistake := mistakes.of_call("MultiHead", error, self, query, source, history, generator):
-                raise mistake from error
-            raise
-
-    def _attend(
-        self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
-    ) -> AttentionResult:
         check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
         if query.ndim < source.keys.ndim - 1:
             check_axes("MultiHead", query, source.keys.shape[:-3], source.copies)

@@ -50,6 +50,26 @@ class Source:
         """The same source, of which this is known."""
         return replace(self, silent=(self.mask.lengths, self.mask.dense) if silent else None)
 
+    def visible(
+        self, query: Tensor, positions: Tensor | None = None, sources: slice | None = None
+    ) -> Tensor | None:
+        """What the mask shows to these queries, broadcastable to (..., T, S); None: everything.
+
+        `positions` and `sources` as in `Mask.to_dense`. What does not depend on the queries is made once.
+        """
+        mask, ndim = self.mask, query.ndim
+        if mask.lengths is None and mask.dense is None and not mask.causal and mask.window is None:
+            return None
+        same = positions is None and sources is None and not mask.is_positional
+        if same and (found := self.__dict__.get("_visible")) is not None and found[0] == ndim:
+            return found[1]
+        shown = mask.to_dense(
+            query.shape[-2], self.S, ndim=ndim, device=query.device, positions=positions, sources=sources
+        )
+        if same and not torch.compiler.is_compiling():
+            self.__dict__["_visible"] = (ndim, shown)
+        return shown
+
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
         return replace(self, mask=self.mask.at(offset), grown=False)

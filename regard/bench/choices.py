@@ -1,10 +1,17 @@
 """The dispatcher's table for a reader: every score, normalizer, window and device, equal lines joined."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
-from regard.kernels.dispatch import table
+import torch
+
+from regard import catalog
+from regard.attention.build import Sizes, build_attention
+from regard.attention.history import History
+from regard.attention.mask import Mask
+from regard.attention.source import Source
 
 COLUMNS = ("score", "normalizer", "window", "device", "queries", "kernel", "why not another")
 
@@ -96,3 +103,36 @@ def rows(lines: Iterable[Asked]) -> list[tuple[str, ...]]:
         ]
         found.append((*words, line.kernel, line.reason))
     return found
+
+
+class Choice(NamedTuple):
+    """One line of the table of choices."""
+
+    score: str
+    normalizer: str
+    window: str
+    device: str
+    kernel: str  # "reference" where no kernel runs
+    reason: str  # why the reference runs; empty where a kernel does
+
+
+def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choice]:
+    """Every score × normalizer × window × device of the catalogue, by asking the kernels.
+
+    The tensors are fake, float32, (2, T, 32), and nothing is computed: a machine without a GPU can be asked
+    about one too.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    sizes = Sizes(query=32, keys=32, hidden=32, positions=S, half_width=4)
+    parts = (catalog.names("score"), catalog.names("normalizer"), catalog.names("window"))
+    for score, normalizer, window in product(*parts):
+        with torch.device("meta"):
+            attention = build_attention(score, sizes, normalizer=normalizer, window=window).train(training)
+        for device in ("cpu", "cuda"):
+            with FakeTensorMode():
+                keys = torch.empty(2, S, 32, device=device)
+                source = Source(keys, keys, Mask())
+                query = torch.empty(2, T, 32, device=device)
+                choice = attention.explain(query, source, history=History.start(source))
+            yield Choice(score, normalizer, window, device, choice.kernel, choice.why)

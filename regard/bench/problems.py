@@ -18,12 +18,12 @@ from torch import Tensor
 
 from regard.attention.build import Sizes, build_attention
 from regard.attention.compose import Attention
+from regard.attention.dispatch import Call, choose_kernel
 from regard.attention.history import History
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.catalog import suggest
 from regard.errors import ConfigError
-from regard.kernels.dispatch import Call, choose_kernel
 
 STEP = 8  # so many times as many rows where each asks one query: a batch of sentences, not of texts
 

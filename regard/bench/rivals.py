@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.compose import weighted_sum
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.reference import weighted_sum
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.base import Score
 from regard.attention.scores.cosine import CosineScore

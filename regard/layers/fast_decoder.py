@@ -24,10 +24,10 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.parts import is_own
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.trace import is_recorded
-from regard.kernels.dispatch import is_own
 from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, Looked, PreNorm
 
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias

@@ -45,10 +45,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.build import Sizes, build_attention
-from regard.attention.compose import weighted_sum
 from regard.attention.normalizers.hard import Hard
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import upcast
+from regard.attention.reference import weighted_sum
 from regard.attention.result import AttentionResult
 from regard.attention.source import Source
 from regard.data.batches import PairBatch

@@ -13,14 +13,12 @@ import torch
 from torch import nn
 from torch.fx.experimental import _config as shapes
 
-from regard.kernels.dispatch import kernels
 from regard.models.base import Model
 
 
 @contextmanager
 def compiled(model: Model) -> Iterator[None]:
     """Inside, the model trains with compiled methods; it evaluates with the plain ones, as ever."""
-    kernels()  # found now: finding them later would look like a change of the code that was compiled
     with ExitStack() as stack:
         if model.varied:
             # two axes that happen to be of one length in the first batch are still two

@@ -19,7 +19,7 @@ from regard import (
     StraightThrough,
     attend,
 )
-from regard.attention import compose
+from regard.attention import reference, top_k
 from regard.attention import result as result_module
 
 
@@ -55,8 +55,8 @@ def test_weights_on_demand_carry_gradients():
 
 def test_top_never_builds_all_rows_at_once(monkeypatch):
     attention, blocks = Attention(DotScore()).double(), []  # float64: no log-sum-exp comes with it
-    align = compose._aligned
-    monkeypatch.setattr(compose, "_aligned", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
+    align = reference.align
+    monkeypatch.setattr(reference, "align", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
     result = attention(QUERY.double(), attention.prepare(KEYS.double()))
     values, positions = result.top(2, block=2)
     assert blocks == [2, 1]
@@ -68,8 +68,8 @@ def test_top_computes_as_many_rows_at_a_time_as_fit(monkeypatch):
     attention = Attention(AdditiveScore(query=5, keys=5, hidden=6))
     result = attention(torch.randn(2, 9, 5), attention.prepare(KEYS))
     monkeypatch.setattr(result_module, "NUMBERS", 2 * 2 * 7 * 6)  # two rows against (2, 7, 6) keys
-    blocks, align = [], compose._aligned
-    monkeypatch.setattr(compose, "_aligned", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
+    blocks, align = [], reference.align
+    monkeypatch.setattr(reference, "align", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
     values, _ = result.top(2)
     assert blocks == [2, 2, 2, 2, 1]
     monkeypatch.undo()
@@ -89,11 +89,11 @@ def test_top_computes_as_many_rows_at_a_time_as_fit(monkeypatch):
 )
 @pytest.mark.parametrize("heads", [1, 3])
 def test_top_from_tiles_equals_the_top_of_the_weights(mask, heads, monkeypatch):
-    monkeypatch.setattr(compose, "TILE", 1)  # tiles of one query and eight positions
+    monkeypatch.setattr(top_k, "TILE", 1)  # tiles of one query and eight positions
     attention = Attention(DotScore(), normalizer=Softmax(temperature=0.5))
     query, keys = torch.randn(2, heads, 5, 4), torch.randn(2, heads, 7, 4)
     result = attention(query, attention.prepare(keys, None, mask))
-    monkeypatch.setattr(compose, "_aligned", None)  # no row may be built
+    monkeypatch.setattr(reference, "align", None)  # no row may be built
     values, positions = result.top(3)
     monkeypatch.undo()
     assert_close(values, result.weights.topk(3).values)
@@ -102,12 +102,12 @@ def test_top_from_tiles_equals_the_top_of_the_weights(mask, heads, monkeypatch):
 
 
 def test_top_of_a_long_source_goes_through_it_in_tiles(monkeypatch):
-    monkeypatch.setattr(compose, "TILE", 2)
+    monkeypatch.setattr(top_k, "TILE", 2)
     attention = Attention(DotScore())
     query, keys = torch.randn(1, 5, 4), torch.randn(1, 50, 4)
     result = attention(query, attention.prepare(keys))
-    seen, scored = [], compose.scored
-    monkeypatch.setattr(compose, "scored", lambda *a: seen.append(scored(*a)) or seen[-1])
+    seen, scored = [], top_k.masked_scores
+    monkeypatch.setattr(top_k, "masked_scores", lambda *a: seen.append(scored(*a)) or seen[-1])
     values, positions = result.top(20)
     assert max(scores.numel() for scores, _ in seen) == 2 * 16
     best = result.weights.topk(20)
@@ -118,7 +118,7 @@ def test_top_of_a_long_source_goes_through_it_in_tiles(monkeypatch):
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4], ids=str)
 def test_top_and_weights_are_as_exact_for_large_scores_as_for_small_ones(size, monkeypatch):
     """A log-sum-exp of 1e4 is rounded by 5e-4 in float32, and so would be what is made of it."""
-    monkeypatch.setattr(compose, "TILE", 2)
+    monkeypatch.setattr(top_k, "TILE", 2)
     attention = Attention(DotScore(1.0))
     query, keys = torch.ones(3, 1), size + torch.arange(40.0)[torch.randperm(40), None]
     result = attention(query, attention.prepare(keys))
@@ -130,7 +130,7 @@ def test_top_and_weights_are_as_exact_for_large_scores_as_for_small_ones(size, m
 
 
 def test_a_tile_that_shows_nothing_takes_nothing_from_the_others(monkeypatch):
-    monkeypatch.setattr(compose, "TILE", 1)
+    monkeypatch.setattr(top_k, "TILE", 1)
     attention = Attention(DotScore(1.0))
     query, keys = torch.ones(1, 1), -1000.0 - torch.arange(24.0)[:, None]  # the first tile of 8 is hidden
     result = attention(query, attention.prepare(keys, None, Mask(dense=torch.arange(24) >= 10)))

@@ -22,13 +22,13 @@ from regard import (
     catalog,
     record,
 )
+from regard.attention import dispatch, reference
 from regard.attention.build import Sizes, build_attention
-from regard.attention.compose import _aligned
+from regard.attention.remembering import remembered
 from regard.attention.scores.base import Score
 from regard.attention.windows.base import View, Window
-from regard.kernels import dispatch
 from regard.kernels.additive import additive_cuda
-from regard.kernels.additive.additive_operands import operands, weight_alone
+from regard.kernels.additive.additive_operands import operands
 from regard.kernels.product import blocks
 
 LOOKS = {
@@ -290,21 +290,19 @@ def test_every_part_of_the_catalogue_is_looked_at_as_it_ran(score, window, kerne
 
 
 @pytest.mark.parametrize("lowered", [False, True])
-@pytest.mark.parametrize("ask", ["arguments", "operands", "unprojected operands"])
+@pytest.mark.parametrize("ask", ["arguments", "operands"])
 def test_what_the_additive_kernels_of_a_gpu_say_they_saw_is_kept_by_value(ask, lowered, tensors):
-    """They project the query themselves, so that W is kept beside v; nothing is launched here."""
+    """Where they project the query themselves, W is kept beside v; nothing is launched here."""
     query, keys = tensors
     attention = Attention(AdditiveScore(query=5, keys=5, hidden=6))
     with torch.autocast("cpu", torch.bfloat16, enabled=lowered):
         call = attention._call(query, attention.prepare(keys), None, 0.0)
         expected = attention.align(query, call.source)
-        if ask == "arguments":
-            additive_cuda.arguments(call)
-        else:
-            operands(call, projected=ask == "operands" or weight_alone(call) is None)
+        additive_cuda.arguments(call) if ask == "arguments" else operands(call)
+        seen = remembered(call)
     change(attention, ".data.copy_")
     attention.zero_grad()
-    found = _aligned(call.seen, torch.tensor([3, 0]))
+    found = reference.align(seen, torch.tensor([3, 0]))
     assert_close(found.weights, expected.weights[:, [3, 0]])
     found.scores[..., 0].sum().backward()
     assert attention.score.W.weight.grad.any()

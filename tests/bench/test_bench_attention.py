@@ -6,10 +6,12 @@ from operator import truediv
 
 import pytest
 import torch
+from only_kernels import only
 from oracles.sparsemax import sparsemax as oracle
 from torch.testing import assert_close
 
 from regard import catalog
+from regard.attention import dispatch
 from regard.bench import clock, rivals
 from regard.bench.attention import (
     Growth,
@@ -29,7 +31,6 @@ from regard.bench.clock import CAPTURED, exponent, interleaved, peak
 from regard.bench.preparing import in_parallel
 from regard.bench.problems import MECHANISMS, Mechanism, Size, chosen, make
 from regard.errors import ConfigError
-from regard.kernels import dispatch
 
 TINY = Plan(
     device="cpu",
@@ -42,7 +43,7 @@ TINY = Plan(
 )
 
 
-class Careless:
+class Careless(dispatch.Kernel):
     """A kernel that loses a thousandth of every context."""
 
     name = "careless"
@@ -77,7 +78,7 @@ def test_every_mechanism_can_be_measured_forward_and_backward(mechanism):
 
 @pytest.mark.parametrize("training", [False, True])
 def test_a_kernel_without_parity_gets_no_time(monkeypatch, training):
-    monkeypatch.setattr(dispatch, "kernels", lambda: (Careless(0.999),))
+    only(monkeypatch, Careless(0.999))
     row = compare(TINY, Mechanism("scaled-dot"), training=training)
     assert row.kernel == "careless"
     assert row.ms == {}
@@ -86,7 +87,7 @@ def test_a_kernel_without_parity_gets_no_time(monkeypatch, training):
 
 
 def test_the_same_kernel_without_its_mistake_gets_a_time(monkeypatch):
-    monkeypatch.setattr(dispatch, "kernels", lambda: (Careless(1.0),))
+    only(monkeypatch, Careless(1.0))
     row = compare(TINY, Mechanism("scaled-dot"), training=True)
     assert row.missing == {}
     assert row.parity.largest < 2
@@ -98,7 +99,7 @@ def test_a_kernel_that_breaks_does_not_end_the_run(monkeypatch):
         def run(self, call):
             raise RuntimeError("no such instruction")
 
-    monkeypatch.setattr(dispatch, "kernels", lambda: (Broken(1.0),))
+    only(monkeypatch, Broken(1.0))
     row = compare(TINY, Mechanism("dot"), training=False)
     assert row.missing == {"fused": "failed: no such instruction"}
 

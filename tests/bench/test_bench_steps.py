@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from only_kernels import only
 
 from regard.attention.compose import Attention
 from regard.bench import steps
 from regard.bench.steps import SUBJECTS, by_reference, compare, longest, outcomes, parity, records, rows
-from regard.kernels import dispatch
 from regard.tasks.base import Loss
 
 TRANSFORMER = next(subject for subject in SUBJECTS if subject.name.startswith("Transformer"))
@@ -43,7 +43,7 @@ def test_what_has_no_kernel_is_measured_by_the_reference_alone():
 
 
 def test_a_kernel_that_errs_breaks_the_parity_of_a_step(monkeypatch):
-    class Careless:
+    class Careless(dispatch.Kernel):
         name = "careless"
 
         def refuses(self, call):
@@ -60,7 +60,7 @@ def test_a_kernel_that_errs_breaks_the_parity_of_a_step(monkeypatch):
     plain = by_reference(model)
     assert {m.kernel for m in plain.modules() if isinstance(m, Attention)} == {"reference"}
     assert {m.kernel for m in model.modules() if isinstance(m, Attention)} == {"auto"}
-    monkeypatch.setattr(dispatch, "kernels", lambda: (Careless(),))
+    only(monkeypatch, Careless())
     found = parity(model, plain, task, batch)
     assert found.largest > 10
     assert "of its size, the reference by" in found.broken

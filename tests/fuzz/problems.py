@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard import Attention, AttentionResult, History, Mask, attend
 from regard.attention.cache import Cache
+from regard.attention.dispatch import kernels
 from regard.attention.in_order import in_order
 from regard.attention.normalizers.divide_by_length import DivideByLength
 from regard.attention.normalizers.gumbel import GumbelSoftmax
@@ -32,7 +33,6 @@ from regard.attention.scores.rectified import RectifiedScore
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import LocalPredictive
-from regard.kernels.dispatch import kernels
 
 PRODUCTS = ("dot", "scaled-dot", "general", "cosine", "feedforward")
 SCORES = (*PRODUCTS, "additive", "rectified", "location", "location-aware", "coverage")

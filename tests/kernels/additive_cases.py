@@ -7,7 +7,7 @@ from kernels.error_rule import assert_rule
 from torch import Tensor
 
 from regard import AdditiveScore, Attention, Mask, Softmax
-from regard.kernels.dispatch import Call
+from regard.attention.dispatch import Call
 
 HALF = (torch.bfloat16, torch.float16)
 

@@ -19,8 +19,8 @@ from seeds import offset_seed
 from torch.utils.checkpoint import checkpoint
 
 from regard import Softmax, Sparsemax
-from regard.attention.compose import weighted_sum
 from regard.attention.numerics import upcast
+from regard.attention.reference import weighted_sum
 from regard.errors import KernelRefused
 from regard.kernels import tuning
 from regard.kernels.additive import additive_cpu, additive_cuda, additive_step_cuda

@@ -21,13 +21,14 @@ from kernels.error_rule import assert_rule
 from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, History, Mask, Softmax
+from regard.attention import dispatch
+from regard.attention.dispatch import Call
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.scores.dot import DotScore
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.kernels import compiler
 from regard.kernels.additive import additive_cpu
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
-from regard.kernels.dispatch import Call
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 
 SIZES = [(4, 1), (5, 17), (64, 65), (65, 3), (17, 1000)]
@@ -240,19 +241,19 @@ def test_says_once_that_there_is_no_compiler(monkeypatch, caplog):
 def refusal(**changes) -> str | None:
     (query, keys, values), _ = random_inputs((2,), 5, 6)
     call = call_of(score_of(7, 9, 6, torch.float32), query, keys, values)
-    return ADDITIVE_CPU.refuses(Call(**{**vars(call), **changes}))
+    return dispatch.refusal(ADDITIVE_CPU, Call(**{**vars(call), **changes}))
 
 
 def test_refuses_with_a_reason():
     query, keys = torch.randn(2, 5, 7), torch.randn(2, 6, 9)
     score = score_of(7, 9, 6, torch.float32)
     assert refusal() is None
-    assert refusal(score=DotScore()) == "score is DotScore, this kernel computes AdditiveScore"
+    assert refusal(score=DotScore()) == "score is DotScore, this kernel computes additive scores"
     assert refusal(normalizer=Sparsemax()) == "normalizer is Sparsemax, this kernel computes Softmax"
     assert refusal(window=LocalMonotonic(half_width=2)) == "window is LocalMonotonic, this kernel has none"
     assert refusal(dropout=0.1) == "dropout is 0.1, this kernel has none"
     assert refusal(query=query.double()) == "dtype is torch.float64, which goes to the reference"
-    assert refusal(query=query.to("meta")) == "the tensors are on cpu, meta, not cpu"
+    assert refusal(query=query.to("meta")) == "the query is on meta, not cpu"
     assert "fewer than four queries" in refusal(query=query[:, :3])
     wide = Attention(score).prepare(keys, mask=torch.ones(4, 2, 5, 6, dtype=torch.bool))
     assert refusal(source=wide) == "the dense mask has 4 axes where the query has 3"

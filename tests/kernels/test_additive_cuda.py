@@ -22,11 +22,11 @@ from kernels.error_rule import assert_rule
 from torch.testing import assert_close
 
 from regard import Attention, Mask, Softmax, Source, Sparsemax
+from regard.attention.dispatch import Call
 from regard.errors import KernelRefused
 from regard.kernels import tuning
 from regard.kernels.additive import additive_scores
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, STEP
-from regard.kernels.dispatch import Call
 
 pytestmark = [
     pytest.mark.gpu,

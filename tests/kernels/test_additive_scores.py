@@ -160,7 +160,7 @@ def test_it_runs_where_the_scores_are_read_and_nowhere_else():
         assert result.has_weights == kept
     explained = Attention(score, keep_weights=True).explain(x, attention.prepare(x))
     reasons = dict(explained.reasons)
-    assert reasons["additive-cpu"] == "the scores are read in any case, and this kernel never has them"
+    assert reasons["additive-cpu"] == "the caller needs the weights, and this kernel never has them"
     reasons = dict(attention.explain(x, attention.prepare(x)).reasons)
     assert reasons["additive-scores"].startswith("nobody reads the scores of this call")
 
@@ -176,7 +176,7 @@ def test_it_refuses_what_gains_nothing(monkeypatch):
     call.query = query[:, :3]
     assert ADDITIVE_SCORES.refuses(call).startswith("fewer than four queries share")
     call.normalizer = Sparsemax()
-    assert ADDITIVE_SCORES.refuses(call) == "normalizer is Sparsemax, this kernel computes Softmax"
+    assert ADDITIVE_SCORES.declared_refusal(call) == "normalizer is Sparsemax, this kernel computes Softmax"
 
 
 def test_the_operator_is_registered_as_torch_expects():

@@ -16,7 +16,8 @@ def test_the_kernel_in_the_interpreter():
 
 
 def test_on_a_cpu_it_does_not_run():
-    assert not cosine_query.runs_fused(torch.zeros(2, 3, 4, dtype=torch.bfloat16))
+    query = torch.zeros(2, 3, 4, dtype=torch.bfloat16)
+    assert "on cpu" in cosine_query.COSINE_QUERY.refuses((CosineScore(), query))
 
 
 def cosine_attention(query, keys, values, grad, *, kernel, strength):

@@ -30,7 +30,7 @@ def test_it_holds_for_every_kernel_on_fresh_problems(trials):
 
 
 def test_every_kernel_that_runs_on_a_cpu_has_problems(trials):
-    from regard.kernels.dispatch import kernels
+    from regard.attention.dispatch import kernels
 
     assert {kind.kernel for kind in trials.KINDS.values()} == {
         kernel.name for kernel in kernels() if "cuda" not in kernel.name

@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from laws.cases import EVERY, KERNELS, Case, build, call, inputs
+from only_kernels import only
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import (
@@ -22,10 +23,11 @@ from regard import (
     Sparsemax,
     catalog,
 )
+from regard.attention import dispatch
 from regard.attention.build import Sizes, build_attention
-from regard.kernels import dispatch
+from regard.attention.dispatch import Call, Kernel, choose_kernel, kernels
+from regard.bench.choices import table
 from regard.kernels.additive import additive_cuda
-from regard.kernels.dispatch import Call, choose_kernel, kernels, table
 from regard.kernels.local import local_attention
 
 Q, K = torch.ones(2, 3, 5), torch.ones(2, 7, 5)  # only their shapes and dtypes matter
@@ -133,7 +135,7 @@ def test_global_attention_as_a_window_may_be_fused():
 
 
 REFUSALS = {
-    "score is AdditiveScore, this kernel computes dot, general, cosine and feed-forward scores": lambda: ask(
+    "score is AdditiveScore, this kernel computes product scores": lambda: ask(
         Attention(AdditiveScore(query=5, keys=5, hidden=3), kernel="sdpa")
     ),
     "normalizer is Sparsemax, this kernel computes Softmax": lambda: ask(
@@ -142,8 +144,8 @@ REFUSALS = {
     "window is LocalMonotonic, this kernel has none": lambda: ask(
         Attention(DotScore(), window=LocalMonotonic(half_width=2), kernel="sdpa")
     ),
-    "query, keys and values differ in dtype (torch.bfloat16, torch.float32)": lambda: ask(
-        Attention(DotScore(), kernel="sdpa"), values=K.bfloat16()
+    "query, keys and values differ in dtype (torch.float32, torch.float64)": lambda: ask(
+        Attention(DotScore(), kernel="sdpa"), values=K.double()
     ),
 }
 
@@ -171,18 +173,25 @@ def test_an_unknown_kernel_is_answered_with_the_known_ones():
         ask(Attention(DotScore(), kernel="flash"))
 
 
-def test_a_kernel_that_names_its_normalizer_refuses_every_other_so_that_auto_need_not_ask():
-    named = [kernel for kernel in kernels() if hasattr(kernel, "normalizer")]
-    assert len(named) == len(kernels()) - 1  # blocks run any
+def test_auto_asks_those_that_compute_such_parts_and_no_others():
     for case in EVERY:
         attention, x = build(case), inputs(case)
         source = attention.prepare(x.keys, x.values)
         request = Call(
             x.query, source, attention.score, attention.normalizer, attention.window, x.history, 0.0
         )
-        for kernel in named:
-            other = kernel.normalizer is not type(attention.normalizer)
-            assert not other or kernel.refuses(request) is not None, (case, kernel.name)
+        fitting = [kernel for kernel in kernels() if kernel.declared_refusal(request) is None]
+        for _ in range(2):  # the second time from the table
+            assert list(dispatch._candidates_for(request)) == fitting, case
+
+
+def test_a_hook_set_after_a_call_is_not_overlooked():
+    attention = Attention(DotScore())
+    assert ask(attention).kernel == "sdpa"
+    handle = attention.score.register_forward_hook(lambda *_: None)
+    assert ask(attention).kernel == "reference"
+    handle.remove()
+    assert ask(attention).kernel == "sdpa"
 
 
 def test_every_kernel_has_a_row_in_the_catalogue():
@@ -193,7 +202,7 @@ def test_every_kernel_has_a_row_in_the_catalogue():
 
 
 def test_auto_takes_the_first_that_does_not_refuse(monkeypatch):
-    class Fake:
+    class Fake(Kernel):
         def __init__(self, name, reason):
             self.name, self.reason = name, reason
 
@@ -204,7 +213,7 @@ def test_auto_takes_the_first_that_does_not_refuse(monkeypatch):
             return call.query
 
     first, second, third = Fake("a", "it is Monday"), Fake("b", None), Fake("c", None)
-    monkeypatch.setattr(dispatch, "kernels", lambda: (first, second, third))
+    only(monkeypatch, first, second, third)
     attention = Attention(DotScore())
     request = Call(Q, attention.prepare(K), attention.score, attention.normalizer, None, None, 0.0)
     assert choose_kernel(request) is second
@@ -243,9 +252,7 @@ def test_kernels_are_chosen_at_each_call():
 @pytest.mark.parametrize(("kernel", "T"), [("additive-cuda", 5), ("additive-step-cuda", 1)])
 def test_a_kernel_for_another_device_says_so(kernel, T):
     attention = Attention(AdditiveScore(query=4, keys=4, hidden=8), kernel=kernel)
-    with pytest.raises(
-        KernelRefused, match=f"kernel '{kernel}' cannot run this call: the tensors are on cpu"
-    ):
+    with pytest.raises(KernelRefused, match=f"kernel '{kernel}' cannot run this call: the query is on cpu"):
         attention(torch.randn(1, T, 4), attention.prepare(torch.randn(1, 6, 4)))
 
 

@@ -116,9 +116,10 @@ def test_a_forward_that_is_set_on_the_instance_is_called():
 
 def test_the_reason_names_the_subclass_or_the_hook():
     class Own(DotScore):
-        pass
+        def forward(self, query, keys):
+            return super().forward(query, keys) + 1
 
-    with pytest.raises(KernelRefused, match="score is Own, this kernel computes dot, general"):
+    with pytest.raises(KernelRefused, match="score is Own, this kernel computes product scores"):
         asked(Attention(Own(), kernel="sdpa"), Mask())
     hooked = Attention(DotScore(), kernel="sdpa")
     hooked.score.register_forward_pre_hook(lambda *_: None)

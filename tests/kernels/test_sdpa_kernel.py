@@ -321,11 +321,12 @@ def test_an_offset_compiles_as_one_graph():
     assert_close(torch.autograd.grad(compiled.square().sum(), x), expected)
 
 
-def test_a_score_that_draws_dropout_of_its_own_is_refused():
-    attention = Attention(FeedForwardScore(dim=D, hidden=7, dropout=0.1))
+def test_weights_are_those_of_the_dropout_that_the_score_drew():
+    attention = Attention(FeedForwardScore(dim=D, hidden=7, dropout=0.3))
     x = torch.randn(B, 7, D)
-    assert attention(x, attention.prepare(x)).kernel == "reference"
-    assert attention.eval()(x, attention.prepare(x)).kernel == "sdpa"
+    result = attention(x, attention.prepare(x))
+    assert result.kernel == "sdpa"
+    assert_close(result.weights @ x, result.context)
 
 
 def test_poisoned_memory_does_not_reach_the_answer():

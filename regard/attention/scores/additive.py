@@ -17,7 +17,9 @@ https://arxiv.org/abs/1409.0473
 import torch
 from torch import Tensor, nn
 
-from regard.attention.numerics import upcast
+from regard.attention.forms import Additive
+from regard.attention.numerics import is_lowered
+from regard.attention.parts import unchanged
 from regard.attention.scores.base import Score
 from regard.errors import ShapeError, check_shapes, check_whole
 
@@ -27,6 +29,8 @@ class AdditiveScore(Score):
 
     `query` is None where queries arrive as W q: a recurrence may project them together with other things.
     """
+
+    FORM = Additive
 
     def __init__(self, *, query: int | None, keys: int, hidden: int) -> None:
         super().__init__()
@@ -57,11 +61,15 @@ class AdditiveScore(Score):
         check_shapes("AdditiveScore", ("keys", keys, "... S Dk"), Dk=self.U.in_features)
         return self.U(keys)
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-        check_shapes("AdditiveScore", *asked, Dq=self.W.in_features, D=self.v.in_features)
+    def form(self, query: Tensor, keys: Tensor) -> Additive:
+        W, v = self.W, self.v.weight
+        if query.shape[-1] != W.in_features or keys.shape[-1] != W.out_features:
+            asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+            check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
+        if type(W) is nn.Linear and W.weight.dtype is query.dtype and unchanged(W) and not is_lowered(query):
+            return Additive(query, keys, v, W.weight)
         # a query that autocast made half precision may be asked with after autocast has ended
-        return compare(self.W(query.to(self.v.weight.dtype)), keys, self.v.weight)
+        return Additive(W(query.to(v.dtype)), keys, v)
 
 
 class NewestScore(AdditiveScore):
@@ -87,14 +95,3 @@ class Projected(nn.Identity):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.in_features = self.out_features = features
-
-
-def compare(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """W q (..., T, D), U k (..., S, D), v (1, D) -> vᵀ tanh(W q + U k) (..., T, S)."""
-    return weigh(torch.tanh(upcast(a)[..., :, None, :] + upcast(b)[..., None, :, :]), v)  # of (..., T, S, D)
-
-
-def weigh(hidden: Tensor, v: Tensor) -> Tensor:
-    """(..., T, S, D), (1, D) -> (..., T, S): the output layer, in the precision of its input."""
-    with torch.autocast(hidden.device.type, enabled=False):
-        return nn.functional.linear(hidden, v.to(hidden.dtype)).squeeze(-1)

@@ -1,20 +1,51 @@
 """The contract of a score: e[t, s] = score(q_t, k_s), unmasked and unnormalised."""
 
+from typing import Any, ClassVar
+
 from torch import Tensor, nn
 
+from regard.attention.forms import Additive, Form, Product
 from regard.attention.history import History
+from regard.errors import check_shapes
 
 
 class Score(nn.Module):
-    """e[t, s] = score(q_t, k_s)."""
+    """e[t, s] = score(q_t, k_s).
+
+    A score that is a product or additive once its keys are prepared says so: it sets FORM and defines `form`,
+    from which `forward` is computed and for which there are fused kernels. Any other score defines `forward`.
+    """
+
+    FORM: ClassVar[type[Product] | type[Additive] | None] = None
+    why_reference: ClassVar[str] = ""  # a clause, where no kernel could gain anything
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "forward" in vars(cls) and "form" not in vars(cls):
+            cls.FORM = None  # its own equation, of which no kernel knows
 
     def prepare(self, keys: Tensor) -> Tensor:
         """(..., S, Dk) -> (..., S, Dp): the work that depends on keys alone, done once per source."""
         return keys
 
+    def form(self, query: Tensor, keys: Tensor) -> Form:
+        """(..., T, Dq), (..., S, Dp) -> what the scores are made of."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward(query, keys).")
+
+    def half_form(self, query: Tensor, keys: Tensor) -> Form:
+        """The form for kernels that multiply in half precision; it differs where `form` is in float32."""
+        return self.form(query, keys)
+
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """(..., T, Dq), (..., S, Dp) -> (..., T, S), unmasked and unnormalised."""
-        raise NotImplementedError(f"{type(self).__name__} defines no forward(query, keys).")
+        check_shapes(type(self).__name__, ("query", query, "... T Dq"), ("keys", keys, "... S Dp"))
+        return self.form(query, keys).scores()
+
+
+class ProductScore(Score):
+    """A score that is scale · q · k once the keys are prepared; a subclass defines `form`."""
+
+    FORM = Product
 
 
 class HistoryScore(nn.Module):

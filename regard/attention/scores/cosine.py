@@ -14,12 +14,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.numerics import no_autocast, times, upcast
-from regard.attention.scores.base import Score
+from regard.attention import paths
+from regard.attention.forms import Product
+from regard.attention.numerics import no_autocast, upcast
+from regard.attention.scores.base import ProductScore
 from regard.errors import check_finite, check_shapes, check_whole
 
+STRONGEST = 6.0  # cosines times more than this stay in full precision
 
-class CosineScore(Score):
+
+class CosineScore(ProductScore):
     """β cos(q, k). β is the number `strength`, or softplus(w · q + b) when `query` gives the size of q."""
 
     def __init__(self, *, strength: float = 1.0, query: int | None = None) -> None:
@@ -43,10 +47,22 @@ class CosineScore(Score):
             scaled, norm = _by_length(query)
             return scaled * (beta / norm)  # one number for each query: one pass less over all of them
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def form(self, query: Tensor, keys: Tensor) -> Product:
         check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
-        with no_autocast(query):
-            return times(self.directions(query), keys.mT)
+        return Product(self.directions(query), keys)
+
+    def half_form(self, query: Tensor, keys: Tensor) -> Product:
+        """The directions rounded once, to the precision of the query.
+
+        A strength multiplies what rounding does to a direction. A fixed one is known here;
+        one that is learnt is not (docs/kernels.md says how far it may go).
+        """
+        if self.beta is None and abs(self.strength) > STRONGEST:
+            return self.form(query, keys)
+        check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
+        path = paths.choose("cosine-query", (self, query))
+        rounded = self.directions(query).to(query.dtype) if path is None else path.run((self, query))
+        return Product(rounded, keys)
 
     def extra_repr(self) -> str:
         return "strength from the query" if self.beta is not None else f"strength={self.strength:g}"

@@ -16,9 +16,9 @@ Tu, Lu, Liu, Liu, Li. Modeling coverage for neural machine translation. 2016. ht
 import torch
 from torch import Tensor, nn
 
+from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.numerics import upcast
-from regard.attention.scores.additive import weigh
 from regard.attention.scores.base import HistoryScore
 from regard.errors import check_finite, check_shapes, check_whole
 
@@ -50,6 +50,4 @@ class CoverageScore(HistoryScore):
         coverage = upcast(history.cumulative).mT / fertility.clamp_min(1e-6)  # (..., S, 1)
         keys = keys + coverage * upcast(self.V.weight).squeeze(-1)
         query = query.to(self.v.weight.dtype)  # as in AdditiveScore
-        return weigh(
-            torch.tanh(upcast(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.v.weight
-        )
+        return Additive(self.W(query), keys, self.v.weight).scores()

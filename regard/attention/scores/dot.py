@@ -20,12 +20,12 @@ import math
 
 from torch import Tensor
 
-from regard.attention.numerics import no_autocast, times, upcast
-from regard.attention.scores.base import Score
+from regard.attention.forms import Product
+from regard.attention.scores.base import ProductScore
 from regard.errors import check_finite, check_shapes
 
 
-class DotScore(Score):
+class DotScore(ProductScore):
     """q · k times a scale: None is 1/√D (scaled dot product), 1.0 is the plain dot product."""
 
     def __init__(self, scale: float | None = None) -> None:
@@ -38,10 +38,10 @@ class DotScore(Score):
         """The number that multiplies q · k for vectors of D features."""
         return 1 / math.sqrt(D) if self.scale is None else self.scale
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        check_shapes("DotScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
-        with no_autocast(query):
-            return times(upcast(query) * self.factor(query.shape[-1]), keys.mT)
+    def form(self, query: Tensor, keys: Tensor) -> Product:
+        if query.shape[-1] != keys.shape[-1]:
+            check_shapes("DotScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
+        return Product(query, keys, self.factor(query.shape[-1]))
 
     def extra_repr(self) -> str:
         return "scale=1/√D" if self.scale is None else f"scale={self.scale:g}"

@@ -15,12 +15,12 @@ https://arxiv.org/abs/1606.01933
 
 from torch import Tensor, nn
 
-from regard.attention.numerics import no_autocast, times
-from regard.attention.scores.base import Score
+from regard.attention.forms import Product
+from regard.attention.scores.base import ProductScore
 from regard.errors import check_shapes, check_share, check_whole
 
 
-class FeedForwardScore(Score):
+class FeedForwardScore(ProductScore):
     """F(a) · F(b), with F(b) prepared once per source."""
 
     def __init__(self, *, dim: int, hidden: int, dropout: float = 0.0) -> None:
@@ -37,10 +37,8 @@ class FeedForwardScore(Score):
         check_shapes("FeedForwardScore", ("keys", keys, "... S D"), D=self.dim)
         return self.F(keys)
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def form(self, query: Tensor, keys: Tensor) -> Product:
         asked = ("query", query, "... T D"), ("keys", keys, "... S Dp")
         check_shapes("FeedForwardScore", *asked, D=self.dim, Dp=self.hidden)
         # a query that autocast made half precision may be asked with after autocast has ended
-        hidden = self.F(query.to(next(self.parameters()).dtype))
-        with no_autocast(query):
-            return times(hidden, keys.mT)
+        return Product(self.F(query.to(next(self.parameters()).dtype)), keys)

@@ -13,12 +13,12 @@ https://arxiv.org/abs/1508.04025
 
 from torch import Tensor, nn
 
-from regard.attention.numerics import no_autocast, times
-from regard.attention.scores.base import Score
+from regard.attention.forms import Product
+from regard.attention.scores.base import ProductScore
 from regard.errors import check_shapes, check_whole
 
 
-class GeneralScore(Score):
+class GeneralScore(ProductScore):
     """qᵀ W k, with W k prepared once per source; query and keys may differ in size."""
 
     def __init__(self, *, query: int, keys: int) -> None:
@@ -30,8 +30,7 @@ class GeneralScore(Score):
         check_shapes("GeneralScore", ("keys", keys, "... S Dk"), Dk=self.W.in_features)
         return self.W(keys)
 
-    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+    def form(self, query: Tensor, keys: Tensor) -> Product:
         Dq = self.W.out_features
         check_shapes("GeneralScore", ("query", query, "... T Dq"), ("keys", keys, "... S Dq"), Dq=Dq)
-        with no_autocast(query):
-            return times(query, keys.mT)
+        return Product(query, keys)

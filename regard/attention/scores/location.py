@@ -26,6 +26,8 @@ from regard.errors import check_shapes, check_whole
 class LocationScore(Score):
     """W q, one number per source position; the keys lend only their count."""
 
+    why_reference = "the scores are one product of the query with a matrix, there is nothing to fuse"
+
     def __init__(self, *, query: int, positions: int) -> None:
         super().__init__()
         check_whole("LocationScore", query=query, positions=positions)

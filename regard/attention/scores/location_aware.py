@@ -14,12 +14,11 @@ Chorowski, Bahdanau, Serdyuk, Cho, Bengio. Attention-based models for speech rec
 https://arxiv.org/abs/1506.07503
 """
 
-import torch
 from torch import Tensor, nn
 
+from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.numerics import upcast
-from regard.attention.scores.additive import weigh
 from regard.attention.scores.base import HistoryScore
 from regard.errors import ConfigError, check_shapes, check_whole
 
@@ -48,9 +47,7 @@ class LocationAwareScore(HistoryScore):
         check_shapes("LocationAwareScore", *asked, Dq=self.W.in_features, D=self.w.in_features)
         keys = upcast(keys) + upcast(self._located(history.previous))
         query = query.to(self.w.weight.dtype)  # as in AdditiveScore
-        return weigh(
-            torch.tanh(upcast(self.W(query))[..., :, None, :] + keys[..., None, :, :]), self.w.weight
-        )
+        return Additive(self.W(query), keys, self.w.weight).scores()
 
     def _located(self, previous: Tensor) -> Tensor:
         """(..., 1, S) -> U f (..., S, D)."""

@@ -22,12 +22,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.dispatch import Call, Kernel
+from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast, upcast
 from regard.kernels import ops
 from regard.kernels.additive.additive_operands import Operands, operands, refuses_additive, restored, visible
 from regard.kernels.compiler import library
-from regard.kernels.dispatch import Call
 from regard.kernels.sparsemax import sparsemax_cpu
 
 LANES = 16  # positions to a panel, as in additive_cpu.cpp
@@ -38,19 +39,20 @@ LARGEST = 43.0  # e^{2x} is a normal float32 up to here
 SATURATED = 33.0  # beyond ±LARGEST the other side must pass this before their sum comes back from saturation
 
 
-class AdditiveCPU:
+class AdditiveCPU(Kernel):
     """The reference's additive attention, at memory linear in length."""
 
     name = "additive-cpu"
-    normalizer = Softmax
+    forms = (Additive,)
+    normalizers = (Softmax,)
+    device = "cpu"
 
     def refuses(self, call: Call) -> str | None:
-        reason = refuses_additive(call, "cpu")
-        if reason is None and 0 in (call.query.numel(), call.source.keys.numel()):
-            return "there is nothing to attend to"
-        if reason is None and call.query.shape[-2] < 4:
+        if call.query.shape[-2] < 4:
             return "fewer than four queries share the exponentials of the keys, which gains nothing on a CPU"
-        return reason
+        if 0 in (call.query.numel(), call.source.keys.numel()):
+            return "there is nothing to attend to"
+        return refuses_additive(call)
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():

@@ -20,39 +20,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.dispatch import Call, Kernel
+from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, no_autocast
-from regard.attention.scores.additive import Projected
 from regard.kernels import ops, tuning
 from regard.kernels.additive.additive_operands import (
     STEP,
     Facts,
-    check_query,
+    additive,
     facts,
-    flat,
     operands,
     refuses_additive,
     restored,
-    saw,
-    weight_alone,
 )
 from regard.kernels.compiler import triton_missing
-from regard.kernels.dispatch import Call
 from regard.kernels.launching import launch
+from regard.kernels.shapes import flat, leading
 from regard.kernels.sparsemax import sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import full_product
 
 
-class AdditiveCUDA:
+class AdditiveCUDA(Kernel):
     """The reference's additive attention on an NVIDIA GPU, by Triton."""
 
     name = "additive-cuda"
-    normalizer = Softmax
-    cuda = True
+    forms = (Additive,)
+    normalizers = (Softmax,)
+    device = "cuda"
 
     def refuses(self, call: Call) -> str | None:
         few = f"up to {STEP} queries are for additive-step-cuda" if call.query.shape[-2] <= STEP else None
-        return refuses_additive(call, "cuda") or few or triton_missing()
+        return few or triton_missing() or refuses_additive(call)
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():
@@ -60,26 +59,27 @@ class AdditiveCUDA:
         return restored(attended(*arguments(call)), call)
 
 
-class AdditiveStepCUDA:
+class AdditiveStepCUDA(Kernel):
     """The same for few queries at a time, as a decoder asks them."""
 
     name = "additive-step-cuda"
-    normalizer = Softmax
-    cuda = True
+    forms = (Additive,)
+    normalizers = (Softmax,)
+    device = "cuda"
 
     def refuses(self, call: Call) -> str | None:
         many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None
-        return refuses_additive(call, "cuda") or many or triton_missing()
+        return many or triton_missing() or refuses_additive(call)
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():
             return restored(ops.additive_step(*operands(call))[0], call)
         from regard.kernels.additive.additive_step_cuda import step
 
-        W = weight_alone(call)
-        ready = W is not None or type(call.score.W) is Projected  # nothing is left to do outside of the step
-        query, b, v, values, *facts = operands(call, projected=not ready)
-        return restored(step(query, W, b, v, values, *facts), call)
+        form, values = additive(call), call.source.values
+        lead = leading(form.query, form.keys, values)
+        rows = (flat(form.query, lead), form.W, flat(form.keys, lead), form.v, flat(values, lead))
+        return restored(step(*rows, *facts(call, lead)), call)
 
 
 class Rows(NamedTuple):
@@ -119,18 +119,12 @@ Arguments = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Facts]
 
 def arguments(call: Call) -> Arguments:
     """Those of `attended`, with as little as possible between them and the call."""
-    query, keys, values = call.query, call.source.keys, call.source.values
+    (query, keys, v, W), values = additive(call), call.source.values
     lead = query.shape[:-2]
     if not lead == keys.shape[:-2] == values.shape[:-2]:
         a, b, v, values, *rest = operands(call)
         return a, None, b, v, values, tuple(rest)  # type: ignore[return-value]
-    check_query(call)
-    W = weight_alone(call)
-    parts: dict[str, Any] = call.score._modules
-    if W is None and type(parts["W"]) is not Projected:
-        query = parts["W"](query)
-    saw(call, query, parts["v"].weight, W)
-    return query, W, keys, parts["v"].weight, values, facts(call, lead)
+    return query, W, keys, v, values, facts(call, lead)
 
 
 def attended(

@@ -15,20 +15,16 @@ The reference is Attention(AdditiveScore, normalizer=Softmax) with the same mask
 """
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from regard.attention.dispatch import Call
+from regard.attention.forms import Additive
 from regard.attention.mask import Mask
-from regard.attention.normalizers.base import Normalizer
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import is_lowered
-from regard.attention.scores.additive import AdditiveScore, Projected, compare
-from regard.attention.windows.everywhere import Everywhere
-from regard.errors import check_shapes
-from regard.kernels.dispatch import Call, is_own, named
+from regard.kernels.shapes import flat, leading
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 STEP = 4  # up to this many queries the weights are as small as the scores of a step, and are kept
@@ -49,93 +45,36 @@ class Operands(NamedTuple):
     scale: float
 
 
-def refuses_additive(call: Call, device: str, normalizer: type[Normalizer] = Softmax) -> str | None:
-    """What no additive kernel can run, as a clause."""
-    if not is_own(call.score, AdditiveScore):
-        return f"score is {named(call.score)}, this kernel computes AdditiveScore"
-    if not is_own(call.normalizer, normalizer):
-        return f"normalizer is {named(call.normalizer)}, this kernel computes {normalizer.__name__}"
-    if call.window is not None and not is_own(call.window, Everywhere):
-        return f"window is {named(call.window)}, this kernel has none"
-    if call.dropout > 0:
-        return f"dropout is {call.dropout:g}, this kernel has none"
+def refuses_additive(call: Call) -> str | None:
+    """What no additive kernel can run of what its parts allow, as a clause."""
     tensors = (call.query, call.source.keys, call.source.values)
     for x in tensors:  # loops, not generators: a decoder asks this at every step
-        if x.device.type != device:
-            return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}, not {device}"
-    for x in tensors:
+        if x.device != tensors[0].device:
+            return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}"
+    for x in (*tensors, additive(call).v):
         if x.dtype not in DTYPES:
-            others = sorted({str(x.dtype) for x in tensors if x.dtype not in DTYPES})
-            return f"dtype is {', '.join(others)}, which goes to the reference"
-    reason = refuses_weights(call)
+            return f"dtype is {x.dtype}, which goes to the reference"
     mask = call.source.mask
-    if reason is not None or (mask.lengths is None and mask.dense is None):
-        return reason
-    return _refuses_mask(mask, _lead(*tensors))
-
-
-def refuses_weights(call: Call) -> str | None:
-    """Why W and v of an additive score cannot meet the query as they are, as a clause."""
-    parts: dict[str, Any] = call.score._modules
-    query, v = call.query.dtype, parts["v"].weight.dtype
-    if v is query:
+    if mask.lengths is None and mask.dense is None:
         return None
-    if v not in DTYPES:
-        return f"dtype of the weights is {v}, which goes to the reference"
-    if type(parts["W"]) is Projected or is_lowered(call.query):
-        return None
-    return f"query and weights differ in dtype ({', '.join(sorted({str(query), str(v)}))})"
+    return _refuses_mask(mask, leading(*tensors))
 
 
-def weight_alone(call: Call) -> Tensor | None:
-    """The matrix W, where projecting the query is a product with it and nothing else; None otherwise."""
-    W = call.score._modules["W"]
-    if type(W) is not nn.Linear or W.bias is not None or W._forward_hooks or W._forward_pre_hooks:
-        return None
-    if W._backward_hooks or W._backward_pre_hooks:
-        return None
-    lowered = torch.is_autocast_enabled(call.query.device.type)
-    return None if lowered or W.weight.dtype is not call.query.dtype else W.weight
+def additive(call: Call) -> Additive:
+    """The form of the call."""
+    form = call.form()
+    assert isinstance(form, Additive)
+    return form
 
 
-def operands(call: Call, *, projected: bool = True) -> Operands:
-    """Project the query, flatten the leading axes, and name the facts of the mask.
-
-    Where it shall not be `projected`, the query stands in the place of a, and v is as the score has it,
-    (1, D): each of what is done to them here takes autograd as long as a launch.
-    """
-    score = call.score
-    assert isinstance(score, AdditiveScore)
-    W, v = score.W, score.v.weight
-    check_query(call)
-    a, b, values = W(call.query) if projected else call.query, call.source.keys, call.source.values
-    saw(call, a, v, None if projected else weight_alone(call))
-    lead = _lead(a, b, values)
-    return Operands(
-        flat(a, lead),
-        flat(b, lead),
-        v.squeeze(0) if projected else v,
-        flat(values, lead),
-        *facts(call, lead),
-    )
-
-
-def saw(call: Call, a: Tensor, v: Tensor, W: Tensor | None) -> None:
-    """Keep v by value for later looks, and W where the kernel itself projects the query."""
-    if call.keep_weights:  # the weights themselves are kept
-        return
-    v, W = v.clone(), None if W is None else W.clone()
-    call.saw(a, lambda query, keys: compare(query if W is None else F.linear(query, W), keys, v))
-
-
-def check_query(call: Call) -> None:
-    """The query has the features that W takes, the keys those that it gives."""
-    W: Any = call.score._modules["W"]
-    features = W.in_features
-    if call.source.keys.shape[-1] != W.out_features:
-        check_shapes("AdditiveScore", ("keys", call.source.keys, "... S D"), D=W.out_features)
-    if call.query.shape[-1] != features:
-        check_shapes("AdditiveScore", ("query", call.query, "... T Dq"), Dq=features)
+def operands(call: Call) -> Operands:
+    """Project the query, flatten the leading axes, and name the facts of the mask."""
+    form, values = additive(call), call.source.values
+    a = form.a
+    call.seen_form = form._replace(query=a, W=None)
+    lead = leading(a, form.keys, values)
+    b, v = flat(form.keys, lead), form.v.squeeze(0)
+    return Operands(flat(a, lead), b, v, flat(values, lead), *facts(call, lead))
 
 
 Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int, float]
@@ -161,7 +100,7 @@ def restored(context: Tensor, call: Call) -> Tensor:
     """(N, T, Dv), or what it shall be already -> (..., T, Dv)."""
     if call.query.ndim == call.source.keys.ndim == call.source.values.ndim == 3:
         return context
-    lead = _lead(call.query, call.source.keys, call.source.values)
+    lead = leading(call.query, call.source.keys, call.source.values)
     return context if context.shape[:-2] == lead else context.reshape(*lead, *context.shape[-2:])
 
 
@@ -196,23 +135,6 @@ def visible(
     for part in parts:
         mask = part if mask is None else mask & part
     return mask
-
-
-def _lead(*tensors: Tensor) -> tuple[int, ...]:
-    shapes = [x.shape[:-2] for x in tensors]
-    for shape in shapes:
-        if shape != shapes[0]:
-            break
-    else:  # nothing to broadcast
-        return tuple(shapes[0])
-    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
-
-
-def flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """(..., T, D) -> (N, T, D)."""
-    if x.shape[:-2] != lead:
-        x = x.expand(*lead, *x.shape[-2:])
-    return x if len(lead) == 1 else x.reshape(prod(lead), *x.shape[-2:])
 
 
 def _refuses_mask(mask: Mask, lead: tuple[int, ...]) -> str | None:

@@ -13,23 +13,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.compose import normalized, weighted_sum
+from regard.attention.dispatch import Call, Fused, Kernel
+from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast
+from regard.attention.reference import normalize, weighted_sum
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, arguments, back_to_query, like, projected
-from regard.kernels.additive.additive_operands import flat, operands, restored
-from regard.kernels.dispatch import Call, Fused
+from regard.kernels.additive.additive_operands import operands, restored
 from regard.kernels.product.blocks import cells
+from regard.kernels.shapes import flat
 
 
-class AdditiveScores:
+class AdditiveScores(Kernel):
     """The reference's scores, weights and context of additive attention."""
 
     name = "additive-scores"
-    normalizer = Softmax
+    forms = (Additive,)
+    normalizers = (Softmax,)
     aligns = True
 
     def refuses(self, call: Call) -> str | None:
@@ -44,7 +47,7 @@ class AdditiveScores:
 
     def run(self, call: Call) -> Fused:
         scores = _scores(call)
-        weights = normalized(call, scores)
+        weights = normalize(call, scores)
         return Fused(weighted_sum(weights, call.source.values), (scores, weights))
 
 

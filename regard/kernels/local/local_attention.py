@@ -37,27 +37,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.dispatch import Call, Kernel
+from regard.attention.forms import Additive, Product
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast, upcast
-from regard.attention.scores.additive import AdditiveScore
-from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import Around, LocalPredictive
-from regard.errors import check_shapes
 from regard.kernels import ops
-from regard.kernels.additive.additive_operands import refuses_weights, saw
-from regard.kernels.dispatch import Call, is_own, named
 from regard.kernels.local import local_cpu, local_cuda
 from regard.kernels.product.blocks import cells
-from regard.kernels.product.products import (
-    HALF_OR_SINGLE,
-    leading,
-    product_form,
-    refuses_product,
-    refuses_softmax,
-    three_axes,
-)
+from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
+from regard.kernels.shapes import flat, leading
 
 CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
 LEAST = 4  # a source shorter than so many bands is not worth the gathering
@@ -65,24 +56,25 @@ LARGE = 2**24  # but from so many pairs on the scores of a product, or a mask fo
 LAUNCHES = 2**25  # on a GPU, where launches set the pace, the reference is faster up to so many scores
 
 
-class LocalKernel:
+class LocalKernel(Kernel):
     """Softmax inside a band, on gathered slices of the source."""
 
     name = "local"
-    normalizer = Softmax
+    forms = (Product, Additive)
+    normalizers = (Softmax,)
+    windows = (LocalMonotonic, LocalPredictive)
 
     def refuses(self, call: Call) -> str | None:
-        reason = _refuses_window(call) or refuses_softmax(call)  # first what most calls are refused for
-        if reason is None and not is_own(call.score, AdditiveScore):
-            reason = refuses_product(call)
-        return reason or _refuses_rest(call)
+        if call.source.mask.window is None and not isinstance(call.window, LocalMonotonic | LocalPredictive):
+            return "there is no window"
+        return _refuses_rest(call)
 
     def run(self, call: Call) -> Tensor:
         assert isinstance(call.normalizer, Softmax)
         if local_cuda.takes(call):
             return local_cuda.run(call, call.normalizer.temperature)
-        query, v, scale = _form(call)
-        keys, values, mask = call.source.keys, call.source.values, call.source.mask
+        query, keys, v, scale = _form(call)
+        values, mask = call.source.values, call.source.mask
         lead = leading(query, keys, values)
         T, S, band = query.shape[-2], keys.shape[-2], _band(call)
         low, high = bounds(mask, T, S, query.device)
@@ -96,13 +88,12 @@ class LocalKernel:
             half = call.window.half_width
             length = length.reshape(-1, *[1] * (len(lead) - 1), T, 1) if lead else length.reshape(T, 1)
             centre = call.window.centre(call.query, length)
-            seen = call if call.seen is None else call.seen  # a plain dot product has said nothing
-            call.saw(seen.query, seen.score, Around(centre, half))
-            p = three_axes(centre, lead).squeeze(-1)
+            call.window = Around(centre, half)  # for later looks
+            p = flat(centre, lead).squeeze(-1)
         block = 1 if p is not None else _block(band, T, additive=v is not None)
         with no_autocast(query):
             context = ops.local(
-                *(three_axes(query, lead), three_axes(keys, lead), three_axes(values, lead), v, low, high, p),
+                *(flat(query, lead), flat(keys, lead), flat(values, lead), v, low, high, p),
                 *(half, block, min(S, block - 1 + band), scale / call.normalizer.temperature),
             )
         return context.reshape(*lead, *context.shape[-2:])
@@ -111,17 +102,14 @@ class LocalKernel:
 LOCAL = LocalKernel()
 
 
-def _form(call: Call) -> tuple[Tensor, Tensor | None, float]:
-    """The query, v of an additive score, and the scale."""
-    if isinstance(call.score, AdditiveScore):
-        W, v = call.score.W, call.score.v.weight
-        asked = ("query", call.query, "... T Dq"), ("keys", call.source.keys, "... S D")
-        check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
-        a = W(call.query)
-        saw(call, a, v, None)
-        return a, v.squeeze(0), 1.0
-    query, scale = product_form(call)
-    return query, None, scale
+def _form(call: Call) -> tuple[Tensor, Tensor, Tensor | None, float]:
+    """The query, the keys, v of an additive score, and the scale."""
+    form = call.form()
+    if isinstance(form, Product):
+        return form.query, form.keys, None, form.scale
+    a = form.a
+    call.seen_form = form._replace(query=a, W=None)
+    return a, form.keys, form.v.squeeze(0), 1.0
 
 
 def _band(call: Call) -> int:
@@ -140,22 +128,12 @@ def _block(band: int, T: int, *, additive: bool) -> int:
     return min(T, max(4, band // 4) if additive else max(16, min(band, CELLS // band)))
 
 
-def _refuses_window(call: Call) -> str | None:
-    if call.window is not None and not is_own(call.window, Everywhere):
-        if is_own(call.window, LocalMonotonic, LocalPredictive):
-            return None
-        return f"window is {named(call.window)}, this kernel computes local-m and local-p"
-    return "there is no window" if call.source.mask.window is None else None
-
-
 def _refuses_rest(call: Call) -> str | None:
     mask, tensors = call.source.mask, (call.query, call.source.keys, call.source.values)
-    if call.dropout > 0:
-        return f"dropout is {call.dropout:g}, this kernel has none"
     others = sorted({str(x.dtype) for x in tensors if x.dtype not in HALF_OR_SINGLE})
     if others:
         return f"dtype is {', '.join(others)}, which goes to the reference"
-    if isinstance(call.score, AdditiveScore) and (reason := refuses_weights(call)) is not None:
+    if (reason := refuses_weights(call)) is not None:
         return reason
     if isinstance(call.window, LocalPredictive) and call.window.W.weight.dtype not in HALF_OR_SINGLE:
         return f"dtype of the window's weights is {call.window.W.weight.dtype}, which goes to the reference"
@@ -170,7 +148,7 @@ def _refuses_rest(call: Call) -> str | None:
     if 0 in (T, S):
         return "there is nothing to attend to"
     least = LEAST * _band(call)
-    if least > S and (T * S < LARGE or isinstance(call.score, AdditiveScore)):
+    if least > S and (T * S < LARGE or call.form_type is Additive):
         return f"the source has {S} positions, this kernel gains from {least} on"
     if call.query.is_cuda and cells(call) < LAUNCHES:
         return (

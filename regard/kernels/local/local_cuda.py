@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.dispatch import Call
+from regard.attention.forms import Product
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import LocalPredictive
 from regard.kernels.additive.additive_cuda import has_assembler
 from regard.kernels.compiler import triton_missing
-from regard.kernels.dispatch import Call
 from regard.kernels.launching import launch
-from regard.kernels.product.products import PRODUCTS, leading, rounded_form, three_axes
+from regard.kernels.product.products import half_product
+from regard.kernels.shapes import flat, leading
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features of keys or values that a program holds
@@ -28,7 +30,7 @@ def takes(call: Call) -> bool:
     widest = max(call.source.keys.shape[-1], call.source.values.shape[-1])
     return (
         call.query.is_cuda
-        and isinstance(call.score, PRODUCTS)
+        and call.form_type is Product
         and not isinstance(call.window, LocalPredictive)
         and call.source.keys.dtype is call.source.values.dtype
         and 0 not in (call.query.shape[-2], call.source.S)
@@ -40,15 +42,15 @@ def takes(call: Call) -> bool:
 
 def run(call: Call, temperature: float) -> Tensor:
     """The context, (..., T, Dv)."""
-    query, scale = rounded_form(call)
-    keys, values, mask = call.source.keys, call.source.values, call.source.mask
+    query, keys, scale = half_product(call)
+    values, mask = call.source.values, call.source.mask
     lead = leading(query, keys, values)
     left, right = mask.window if mask.window is not None else (None, None)
     right = 0 if mask.causal else right
     half = call.window.half_width if isinstance(call.window, LocalMonotonic) else None
     lengths = None if mask.lengths is None else mask.lengths.to(query.device).contiguous()
     facts = (lengths, mask.offset, left, right, half, scale / temperature)
-    context = Band.apply(*(three_axes(x, lead).contiguous() for x in (query, keys, values)), facts)
+    context = Band.apply(*(flat(x, lead).contiguous() for x in (query, keys, values)), facts)
     return context.reshape(*lead, *context.shape[-2:])
 
 

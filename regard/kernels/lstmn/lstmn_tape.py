@@ -27,11 +27,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.dispatch import TRANSFORMED
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import is_transformed
+from regard.attention.parts import is_own, named
 from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.trace import is_recorded
-from regard.kernels.dispatch import TRANSFORMED, is_own, named
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention

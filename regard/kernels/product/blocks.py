@@ -12,38 +12,38 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from regard.attention.compose import normalized, scored, weighted_sum
+from regard.attention.dispatch import Call, Kernel
+from regard.attention.forms import Additive
 from regard.attention.normalizers.base import HistoryNormalizer
-from regard.attention.scores.additive import AdditiveScore
+from regard.attention.reference import masked_scores, normalize, weighted_sum
 from regard.attention.scores.base import HistoryScore
-from regard.kernels.dispatch import Call
-from regard.kernels.product.products import draws, leading
+from regard.kernels.product.products import draws
+from regard.kernels.shapes import leading
 
 CELLS = 2**24  # numbers of the largest tensor of a block
 ON_GPU = 8  # so many times more there: a launch costs as much as thousands of numbers
 LARGE = 2**27  # and the reference's own largest, from which on blocks are worth it
 
 
-class BlocksKernel:
+class BlocksKernel(Kernel):
     """The reference, some queries at a time."""
 
     name = "blocks"
+    windows = None
 
     def refuses(self, call: Call) -> str | None:
         if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
             return "each step reads the alignment of the step before"
         if call.normalizer.stochastic:
             return f"normalizer is {type(call.normalizer).__name__}, whose choice must be kept"
-        if call.dropout > 0:
-            return f"dropout is {call.dropout:g}, this kernel has none"
-        if draws(call.score):
+        if call.form_type is None and draws(call.score):
             return "the score draws its own dropout, which cannot be drawn again in the backward pass"
         if not is_large(call):
             return f"the largest tensor has {cells(call)} numbers, fewer than {LARGE}, which fit into memory"
         return None
 
     def run(self, call: Call) -> Tensor:
-        return in_blocks(call, lambda scores: normalized(call, scores))
+        return in_blocks(call, lambda scores: normalize(call, scores))
 
 
 BLOCKS = BlocksKernel()
@@ -53,21 +53,29 @@ def cells(call: Call) -> int:
     """How many numbers the largest tensor of the reference has."""
     query, keys = call.query, call.source.keys
     pairs = prod(leading(query, keys)) * query.shape[-2] * keys.shape[-2]
-    return pairs * (keys.shape[-1] if isinstance(call.score, AdditiveScore | HistoryScore) else 1)
+    return pairs * (keys.shape[-1] if _is_wide(call) else 1)
+
+
+def _is_wide(call: Call) -> bool:
+    """A pair of query and key has a vector, and not one number."""
+    return call.form_type is Additive or isinstance(call.score, HistoryScore)
 
 
 def is_large(call: Call) -> bool:
     """The reference would keep more than is reasonable, and nothing hinders computing it twice."""
     if call.query.numel() * call.source.keys.numel() < LARGE:  # never fewer than `cells`, and sooner known
         return False
-    return call.query.shape[-2] > 1 and cells(call) >= LARGE and not draws(call.score)
+    again = call.form_type is not None or not draws(call.score)
+    return call.query.shape[-2] > 1 and cells(call) >= LARGE and again
 
 
 def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
     """The context (..., T, Dv) by scores and weights, block after block of queries."""
+    if call.form_type is not None:
+        call.form()  # made once, and not in every block
 
     def one(rows: slice) -> Tensor:
-        scores, factor = scored(call, torch.arange(rows.start, rows.stop, device=call.query.device))
+        scores, factor = masked_scores(call, torch.arange(rows.start, rows.stop, device=call.query.device))
         weights = normalize(scores)
         return weighted_sum(weights if factor is None else weights * factor, call.source.values)
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.attention.numerics import HALF
+from regard.attention.parts import named, unchanged
 from regard.attention.scores.cosine import CosineScore
 from regard.kernels.compiler import triton_missing
 from regard.kernels.launching import launch
@@ -30,11 +31,30 @@ WIDEST = 2048  # features that a program holds
 PROGRAMS = 528  # of the backward pass, each with a sum of its own for w and b: four to a multiprocessor
 
 
-def runs_fused(query: Tensor) -> bool:
-    """Whether this kernel takes the place of PyTorch's."""
-    if not query.is_cuda or query.dtype not in HALF or torch.compiler.is_compiling():
-        return False
-    return 0 < query.shape[-1] <= WIDEST and query.numel() > 0 and triton_missing() is None
+class CosineQuery:
+    """`CosineScore.directions`, rounded once. The call is (score, query)."""
+
+    name = "cosine-query-cuda"
+
+    def refuses(self, call: tuple[CosineScore, Tensor]) -> str | None:
+        score, query = call
+        if not query.is_cuda or query.dtype not in HALF:
+            return f"the query is {query.dtype} on {query.device.type}, this is for half precision on cuda"
+        if torch.compiler.is_compiling():
+            return "the graph is being compiled"
+        if not 0 < query.shape[-1] <= WIDEST or query.numel() == 0:
+            return f"the query has shape {tuple(query.shape)}, this kernel takes 1 to {WIDEST} features"
+        if type(score).directions is not CosineScore.directions or (
+            score.beta is not None and not unchanged(score.beta)
+        ):
+            return f"{named(score)} computes its own directions"
+        return triton_missing()
+
+    def run(self, call: tuple[CosineScore, Tensor]) -> Tensor:
+        return directions(*call)
+
+
+COSINE_QUERY = CosineQuery()
 
 
 def directions(score: CosineScore, query: Tensor) -> Tensor:

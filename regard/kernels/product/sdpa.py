@@ -1,15 +1,14 @@
-"""Dot, scaled dot, general, cosine and feed-forward scores on PyTorch's own fused attention.
+"""Scores that are a product on PyTorch's own fused attention.
 
     softmax(scale · q kᵀ + mask) v in one kernel, without the T × S weights in memory
 
-Equal to the reference because each of these scores is a plain product once the source is prepared
-(products.py). The mask is passed as the facts that it is:
+The mask is passed as the facts that it is:
 
     nothing hidden, causal     PyTorch's kernel as it is, and its flag, which hides s > t also where T ≠ S
     lengths, a dense row       (B, 1, 1, S) added to the scores
     causal and a row           both, on a CPU; on a GPU in pieces
     causal at an offset        keys before it are seen by all queries, the others as above: two calls, joined
-                               by their log-sum-exps (pieces.py); one query needs no mask at all
+                               by their log-sum-exps (causal_offset.py); one query needs no mask at all
     the last two on a GPU      as a mask of all pairs as long as that has fewer than LARGE numbers. In half
                                precision PyTorch has a faster kernel for it than for the pieces
     a dense mask for each row  as it is
@@ -17,7 +16,8 @@ Equal to the reference because each of these scores is a plain product once the 
                                of a score from the difference of two sums, each rounded by itself; where a
                                query sees one key it should be nothing
 
-A window of the mask is a band: local.py computes it. Asked for by name, this kernel builds its T × S mask.
+A window of the mask is a band, which local_attention.py computes. Asked for by name, this kernel builds its
+T × S mask.
 
 A short call costs as much as what stands around it, so the commonest calls are let through first.
 """
@@ -28,59 +28,57 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.dispatch import Call, Kernel
+from regard.attention.forms import Product
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, is_lowered, no_autocast
 from regard.kernels import ops
-from regard.kernels.dispatch import Call
 from regard.kernels.product.products import (
     HALF_OR_SINGLE,
     bias_of,
-    four_axes,
+    half_product,
     has_rows,
-    leading,
     padded,
-    refuses_product,
-    refuses_softmax,
-    refuses_window,
-    rounded_form,
+    refuses_dtypes,
     row_mask,
 )
+from regard.kernels.shapes import four_axes, leading
 
 LARGE = 2**24  # numbers of a mask for all pairs that a GPU does without
 TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
 
 
-class ScaledDotKernel:
+class ScaledDotKernel(Kernel):
     """torch.nn.functional.scaled_dot_product_attention."""
 
     name = "sdpa"
-    normalizer = Softmax
-    exports = True
+    forms = (Product,)
+    normalizers = (Softmax,)
+    drops = exports = True
 
     def refuses(self, call: Call) -> str | None:
-        return refuses_product(call) or refuses_softmax(call) or refuses_window(call)
+        return refuses_dtypes(call)
 
     def run(self, call: Call) -> Tensor:
-        keys, values = call.source.keys, call.source.values
-        query, scale = rounded_form(call)
+        (query, keys, scale), values = half_product(call), call.source.values
         assert isinstance(call.normalizer, Softmax)
         scale /= call.normalizer.temperature
         if is_lowered(query):
             with no_autocast(query):
-                return _in_dtype_of_values(query, keys, values, call, scale)
+                return _in_one_dtype(query, keys, values, call, scale)
         if query.dtype is not keys.dtype or query.dtype is not values.dtype:
-            return _in_dtype_of_values(query, keys, values, call, scale)
+            return _in_one_dtype(query, keys, values, call, scale)
         return _attend(query, keys, values, call, scale)
 
 
 SDPA = ScaledDotKernel()
 
 
-def _in_dtype_of_values(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
-    """All in the precision of the query, which for cosine is full where keys and values differ."""
-    context = _attend(query, keys.to(query.dtype), values.to(query.dtype), call, scale)
-    return context.to(values.dtype)
+def _in_one_dtype(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
+    """All in the widest precision among them."""
+    wide = torch.promote_types(torch.promote_types(query.dtype, keys.dtype), values.dtype)
+    return _attend(query.to(wide), keys.to(wide), values.to(wide), call, scale).to(values.dtype)
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:

@@ -16,37 +16,33 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.compose import scored, weighted_sum
+from regard.attention.dispatch import Call, Fused, Kernel
+from regard.attention.forms import Additive, Product
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import is_lowered, no_autocast, upcast
+from regard.attention.parts import is_own
+from regard.attention.reference import masked_scores, weighted_sum
+from regard.attention.windows.everywhere import Everywhere
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda
 from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
 from regard.kernels.compiler import triton_missing
-from regard.kernels.dispatch import Call, Fused, is_own, named
 from regard.kernels.product.blocks import block_by_block, in_blocks, is_large
-from regard.kernels.product.products import (
-    HALF_OR_SINGLE,
-    has_rows,
-    leading,
-    product_form,
-    refuses_product,
-    refuses_window,
-    three_axes,
-)
+from regard.kernels.product.products import HALF_OR_SINGLE, has_rows, product, refuses_dtypes
+from regard.kernels.shapes import flat, leading
 from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import WIDEST
 
 
-class SparsemaxKernel:
+class SparsemaxKernel(Kernel):
     """The reference's scores, normalised without sorting."""
 
     name = "sparsemax"
-    normalizer = Sparsemax
+    normalizers = (Sparsemax,)
+    windows = None
+    drops = True
 
     def refuses(self, call: Call) -> str | None:
-        if not is_own(call.normalizer, Sparsemax):
-            return f"normalizer is {named(call.normalizer)}, this kernel computes Sparsemax"
         for x in (call.query, call.source.keys, call.source.values):
             if x.dtype not in HALF_OR_SINGLE:
                 return f"dtype is {x.dtype}, which goes to the reference"
@@ -61,7 +57,7 @@ class SparsemaxKernel:
             return _in_blocks(call) if is_large(call) else _product(call)
         if is_large(call) and call.dropout == 0:
             return in_blocks(call, rows)
-        scores, factor = scored(call)
+        scores, factor = masked_scores(call)
         weights = rows(scores)
         weights = weights if factor is None else weights * factor
         used = torch.dropout(weights, call.dropout, train=True) if call.dropout else weights
@@ -84,15 +80,21 @@ def rows(scores: Tensor) -> Tensor:
 
 def _is_product(call: Call) -> bool:
     """Scores and values of this call are products."""
-    return call.dropout == 0 and refuses_product(call) is None and refuses_window(call) is None
+    plain = call.form_type is Product and call.dropout == 0 and _has_no_window(call)
+    return plain and refuses_dtypes(call) is None
+
+
+def _has_no_window(call: Call) -> bool:
+    return call.window is None or is_own(call.window, Everywhere)
 
 
 def _is_additive(call: Call) -> bool:
     """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
     if call.query.shape[-2] <= STEP or torch.compiler.is_compiling() or 0 in call.query.shape:
         return False
-    device = call.query.device.type
-    return (device == "cpu" or call.source.S <= WIDEST) and refuses_additive(call, device, Sparsemax) is None
+    plain = call.form_type is Additive and call.dropout == 0 and _has_no_window(call)
+    fits = call.query.is_cpu or call.source.S <= WIDEST
+    return plain and fits and refuses_additive(call) is None
 
 
 def _additive(call: Call) -> Tensor:
@@ -106,8 +108,7 @@ def _additive(call: Call) -> Tensor:
 
 def _product(call: Call) -> Tensor:
     """The context. A short call costs what stands around its loops: what changes nothing is left out."""
-    query, scale = product_form(call)
-    keys, values = call.source.keys, call.source.values
+    (query, keys, scale), values = product(call), call.source.values
     hidden = _hidden(call)
     alike = query.dtype is keys.dtype is values.dtype
     if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
@@ -117,9 +118,9 @@ def _product(call: Call) -> Tensor:
                 return _of_rows(query, keys, values, hidden, scale)
         return _of_rows(query, keys, values, hidden, scale)
     lead = leading(query, keys, values)
-    hidden = None if hidden is None else three_axes(hidden, lead)
+    hidden = None if hidden is None else flat(hidden, lead)
     wide = upcast if query.is_cpu or not alike else _same
-    q, k, v = (three_axes(wide(x), lead) for x in (query, keys, values))
+    q, k, v = (flat(wide(x), lead) for x in (query, keys, values))
     with no_autocast(query):
         context = _of_rows(q, k, v, hidden, scale)
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
@@ -131,14 +132,15 @@ def _same(x: Tensor) -> Tensor:
 
 def _in_blocks(call: Call) -> Tensor:
     """The same for some queries at a time."""
-    source, mask = call.source, call.source.mask
+    source, mask, form = call.source, call.source.mask, product(call)
 
     def one(rows: slice) -> Tensor:
         dense = mask.dense
         if dense is not None and has_rows(mask):
             dense = dense[..., rows, :]
-        own = replace(mask, offset=mask.offset + rows.start, dense=dense)
-        return _product(replace(call, query=call.query[..., rows, :], source=replace(source, mask=own)))
+        own = replace(source, mask=replace(mask, offset=mask.offset + rows.start, dense=dense))
+        part = form._replace(query=form.query[..., rows, :])
+        return _product(replace(call, query=call.query[..., rows, :], source=own, seen_form=part))
 
     return block_by_block(call, one)
 

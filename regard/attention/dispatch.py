@@ -1,0 +1,235 @@
+"""Which kernel runs a call of Attention: the first that does not refuse it, or the reference.
+
+As in paths.py, with more to ask: a kernel declares which forms of scores, normalizers and windows it
+computes, so that a short call asks only those that may fit. This file knows no kernel: `regard.kernels`
+registers its own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.forms import Form
+from regard.attention.history import History
+from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.numerics import is_transformed
+from regard.attention.parts import named, unchanged
+from regard.attention.paths import Explanation
+from regard.attention.paths import check_name as check_path
+from regard.attention.scores.base import HistoryScore, Score
+from regard.attention.source import Source
+from regard.attention.windows.base import Window
+from regard.attention.windows.everywhere import Everywhere
+from regard.errors import KernelRefused
+
+GARBAGE = "NaN or infinity stands where some queries may look and others may not"
+EXPORTED = "an exported program is for all sizes and knows no operators of this library"
+TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
+
+
+@dataclass(eq=False)  # not frozen, which would triple the cost of making one, at every step of a decoder
+class Call:
+    """One call of Attention."""
+
+    query: Tensor
+    source: Source
+    score: Score | HistoryScore
+    normalizer: Normalizer | HistoryNormalizer
+    window: Any  # a Window, None, or for a later look the window of queries whose centres are known
+    history: History | None
+    dropout: float
+    keep_weights: bool = False  # the caller needs the weights: skip kernels that do not produce them
+    garbage: bool = False  # NaN or infinity stands where some queries may look, and others may not
+    seen_form: Form | None = field(default=None, repr=False)
+
+    @property
+    def form_type(self) -> type[Form] | None:
+        """The class of the score's form; None if it has none, or its instance computes something else."""
+        own: type[Form] | None = getattr(self.score, "FORM", None)
+        return own if own is not None and unchanged(self.score) else None
+
+    def form(self) -> Form:
+        """The form of the scores, made once."""
+        if self.seen_form is None:
+            assert isinstance(self.score, Score)
+            self.seen_form = self.score.form(self.query, self.source.keys)
+        return self.seen_form
+
+
+class Fused(NamedTuple):
+    """What a kernel hands back that built the weights."""
+
+    context: Tensor  # (..., T, Dv)
+    alignment: tuple[Tensor, Tensor]  # scores and weights (..., T, S)
+
+
+class Kernel:
+    """A fused path of Attention. What it can compute at all it declares; `refuses` knows the rest."""
+
+    name: str
+    forms: ClassVar[tuple[type, ...] | None] = None  # None: any score
+    normalizers: ClassVar[tuple[type, ...] | None] = None
+    windows: ClassVar[tuple[type, ...] | None] = ()  # beside none at all; None: any
+    device: ClassVar[str | None] = None
+    aligns = False  # it hands back `Fused` from every call
+    drops = False  # it can drop weights
+    exports = False  # it decides nothing by sizes, and runs PyTorch's operators only
+
+    def declared_refusal(self, call: Call) -> str | None:
+        """Why the parts of this call are not what the kernel computes, as a clause."""
+        if self.forms is not None and call.form_type not in self.forms:
+            kinds = " and ".join(form.__name__.lower() for form in self.forms)
+            return f"score is {named(call.score)}, this kernel computes {kinds} scores"
+        if self.normalizers is not None and _own(call.normalizer) not in self.normalizers:
+            kinds = " and ".join(kind.__name__ for kind in self.normalizers)
+            return f"normalizer is {named(call.normalizer)}, this kernel computes {kinds}"
+        window = _own_window(call.window)
+        if self.windows is not None and window is not None and window not in self.windows:
+            kinds = " and ".join(kind.__name__ for kind in self.windows)
+            return f"window is {named(call.window)}, this kernel " + (
+                f"computes {kinds}" if kinds else "has none"
+            )
+        if self.device is not None and call.query.device.type != self.device:
+            return f"the query is on {call.query.device.type}, not {self.device}"
+        if call.keep_weights and not self.aligns:
+            return "the caller needs the weights, and this kernel never has them"
+        return None
+
+    def refuses(self, call: Call) -> str | None:
+        """None: can run; otherwise the reason, as a clause. Asked after `declared_refusal`."""
+        raise NotImplementedError(f"{type(self).__name__} defines no refuses(call).")
+
+    def run(self, call: Call) -> Tensor | Fused:
+        """The context, (..., T, Dv), alone or with the weights it was mixed with."""
+        raise NotImplementedError(f"{type(self).__name__} defines no run(call).")
+
+
+def _own(part: nn.Module) -> type | None:
+    """The class of a part that is unchanged."""
+    return type(part) if unchanged(part) else None
+
+
+def _own_window(window: Any) -> type | None:
+    """The same of a window; None where everything may be seen."""
+    if window is None or (type(window) is Everywhere and unchanged(window)):
+        return None
+    return type(window) if isinstance(window, Window) and unchanged(window) else object
+
+
+_kernels: list[Kernel] = []
+_candidates: dict[tuple[Any, ...], tuple[Kernel, ...]] = {}
+
+
+def register(kernel: Kernel) -> None:
+    """Add a kernel of Attention; those registered first are asked first."""
+    _kernels.append(kernel)
+    _candidates.clear()
+
+
+def kernels() -> tuple[Kernel, ...]:
+    """All kernels that `auto` may take, in order of preference."""
+    return tuple(_kernels)
+
+
+def refusal(kernel: Kernel, call: Call) -> str | None:
+    """None: the kernel runs the call; otherwise the reason, as a clause."""
+    if is_transformed():
+        return TRANSFORMED
+    if torch.compiler.is_exporting() and not kernel.exports:
+        return EXPORTED
+    if call.garbage:
+        return GARBAGE
+    return kernel.declared_refusal(call) or _refusal(kernel, call)
+
+
+def _refusal(kernel: Kernel, call: Call) -> str | None:
+    if call.dropout > 0 and not kernel.drops:
+        return f"dropout is {call.dropout:g}, this kernel has none"
+    return kernel.refuses(call)
+
+
+def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
+    """The kernel that will run the call; None is the reference."""
+    if requested == "reference":
+        return None
+    if requested != "auto":
+        return _named(call, requested)
+    if call.garbage or is_transformed():
+        return None
+    for kernel in _candidates_for(call):
+        if _refusal(kernel, call) is None:
+            return kernel
+    return None
+
+
+def _candidates_for(call: Call) -> tuple[Kernel, ...]:
+    """The kernels that compute such parts on such a device: asked once, then looked up."""
+    if torch.compiler.is_compiling():  # a compiled graph keeps no table
+        return tuple(_fitting(call))
+    facts = (
+        call.form_type,
+        _own(call.normalizer),
+        _own_window(call.window),
+        "cpu" if call.query.is_cpu else call.query.device.type,  # the first is quicker to ask
+        call.keep_weights,
+    )
+    found = _candidates.get(facts)
+    if found is None:
+        found = _candidates[facts] = tuple(_fitting(call))
+    return found
+
+
+def _fitting(call: Call) -> Iterator[Kernel]:
+    exporting = torch.compiler.is_exporting()
+    for kernel in _kernels:
+        if kernel.declared_refusal(call) is None and (kernel.exports or not exporting):
+            yield kernel
+
+
+def _named(call: Call, requested: str) -> Kernel:
+    for kernel in _kernels:
+        if kernel.name == requested:
+            reason = refusal(kernel, call)
+            if reason is None:
+                return kernel
+            raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
+    check_name(requested)
+    raise AssertionError(f"kernel {requested!r} is known and was not found.")
+
+
+def check_name(requested: str) -> None:
+    """Raise KernelRefused if no kernel has this name."""
+    check_path(requested, kernels())
+
+
+def explain(call: Call, requested: str = "auto") -> Explanation:
+    """What `choose_kernel` would answer, with the reasons."""
+    chosen = choose_kernel(call, requested)
+    reasons = [(kernel.name, refusal(kernel, call)) for kernel in _kernels]
+    refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
+    if chosen is not None:
+        return Explanation(chosen.name, refusals)
+    if requested == "reference":
+        return Explanation("reference", refusals, "it was asked for")
+    distinct = dict.fromkeys(reason for _, reason in refusals)  # several kernels refuse for one reason
+    return Explanation("reference", refusals, _why(call) or "; ".join(distinct))
+
+
+def _why(call: Call) -> str | None:
+    """What about the mechanism itself keeps it on the reference, whatever the kernels say."""
+    if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
+        return "each step reads the alignment of the step before, so the weights are built anyway"
+    if is_transformed():
+        return TRANSFORMED
+    if call.garbage:
+        return GARBAGE
+    if call.normalizer.one_hot:
+        return "a choice is kept and never made again; without gradients only the chosen value is read"
+    if call.normalizer.stochastic:
+        return "the weights are drawn, so they are kept and never computed again"
+    if call.query.dtype == torch.float64:
+        return "float64 is what the kernels are judged by"
+    return call.score.why_reference or None

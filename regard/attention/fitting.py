@@ -1,0 +1,47 @@
+"""Whether a query fits its source, and the source as that query sees it."""
+
+from math import prod
+
+import torch
+from torch import Tensor
+
+from regard.attention.source import Source
+from regard.errors import MaskError, ShapeError, check_shapes
+
+
+def asked(query: Tensor, source: Source) -> Source:
+    """The source as these queries see it, if they fit it."""
+    if query.ndim < 2:  # asked first, because a short call feels the check
+        check_shapes("Attention", ("query", query, "... T Dq"))
+    if not query.is_floating_point():
+        raise ShapeError(f"Attention: `query` has dtype {query.dtype}; expected a floating-point dtype.")
+    if query.ndim < source.keys.ndim:
+        check_axes("Attention", query, source.keys.shape[:-2], source.copies)
+    if source.mask.dense is not None:
+        source.mask.fitting_queries("Attention", query.shape[-2])
+    return source.asked_by(query.shape[-2]) if source.grown else source
+
+
+def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> None:
+    """Refuse a query that lacks an axis of the source's rows: a state (B, D) is not (T, D) for every row."""
+    missing = len(rows) + 2 - query.ndim
+    if missing > 0 and copies * prod(rows[:missing]) > 1:
+        lead = ", ".join(map(str, (copies * rows[0], *rows[1:])))
+        raise ShapeError(
+            f"{owner}: `query` has shape {tuple(query.shape)}; expected ({lead}, T, Dq), as many axes as "
+            "the source. `query[..., None, :]` is one query for each row, `query[None]` queries that all "
+            "rows share."
+        )
+
+
+def with_batch_axis(query: Tensor, source: Source) -> Tensor:
+    """The query with as many axes as the keys, whose rows have lengths: of both the first is the batch."""
+    missing = source.keys.ndim - query.ndim
+    lengths = source.mask.lengths
+    if missing < 0 and lengths is not None and lengths.shape[0] > 1:
+        raise MaskError(
+            f"Attention: `query` has shape {tuple(query.shape)}, more axes than keys "
+            f"{tuple(source.keys.shape)}, whose rows have {lengths.shape[0]} lengths; expected as many. "
+            "Heads that share keys are an axis of size 1."
+        )
+    return query[(None,) * missing] if missing > 0 else query

@@ -1,0 +1,71 @@
+"""The two shapes that most scores have once query and keys are prepared. Kernels are written for a form.
+
+    Product      e[t, s] = scale · q_t · k_s
+    Additive     e[t, s] = vᵀ tanh(W q_t + k_s)
+
+A score says its form (`Score.form`), and its equation is computed from it. So a kernel never names a score,
+and a new score with a form gets every kernel that fits. A result keeps the form of its call: whatever becomes
+of the parameters, a later look at the weights starts from what the call saw.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.numerics import no_autocast, times, upcast
+
+
+class Product(NamedTuple):
+    """scale · q · k."""
+
+    query: Tensor  # (..., T, D)
+    keys: Tensor  # (..., S, D)
+    scale: float = 1.0
+
+    def scores(self) -> Tensor:
+        """(..., T, S)."""
+        with no_autocast(self.query):
+            query = upcast(self.query)
+            return times(query if self.scale == 1.0 else query * self.scale, self.keys.mT)
+
+    def kept(self) -> "Product":
+        """The form as it is now, whatever becomes of the parameters."""
+        return self
+
+
+class Additive(NamedTuple):
+    """vᵀ tanh(W q + k); where W is None the query is projected already."""
+
+    query: Tensor  # (..., T, Dq), or (..., T, D)
+    keys: Tensor  # (..., S, D)
+    v: Tensor  # (1, D)
+    W: Tensor | None = None  # (D, Dq)
+
+    @property
+    def a(self) -> Tensor:
+        """W q, (..., T, D)."""
+        if self.W is None:
+            return self.query
+        with no_autocast(self.query):  # of a later look: there was none in the call
+            return F.linear(self.query, self.W)
+
+    def scores(self) -> Tensor:
+        """(..., T, S)."""
+        hidden = torch.tanh(upcast(self.a)[..., :, None, :] + upcast(self.keys)[..., None, :, :])
+        return output_layer(hidden, self.v)  # of (..., T, S, D)
+
+    def kept(self) -> "Additive":
+        """The form as it is now: with copies of the parameters, through which gradients still reach them."""
+        W = None if self.W is None else self.W.clone()
+        return Additive(self.query, self.keys, self.v.clone(), W)
+
+
+Form = Product | Additive
+
+
+def output_layer(hidden: Tensor, v: Tensor) -> Tensor:
+    """(..., T, S, D), (1, D) -> (..., T, S), in the precision of its input."""
+    with no_autocast(hidden):
+        return F.linear(hidden, v.to(hidden.dtype)).squeeze(-1)

@@ -1,0 +1,92 @@
+"""Fused paths: implementations that compute what a reference computes, in fewer passes over the data.
+
+    register("ntm", path)              a path has a `name`, `refuses(call)` and `run(call)`
+    choose("ntm", call, "auto")        the first that does not refuse; None is the reference
+
+This file knows none of them: `regard.kernels` registers its own. A path asked for by name runs or raises
+KernelRefused with the reason; it never falls back. No environment variable is consulted. `explain` says
+beforehand what would run, and why.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from regard.errors import KernelRefused, shown
+
+
+class Path(Protocol):
+    """A fused implementation of something that has a reference."""
+
+    name: str
+
+    def refuses(self, call: Any) -> str | None:
+        """None: can run; otherwise the reason, as a clause."""
+        ...
+
+    def run(self, call: Any) -> Any:
+        """What the reference would compute."""
+        ...
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which implementation would run a call, and why the others would not."""
+
+    kernel: str  # the name of what would run; "reference" where no path does
+    reasons: tuple[tuple[str, str], ...]  # (path, clause) of each that would not, in order
+    why: str = ""  # why the reference runs; empty where a path does
+
+    def __str__(self) -> str:
+        first = self.kernel if not self.why else f"{self.kernel}: {self.why}"
+        return "\n".join([first, *(f"  not {kernel}: {reason}" for kernel, reason in self.reasons)])
+
+
+_places: dict[str, list[Path]] = {}
+
+
+def register(place: str, path: Path) -> None:
+    """Add a path to a place; those registered first are asked first."""
+    _places.setdefault(place, []).append(path)
+
+
+def places() -> tuple[str, ...]:
+    """Every place that has a path."""
+    return tuple(_places)
+
+
+def paths(place: str) -> tuple[Path, ...]:
+    """The paths of a place, in order of preference."""
+    return tuple(_places.get(place, ()))
+
+
+def choose(place: str, call: Any, requested: str = "auto") -> Path | None:
+    """The path that will run the call; None is the reference."""
+    if requested == "reference":
+        return None
+    for path in _places.get(place, ()):
+        if requested in ("auto", path.name):
+            reason = path.refuses(call)
+            if reason is None:
+                return path
+            if requested == path.name:
+                raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
+    check_name(requested, paths(place))
+    return None
+
+
+def check_name(requested: object, known: tuple[Path, ...]) -> None:
+    """Raise KernelRefused if none of these has the name."""
+    names = ["auto", "reference", *(path.name for path in known)]
+    if not isinstance(requested, str) or requested not in names:
+        raise KernelRefused(f"unknown kernel {shown(requested)}; known: {', '.join(names)}.")
+
+
+def explain(place: str, call: Any, requested: str = "auto") -> Explanation:
+    """What `choose` would answer, with the reasons."""
+    chosen = choose(place, call, requested)
+    asked = ((path.name, path.refuses(call)) for path in paths(place))
+    refusals = tuple((name, reason) for name, reason in asked if reason is not None)
+    if chosen is not None:
+        return Explanation(chosen.name, refusals)
+    why = "it was asked for" if requested == "reference" else "; ".join(reason for _, reason in refusals)
+    return Explanation("reference", refusals, why)

@@ -1,0 +1,136 @@
+"""Attention as it is defined: score, mask, normalize, mix. Read this file first.
+
+    scores  = score(query, keys), -inf where the mask or the window hides
+    weights = normalize(scores), times the window's factor if it has one
+    context = weights @ values
+
+Half precision is computed in float32, float64 in float64. Fused kernels compute the same numbers and are
+judged by this file; where no kernel fits a call, it runs.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.dispatch import Call
+from regard.attention.forms import Form
+from regard.attention.hidden import not_finite, without
+from regard.attention.history import History
+from regard.attention.normalizers.base import HistoryNormalizer, StochasticNormalizer
+from regard.attention.numerics import no_autocast, times, upcast
+from regard.attention.result import Alignment
+from regard.attention.scores.base import HistoryScore
+from regard.attention.windows.local_predictive import Around
+from regard.errors import ShapeError
+
+
+def attend(call: Call, generator: torch.Generator | None = None) -> tuple[Tensor, Alignment]:
+    """The context (..., T, Dv), and the scores and weights it was made with."""
+    return mixed(call, alignment := align(call, generator=generator)), alignment
+
+
+def align(call: Call, targets: Tensor | None = None, generator: torch.Generator | None = None) -> Alignment:
+    """Scores and weights (..., T, S), before dropout; of these queries (R,), if given."""
+    scores, factor = masked_scores(call, targets)
+    weights = normalize(call, scores, generator)
+    if call.garbage:  # a query that sees it gets NaN, and takes no part in any gradient
+        seen = not_finite(call.source.keys) & ~scores.isneginf()
+        scores = scores.masked_fill(seen, math.nan)
+        weights = weights.masked_fill(seen.any(-1, keepdim=True), math.nan)
+    return Alignment(scores, weights if factor is None else weights * factor)
+
+
+def masked_scores(
+    call: Call, targets: Tensor | None = None, sources: slice | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Scores (..., T, S), -inf where hidden, and the window's factor; of these queries (R,), if given.
+
+    `sources` cuts the source axis, for scores that have a form and where there is no window.
+    """
+    query, source = call.query, call.source
+    positions = None if targets is None else targets + source.mask.offset
+    query = query if targets is None else query[..., targets, :]
+    mask, factor = source.visible(query, positions, sources), None
+    if call.window is not None:
+        if mask is None:
+            mask = torch.ones(source.S, dtype=torch.bool, device=query.device)
+        mask = mask.expand(*mask.shape[:-1], source.S)  # a dense mask may have one column for all of S
+        if positions is None:
+            positions = source.mask.positions(query.shape[-2], query.device)
+        window = (
+            call.window.of(targets)
+            if targets is not None and isinstance(call.window, Around)
+            else call.window
+        )
+        mask, factor = window(query, mask, positions)
+    scores = _scores(call, query, targets, sources)
+    return scores if mask is None else scores.masked_fill(~mask, -math.inf), factor
+
+
+def _scores(call: Call, query: Tensor, targets: Tensor | None, sources: slice | None) -> Tensor:
+    """Scores (..., T, S) as the score's own equation has them."""
+    keys = call.source.keys
+    if call.form_type is not None:
+        form: Form = call.form()
+        if call.garbage:
+            form = form._replace(keys=without(keys, not_finite(keys)))
+        if targets is not None:
+            form = form._replace(query=form.query[..., targets, :])
+        return (form if sources is None else form._replace(keys=form.keys[..., sources, :])).scores()
+    keys = without(keys, not_finite(keys)) if call.garbage else keys
+    if isinstance(call.score, HistoryScore):
+        return call.score(query, keys, _needed(call.score, call.history))
+    return call.score(query, keys)
+
+
+def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Scores (..., T, S) -> weights."""
+    if isinstance(call.normalizer, HistoryNormalizer):
+        return call.normalizer(scores, None, _needed(call.normalizer, call.history))
+    if isinstance(call.normalizer, StochasticNormalizer):
+        return call.normalizer(scores, None, generator)
+    return call.normalizer(scores)
+
+
+def mixed(call: Call, alignment: Alignment) -> Tensor:
+    """The context (..., T, Dv): the sum of the values, weighted, with dropout of the weights."""
+    weights, values = alignment.weights, call.source.values
+    if call.dropout:
+        weights = F.dropout(weights, call.dropout)
+    if call.garbage:
+        return weighted_sum_around_garbage(weights, values)
+    gradient = torch.is_grad_enabled() and (weights.requires_grad or values.requires_grad)
+    if call.normalizer.one_hot and not gradient and weights.shape[-1]:
+        return pick(weights, values)
+    return weighted_sum(weights, values)
+
+
+def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
+    """(..., T, S), (..., S, Dv) -> (..., T, Dv) in the dtype of the values, summed in full precision."""
+    with no_autocast(values):
+        return times(weights, values).to(values.dtype)
+
+
+def weighted_sum_around_garbage(weights: Tensor, values: Tensor) -> Tensor:
+    """`weighted_sum` of values that may be NaN or infinite: only rows that weigh those become NaN."""
+    bad = not_finite(values)
+    noticed = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
+    clean = weighted_sum(weights.masked_fill(noticed, 0.0), without(values, bad))
+    return clean.masked_fill(noticed, math.nan)
+
+
+def pick(weights: Tensor, values: Tensor) -> Tensor:
+    """`weighted_sum` of rows with one weight that is not zero: only the value that it chooses is read."""
+    chosen = weights.argmax(-1, keepdim=True)  # (..., T, 1)
+    lead = torch.broadcast_shapes(weights.shape[:-2], values.shape[:-2])  # type: ignore[no-untyped-call]
+    places = chosen.expand(*lead, chosen.shape[-2], values.shape[-1])
+    picked = values.expand(*lead, *values.shape[-2:]).gather(-2, places)
+    return (weights.gather(-1, chosen) * upcast(picked)).to(values.dtype)
+
+
+def _needed(part: torch.nn.Module, history: History | None) -> History:
+    if history is None:
+        raise ShapeError(f"{type(part).__name__} needs `history`; start with History.start(source).")
+    return history

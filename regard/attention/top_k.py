@@ -1,0 +1,78 @@
+"""The k largest weights of each query, without any row of weights as a whole.
+
+    weight = exp(score / temperature - m) / Σ exp(score / temperature - m),   m the largest of the row
+
+Scores are looked at in tiles of both axes. Of each row the best are kept, m, and the sum so far, which is
+rescaled where a tile has a larger m: what a softmax does, in another order.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.dispatch import Call
+from regard.attention.forms import Product
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.parts import is_own
+from regard.attention.reference import masked_scores
+from regard.attention.windows.everywhere import Everywhere
+
+TILE = 256  # queries of a tile of scores, and an eighth of its source positions
+
+
+def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
+    """(..., T, k) largest weights of a softmax of products, and their positions; None for any other call."""
+    T, S = call.query.shape[-2], call.source.S
+    if k > S or T == 0 or not _is_by_pairs(call):
+        return None
+    assert isinstance(call.normalizer, Softmax)
+    temperature, rows = call.normalizer.temperature, []
+    for start in range(0, T, TILE):
+        targets = torch.arange(start, min(start + TILE, T), device=call.query.device)
+        best: _Best | None = None
+        for first in range(0, S, 8 * TILE):
+            scores, _ = masked_scores(call, targets, slice(first, min(first + 8 * TILE, S)))
+            best = _better(best, scores if temperature == 1.0 else scores / temperature, first, k)
+        assert best is not None
+        total = best.total.masked_fill(best.total == 0, 1.0)  # of a row that sees nothing
+        rows.append((_exp(best.scores, best.most) / total, best.places))
+    return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
+
+
+def _is_by_pairs(call: Call) -> bool:
+    """A softmax of scores that each look at one query and one key, all of them cheap to make again."""
+    plain = call.window is None or is_own(call.window, Everywhere)
+    return plain and not call.garbage and is_own(call.normalizer, Softmax) and call.form_type is Product
+
+
+class _Best(NamedTuple):
+    """What is known of some rows after some of their tiles."""
+
+    scores: Tensor  # (..., R, k) the largest
+    places: Tensor  # (..., R, k) and where they are
+    most: Tensor  # (..., R, 1) the largest of all
+    total: Tensor  # (..., R, 1) Σ exp(score - most)
+
+
+def _better(best: _Best | None, scores: Tensor, first: int, k: int) -> _Best:
+    """(..., R, W) further scores, at the positions from `first` on."""
+    found = scores.topk(min(k, scores.shape[-1]), dim=-1)
+    values, places = found.values, found.indices + first
+    most = values[..., :1]
+    # the largest is 1 before it is divided by the sum; one pass where exponentials and their sum are three
+    total = scores.softmax(-1).gather(-1, found.indices[..., :1]).reciprocal()
+    total = total.masked_fill(most == -math.inf, 0.0)
+    if best is None:
+        return _Best(values, places, most, total)
+    values, places = torch.cat([best.scores, values], -1), torch.cat([best.places, places], -1)
+    kept = values.topk(min(k, values.shape[-1]), dim=-1)
+    joint = torch.maximum(best.most, most)
+    total = best.total * _exp(best.most, joint) + total * _exp(most, joint)
+    return _Best(kept.values, places.gather(-1, kept.indices), joint, total)
+
+
+def _exp(scores: Tensor, most: Tensor) -> Tensor:
+    """exp(score - most); 0 where the largest is -inf, since nothing is visible there."""
+    return (scores - most.masked_fill(most == -math.inf, 0.0)).exp()

@@ -1,0 +1,34 @@
+"""Leading axes, as kernels want them: all as one, or one of batches and one of heads."""
+
+from math import prod
+
+import torch
+from torch import Tensor
+
+
+def leading(*tensors: Tensor) -> tuple[int, ...]:
+    """The common leading axes of (..., T, D)."""
+    first = tensors[0].shape[:-2]
+    for x in tensors[1:]:
+        if x.shape[:-2] != first:
+            break
+    else:
+        return tuple(first)
+    return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
+
+
+def four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """(..., T, D) -> (B, H, T, D): one batch and one head axis, as fused attention wants them."""
+    if len(lead) == 2 and x.shape[:-2] == lead:
+        return x
+    if len(lead) == 1 and x.ndim == 3 and x.shape[0] == lead[0]:
+        return x.unsqueeze(1)
+    x = x.expand(*lead, *x.shape[-2:])
+    return x.reshape(*(lead[:1] or (1,)), prod(lead[1:]), *x.shape[-2:])
+
+
+def flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
+    """(..., T, D) -> (N, T, D): the leading axes as one."""
+    if x.shape[:-2] != lead:
+        x = x.expand(*lead, *x.shape[-2:])
+    return x if len(lead) == 1 else x.reshape(prod(lead), *x.shape[-2:])

@@ -1,0 +1,8 @@
+"""Attention with no other kernels than these."""
+
+from regard.attention import dispatch
+
+
+def only(monkeypatch, *kernels):
+    monkeypatch.setattr(dispatch, "_kernels", list(kernels))
+    monkeypatch.setattr(dispatch, "_candidates", {})
