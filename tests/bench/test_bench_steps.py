@@ -6,6 +6,7 @@ import pytest
 import torch
 from only_kernels import only
 
+from regard.attention import dispatch
 from regard.attention.compose import Attention
 from regard.bench import steps
 from regard.bench.steps import SUBJECTS, by_reference, compare, longest, outcomes, parity, records, rows
