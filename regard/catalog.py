@@ -350,7 +350,17 @@ ROWS: tuple[Row, ...] = (
         "PyTorch",
         2023,
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-        "Dot, general, cosine and feed-forward scores on PyTorch's fused kernels, masks passed as facts.",
+        "Scores that are a product on PyTorch's fused kernels, masks passed as facts.",
+    ),
+    Row(
+        "additive-step-cpu",
+        "kernel",
+        "regard.kernels.additive.additive_step_cpu:AdditiveStepCPU",
+        "A decoder's step of additive attention on a CPU",
+        "regard",
+        2026,
+        "https://arxiv.org/abs/1409.0473",
+        "Scores, softmax and context of a few queries in one call; exponentials of the keys are kept.",
     ),
     Row(
         "additive-cpu",

@@ -64,7 +64,7 @@ def test_every_model_task_and_kernel_file_has_a_row(folder, suffix):
     """A file with a class of the kind has a row, unless the class is there to be inherited."""
     files = {ROOT.parent / row.file for row in catalog.ROWS}
     defined, inherited = {}, set()
-    for path in (ROOT / folder).glob("*.py"):
+    for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 defined[node.name] = path

@@ -73,7 +73,8 @@ class Attention(nn.Module):
     ) -> Source:
         """(..., S, Dk), (..., S, Dv) -> the source, with all work done that depends on it alone."""
         values = keys if values is None else values
-        check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
+        if keys.ndim < 2 or keys.shape[:-1] != values.shape[:-1]:
+            check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
         mask = Mask.of(mask).fitting("Attention", keys)
         if mask.is_trivial and self.window is None:  # nothing is hidden
             return Source(self.score.prepare(keys), values, mask)

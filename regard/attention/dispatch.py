@@ -51,6 +51,13 @@ class Call:
         own: type[Form] | None = getattr(self.score, "FORM", None)
         return own if own is not None and unchanged(self.score) else None
 
+    @property
+    def shows_all(self) -> bool:
+        """Nothing is hidden from any query: neither by mask or window nor by a score of -inf."""
+        mask = self.source.mask
+        hides = mask.causal or mask.lengths is not None or mask.dense is not None or mask.window is not None
+        return not hides and self.window is None and self.form_type is not None
+
     def form(self) -> Form:
         """The form of the scores, made once."""
         if self.seen_form is None:

@@ -16,6 +16,7 @@ https://arxiv.org/abs/1706.03762
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -70,21 +71,32 @@ class MultiHead(nn.Module):
     ) -> Source:
         """(B, S, Dk), (B, S, Dv) -> the source with heads, (B, H, S, D/H)."""
         values = keys if values is None else values
-        given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
-        check_shapes("MultiHead", *given, Dk=self.W_K.in_features, Dv=self.W_V.in_features)
+        parts: dict[str, Any] = self._modules  # where nn.Module keeps them: short calls feel the search
+        attention, W_K, W_V = parts["attention"], parts["W_K"], parts["W_V"]
+        widths = (W_K.in_features, W_V.in_features)
+        if (
+            keys.ndim < 2
+            or (keys.shape[-1], values.shape[-1]) != widths
+            or keys.shape[:-1] != values.shape[:-1]
+        ):
+            given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
+            check_shapes("MultiHead", *given, Dk=widths[0], Dv=widths[1])
+        if mask is None and attention.window is None:
+            k, v = self._split(W_K(keys)), self._split(W_V(values))
+            return Source(attention.score.prepare(k), v, Mask())
         mask = Mask.of(mask)
         harmless: bool | None = None
-        if not mask.is_trivial or self.attention.window is not None:
+        if not mask.is_trivial or attention.window is not None:
             keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
         if harmless is False:  # what the mask leaves may do harm (hidden.py)
-            k, v = projected(self.W_K, keys), projected(self.W_V, values)
-            return self.attention.prepare(self._split(k), self._split(v), mask)
-        k, v = self._split(self.W_K(keys)), self._split(self.W_V(values))
+            k, v = projected(W_K, keys), projected(W_V, values)
+            return attention.prepare(self._split(k), self._split(v), mask)
+        k, v = self._split(W_K(keys)), self._split(W_V(values))
         if harmless is None:  # it hides nothing
-            return self.attention.prepare(k, v, mask)
-        return Source(self.attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
+            return attention.prepare(k, v, mask)
+        return Source(attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
     @call_explained("MultiHead")
     def forward(
@@ -96,13 +108,16 @@ class MultiHead(nn.Module):
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
         """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S)."""
-        check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
+        if query.ndim < 2 or query.shape[-1] != self.dim:
+            check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
         if query.ndim < source.keys.ndim - 1:
             check_axes("MultiHead", query, source.keys.shape[:-3], source.copies)
-        heads = self.attention(self._split(self.W_Q(query)), source, history=history, generator=generator)
+        parts: dict[str, Any] = self._modules
+        asked = self._split(parts["W_Q"](query))
+        heads = parts["attention"](asked, source, history=history, generator=generator)
         joined = heads.context.transpose(-2, -3).flatten(-2)  # (B, T, dim)
-        return heads.with_context(self.W_O(joined))
+        return heads.with_context(parts["W_O"](joined))
 
     def _split(self, x: Tensor) -> Tensor:
-        heads = torch.unflatten(x, -1, (self.heads, -1))  # (B, T, H, D/H)
+        heads = x.view(*x.shape[:-1], self.heads, x.shape[-1] // self.heads)  # (B, T, H, D/H)
         return heads.transpose(-2, -3)

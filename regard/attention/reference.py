@@ -20,6 +20,7 @@ from regard.attention.hidden import not_finite, without
 from regard.attention.history import History
 from regard.attention.normalizers.base import HistoryNormalizer, StochasticNormalizer
 from regard.attention.numerics import no_autocast, times, upcast
+from regard.attention.parts import unchanged
 from regard.attention.result import Alignment
 from regard.attention.scores.base import HistoryScore
 from regard.attention.windows.local_predictive import Around
@@ -91,6 +92,8 @@ def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = No
         return call.normalizer(scores, None, _needed(call.normalizer, call.history))
     if isinstance(call.normalizer, StochasticNormalizer):
         return call.normalizer(scores, None, generator)
+    if call.shows_all and scores.shape[-1] and unchanged(call.normalizer):
+        return call.normalizer.normalize(scores)  # no row can be empty
     return call.normalizer(scores)
 
 

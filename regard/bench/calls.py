@@ -90,11 +90,13 @@ def additive(contest: Contest, device: str) -> Sides:
         source = attention.prepare(annotations, mask=Mask(lengths=lengths))
     hidden = torch.arange(S, device=device) >= lengths[:, None, None]
     bias = torch.zeros(B, 1, S, **options).masked_fill(hidden, -torch.inf)
+    with torch.set_grad_enabled(contest.training):
+        kernel = attention.explain(query, source).kernel
     return Sides(
         lambda: hand(query, source.keys, annotations, bias)[:1],
         lambda: (attention(query, source).context,),
         [query, source.keys, annotations],
-        attention.explain(query, source).kernel,
+        kernel,
     )
 
 

@@ -32,9 +32,9 @@ def test_it_holds_for_every_kernel_on_fresh_problems(trials):
 def test_every_kernel_that_runs_on_a_cpu_has_problems(trials):
     from regard.attention.dispatch import kernels
 
-    assert {kind.kernel for kind in trials.KINDS.values()} == {
-        kernel.name for kernel in kernels() if "cuda" not in kernel.name
-    }
+    here = {kernel.name for kernel in kernels() if "cuda" not in kernel.name}
+    # the step of a decoder has no gradients, which the problems ask for: test_additive_step_cpu.py
+    assert {kind.kernel for kind in trials.KINDS.values()} == here - {"additive-step-cpu"}
 
 
 def softmax_attention(q, k, v):

@@ -14,6 +14,8 @@ Bahdanau, Cho, Bengio. Neural machine translation by jointly learning to align a
 https://arxiv.org/abs/1409.0473
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -62,12 +64,14 @@ class AdditiveScore(Score):
         return self.U(keys)
 
     def form(self, query: Tensor, keys: Tensor) -> Additive:
-        W, v = self.W, self.v.weight
+        parts: dict[str, Any] = self._modules  # where nn.Module keeps them: a decoder asks at every step
+        W, v = parts["W"], parts["v"]._parameters["weight"]
         if query.shape[-1] != W.in_features or keys.shape[-1] != W.out_features:
             asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
             check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
-        if type(W) is nn.Linear and W.weight.dtype is query.dtype and unchanged(W) and not is_lowered(query):
-            return Additive(query, keys, v, W.weight)
+        weight = W._parameters.get("weight")
+        if type(W) is nn.Linear and weight.dtype is query.dtype and unchanged(W) and not is_lowered(query):
+            return Additive(query, keys, v, weight)
         # a query that autocast made half precision may be asked with after autocast has ended
         return Additive(W(query.to(v.dtype)), keys, v)
 

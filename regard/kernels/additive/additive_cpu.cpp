@@ -1,9 +1,11 @@
-// The two inner loops of additive attention, for additive_cpu.py: no library, no allocation, one thread.
+// The inner loops of additive attention, for additive_cpu.py and additive_step_cpu.py: no allocation, one thread.
 //
 // x = A·B = exp(2(a + b)) is the product of two exponentials taken outside; r = 1 / (1 + x); tanh(a + b) = 1 - 2r.
 // x is cut: at 2^30 for a score, where tanh is 1 to the last bit long before, and the product of two factors stays below 2^61;
 // at 2^60 for a gradient, whose r is as small as it should be.
 // Positions come in panels of 16, (D, 16) each, so that sixteen of them are one vector and every load is whole.
+
+#include <cmath>
 
 typedef float vec __attribute__((vector_size(32), aligned(4)));
 
@@ -75,6 +77,39 @@ static inline void two_features(const float *own, const float *other, const floa
     store(slope, s1), store(slope + LANES, s2);
 }
 
+// out[0..D) = Σ_s w_s values[s], in short pieces: the rounding of long sums stays small
+static void weighted(const float *w, const float *values, float *out, long low, long high, long D) {
+    const long piece = 32;
+    for (long d = 0; d < D; d++) out[d] = 0;
+    float part[256];
+    for (long d0 = 0; d0 < D; d0 += 256) {
+        long width = D - d0 < 256 ? D - d0 : 256;
+        for (long s0 = low; s0 <= high; s0 += piece) {
+            long s1 = s0 + piece - 1 < high ? s0 + piece - 1 : high;
+            for (long d = 0; d < width; d++) part[d] = 0;
+            for (long s = s0; s <= s1; s++) {
+                const float *row = values + s * D + d0;
+                for (long d = 0; d < width; d++) part[d] += w[s] * row[d];
+            }
+            for (long d = 0; d < width; d++) out[d0 + d] += part[d];
+        }
+    }
+}
+
+// one row of scores -> its weights, zero outside of low..high
+static void softmax(const float *scores, float *weights, float scale, long low, long high, long S) {
+    for (long s = 0; s < S; s++) weights[s] = 0;
+    if (low > high) return;
+    float most = -INFINITY;
+    for (long s = low; s <= high; s++) most = scores[s] * scale > most ? scores[s] * scale : most;
+    double total = 0;
+    for (long s = low; s <= high; s++) {
+        weights[s] = (float)std::exp((double)(scores[s] * scale - most));
+        total += weights[s];
+    }
+    for (long s = low; s <= high; s++) weights[s] = (float)(weights[s] / total);
+}
+
 extern "C" {
 
 // out[t, s] = Σ_d w_d tanh(a + b), for rows A (T, D) and panels B (P, D, 16); out has P·16 columns; D % 4 == 0
@@ -116,6 +151,34 @@ void additive_sums_of_items(const float *own, const float *other, const float *g
     for (long n = 0; n < N; n++) {
         long at = n * P * D * LANES;
         additive_sums(own + at, other + n * M * D, g + n * M * P * LANES, first + at, slope + at, M, D, P, P * LANES);
+    }
+}
+
+// A decoder's step, for additive_step_cpu.py: scores, softmax and context of a few queries, from the exponentials of the keys.
+// a (N, T, D), panels (N, P, D, 16), v (D), values (N, S, Dv), lengths (N / share) or null -> scores and weights (N, T, S), context
+// (N, T, Dv). Query t sees positions from t + offset - left to t + offset + right; a negative bound is none. `rows` has room for T·D
+// numbers, `wide` for T·P·16. `largest` is where e^{2a} is cut: what is cut is saturated whatever the keys hold.
+void additive_step(const float *a, const float *panels, const float *v, const float *values, const long *lengths, long share,
+                   long left, long right, long offset, float scale, float largest, float *rows, float *wide,
+                   float *scores, float *weights, float *context, long N, long T, long S, long D, long P, long Dv) {
+    for (long n = 0; n < N; n++) {
+        for (long i = 0; i < T * D; i++) {
+            float x = a[n * T * D + i];
+            x = x > largest ? largest : x < -largest ? -largest : x;
+            rows[i] = (float)std::exp(2.0 * (double)x);
+        }
+        additive_scores(rows, panels + n * P * D * LANES, v, wide, T, D, P);
+        long length = lengths ? lengths[n / share] : S;
+        for (long t = 0; t < T; t++) {
+            long place = t + offset, at = n * T + t;
+            long low = left < 0 || place - left < 0 ? 0 : place - left;
+            long high = right < 0 || place + right > S - 1 ? S - 1 : place + right;
+            high = high < length - 1 ? high : length - 1;
+            float *own = scores + at * S;
+            for (long s = 0; s < S; s++) own[s] = s < low || s > high ? -INFINITY : wide[t * P * LANES + s];
+            softmax(own, weights + at * S, scale, low, high, S);
+            weighted(weights + at * S, values + n * S * Dv, context + at * Dv, low, high, Dv);
+        }
     }
 }
 

@@ -317,7 +317,7 @@ class Loops:
         self.v = F.pad(v, (0, spare)).contiguous()  # a feature of weight zero changes nothing
         self.a = F.pad(exponentials(a), (0, spare)).contiguous()  # without padding it keeps the order of `a`
         self.b = F.pad(exponentials(b), (0, spare)).contiguous()
-        self.panels = _panels(self.b)
+        self.panels = panels_of(self.b)
 
     def scores(self, block: Block) -> Tensor:
         rows = self.a[block]
@@ -344,7 +344,7 @@ class Loops:
     def add_gradient(self, block: Block, slopes: Tensor) -> None:
         first, slope = self.first[block.items], self.slope[block.items]
         self._sums(self.panels[block.items], self.a[block], _padded(slopes), first, slope)
-        own = _panels(self.a[block])
+        own = panels_of(self.a[block])
         unused, slope = torch.zeros_like(own), torch.zeros_like(own)
         self._sums(own, self.b[block.items], _padded(slopes.mT), unused, slope)
         self.grad_a[block] = _rows(slope, slopes.shape[1])
@@ -371,7 +371,7 @@ class Loops:
         return grad_a[..., : self.D], grad_b[..., : self.D], grad_v[: self.D]
 
 
-def _panels(x: Tensor) -> Tensor:
+def panels_of(x: Tensor) -> Tensor:
     """(n, S, D) -> (n, P, D, 16)."""
     x = F.pad(x, (0, 0, 0, -x.shape[1] % LANES))
     return x.reshape(x.shape[0], -1, LANES, x.shape[2]).mT.contiguous()
@@ -425,6 +425,9 @@ def compiled() -> ctypes.CDLL | None:
         loops.additive_sums.argtypes = [pointer] * 5 + [size] * 4
         loops.additive_scores_of_items.argtypes = [pointer] * 4 + [size] * 4
         loops.additive_sums_of_items.argtypes = [pointer] * 5 + [size] * 4
+        numbers: list[Any] = [size] * 4 + [ctypes.c_float] * 2
+        loops.additive_step.argtypes = [pointer] * 5 + numbers + [pointer] * 5 + [size] * 6
+        loops.additive_step.restype = None
         for function in ("additive_scores", "additive_sums"):
             getattr(loops, function).restype = getattr(loops, f"{function}_of_items").restype = None
     return loops

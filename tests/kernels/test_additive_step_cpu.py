@@ -1,0 +1,108 @@
+"""A decoder's step of additive attention on a CPU: the error rule, and sources that change."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from kernels.error_rule import assert_rule
+from torch.testing import assert_close
+
+from regard import AdditiveScore, Attention, Mask, Softmax
+from regard.kernels.additive import additive_cpu
+
+MASKS = {
+    "all": lambda S: Mask(),
+    "lengths": lambda S: Mask(lengths=torch.tensor([S, S // 2, 0])),
+    "causal": lambda S: Mask(causal=True, offset=S - 3),
+    "window": lambda S: Mask(window=(2, 1), offset=2),
+    "window and lengths": lambda S: Mask(causal=True, window=(4, 0), lengths=torch.tensor([S, 2, 1])),
+    "before the source": lambda S: Mask(causal=True, offset=-2),
+}
+
+pytestmark = pytest.mark.skipif(additive_cpu.compiled() is None, reason="needs a C++ compiler")
+
+
+def attention_of(D, kernel, dtype=torch.float32, temperature=1.0, scale=1.0):
+    score = AdditiveScore(query=D, keys=D, hidden=D).to(dtype)
+    with torch.no_grad():
+        score.v.weight.mul_(4.0)
+        score.W.weight.mul_(scale)
+    return Attention(score, normalizer=Softmax(temperature=temperature), kernel=kernel).eval()
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("T", "S", "D"), [(1, 20, 64), (3, 7, 8), (16, 33, 12), (2, 300, 20)])
+@pytest.mark.parametrize(("temperature", "scale"), [(1.0, 1.0), (0.5, 3.0), (2.0, 30.0)])
+def test_it_keeps_the_error_rule(temperature, scale, T, S, D, mask):
+    fused = attention_of(D, "additive-step-cpu", temperature=temperature, scale=scale)
+    query, keys = torch.randn(3, T, D), torch.randn(3, S, D)
+
+    def run(kernel, dtype):
+        attention = attention_of(D, kernel, dtype, temperature)
+        attention.load_state_dict(fused.state_dict())
+        result = attention(query.to(dtype), attention.prepare(keys.to(dtype), mask=MASKS[mask](S)))
+        return [result.context, result.weights]
+
+    with torch.no_grad():
+        assert_rule(
+            (
+                lambda: run("additive-step-cpu", torch.float32),
+                lambda: run("reference", torch.float32),
+                lambda: run("reference", torch.float64),
+            )
+        )
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_scores_weights_and_context_come_together_for_any_leading_axes(lead):
+    fused, plain = attention_of(8, "auto"), attention_of(8, "reference")
+    plain.load_state_dict(fused.state_dict())
+    query, keys = torch.randn(*lead, 2, 8), torch.randn(*lead, 9, 8)
+    with torch.no_grad():
+        ours, theirs = (a(query, a.prepare(keys)) for a in (fused, plain))
+    assert ours.kernel == "additive-step-cpu"
+    assert ours.has_weights
+    for name in ("context", "weights", "scores"):
+        assert_close(getattr(ours, name), getattr(theirs, name))
+
+
+def test_a_source_that_was_written_to_is_read_again():
+    attention = attention_of(8, "auto")
+    query, keys = torch.randn(1, 1, 8), torch.randn(1, 9, 8)
+    with torch.no_grad():
+        source = attention.prepare(keys, keys.clone())
+        first = attention(query, source)
+        source.keys.add_(1.0)
+        source.values.mul_(2.0)
+        again, fresh = attention(query, source), attention(query, replace(source))
+    assert first.kernel == again.kernel == "additive-step-cpu"
+    assert_close(again.context, fresh.context, rtol=0, atol=0)
+    assert not torch.equal(first.weights, again.weights)
+
+
+@pytest.mark.parametrize("size", [34.0, 60.0, 1e4])
+def test_keys_beyond_the_exponentials_go_to_the_formula(size):
+    fused, plain = attention_of(8, "additive-step-cpu", scale=size), attention_of(8, "reference")
+    plain.load_state_dict(fused.state_dict())
+    query, keys = torch.randn(2, 1, 8), size * torch.randn(2, 9, 8)
+    with torch.no_grad():
+        ours, theirs = (a(query, a.prepare(keys)) for a in (fused, plain))
+    assert_close(ours.weights, theirs.weights)
+
+
+def test_training_goes_to_the_reference_and_decoding_does_not():
+    attention = attention_of(8, "auto").train()
+    query, source = torch.randn(2, 1, 8), attention.prepare(torch.randn(2, 9, 8))
+    assert attention(query, source).kernel == "reference"
+    with torch.inference_mode():
+        assert attention(query, attention.prepare(torch.randn(2, 9, 8))).kernel == "additive-step-cpu"
+
+
+def test_nan_is_not_swallowed():
+    attention = attention_of(8, "additive-step-cpu")
+    query = torch.randn(2, 1, 8)
+    query[0, 0, 3] = torch.nan
+    with torch.no_grad():
+        context = attention(query, attention.prepare(torch.randn(2, 9, 8))).context
+    assert context[0].isnan().all()
+    assert context[1].isfinite().all()
