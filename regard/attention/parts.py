@@ -1,5 +1,7 @@
 """Whether a part of a model computes what its class says, which a kernel must know before it replaces it."""
 
+from collections.abc import Iterable
+
 from torch import nn
 
 
@@ -24,6 +26,11 @@ def is_own(part: nn.Module | None, *classes: type[nn.Module]) -> bool:
     computes it cannot know.
     """
     return type(part) in classes and unchanged(part)  # type: ignore[arg-type]
+
+
+def foreign(parts: Iterable[nn.Module], *classes: type[nn.Module]) -> nn.Module | None:
+    """The first part that is not `is_own`; what takes the place of them all must leave the call to them."""
+    return next((part for part in parts if not is_own(part, *classes)), None)
 
 
 def named(part: nn.Module | None) -> str:

@@ -12,8 +12,8 @@ modules run.
 Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,15 +24,27 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.parts import is_own
+from regard.attention.parts import foreign
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.trace import is_recorded
-from regard.layers.transformer import Decoder, DecoderLayer, LayerNorm, Looked, PreNorm
+from regard.layers.transformer import (
+    Decoder,
+    DecoderLayer,
+    FeedForward,
+    LayerNorm,
+    Looked,
+    PostNorm,
+    PreNorm,
+)
 
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
 Norm = tuple[Sequence[int], Tensor, Tensor, float]  # the arguments of layer_norm behind the first
 ALL = Mask()
+PRINTED = (  # the parts that are called at a step, of the decoder that the paper prints
+    *(MultiHead, Attention, DotScore, Softmax, FeedForward),
+    *(PostNorm, PreNorm, LayerNorm, nn.Linear, nn.Dropout, nn.ModuleList),
+)
 
 
 class _Layer(NamedTuple):
@@ -55,10 +67,11 @@ class Stepper(NamedTuple):
     pre: bool
     last: Norm | None
     attentions: tuple[Attention, ...]  # whose place it takes
+    hooks: tuple[Mapping[int, Any], ...]  # of all parts; empty when the weights were gathered
 
     def listening(self) -> bool:
-        """Somebody records an attention, or has a hook on it: then the modules themselves must run."""
-        return any(each._forward_hooks or is_recorded(each) for each in self.attentions)
+        """Somebody records an attention, or has put a hook on a part: then the modules must run."""
+        return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
 
     def step(
         self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache], looked: tuple[Looked, ...]
@@ -110,18 +123,22 @@ def gather(decoder: Decoder, sources: Sequence[Source], caches: Sequence[Cache])
     if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
         return None
     plain = all(_is_dense(source) for source in sources) and all(c.mask.window is None for c in caches)
-    if not plain or not all(_is_plain(layer) for layer in decoder.layers):
+    parts = [part for part in decoder.modules() if type(part) not in (Decoder, DecoderLayer)]
+    if not plain or foreign(parts, *PRINTED) is not None or any(part.training for part in parts):
         return None
     layers = [layer for layer in decoder.layers if isinstance(layer, DecoderLayer)]
     attentions = [
         heads.attention for each in layers for heads in (each.self_attention, each.source_attention)
     ]
+    if any(attention.window is not None or attention.kernel != "auto" for attention in attentions):
+        return None
     last = decoder.norm
     return Stepper(
         tuple(_flat(layer) for layer in layers),
         isinstance(layers[0].around_feed_forward, PreNorm),
         _norm(last) if isinstance(last, LayerNorm) else None,
         tuple(attentions),
+        tuple(hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)),
     )
 
 
@@ -130,27 +147,6 @@ def _is_dense(source: Source) -> bool:
     mask, keys = source.mask, source.keys
     known = mask.lengths is None and not mask.is_by_query
     return known and keys.device.type == "cpu" and keys.dtype == torch.float32 and keys.ndim == 4
-
-
-def _is_plain(layer: nn.Module) -> bool:
-    assert isinstance(layer, DecoderLayer)
-    residuals = (layer.around_self_attention, layer.around_source_attention, layer.around_feed_forward)
-    heads = (layer.self_attention, layer.source_attention)
-    return (
-        not layer.training
-        and all(isinstance(each.norm, LayerNorm) for each in residuals)
-        and all(_is_scaled_dot(each) for each in heads)
-    )
-
-
-def _is_scaled_dot(heads: MultiHead) -> bool:
-    attention = heads.attention
-    return (
-        is_own(attention.score, DotScore)
-        and is_own(attention.normalizer, Softmax)
-        and attention.window is None
-        and attention.kernel == "auto"
-    )
 
 
 def _flat(layer: DecoderLayer) -> _Layer:

@@ -36,7 +36,9 @@ from torch import Tensor, nn
 
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.attention.scores.additive import AdditiveScore, NewestScore
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.parts import foreign, named
+from regard.attention.scores.additive import AdditiveScore, NewestScore, Projected
 from regard.attention.source import Source
 from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
 from regard.kernels.lstmn.lstmn_tape import lstmn as tapes
@@ -96,9 +98,7 @@ class LSTMNCell(nn.Module):
         projected = self.project(inputs)
         if inputs.shape[1] == 0:
             raise ShapeError(f"LSTMN: `inputs` has shape {tuple(inputs.shape)}; expected one step or more.")
-        refusal = (
-            "it is not wanted" if self.kernel == "reference" else refuses_tapes(self.attention, projected)
-        )
+        refusal = self._refusal(projected)
         if refusal is None:
             score = self.attention.score
             assert isinstance(score, AdditiveScore)
@@ -113,6 +113,19 @@ class LSTMNCell(nn.Module):
             h, c, tape = self.step(projected[:, t : t + 1], tape)
             slots.append(torch.cat([h, c], -1))
         return torch.cat(slots, 1)
+
+    def _refusal(self, projected: Tensor) -> str | None:
+        """Why a sequence goes step by step; None: it runs as one operation."""
+        if self.kernel == "reference":
+            return "it is not wanted"
+        if type(self).step is not LSTMNCell.step:
+            return f"{type(self).__name__} has a step of its own, this kernel computes LSTMNCell's"
+        refusal = refuses_tapes(self.attention, projected)
+        if refusal is not None:
+            return refusal
+        replaced = (Attention, AdditiveScore, NewestScore, Projected, Softmax, nn.Linear)
+        part = foreign((*self.attention.modules(), self.U), *replaced)
+        return None if part is None else f"a part is {named(part)}, which goes step by step"
 
     def start(self, rows: int) -> Tape:
         """The tapes before the first word: one slot of zeros."""

@@ -36,6 +36,7 @@ from regard.attention.history import History
 from regard.attention.in_order import InOrder
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
+from regard.attention.parts import is_own
 from regard.attention.result import AttentionResult
 from regard.attention.source import Source
 from regard.kernels.training.residual import normalized_sum, runs_fused
@@ -111,9 +112,13 @@ class PostNorm(nn.Module):
     def forward(self, x: Tensor, sublayer: Sublayer, valid: Tensor | None = None) -> Tensor:
         change = sublayer(x)
         norm = self.norm
-        if self.training and isinstance(norm, LayerNorm) and runs_fused(x, change):
+        if self.training and runs_fused(x, change) and self._is_plain():
+            assert isinstance(norm, LayerNorm)
             return normalized_sum(x, change, norm.weight, norm.bias, dropout=self.dropout.p, eps=norm.eps)
         return norm(x + (self.dropout(change) if self.training else change), valid)
+
+    def _is_plain(self) -> bool:
+        return is_own(self.norm, LayerNorm) and is_own(self.dropout, nn.Dropout)
 
 
 class PreNorm(nn.Module):

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory.cells import MemoryState
 from regard.attention.memory.heads import Controls, Heads, advance
+from regard.attention.parts import foreign, named
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused, ShapeError, check_shapes, check_sizes
 from regard.kernels.ntm.ntm_sequence import First, Layout, machine, refuses_machine
@@ -124,6 +125,12 @@ class NTM(Model):
         config = self.config
         if config.kernel == "reference":
             return "it is not wanted"
+        if type(self).step is not NTM.step:
+            return f"{type(self).__name__} has a step of its own, this kernel computes NTM's"
+        replaced = (FeedForward, StackedLSTM, Heads, nn.Linear, nn.LSTMCell, nn.ModuleList)
+        part = foreign((*self.controller.modules(), *self.heads.modules()), *replaced)
+        if part is not None:
+            return f"a part is {named(part)}, which goes step by step"
         heads = config.read_heads + config.write_heads
         return refuses_machine(
             inputs, layers=config.layers, rows=config.rows, width=config.width, heads=heads

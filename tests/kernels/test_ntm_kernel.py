@@ -6,9 +6,11 @@ from kernels.interpreting import check_in_interpreter
 from kernels.ntm_cases import CASES, check
 from seeds import offset_seed
 
+from regard.attention.memory.heads import Heads
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused
 from regard.kernels.ntm.ntm_sequence import refuses_machine
+from regard.models import ntm
 from regard.models.ntm import NTM, NTMConfig
 from regard.tasks.ntm import CopySettings, CopyTask
 
@@ -63,6 +65,42 @@ def test_asked_for_by_name_it_runs_or_says_why_not():
     model = NTM(NTMConfig(**task.sizes(), kernel="auto"))
     torch.manual_seed(offset_seed(0))
     assert torch.equal(model(given), NTM(NTMConfig(**task.sizes()))(given)), "on a CPU it goes step by step"
+
+
+class Louder(NTM):
+    def step(self, x, state):
+        return super().step(2 * x, state)
+
+
+class OwnHeads(Heads):
+    def forward(self, h):
+        return super().forward(2 * h)
+
+
+@pytest.mark.parametrize("controller", ["feedforward", "lstm"])
+@pytest.mark.parametrize("path", ["controller", "controller.layers.0", "heads", "heads.speak"])
+def test_with_a_hook_on_a_part_it_goes_step_by_step(path, controller, monkeypatch):
+    monkeypatch.setattr(ntm, "refuses_machine", lambda x, **sizes: None)  # as on a GPU
+    monkeypatch.setattr(ntm, "machine", lambda *_: pytest.fail("the hook was passed by"))
+    task, seen = CopyTask(CopySettings(bits=4, tested=(3,))), []
+    model = NTM(NTMConfig(**task.sizes(), controller=controller))
+    given = task.batch("test", range(2))
+    handle = model.get_submodule(path).register_forward_hook(lambda *_: seen.append(path))
+    model(given)
+    assert seen == [path] * given.inputs.shape[1]
+    assert "with hooks or methods of its own, which goes step by step" in model._refusal(given.inputs)
+    handle.remove()
+    assert model._refusal(given.inputs) is None
+
+
+def test_with_parts_of_ones_own_it_goes_step_by_step():
+    task = CopyTask(CopySettings(bits=4, tested=(3,)))
+    assert NTM(NTMConfig(**task.sizes()))._refusal(OnGPU()) is None
+    model = Louder(NTMConfig(**task.sizes()))
+    assert model._refusal(OnGPU()) == "Louder has a step of its own, this kernel computes NTM's"
+    model = NTM(NTMConfig(**task.sizes()))
+    model.heads = OwnHeads(inputs=model.config.hidden, width=model.config.width)
+    assert model._refusal(OnGPU()) == "a part is OwnHeads, which goes step by step"
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=gpu) for case in CASES])

@@ -9,6 +9,7 @@ from kernels.residual_cases import EPS, check, problem
 from regard.errors import KernelRefused
 from regard.kernels.training import residual
 from regard.kernels.training.residual import normalized_sum
+from regard.layers import transformer
 from regard.layers.transformer import BatchNorm, LayerNorm, PostNorm
 
 
@@ -22,6 +23,26 @@ def test_on_a_cpu_a_sub_layer_is_closed_by_pytorch(training):
     x = torch.randn(3, 16, dtype=torch.bfloat16)
     assert not residual.runs_fused(x, x)
     torch.testing.assert_close(closed.bfloat16()(x, torch.square), closed.norm(x + x.square()))
+
+
+@pytest.mark.parametrize("path", ["norm", "dropout"])
+def test_a_hook_on_a_part_is_called(path, monkeypatch):
+    monkeypatch.setattr(transformer, "runs_fused", lambda x, change: True)  # as on a GPU
+    monkeypatch.setattr(transformer, "normalized_sum", lambda *_, **__: "fused")
+    closed, x, seen = PostNorm(LayerNorm(16), 0.1), torch.randn(3, 16), []
+    assert closed(x, torch.square) == "fused"
+    closed.get_submodule(path).register_forward_hook(lambda *_: seen.append(path))
+    assert closed(x, torch.square).shape == x.shape
+    assert seen == [path]
+
+
+def test_a_norm_of_ones_own_is_asked(monkeypatch):
+    class Nothing(LayerNorm):
+        def forward(self, x, valid=None):
+            return torch.zeros_like(x)
+
+    monkeypatch.setattr(transformer, "runs_fused", lambda x, change: True)
+    assert not PostNorm(Nothing(16), 0.1)(torch.randn(3, 16), torch.square).any()
 
 
 @pytest.mark.gpu

@@ -10,6 +10,7 @@ from regard.attention.source import Source
 from regard.data.batches import pair_batch
 from regard.decode.greedy import greedy
 from regard.layers.fast_decoder import gather
+from regard.layers.transformer import DecoderLayer, FeedForward
 from regard.models.transformer import Transformer, TransformerConfig
 
 V, SIZES = 19, {"size": "tiny", "d_model": 24, "d_ff": 20}
@@ -55,6 +56,45 @@ def test_while_somebody_listens_the_modules_run(batch):
         model.step(torch.tensor([1, 1, 1]), state)
     assert sum(map(len, trace.values())) == 4  # two of each decoder layer
     assert not state.stepper.listening()
+
+
+PARTS = [
+    *("self_attention", "self_attention.W_Q", "self_attention.attention", "self_attention.attention.score"),
+    *("source_attention.W_O", "around_feed_forward", "around_self_attention.norm", "feed_forward.W_1"),
+]
+
+
+@pytest.mark.parametrize("put_on", ["before", "in between"])
+@pytest.mark.parametrize("path", PARTS)
+@torch.no_grad()
+def test_a_hook_on_a_part_is_called_at_every_step(path, put_on, batch):
+    model, seen, tokens = transformer(), [], torch.tensor([1, 1, 1])
+    state = None if put_on == "before" else model.start(batch)
+    part = model.decoder.layers[-1].get_submodule(path)
+    part.register_forward_hook(lambda *_: seen.append(path))
+    if state is None:
+        state = model.start(batch)
+        assert state.stepper is None
+    _, state = model.step(tokens, state)
+    model.step(tokens, state)
+    assert len(seen) == 2
+
+
+@torch.no_grad()
+def test_parts_of_ones_own_are_left_to_the_modules(batch):
+    class Doubled(FeedForward):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class Skipping(DecoderLayer):
+        def step(self, x, source, cache, looked):
+            return x, cache, looked
+
+    for own in (Doubled, Skipping):
+        model = transformer()
+        layer = model.decoder.layers[-1]
+        (layer.feed_forward if own is Doubled else layer).__class__ = own
+        assert model.start(batch).stepper is None
 
 
 def test_decoding_with_and_without_attention_writes_the_same(batch):

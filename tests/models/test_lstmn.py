@@ -331,6 +331,39 @@ def test_what_the_one_operation_cannot_run_it_says():
         cell(xs)
 
 
+@pytest.mark.parametrize(
+    "path", ["U", "attention", "attention.score", "attention.score.U", "attention.normalizer"]
+)
+def test_a_hook_on_a_part_is_called_at_every_step(path):
+    cell, seen = cell_of(), []
+    xs = torch.randn(2, 4, 3, dtype=torch.double)
+    expected = cell(xs)
+    cell.get_submodule(path).register_forward_hook(lambda *_: seen.append(path))
+    torch.testing.assert_close(cell(xs), expected)
+    assert len(seen) == (5 if path == "attention.score.U" else 4)  # it is asked about slot 0 too
+
+
+def test_a_hook_that_changes_what_a_part_finds_is_obeyed():
+    cell = cell_of(kernel="tapes")
+    xs = torch.randn(2, 4, 3, dtype=torch.double)
+    before = cell(xs)
+    cell.attention.score.U.register_forward_pre_hook(lambda *_: None)
+    with pytest.raises(KernelRefused, match="a part is Linear with hooks or methods of its own, which goes"):
+        cell(xs)
+    cell.kernel = "auto"
+    cell.U.register_forward_hook(lambda module, given, out: 2 * out)
+    assert not torch.allclose(cell(xs), before)
+
+
+def test_a_step_of_ones_own_is_taken():
+    class Still(LSTMNCell):
+        def step(self, projected, tape, added=None):
+            return super().step(0 * projected, tape, added)
+
+    cell = Still(inputs=3, hidden=4)
+    assert torch.equal(cell(torch.randn(1, 3, 3)), cell(torch.randn(1, 3, 3)))
+
+
 def test_what_cannot_be_built_says_so():
     with pytest.raises(
         ConfigError, match=r"LSTMN: `span` has 0; expected 1 or more slots, or none for all\."

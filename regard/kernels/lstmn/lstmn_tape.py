@@ -49,7 +49,7 @@ def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
         return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
     if is_transformed():
         return TRANSFORMED
-    if attention._forward_hooks or is_recorded(attention):
+    if is_recorded(attention):
         return "the attention is being recorded, which sees it step by step"
     if attention.training and attention.dropout:
         return f"dropout is {attention.dropout:g}, this kernel has none"
