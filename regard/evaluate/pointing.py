@@ -15,6 +15,7 @@ Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -132,14 +133,15 @@ class PointingEvaluation:
     seconds: float
 
     def headline(self) -> tuple[str, float]:
-        """The first size of the test decides."""
+        """The first size of the test decides; NaN where none of its tours counts."""
         first = next(iter(self.by_size))
         name = "above" if self.question == "tsp" else "accuracy"
-        return f"{name} at n = {first}", self.by_size[first][name]
+        return f"{name} at n = {first}", self.by_size[first].get(name, math.nan)
 
     def measures(self) -> list[tuple[str, str]]:
         name, value = self.headline()
-        return [(name, _shown(name.split()[0], value)), ("sets", str(sum(self.counts.values())))]
+        shown = "no tour counts" if math.isnan(value) else _shown(name.split()[0], value)
+        return [(name, shown), ("sets", str(sum(self.counts.values())))]
 
     def tables(self) -> list[MeasureTable]:
         """Every column of the question; a cell is empty where no set counts."""

@@ -1,5 +1,8 @@
 """The measures on figures whose values are known, and a model that knows or does not know the answers."""
 
+import json
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -124,6 +127,29 @@ def test_a_column_stays_where_no_set_counts():
     assert table.columns == ("n", "accuracy", "area", "invalid", "accuracy, paper", "area, paper")
     assert table.rows[0] == ("5", "0.00 %", "", "100.00 %", "92.00 %", "99.60 %")
     assert table.rows[1] == ("9", "50.00 %", "25.00 %", "50.00 %", "", "")
+
+
+class Stuck(Knowing):
+    """Says the same point again and again."""
+
+    def step(self, tokens, state):
+        target, t, S = state
+        each = torch.full((len(target), S), -50.0)
+        each[:, 0] = -0.01
+        return numbered(each), (target, t + 1, S)
+
+
+def test_where_no_tour_visits_every_point_the_headline_is_no_number(monkeypatch):
+    monkeypatch.setattr(TourTask, "rule", "free")
+    task = TourTask.create(PointingSettings(shortest=4, longest=4, train=10, valid=6, test=3, tests=(4,)))
+    found = evaluate(Stuck(), task)
+    assert found.by_size[4]["invalid"] == 1.0
+    name, value = found.headline()
+    assert name == "above at n = 4"
+    assert math.isnan(value)
+    assert found.measures() == [(name, "no tour counts"), ("sets", "3")]
+    assert [row[1] for row in found.tables()[0].rows] == [""]
+    assert json.loads(json.dumps(found.summary()))["by_size"]["4"]["sets"] == 3
 
 
 def test_a_tour_beyond_twelve_points_says_what_it_is_compared_with():
