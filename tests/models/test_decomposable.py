@@ -153,7 +153,8 @@ def test_all_distances_beyond_the_last_share_one_bias():
 
 @pytest.mark.parametrize("intra", [False, True], ids=["vanilla", "intra"])
 def test_every_parameter_gets_a_gradient(intra):
-    model = Decomposable(DecomposableConfig(**SMALL, intra=intra, dropout=0.0))
+    sizes = SMALL | {"hidden": 16}  # of 4 units all may be off, for one seed in 15
+    model = Decomposable(DecomposableConfig(**sizes, intra=intra, dropout=0.0))
     model(batch_of(PREMISES, HYPOTHESES)).square().sum().backward()
     without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert without == []
