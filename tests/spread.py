@@ -2,7 +2,8 @@
 
     python tests/spread.py --out spread.json          # measure all of tests/learning
     python tests/spread.py --write spread.json        # put the means and deviations beside the thresholds
-    python tests/spread.py --seeds 5 tests/learning/test_copying.py
+    python tests/spread.py --offsets 1 5 tests/learning/test_copying.py
+    python tests/spread.py --offsets 15 20 --add spread.json --out twenty.json     # with what 1 to 14 gave
 
 Runs each file with each seed offset in a process of its own, as many at a time as there are cores. They are
 forked from this one, which has torch imported, and see no GPU: the figures are those of a CPU.
@@ -36,7 +37,8 @@ import regard.train.loop  # noqa: E402, F401
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("select", nargs="*", help="files or ids of tests; tests/learning")
-    parser.add_argument("--seeds", type=int, default=20, help="offsets 1 to this")
+    parser.add_argument("--offsets", type=int, nargs=2, default=(1, 20), help="the first and the last")
+    parser.add_argument("--add", type=Path, help="pool with what this summary has of the same thresholds")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no run after so many minutes")
     parser.add_argument("--out", type=Path, help="write the summary there, as JSON")
@@ -50,18 +52,19 @@ def main():
     end = time.monotonic() + 60 * options.minutes
     fork = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder, fork.Pool(options.workers, maxtasksperchild=1) as pool:
-        offsets = range(1, options.seeds + 1)
+        offsets = range(options.offsets[0], options.offsets[1] + 1)
         jobs = [(test, offset, Path(folder), end) for offset in offsets for test in select]
         failures = pool.starmap(measure, jobs, chunksize=1)
         records = [json.loads(line) for path in Path(folder).glob("*.jsonl") for line in path.open()]
-    rows = sorted(summaries(records), key=lambda row: row["margin"])
+    earlier = json.loads(options.add.read_text()) if options.add else []
+    rows = sorted(pooled(summaries(records), earlier), key=lambda row: row["margin"])
     for row in rows:
         print("{margin:7.1f} sd  {test} {name} {sense} {threshold}:".format(**row), end=" ")
         print("{mean:.4f} ± {sd:.4f} ({min:.4f} to {max:.4f}, n = {n})".format(**row))
     for failure in filter(None, failures):
         print(failure)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{(spent.ru_utime + spent.ru_stime) / options.seeds:.1f} seconds of a core for a seed")
+    print(f"{(spent.ru_utime + spent.ru_stime) / len(offsets):.1f} seconds of a core for a seed")
     if options.out:
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
     close = [row for row in rows if row["margin"] < 3]
@@ -83,24 +86,36 @@ def measure(test, offset, folder, end):
 
 
 def summaries(records):
-    """A row for each threshold of each test; its margin is from mean to threshold, in standard deviations."""
+    """A row for each threshold of each test, with mean, deviation and range of what was measured."""
     groups = defaultdict(list)
     for record in records:
         measured = record.pop("measured")
         groups[json.dumps(record)].append(measured)
     for key, values in groups.items():
-        row, mean = json.loads(key), statistics.fmean(values)
         sd = statistics.stdev(values) if len(values) > 1 else 0.0
-        room = (mean - row["threshold"]) * (1 if row["sense"] == "at least" else -1)
-        margin = room / sd if sd else (999.0 if room >= 0 else -999.0)
-        figures = {
-            "mean": mean,
-            "sd": sd,
-            "min": min(values),
-            "max": max(values),
-            "margin": min(margin, 999.0),
-        }
-        yield {**row, "n": len(values), **figures}
+        figures = {"mean": statistics.fmean(values), "sd": sd, "min": min(values), "max": max(values)}
+        yield {**json.loads(key), "n": len(values), **figures}
+
+
+def pooled(rows, earlier):
+    """The rows as if those measured earlier were among their seeds; the margin is in standard deviations."""
+    known = {(row["test"], row["name"]): row for row in earlier}
+    for row in rows:
+        if (row["test"], row["name"]) in known:
+            row |= pool(row, known[row["test"], row["name"]])
+        room = (row["mean"] - row["threshold"]) * (1 if row["sense"] == "at least" else -1)
+        margin = room / row["sd"] if row["sd"] else (999.0 if room >= 0 else -999.0)
+        yield {**row, "margin": min(margin, 999.0)}
+
+
+def pool(a, b):
+    """Number, mean, deviation and range of two samples together."""
+    n = a["n"] + b["n"]
+    squares = (a["n"] - 1) * a["sd"] ** 2 + (b["n"] - 1) * b["sd"] ** 2
+    squares += (a["mean"] - b["mean"]) ** 2 * a["n"] * b["n"] / n
+    mean = (a["n"] * a["mean"] + b["n"] * b["mean"]) / n
+    extremes = {"min": min(a["min"], b["min"]), "max": max(a["max"], b["max"])}
+    return {"n": n, "mean": mean, "sd": (squares / (n - 1)) ** 0.5, **extremes}
 
 
 def write(rows):
