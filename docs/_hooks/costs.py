@@ -28,11 +28,11 @@ def attention_table(folder: Path, device: str) -> str:
     fused = [r.details for r in found if r.details["kernel"] != "reference"]
     names = [["mechanism", "pass", "kernel"]]
     names += [[of["mechanism"], of["pass"], f"`{of['kernel']}`"] for of in fused]
-    called = duels(fused, "milliseconds", "times as fast")
+    called = rival_rows(fused, "milliseconds", "times as fast")
     sizes = [["MB", "MB of the reference"]]
     sizes += [[short(of["megabytes"][name]) for name in ("fused", "reference")] for of in fused]
     if any(of.get("captured milliseconds") for of in fused):
-        graphs = duels(fused, "captured milliseconds", "captured times as fast")
+        graphs = rival_rows(fused, "captured milliseconds", "captured times as fast")
         tables = [_beside(names, called, sizes), "", "The same as graphs, without the host:", ""]
         tables.append(_beside(names, graphs, _ceilings(fused)))
     else:
@@ -49,7 +49,7 @@ def attention_table(folder: Path, device: str) -> str:
     return "\n".join([*tables, "", made + rest])
 
 
-def duels(fused: list[dict[str, Any]], milliseconds: str, times: str) -> list[list[str]]:
+def rival_rows(fused: list[dict[str, Any]], milliseconds: str, times: str) -> list[list[str]]:
     """A header, then for each: our time, how many times as fast as each rival, the share of SDPA's time."""
     rivals = [name for name in RIVALS if any(name in of.get(times, {}) for of in fused)]
     cells = [["ms", *(f"× {name}" for name in rivals), "of SDPA's time"]]

@@ -204,7 +204,7 @@ def measure(
     others = [mechanism for mechanism in plan.mechanisms if mechanism not in fused]
     report.rows += rows(plan, fused, say, until=inf)
     for row, rival in contests(report.rows):
-        if not rival.compiles and face(plan, row, rival, until=end):
+        if not rival.compiles and measure_rival(plan, row, rival, until=end):
             say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
     growing = [mechanism for mechanism in plan.mechanisms if mechanism.growing and plan.lengths]
     grown_up = max(began + plan.growing * plan.deadline, time.perf_counter() + plan.deadline / 4)
@@ -223,7 +223,7 @@ def measure(
     for row, rival in contests(report.rows):
         if not (rival.compiles or row.kernel is None):
             continue
-        if face(plan, row, rival, until=end, unready=unready):
+        if measure_rival(plan, row, rival, until=end, unready=unready):
             say(f"{row.mechanism.name}, {row.what}: {rival.name} measured")
     report.rows.sort(key=lambda row: (plan.mechanisms.index(row.mechanism), row.training))
     report.seconds = time.perf_counter() - began
@@ -483,13 +483,7 @@ def contests(rows: list[Row]) -> list[tuple[Row, Rival]]:
     return sorted(found, key=lambda pair: (pair[1].compiles, pair[0].kernel is None))
 
 
-def challenge(plan: Plan, row: Row, *, until: float) -> None:
-    """Time all rivals."""
-    for rival in RIVALS:
-        face(plan, row, rival, until=until)
-
-
-def face(
+def measure_rival(
     plan: Plan, row: Row, rival: Rival, *, until: float, unready: Mapping[Contest, str] | None = None
 ) -> bool:
     """Time a rival by turns with ours, at one size; whether there is a number, else the row says why not."""
@@ -503,7 +497,7 @@ def face(
     if reason is None and time.perf_counter() > until:
         reason = "the deadline came"
     try:
-        reason = reason or duel(plan, row, rival, problem)
+        reason = reason or time_rival(plan, row, rival, problem)
     except Exception as error:  # what a compiler cannot compile is a finding, not the end of the run
         reason = failure(error)
     if reason is not None:
@@ -511,7 +505,7 @@ def face(
     return reason is None
 
 
-def duel(plan: Plan, row: Row, rival: Rival, problem: Problem) -> str | None:
+def time_rival(plan: Plan, row: Row, rival: Rival, problem: Problem) -> str | None:
     """The times of both, as called and as graphs; or why the rival's numbers are not worth timing."""
     torch.compiler.reset()
     with torch.set_grad_enabled(row.training):

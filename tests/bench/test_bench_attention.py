@@ -12,19 +12,19 @@ from torch.testing import assert_close
 
 from regard import catalog
 from regard.attention import dispatch
+from regard.bench import attention as bench
 from regard.bench import clock, rivals
 from regard.bench.attention import (
     Growth,
     Plan,
-    challenge,
     compare,
     compiled_contests,
     contests,
-    face,
     foreseen,
     grow,
     looks,
     measure,
+    measure_rival,
     standard,
 )
 from regard.bench.clock import CAPTURED, exponent, interleaved, peak
@@ -57,6 +57,11 @@ class Careless(dispatch.Kernel):
     def run(self, call: dispatch.Call) -> torch.Tensor:
         weights = call.score(call.query, call.source.keys).softmax(-1)
         return self.factor * (weights @ call.source.values)
+
+
+def measure_rivals(plan, row, *, until):
+    for rival in bench.RIVALS:
+        measure_rival(plan, row, rival, until=until)
 
 
 def test_every_part_of_the_catalogue_is_measured():
@@ -184,7 +189,7 @@ def test_captured_calls_are_timed_beside_plain_ones_and_what_cannot_be_captured_
     assert set(row.captured) == {"reference", "fused"}
     assert set(row.captured_against) == {"reference"}
     assert 0.2 < row.captured["fused"] / row.ms["fused"] < 5  # of one call, not of all in the graph
-    challenge(plan, row, until=1e12)
+    measure_rivals(plan, row, until=1e12)
     assert set(row.captured) == {"reference", "fused", "by-hand"}
     assert row.captured_against["by-hand"] > 0
     assert row.against["SDPA"] > 0
@@ -256,7 +261,7 @@ def test_a_rival_that_was_not_compiled_in_time_is_not_measured_and_says_so(monke
     row = compare(TINY, Mechanism("dot"), training=False)
     plan = replace(TINY, rivals=("compile",))
     unready = {(row.mechanism, False, "compile"): "not compiled within 40 s"}
-    assert not face(plan, row, rival("compile"), until=1e12, unready=unready)
+    assert not measure_rival(plan, row, rival("compile"), until=1e12, unready=unready)
     assert row.missing == {"compile": "not compiled within 40 s"}
 
 
@@ -348,7 +353,7 @@ def test_a_rival_is_timed_by_turns_and_one_that_computes_something_else_is_not(m
     monkeypatch.setattr("regard.bench.attention.RIVALS", made)
     plan = replace(TINY, rivals=("right", "wrong", "broken"))
     row = compare(plan, Mechanism("dot"), training=True)
-    challenge(plan, row, until=1e12)
+    measure_rivals(plan, row, until=1e12)
     assert row.against["right"] > 0
     assert row.missing == {
         "wrong": "other numbers: 1e+02 % away from the reference",
@@ -356,5 +361,5 @@ def test_a_rival_is_timed_by_turns_and_one_that_computes_something_else_is_not(m
     }
     assert row.captured == {}  # nobody asked
     late = compare(plan, Mechanism("dot"), training=True)
-    challenge(plan, late, until=0.0)
+    measure_rivals(plan, late, until=0.0)
     assert set(late.missing.values()) == {"the deadline came"}

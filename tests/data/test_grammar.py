@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from composing import action, name, noun, pair, that, which_is, who
 
 from regard.data import grammar
 from regard.data.grammar import Language, Pair, generate, join, vocabulary
 from regard.data.grammar.clauses import Clause
-from regard.data.grammar.composing import action, name, noun, pair, that, which_is, who
 from regard.data.grammar.corpus import split_of
 from regard.data.grammar.phrases import HE, SHE, THEY, phrase
 from regard.data.grammar.pools import objects, subjects
