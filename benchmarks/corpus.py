@@ -62,7 +62,7 @@ def measure(source: str, target: str, folder: Path, steps: int) -> dict[str, flo
     wall = time.perf_counter() - started
     prepared_peak = peak()
     tables = {"task": {"name": "files", "source": source, "target": target}}
-    sizes = [f"model.{name}=32" for name in ("embedding", "hidden", "alignment", "readout")]
+    sizes = [f"model.{name}=32" for name in ("embedding", "hidden", "attention.hidden", "readout")]
     config = load_recipe(
         "translator",
         [*sizes, f"train.steps={steps}", "train.evaluate_every=0", "train.batch=2048"],

@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 
+from regard.attention.config import AttentionConfig
 from regard.bench.records import measured
 from regard.data.batches import pair_batch
 from regard.data.tokens import SPECIAL
@@ -117,7 +118,13 @@ def random_transformer() -> Transformer:
     """The model of the comparison; gains and biases are random too, so that parity is about them as well."""
     torch.manual_seed(SEED)
     config = TransformerConfig(
-        source_vocab=V, target_vocab=V, layers=6, d_model=256, d_ff=1024, heads=4, tied="all"
+        source_vocab=V,
+        target_vocab=V,
+        layers=6,
+        d_model=256,
+        d_ff=1024,
+        tied="all",
+        attention=AttentionConfig("scaled-dot", heads=4),
     )
     model = Transformer(config).eval()
     with torch.no_grad():

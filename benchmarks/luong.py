@@ -14,9 +14,11 @@ import argparse
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from regard.attention.config import AttentionConfig
 from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
@@ -34,26 +36,28 @@ LENGTH, TESTED, SEED, EXAMPLE = 12, 256, 1, 7
 SIZES = {
     "embedding": 32,
     "hidden": 64,
-    "alignment": 64,
     "layers": 1,
     "dropout": 0.0,
     "initialization": "standard",
 }
 STEPS = {"local-p": 2000}  # the centre must be found before the words can be
 USUAL = 600
-LOCAL = {
-    "score": "general",
-    "half_width": 3,
-    "feed": False,
-}  # fed, the state counts steps and needs no window
+LOCAL = {"feed": False}  # fed, the state counts steps and needs no window
+
+
+def attending(score: str, **settings: Any) -> dict[str, object]:
+    """The settings of a mechanism."""
+    return {"attention": AttentionConfig(score, hidden=64, half_width=3, **settings)}
+
+
 CASES: dict[str, tuple[dict[str, object], tuple[bool, ...]]] = {  # settings; backwards or not
-    "general": ({"score": "general"}, (True,)),
-    "dot": ({"score": "dot"}, (True,)),
-    "concat": ({"score": "concat"}, (True,)),
-    "location": ({"score": "location"}, (True,)),
-    "local-m": (LOCAL | {"window": "local-monotonic"}, (False, True)),
-    "local-p": (LOCAL | {"window": "local-predictive"}, (False, True)),
-    "no attention": ({"attention": False, "feed": False}, (True,)),
+    "general": (attending("general"), (True,)),
+    "dot": (attending("dot"), (True,)),
+    "concat": (attending("concat"), (True,)),
+    "location": (attending("location"), (True,)),
+    "local-m": (attending("general", window="local-monotonic") | LOCAL, (False, True)),
+    "local-p": (attending("general", window="local-predictive") | LOCAL, (False, True)),
+    "no attention": ({"attends": False, "feed": False}, (True,)),
 }
 
 

@@ -15,12 +15,15 @@ import argparse
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from regard import catalog
+from regard.attention.config import AttentionConfig
 from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
@@ -40,32 +43,33 @@ SIZES = {
     "embedding": 32,
     "hidden": 64,
     "encoder_hidden": 48,
-    "alignment": 64,
     "readout": 64,
-    "query": "state+word",
 }
 EXAMPLE = 7  # which test sequence is drawn
 NOTES = {"hard": " (its scores learn only by REINFORCE, which is not used here)"}
 
-Measure = tuple[str, str, dict[str, object], bool]  # kind, key, what differs from the paper, backwards
+Measure = tuple[str, str, AttentionConfig, bool]  # kind, key, the mechanism, backwards
 
 
 def measures() -> list[Measure]:
     """Everything that is measured."""
-    found: list[Measure] = [("score", key, {"score": key}, True) for key in catalog.names("score")]
-    found += [("normalizer", key, {"normalizer": key}, True) for key in catalog.names("normalizer")]
+    paper = AttentionConfig("additive", hidden=64, half_width=3)
+    found = [("score", key, replace(paper, score=key), True) for key in catalog.names("score")]
+    found += [
+        ("normalizer", key, replace(paper, normalizer=key), True) for key in catalog.names("normalizer")
+    ]
     for key in catalog.names("window"):
-        found += [("window", key, {"window": key, "half_width": 3}, backwards) for backwards in (False, True)]
-    found.append(("layer", "multi-head", {"score": "scaled-dot", "heads": 4, "query": "state"}, True))
-    return found
+        found += [("window", key, replace(paper, window=key), backwards) for backwards in (False, True)]
+    return [*found, ("layer", "multi-head", replace(paper, score="scaled-dot", heads=4), True)]
 
 
-def measure(kind: str, key: str, settings: dict[str, object], backwards: bool) -> list[Result]:
+def measure(kind: str, key: str, attention: AttentionConfig, backwards: bool) -> list[Result]:
     """Train one, measure it, draw it."""
     torch.set_num_threads(1)
     task = ReverseTask.create(ReverseSettings(train=20_000, valid=64, backwards=backwards))
     torch.manual_seed(SEED)
-    model = RNNsearch(RNNsearchConfig(**(task.sizes() | SIZES | settings)))  # type: ignore[arg-type]
+    query: Literal["state", "state+word"] = "state" if attention.heads else "state+word"
+    model = RNNsearch(RNNsearchConfig(**task.sizes(), **SIZES, query=query, attention=attention))
     train = TrainConfig(
         steps=STEPS, batch=1500, lr=3e-3, schedule="linear", evaluate_every=0, checkpoint_every=0
     )

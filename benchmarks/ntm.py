@@ -31,8 +31,8 @@ from regard.train.capture import CapturedStep
 
 ROOT = Path(__file__).parents[1]
 LENGTH = 10
-Kernel = Literal["reference", "machine"]
-KERNELS: tuple[Kernel, Kernel] = ("machine", "reference")
+Kernel = Literal["reference", "ntm"]
+KERNELS: tuple[Kernel, Kernel] = ("ntm", "reference")
 
 
 def plain_logits(model: NTM, batch: BitBatch) -> Tensor:
@@ -198,9 +198,9 @@ def main() -> None:
         if not apart < 1e-2:
             raise SystemExit("the one operation does not agree; nothing was timed.")
         steps["captured"] = captured(model, task, batch)
-        whole, _ = build(options.heads, options.device, "machine")
-        steps["machine"] = training_step(whole, whole, batch)
-        steps["machine, captured"] = captured(whole, task, batch)
+        whole, _ = build(options.heads, options.device, "ntm")
+        steps["ntm"] = training_step(whole, whole, batch)
+        steps["ntm, captured"] = captured(whole, task, batch)
     began = time.perf_counter()
     seconds = {
         name: time_step(step, repeats=options.repeats, device=options.device) for name, step in steps.items()

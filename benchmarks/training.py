@@ -26,15 +26,22 @@ from regard.tasks.base import Loss
 from regard.tasks.translation import consistent, cross_entropy
 from regard.train.capture import CapturedStep
 from regard.train.compiling import compiled
+from regard.train.fields import with_defaults
 
 ROOT = Path(__file__).parents[1]
 V = 8000
 RECURRENT: dict[str, dict[str, Any]] = {
-    "rnnsearch": {"embedding": 256, "hidden": 512, "alignment": 512, "readout": 256},
-    "luong": {"embedding": 512, "hidden": 512, "layers": 2, "score": "general"},
+    "rnnsearch": {"embedding": 256, "hidden": 512, "attention": {"hidden": 512}, "readout": 256},
+    "luong": {"embedding": 512, "hidden": 512, "layers": 2, "attention": {"score": "general"}},
 }
-TRANSFORMER = {"layers": 6, "d_model": 256, "d_ff": 1024, "heads": 4, "dropout": 0.1}
-LARGER = {"layers": 3, "d_model": 512, "d_ff": 1024, "heads": 8, "dropout": 0.3, "tied": "all"}
+TRANSFORMER: dict[str, Any] = {
+    "layers": 6,
+    "d_model": 256,
+    "d_ff": 1024,
+    "attention": {"heads": 4},
+    "dropout": 0.1,
+}
+LARGER = {"layers": 3, "d_model": 512, "d_ff": 1024, "attention": {"heads": 8}, "dropout": 0.3, "tied": "all"}
 SMOOTHING, AGREEMENT = 0.1, 3.0
 
 
@@ -57,7 +64,8 @@ def make_model(name: str, settings: dict[str, Any]) -> Model:
     """One of our models with its first weights, ready to be trained."""
     torch.manual_seed(0)
     kind = catalog.find(name, "model").load()
-    model: Model = kind(kind.Config(source_vocab=V, target_vocab=V, **settings)).cuda().train()
+    given = with_defaults(kind.Config, {"source_vocab": V, "target_vocab": V, **settings})
+    model: Model = kind(kind.Config(**given)).cuda().train()
     return model
 
 
@@ -175,10 +183,13 @@ def two_passes(batch: PairBatch) -> dict[str, float]:
 class TorchTransformer(nn.Module):
     """torch.nn.Transformer with embeddings and output, the same sizes as ours."""
 
-    def __init__(self, *, layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> None:
+    def __init__(
+        self, *, layers: int, d_model: int, d_ff: int, attention: dict[str, int], dropout: float
+    ) -> None:
         super().__init__()
         self.E = nn.Embedding(V, d_model)
         self.positions = nn.Parameter(torch.randn(256, d_model))
+        heads = attention["heads"]
         self.body = nn.Transformer(d_model, heads, layers, layers, d_ff, dropout, batch_first=True)
         self.output = nn.Linear(d_model, V)
 

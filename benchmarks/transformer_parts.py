@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from regard.attention.config import AttentionConfig
 from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
@@ -39,8 +40,8 @@ PARTS: dict[str, dict[str, object]] = {
     "learned": {"positions": "learned"},
     "batch norm": {"norm_kind": "batch"},
     "pre-norm": {"norm": "pre"},
-    "one head": {"heads": 1},
-    "unscaled": {"score": "dot", "d_k": 256},
+    "one head": {"attention": AttentionConfig("scaled-dot", heads=1)},
+    "unscaled": {"attention": AttentionConfig("dot"), "d_k": 256},
 }
 CATALOGUE = {
     "sinusoidal": ["model:transformer", "layer:sinusoidal-positions"],

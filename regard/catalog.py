@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from regard.errors import ConfigError
+from regard.renamed import ENTRIES
 
 Kind = Literal["score", "normalizer", "window", "memory", "layer", "kernel", "model", "task"]
 
@@ -423,7 +424,7 @@ ROWS: tuple[Row, ...] = (
         "For large calls that no other kernel takes: computed twice in training, memory bounded.",
     ),
     Row(
-        "tapes",
+        "lstmn",
         "kernel",
         "regard.kernels.lstmn.lstmn_tape:lstmn",
         "The LSTMN's recurrence as one operation",
@@ -433,7 +434,7 @@ ROWS: tuple[Row, ...] = (
         "Tapes written in place, the gradient written out; equal to the step-by-step reference.",
     ),
     Row(
-        "machine",
+        "ntm",
         "kernel",
         "regard.kernels.ntm.ntm_sequence:machine",
         "A Neural Turing Machine's run as one operation on an NVIDIA GPU",
@@ -964,7 +965,10 @@ def find(key: str, kind: Kind) -> Row:
 
 
 def suggest(word: str, known: tuple[str, ...] | list[str]) -> str:
-    """The end of an error sentence: the nearest known word, or all of them."""
+    """The end of an error sentence: the new name of an old one, the nearest known word, or all of them."""
+    for old, new in ((old.partition(":")[2], new.partition(":")[2]) for old, new in ENTRIES.items()):
+        if word == old and new in known:
+            return f"it is now {new!r}."
     near = nearest(word, known)
     return f"did you mean {near!r}?" if near else f"known: {', '.join(known)}."
 

@@ -131,5 +131,8 @@ def test_an_unknown_key_is_answered_with_the_nearest():
 def test_the_catalogue_imports_no_mechanism():
     tree = ast.parse((ROOT / "catalog.py").read_text())
     imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    assert {name for name in imported if name and name.startswith("regard")} == {"regard.errors"}
+    assert {name for name in imported if name and name.startswith("regard")} == {
+        "regard.errors",
+        "regard.renamed",
+    }
     assert importlib.import_module("regard.catalog") is catalog

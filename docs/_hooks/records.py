@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.evaluate.results import Result, read_results
 from regard.evaluate.text import LengthScore
+from regard.renamed import ENTRIES
 
 ROOT = Path(__file__).parents[2]
 UNMEASURED = "*Not measured yet: `results/` has no record of it. The command above writes one.*"
@@ -30,7 +31,12 @@ def benchmark(folder: Path, recipe: str) -> list[Result]:
 
 def rows_of(folder: Path, entry: str) -> list[Result]:
     """The results that belong to one catalogue entry, `kind:key`."""
-    return [result for result in newest(read_results(folder)) if entry in result.details.get("catalogue", [])]
+    return [result for result in newest(read_results(folder)) if entry in entries_of(result)]
+
+
+def entries_of(result: Result) -> list[str]:
+    """The catalogue entries of a record, by the names that they have now."""
+    return [ENTRIES.get(entry, entry) for entry in result.details.get("catalogue", [])]
 
 
 # Text -------------------------------------------------------------------------------------------------------

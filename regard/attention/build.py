@@ -119,6 +119,7 @@ def build_attention(
     window: str = "global",
     dropout: float = 0.0,
     kernel: str = "auto",
+    keep_weights: bool = False,
 ) -> Attention:
     """Attention from three catalogue keys."""
     return Attention(
@@ -127,6 +128,7 @@ def build_attention(
         window=build_window(window, sizes) if window != "global" else None,
         dropout=dropout,
         kernel=kernel,
+        keep_weights=keep_weights,
     )
 
 

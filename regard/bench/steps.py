@@ -83,14 +83,14 @@ SUBJECTS = (
         "RNNsearch",
         "rnnsearch-en-fr",
         FEW,
-        on_gpu=("model.hidden=512", "model.alignment=512", "model.embedding=256", "train.batch=4000"),
-        small=("model.hidden=32", "model.alignment=32", "train.batch=500"),
+        on_gpu=("model.hidden=512", "model.attention.hidden=512", "model.embedding=256", "train.batch=4000"),
+        small=("model.hidden=32", "model.attention.hidden=32", "train.batch=500"),
     ),
     Subject(
         "Transformer, additive heads",
         "transformer-en-fr",
-        (*FEW, "model.score=additive"),
-        on_gpu=("model.d_model=512", "model.d_ff=1024", "model.heads=8", "train.batch=8000"),
+        (*FEW, "model.attention.score=additive"),
+        on_gpu=("model.d_model=512", "model.d_ff=1024", "model.attention.heads=8", "train.batch=8000"),
         small=("model.d_model=32", "model.d_ff=32", "train.batch=500"),
     ),
     Subject(

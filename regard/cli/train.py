@@ -57,7 +57,7 @@ def command(
     """Train a model from a recipe, from two text files, or from a corpus by name.
 
     regard train rnnsearch-en-fr
-    regard train rnnsearch-en-fr --set model.score=general --set train.steps=3000 --run runs/general
+    regard train rnnsearch-en-fr --set model.attention.score=general --set train.steps=3000 --run runs/general
     regard train --source train.en --target train.de
     regard train --corpus multi30k-en-de --data corpora
     regard train --resume --run runs/general

@@ -36,6 +36,7 @@ from regard.compare.trial import (
     read_training,
 )
 from regard.errors import ConfigError, DataError
+from regard.renamed import new_key
 from regard.train import fields
 from regard.train.checkpoint import UNLEARNT, RunFolder
 from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
@@ -146,13 +147,15 @@ def plan(
         _Axis("recipe", "recipe", tuple(recipes), False),
         _Axis("model", "model", tuple(models), False),
         *(
-            _Axis(kind, f"model.{kind}", tuple(values), False)
+            _Axis(kind, f"model.attention.{kind}", tuple(values), False)
             for kind, values in zip(_KINDS, (scores, windows, normalizers), strict=True)
         ),
         *(_axis(text) for text in vary),
     ]
     _check_keys(axes)
     axes = [axis for axis in axes if axis.values]
+    labels = Counter(axis.label for axis in axes)
+    axes = [axis if labels[axis.label] == 1 else replace(axis, label=axis.key) for axis in axes]
     chosen = list(_one_at_a_time(axes) if each else _combinations(axes))
     variants = tuple(_variant(choice, begins[0], configs, overrides) for choice in chosen)
     reasons = [variant.reason for variant in variants if variant.config is None]
@@ -208,8 +211,8 @@ def _shown(axis: _Axis, value: str) -> str:
 
 def _require_setting(config: RunConfig, key: str) -> None:
     """Say it of the model, where an override would name the nearest key."""
-    table, _, name = key.partition(".")
-    if table == "model" and name not in fields.names(_config_class(config.model)):
+    known = {f"model.{name}" for name in fields.keys(_config_class(config.model))}
+    if key.startswith("model.") and key not in known and not new_key(key, known):
         raise ConfigError(f"the model {config.model} has no setting {key}.")
 
 
@@ -232,13 +235,14 @@ def _with_model(config: RunConfig, model: str, recipe: str, overrides: Sequence[
         raise ConfigError(
             f"several recipes train {model} on this task ({several}); name them with --recipes."
         )
-    names = fields.names(_config_class(model))
+    keys = fields.keys(_config_class(model))
     if own:
         settings = load_recipe(own[0]).model_settings
     else:
-        shared = {name: value for name, value in config.model_settings.items() if name in names}
+        before = fields.flatten(config.model_settings)
+        shared = {name: value for name, value in before.items() if name in keys}
         settings = fields.with_defaults(_config_class(model), shared)
-    mine = [text for text in overrides if _key_of(text) in {f"model.{name}" for name in names}]
+    mine = [text for text in overrides if _key_of(text) in {f"model.{name}" for name in keys}]
     return override(replace(config, model=model, model_settings=settings), mine)
 
 
@@ -280,9 +284,9 @@ def _axis(text: str) -> _Axis:
     table, dot, name = key.strip().partition(".")
     if not (equals and dot and table and name and values.strip()):
         raise ConfigError(
-            f"compare: --vary has {text!r}; expected table.key=value,value, e.g. model.heads=1,4,8."
+            f"compare: --vary has {text!r}; expected table.key=value,value, e.g. model.dropout=0.0,0.1."
         )
-    return _Axis(name, f"{table}.{name}", split_values(values), True)
+    return _Axis(name.rpartition(".")[2], f"{table}.{name}", split_values(values), True)
 
 
 def split_values(text: str) -> tuple[str, ...]:
@@ -295,7 +299,7 @@ def _check_keys(axes: Sequence[_Axis]) -> None:
     """A key that the catalogue does not know is a slip of the hand, not an impossible combination."""
     for axis in axes:
         for value in axis.values:
-            if axis.key in (f"model.{kind}" for kind in _KINDS):
+            if axis.key in (f"model.attention.{kind}" for kind in _KINDS):
                 catalog.find(value, axis.label)  # type: ignore[arg-type]
             elif axis.key == "model":
                 catalog.find(value, "model")

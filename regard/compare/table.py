@@ -17,6 +17,7 @@ from regard.compare.comparison import Comparison, Outcome, Variant
 from regard.compare.trial import TEST, Measured, Training
 from regard.errors import DataError
 from regard.evaluate.results import Result, read_results, write_result
+from regard.train import fields
 
 _SHOWN = re.compile(r"(-?\d+(?:\.(\d+))?)(\D*)")  # a value as an evaluation shows it: 37.21, 76.5 %
 
@@ -88,7 +89,8 @@ def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+    flat = fields.flatten(settings)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in flat.items()}
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> str:

@@ -17,7 +17,6 @@ from regard.evaluate.base import MeasureTable
 from regard.evaluate.text import LengthScore, Scores, bleu, score_by_length, score_text
 from regard.models.base import Translating
 from regard.tasks.base import Split
-from regard.tasks.corpus import on_corpus
 from regard.tasks.translation import Owners, TranslationTask
 
 BUDGET = 4096  # padded tokens of a forced batch
@@ -195,17 +194,6 @@ def measure_alignment(
     """The alignment counted one way; None as above."""
     counts = measure_alignments(model, task, split)
     return None if counts is None else counts[credit]
-
-
-def evaluate_alignment_on(
-    model: Translating, task: TranslationTask, corpus: str, *, data: str = "", credit: Credit = "written"
-) -> AlignmentCounts:
-    """The alignment error rate on another corpus, such as hansards, of a model that `task` has trained."""
-    found = measure_alignment(model, on_corpus(task, corpus, data), "test", credit=credit)
-    if found is None:
-        why = "the model has no attention" if model.aligner is None else f"{corpus} has no gold links"
-        raise DataError(f"evaluate: no alignments can be measured: {why}.")
-    return found
 
 
 def word_links(pieces: Links, source: Owners, target: Owners) -> Links:

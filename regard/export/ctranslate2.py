@@ -64,8 +64,8 @@ def checked(model: Translating) -> Transformer:
         )
     config, shape = model.config, model.shape
     demands = (
-        ("score", config.score, "scaled-dot"),
-        ("normalizer", config.normalizer, "softmax"),
+        ("attention.score", config.attention.score, "scaled-dot"),
+        ("attention.normalizer", config.attention.normalizer, "softmax"),
         ("norm_kind", config.norm_kind, "layer"),
         ("restricted", config.restricted, 0),
         ("d_k", shape.d_k * shape.heads, shape.d_model),

@@ -169,7 +169,7 @@ class LuongSteps(Steps):
         super().__init__()
         _check_luong(model)
         self.model = model
-        attends, feeds = model.config.attention, model.config.feed
+        attends, feeds = model.config.attends, model.config.feed
         source: Mapping[str, Axes] = {
             "visible": {0: "rows", 1: "source"},
             "source_keys": {0: "rows", 1: "source"},
@@ -203,9 +203,10 @@ class LuongSteps(Steps):
 
 
 def _check_luong(model: Luong) -> None:
-    if model.config.window != "global":
+    window = model.config.attention.window
+    if window != "global":
         raise ConfigError(
-            f"export to onnx: `window` has {model.config.window!r}; expected 'global', since the step's "
+            f"export to onnx: `attention.window` has {window!r}; expected 'global', since the step's "
             "graph does not count its steps."
         )
     _check_score(model)
@@ -214,8 +215,8 @@ def _check_luong(model: Luong) -> None:
 def _check_score(model: Transformer | Luong) -> None:
     if any(isinstance(part, HistoryScore) for part in model.modules()):
         raise ConfigError(
-            f"export to onnx: `score` has {model.config.score!r}, which looks back at earlier alignments; "
-            "expected one that does not."
+            f"export to onnx: `attention.score` has {model.config.attention.score!r}, which looks back at "
+            "earlier alignments; expected one that does not."
         )
 
 

@@ -44,7 +44,7 @@ from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
 from regard.kernels.lstmn.lstmn_tape import lstmn as tapes
 from regard.kernels.lstmn.lstmn_tape import refuses_tapes
 
-KERNELS = ("auto", "reference", "tapes")
+KERNELS = ("auto", "reference", "lstmn")
 
 
 class Tape(NamedTuple):
@@ -105,8 +105,8 @@ class LSTMNCell(nn.Module):
             v = score.v.weight.squeeze(0)
             newest = score.newest if isinstance(score, NewestScore) else None
             return tapes(projected, self.U.weight, score.U.weight, score.U.bias, v, newest, self.span)
-        if self.kernel == "tapes":
-            raise KernelRefused(f"kernel 'tapes' cannot run this call: {refusal}.")
+        if self.kernel == "lstmn":
+            raise KernelRefused(f"kernel 'lstmn' cannot run this call: {refusal}.")
         tape = self.start(inputs.shape[0])
         slots = []
         for t in range(inputs.shape[1]):

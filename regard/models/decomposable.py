@@ -27,15 +27,14 @@ https://arxiv.org/abs/1606.01933
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention.build import NORMALIZERS, Sizes
 from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
-from regard.attention.scores.dot import DotScore
 from regard.data.entailment import PairTextBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.distance import DistanceScore, with_positions
@@ -68,8 +67,14 @@ class DecomposableConfig(BagOfWordsConfig):
 
     intra: bool = False  # each word also looks at its own sentence
     far: int = 10  # distances beyond it share one bias
-    normalizer: Literal["softmax", "sparsemax", "mean"] = "softmax"  # mean: the other sentence, unaligned
-    kernel: str = "auto"
+    # normalizer "mean": the other sentence, unaligned; the kernel is that of both attentions
+    attention: AttentionConfig = attention_field(
+        "dot", fixed=("score", "window", "heads"), normalizers=("softmax", "sparsemax", "mean")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_attention(self.OWNER, self)
 
 
 class PairClassifier(Model):
@@ -113,8 +118,7 @@ class Decomposable(PairClassifier):
         wide = self.inside.features
         self.F = feed_forward(wide, d, config.dropout)
         self.G = feed_forward(2 * wide, d, config.dropout)
-        normalizer = NORMALIZERS[config.normalizer](Sizes(query=d, keys=d, hidden=d))
-        self.attend = Attention(DotScore(1.0), normalizer=normalizer, kernel=config.kernel)
+        self.attend = config.attention.build(query=d, keys=d)
 
     def forward(self, batch: PairTextBatch) -> Tensor:
         """(B, classes) scores."""
@@ -165,7 +169,7 @@ class IntraSentence(Inside):
         d = config.hidden
         self.features = 2 * d
         self.F = feed_forward(d, d, config.dropout)
-        self.attention = Attention(DistanceScore(far=config.far), kernel=config.kernel)
+        self.attention = Attention(DistanceScore(far=config.far), kernel=config.attention.kernel)
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
         f = with_positions(self.F(words))

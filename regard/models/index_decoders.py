@@ -24,9 +24,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
-from regard.attention.scores.additive import AdditiveScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import positions
@@ -53,11 +52,12 @@ class PlainIndexConfig:
 class AttentionIndexConfig(PlainIndexConfig):
     """The same, and what attends."""
 
-    alignment: int | None = None  # rows of W_1 and W_2; None: as `hidden`
-    kernel: str = "auto"
+    # its `hidden`: rows of W_1 and W_2
+    attention: AttentionConfig = attention_field("additive", fixed=("score", "normalizer", "window", "heads"))
 
     def __post_init__(self) -> None:
-        check_sizes("point-attention", self, "hidden", "alignment")
+        check_sizes("point-attention", self, "hidden")
+        check_attention("point-attention", self)
 
 
 class PlainIndex(Translating):
@@ -117,8 +117,7 @@ class AttentionIndex(Translating):
         self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
         self.E = nn.Embedding(1 + config.places, n)
         self.decoder = nn.LSTM(2 * n, n, batch_first=True)
-        score = AdditiveScore(query=n, keys=n, hidden=config.alignment or n)
-        self.attention = Attention(score, kernel=config.kernel)
+        self.attention = config.attention.build(query=n, keys=n)
         self.W = nn.Linear(2 * n, 1 + config.places)
         initialize(self, self.encoder, self.decoder, bound=config.bound)
 

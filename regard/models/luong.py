@@ -33,8 +33,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.build import Sizes, build_attention
-from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.scores.base import HistoryScore
@@ -55,22 +54,17 @@ class LuongConfig:
     hidden: int = 1000
     layers: int = 4
     encoder: Direction = "reversed"  # the paper's; "bidirectional" has half of the cells in each direction
-    attention: bool = True  # false: the stacked LSTM alone, the first rows of table 1
     feed: bool = True  # h̃_{t-1} is read with the word y_{t-1}
-    score: str = "general"
-    normalizer: str = "softmax"
-    window: str = "global"
-    half_width: int = 10  # D of the local windows
-    alignment: int = 1000  # hidden units of concat and of local-p's centre
-    positions: int = 128  # location: the longest source it scores
+    attends: bool = True  # false: the stacked LSTM alone, the first rows of table 1
+    attention: AttentionConfig = attention_field("general", hidden=1000, positions=128, fixed=("heads",))
     tied: Literal["all", "target", "none"] = "none"  # W_s is the target's embedding, or that of both sides
     dropout: float = 0.2  # of every connection that goes up: words, between layers, annotations, h̃
     initialization: Literal["uniform", "standard"] = "uniform"  # in [-0.1, 0.1] as in the paper, or PyTorch's
-    kernel: str = "auto"
 
     def __post_init__(self) -> None:
-        check_sizes("luong", self, "embedding", "hidden", "layers", "alignment", "positions")
+        check_sizes("luong", self, "embedding", "hidden", "layers")
         check_shares("luong", self, "dropout")
+        check_attention("luong", self)
 
 
 class LuongState(NamedTuple):
@@ -103,11 +97,11 @@ class Luong(Translating):
         self.decoder = LSTMDecoder(
             inputs=m, hidden=n, layers=config.layers, fed=n if config.feed else 0, dropout=config.dropout
         )
-        self.attention = build(config) if config.attention else None
-        self.W_c = nn.Linear(2 * n, n, bias=False) if config.attention else None
+        self.attention = config.attention.build(query=n, keys=n) if config.attends else None
+        self.W_c = nn.Linear(2 * n, n, bias=False) if config.attends else None
         self.W_s = nn.Linear(n, config.target_vocab, bias=False)
         self.dropout = nn.Dropout(config.dropout)
-        self.aligner = "attention" if config.attention else None
+        self.aligner = "attention" if config.attends else None
         initialize(self)
         if config.tied != "none":
             self.W_s.weight = self.E.weight
@@ -184,21 +178,6 @@ class Luong(Translating):
         return self.dropout(attentional), None if history is None else history.advance(result.weights)
 
 
-def build(config: LuongConfig) -> Attention:
-    """The attention between top layers, from the parts that the config names."""
-    n = config.hidden
-    sizes = Sizes(
-        query=n,
-        keys=n,
-        hidden=config.alignment,
-        positions=config.positions,
-        half_width=config.half_width,
-    )
-    return build_attention(
-        config.score, sizes, normalizer=config.normalizer, window=config.window, kernel=config.kernel
-    )
-
-
 def initialize(model: Luong) -> None:
     """Section 4.1: all parameters uniform in [-0.1, 0.1]; or PyTorch's way, with embeddings of length 1."""
     if model.config.initialization == "uniform":
@@ -211,7 +190,7 @@ def initialize(model: Luong) -> None:
 
 
 def _check(config: LuongConfig) -> None:
-    if config.feed and not config.attention:
+    if config.feed and not config.attends:
         raise ConfigError(
             "luong: `feed` is true without attention; expected false: there is nothing to feed."
         )

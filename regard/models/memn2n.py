@@ -43,11 +43,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.build import Sizes, build_normalizer
 from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
-from regard.attention.scores.dot import DotScore
+from regard.attention.normalizers.base import Normalizer
 from regard.data.questions import StoryBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.models.base import Model
@@ -69,12 +68,13 @@ class MemN2NConfig:
     noise: float = 0.1  # empty memories in training, as a share of the sentences; 0 = none
     linear_start: float = 0.0  # share of the steps before the softmax is put in
     relu: float = 0.0  # share of the units that pass a ReLU after each hop
-    normalizer: str = "softmax"
+    attention: AttentionConfig = attention_field("dot", fixed=("score", "window", "heads"))
     spread: float = 0.1  # standard deviation of the first weights
 
     def __post_init__(self) -> None:
         check_sizes("memn2n", self, "vocab", "memory", "embedding", "hops")
         check_shares("memn2n", self, "noise", "linear_start", "relu")
+        check_attention("memn2n", self)
 
 
 class LinearStart(Normalizer):
@@ -113,9 +113,7 @@ class MemN2N(Model):
         self.time = nn.Parameter(torch.empty(self.told, M, d)) if config.time else None
         self.H = nn.Identity() if adjacent else nn.Linear(d, d, bias=False)
         self.W = None if adjacent else nn.Linear(d, V, bias=False)  # None: the last C
-        self.hops = nn.ModuleList(
-            Attention(DotScore(scale=1.0), normalizer=build_hop_normalizer(config)) for _ in range(K)
-        )
+        self.hops = nn.ModuleList(build_hop(config) for _ in range(K))
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=config.spread)
 
@@ -210,15 +208,15 @@ def rectify(u: Tensor, share: float) -> Tensor:
     return u if size == 0 else torch.cat([u[..., :size].relu(), u[..., size:]], -1)
 
 
-def build_hop_normalizer(config: MemN2NConfig) -> Normalizer | HistoryNormalizer:
-    """The normalizer of a hop, behind a linear start where one is wanted."""
-    d = config.embedding
-    after = build_normalizer(config.normalizer, Sizes(query=d, keys=d, hidden=d))
+def build_hop(config: MemN2NConfig) -> Attention:
+    """The attention of a hop, its normalizer behind a linear start where one is wanted."""
+    hop = config.attention.build(query=config.embedding, keys=config.embedding)
     if not config.linear_start:
-        return after
-    if not isinstance(after, Normalizer):
+        return hop
+    if not isinstance(hop.normalizer, Normalizer):
         raise ConfigError(
-            f"memn2n: `normalizer` has {config.normalizer!r} with a linear start; "
+            f"memn2n: `attention.normalizer` has {config.attention.normalizer!r} with a linear start; "
             "expected one without history."
         )
-    return LinearStart(after)
+    hop.normalizer = LinearStart(hop.normalizer)
+    return hop

@@ -57,7 +57,7 @@ class NTMConfig:
     reach: int = 1  # a head moves by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
-    kernel: Literal["auto", "reference", "machine"] = "auto"  # how a whole sequence runs
+    kernel: Literal["auto", "reference", "ntm"] = "auto"  # how a whole sequence runs
 
     def __post_init__(self) -> None:
         check_sizes("ntm", self, "inputs", "outputs", "hidden", "layers", "rows", "width")
@@ -115,8 +115,8 @@ class NTM(Model):
         refusal = self._refusal(batch.inputs)
         if refusal is None:
             return self._answer(*self._run(batch.inputs))
-        if self.config.kernel == "machine":
-            raise KernelRefused(f"kernel 'machine' cannot run this call: {refusal}.")
+        if self.config.kernel == "ntm":
+            raise KernelRefused(f"kernel 'ntm' cannot run this call: {refusal}.")
         steps = [(h, state.reads) for h, _, state in self._walk(batch.inputs)]
         return self._answer(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
 

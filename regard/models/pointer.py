@@ -27,9 +27,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
-from regard.attention.scores.additive import AdditiveScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
@@ -47,11 +46,13 @@ class PointerConfig:
 
     dimension: int  # coordinates of a point
     hidden: int = 256
-    alignment: int | None = None  # rows of W_1 and W_2; None: as `hidden`
+    # its `hidden`: rows of W_1 and W_2
+    attention: AttentionConfig = attention_field("additive", fixed=("score", "normalizer", "window", "heads"))
     bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
 
     def __post_init__(self) -> None:
-        check_sizes("pointer", self, "hidden", "alignment")
+        check_sizes("pointer", self, "hidden")
+        check_attention("pointer", self)
 
 
 class PointerState(NamedTuple):
@@ -75,8 +76,8 @@ class PointerNetwork(Translating):
         n, D = config.hidden, config.dimension
         self.encoder = LSTMEncoder(inputs=D, hidden=n, flags=1)
         self.decoder = nn.LSTM(D, n, batch_first=True)
-        score = AdditiveScore(query=n, keys=n, hidden=config.alignment or n)
-        self.attention = Attention(score, keep_weights=True)  # the scores are the output
+        # the scores are the output
+        self.attention = config.attention.build(query=n, keys=n, keep_weights=True)
         self.end = nn.Parameter(torch.empty(n))
         self.go = nn.Parameter(torch.empty(D))
         initialize(self, self.encoder, self.decoder, bound=config.bound)

@@ -23,8 +23,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.build import Sizes, build_attention
 from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
@@ -40,30 +40,23 @@ from regard.models.base import Translating, teacher_inputs
 
 @dataclass(frozen=True, kw_only=True)
 class RNNsearchConfig:
-    """Sizes and choices; the paper's are embedding 620, hidden 1000, alignment 1000, readout 500."""
+    """Sizes and choices; the paper's are embedding 620, hidden 1000, attention.hidden 1000, readout 500."""
 
     source_vocab: int
     target_vocab: int
     embedding: int = 620
     hidden: int = 1000
     encoder_hidden: int | None = None  # per direction; None: as `hidden`
-    alignment: int = 1000
     readout: int = 500
     query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
     dropout: float = 0.0
     initialization: Literal["standard", "paper"] = "standard"
-    score: str = "additive"
-    normalizer: str = "softmax"
-    window: str = "global"
-    half_width: int = 10
-    positions: int = 128
-    kernel: str = "auto"
-    heads: int = 1  # more than one: multi-head, each with its own share of the state
+    # several heads: each has its own share of the state
+    attention: AttentionConfig = attention_field("additive", heads=1, hidden=1000, positions=128)
 
     def __post_init__(self) -> None:
-        check_sizes("rnnsearch", self, "embedding", "hidden", "encoder_hidden", "alignment")
-        check_sizes("rnnsearch", self, "readout", "heads")
+        check_sizes("rnnsearch", self, "embedding", "hidden", "encoder_hidden", "readout")
         check_shares("rnnsearch", self, "dropout")
 
 
@@ -92,14 +85,15 @@ class RNNsearch(Translating):
         self.encoder = BidirectionalEncoder(inputs=m, hidden=n_encoder)
         self.W_s = nn.Linear(n_encoder, n)
         self.attention = build_search(config, keys=2 * n_encoder)
-        n_context = 2 * n_encoder if config.heads == 1 else n
+        many = isinstance(self.attention, MultiHead)
+        n_context = n if many else 2 * n_encoder
         self.cell = GatedCell(inputs=m, hidden=n)
         self.C = nn.Linear(n_context, 3 * n, bias=False)
         self.readout = MaxoutReadout(
             state=n, word=m, context=n_context, hidden=config.readout, vocab=config.target_vocab
         )
         self.dropout = nn.Dropout(config.dropout)
-        self.aligner = "attention" if config.heads == 1 else "attention.attention"
+        self.aligner = "attention.attention" if many else "attention"
         if config.initialization == "paper":
             initialize_as_printed(self)
 
@@ -161,23 +155,14 @@ class RNNsearch(Translating):
 
 def build_search(config: RNNsearchConfig, *, keys: int) -> Attention | MultiHead:
     """The attention of the decoder: the parts that the config names, in one head or several."""
-    n = config.hidden
-    many = config.heads > 1
-    if many and config.query != "state":
+    n, heads = config.hidden, config.attention.heads or 1
+    if heads == 1:
+        word = config.embedding if config.query == "state+word" else 0
+        return config.attention.build(query=n + word, keys=keys)
+    if config.query != "state":
         raise ConfigError("rnnsearch: `query` has 'state+word' with several heads; expected 'state'.")
-    sizes = Sizes(
-        query=n // config.heads + (config.embedding if config.query == "state+word" else 0),
-        keys=n // config.heads if many else keys,
-        hidden=config.alignment,
-        positions=config.positions,
-        half_width=config.half_width,
-    )
-    attention = build_attention(
-        config.score, sizes, normalizer=config.normalizer, window=config.window, kernel=config.kernel
-    )
-    return (
-        MultiHead(n, config.heads, attention=attention, dim_keys=keys, dim_values=keys) if many else attention
-    )
+    attention = config.attention.build(query=n // heads, keys=n // heads)
+    return MultiHead(n, heads, attention=attention, dim_keys=keys, dim_values=keys)
 
 
 def initialize_as_printed(model: RNNsearch) -> None:

@@ -44,7 +44,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.build import Sizes, build_attention
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.normalizers.hard import Hard
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import upcast
@@ -63,7 +63,7 @@ MOVED = 0.1  # the share of a batch in the moving average
 
 @dataclass(frozen=True, kw_only=True)
 class ShowAttendTellConfig:
-    """Sizes and choices; the released program has embedding, alignment 512 and hidden 1800 for COCO."""
+    """Sizes and choices; the released program has 512 for embedding and attention, hidden 1800 for COCO."""
 
     target_vocab: int
     features: int = 0  # D of annotations that the task gives; 0: pictures come, a small net makes them
@@ -71,12 +71,12 @@ class ShowAttendTellConfig:
     annotation: int = 128  # its D
     embedding: int = 512
     hidden: int = 1800
-    alignment: int = 512
     dropout: float = 0.5
-    normalizer: str = (
-        "softmax"  # "hard" is trained by REINFORCE, "gumbel-softmax" relaxed, "mean" sees no place
+    # normalizer "hard" is trained by REINFORCE, "gumbel-softmax" relaxed, "mean" sees no place;
+    # the weights are part of the loss: a fused kernel, which never has them, would compute them twice
+    attention: AttentionConfig = attention_field(
+        "additive", hidden=512, kernel="reference", fixed=("score", "window", "heads")
     )
-    temperature: float = 1.0
     coverage: float = 1.0  # λ
     share: Literal["one", "even"] = "one"  # what a place's weights should sum to: 1, or steps / places
     sampled: float = 0.5  # hard: how likely a picture's places are sampled in training
@@ -87,13 +87,14 @@ class ShowAttendTellConfig:
     soft_start: float = 0.0  # hard: the first share of the steps, in which nothing is sampled yet
 
     def __post_init__(self) -> None:
-        check_sizes("show-attend-tell", self, "channels", "annotation", "embedding", "hidden", "alignment")
+        check_sizes("show-attend-tell", self, "channels", "annotation", "embedding", "hidden")
         for name in ("coverage", "reward", "entropy"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(
                     f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 or more."
                 )
         check_shares("show-attend-tell", self, "dropout", "sampled", "soft_start")
+        check_attention("show-attend-tell", self)
 
 
 class TellState(NamedTuple):
@@ -133,9 +134,7 @@ class ShowAttendTell(Translating):
         self.E = nn.Embedding(config.target_vocab, m, padding_idx=BOS)  # before the first word stands a zero
         self.start_layer = nn.Linear(D, n)
         self.start_h, self.start_c = nn.Linear(n, n), nn.Linear(n, n)
-        sizes = Sizes(query=n, keys=D, hidden=config.alignment, temperature=config.temperature)
-        # the weights are part of the loss: a fused kernel, which never has them, would compute them twice
-        self.attention = build_attention("additive", sizes, normalizer=config.normalizer, kernel="reference")
+        self.attention = config.attention.build(query=n, keys=D)
         self.expect = Softmax()  # α of a hard choice
         self.gate = nn.Linear(n, 1)
         self.W, self.U = nn.Linear(m, 4 * n), nn.Linear(n, 4 * n, bias=False)

@@ -34,8 +34,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.build import Sizes, build_attention
 from regard.attention.cache import Cache
+from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
@@ -71,26 +71,22 @@ class TransformerConfig:
     decoder_layers: int | None = None  # None: as `layers`
     d_model: int | None = None
     d_ff: int | None = None
-    heads: int | None = None
-    d_k: int | None = None  # None: d_model / heads
+    d_k: int | None = None  # None: d_model / attention.heads
     dropout: float | None = None
     norm: Literal["post", "pre"] = "post"  # after each sum as printed, or before each sub-layer
     norm_kind: Literal["layer", "batch"] = "layer"
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     longest: int = 256  # learned positions and the location score: the longest sequence
     tied: Literal["auto", "all", "target", "none"] = "auto"  # "auto": all where a vocabulary is shared
-    score: str = "scaled-dot"
-    normalizer: str = "softmax"
-    filters: int = 10  # the location-aware score: kernels over the alignment of the query before
-    width: int = 15  # and how wide they are
+    attention: AttentionConfig = attention_field("scaled-dot", fixed=("window",))
     restricted: int = 0  # self-attention sees so many positions on either side (section 4); 0: all
-    kernel: str = "auto"
     aligning_layer: int = -1  # the decoder layer whose attention is taken as the alignment
 
     def __post_init__(self) -> None:
         check_sizes("transformer", self, "layers", "decoder_layers", "longest")
-        check_sizes("transformer", self, "d_model", "d_ff", "heads", "d_k", "filters", "width")
+        check_sizes("transformer", self, "d_model", "d_ff", "d_k")
         check_shares("transformer", self, "dropout")
+        check_attention("transformer", self)
 
     @property
     def tying(self) -> Literal["all", "target", "none"]:
@@ -102,17 +98,14 @@ class TransformerConfig:
     def resolved(self) -> "Shape":
         """The sizes in numbers."""
         preset = PRESETS[self.size]
-        given = {
-            name: getattr(self, name)
-            for name in ("layers", "d_model", "d_ff", "heads", "dropout")
-            if getattr(self, name) is not None
-        }
-        shape = replace(preset, **given)
+        given = {name: getattr(self, name) for name in ("layers", "d_model", "d_ff", "dropout")}
+        given["heads"] = self.attention.heads
+        shape = replace(preset, **{name: size for name, size in given.items() if size is not None})
         shape = replace(shape, decoder_layers=self.decoder_layers or shape.layers)
         if self.d_k is None and shape.d_model % shape.heads:
             raise ConfigError(
-                f"transformer: `heads` has {shape.heads}; expected a divisor of d_model={shape.d_model}. "
-                "Or give d_k."
+                f"transformer: `attention.heads` has {shape.heads}; expected a divisor of "
+                f"d_model={shape.d_model}. Or give d_k."
             )
         return replace(shape, d_k=self.d_k or shape.d_model // shape.heads)
 
@@ -277,15 +270,7 @@ def initialize(model: nn.Module) -> None:
 
 
 def _multi_head(config: TransformerConfig, shape: Shape) -> MultiHead:
-    sizes = Sizes(
-        query=shape.d_k,
-        keys=shape.d_k,
-        hidden=shape.d_k,
-        positions=config.longest,
-        filters=config.filters,
-        width=config.width,
-    )
-    attention = build_attention(config.score, sizes, normalizer=config.normalizer, kernel=config.kernel)
+    attention = config.attention.build(query=shape.d_k, keys=shape.d_k, positions=config.longest)
     return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
 
 

@@ -38,30 +38,34 @@ class TextSettings:
     lowercase: bool = False
     longest: int = 100  # pieces of a sentence; longer ones are left out of training and validation
     smoothing: float = 0.0  # label smoothing, in training alone
-    consistency: float = 0.0  # how strongly two passes under different dropout must agree
-    dropped: float = 0.0  # the share of byte-pair merges that chance leaves out of training text
-    cuts: int = 8  # how many times training text is cut so; epochs take turns
-    both_ways: int = 0  # so many first epochs have every pair a second time, from target to source
+    r_drop: float = 0.0  # R-Drop: how strongly two passes under different dropout must agree
+    bpe_dropout: float = 0.0  # share of byte-pair merges left out of training text at random
+    bpe_samples: int = 8  # how often training text is cut that way; epochs take turns
+    reversed_epochs: int = 0  # so many first epochs also train target to source
 
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
             raise ConfigError(f"task: `joint` is true and `pieces` has {self.pieces!r}; expected 'bpe'.")
         if self.longest < 1:
             raise ConfigError(f"task: `longest` has {self.longest}; expected 1 or more.")
-        if not 0.0 <= self.dropped < 1.0:
-            raise ConfigError(f"task: `dropped` has {self.dropped}; expected 0 or more, and less than 1.")
-        if self.dropped and self.pieces != "bpe":
+        if not 0.0 <= self.bpe_dropout < 1.0:
             raise ConfigError(
-                f"task: `dropped` has {self.dropped} and `pieces` {self.pieces!r}; expected 'bpe'."
+                f"task: `bpe_dropout` has {self.bpe_dropout}; expected 0 or more, and less than 1."
             )
-        if self.cuts < 1:
-            raise ConfigError(f"task: `cuts` has {self.cuts}; expected 1 or more.")
-        if self.both_ways < 0:
-            raise ConfigError(f"task: `both_ways` has {self.both_ways} epochs; expected 0 or more.")
-        if self.both_ways and not self.joint:
+        if self.bpe_dropout and self.pieces != "bpe":
             raise ConfigError(
-                f"task: `both_ways` has {self.both_ways} and `joint` is false; expected one vocabulary for "
-                "both sides. Set task.joint=true."
+                f"task: `bpe_dropout` has {self.bpe_dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
+            )
+        if self.bpe_samples < 1:
+            raise ConfigError(f"task: `bpe_samples` has {self.bpe_samples}; expected 1 or more.")
+        if self.reversed_epochs < 0:
+            raise ConfigError(
+                f"task: `reversed_epochs` has {self.reversed_epochs} epochs; expected 0 or more."
+            )
+        if self.reversed_epochs and not self.joint:
+            raise ConfigError(
+                f"task: `reversed_epochs` has {self.reversed_epochs} and `joint` is false; expected one "
+                "vocabulary for both sides. Set task.joint=true."
             )
 
 
@@ -85,7 +89,7 @@ class TextTask(TranslationTask):
     settings: TextSettings
 
     def __init__(self, settings: TextSettings, texts: Texts, source: Tokenizer, target: Tokenizer) -> None:
-        super().__init__(source, target, smoothing=settings.smoothing, consistency=settings.consistency)
+        super().__init__(source, target, smoothing=settings.smoothing, r_drop=settings.r_drop)
         self.settings, self.texts, self.languages = settings, texts, texts.languages
         self._recut: dict[int, EncodedPairs] = {}
 
@@ -124,10 +128,10 @@ class TextTask(TranslationTask):
         Ding, Wu, Tao. Improving neural machine translation by bidirectional training. 2021.
         https://arxiv.org/abs/2109.07780
         """
-        cut = 1 + epoch % self.settings.cuts if self.settings.dropped else 0
+        cut = 1 + epoch % self.settings.bpe_samples if self.settings.bpe_dropout else 0
         lengths = self.recut(cut).lengths()
         size = len(lengths)
-        if epoch < self.settings.both_ways:
+        if epoch < self.settings.reversed_epochs:
             lengths = np.concatenate([lengths, lengths[:, ::-1]])
         plan = plan_by_tokens(lengths, budget=batch, epoch=epoch, seed=seed)
         rows = plan.rows % size + cut * size
@@ -136,7 +140,7 @@ class TextTask(TranslationTask):
     def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
         numbers = np.asarray(rows, dtype=np.int64)
         backwards = numbers < 0
-        if split != "train" or not (self.settings.dropped or backwards.any()):
+        if split != "train" or not (self.settings.bpe_dropout or backwards.any()):
             return super().batch(split, rows)
         size = len(self.encoded(split))
         numbers = np.where(backwards, -1 - numbers, numbers)
@@ -159,7 +163,7 @@ class TextTask(TranslationTask):
         return self._recut[cut]
 
     def _cut_anew(self, cut: int) -> Iterator[Pair]:
-        share = self.settings.dropped
+        share = self.settings.bpe_dropout
         source = self.source.recut(share=share, seed=2 * cut)
         target = self.target.recut(share=share, seed=2 * cut + 1)
         kept = (example for example, _ in self._kept("train"))

@@ -51,16 +51,16 @@ class TranslationTask:
     languages: tuple[str, str]
 
     def __init__(
-        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0, consistency: float = 0.0
+        self, source: Tokenizer, target: Tokenizer, *, smoothing: float = 0.0, r_drop: float = 0.0
     ) -> None:
         """`smoothing` is the share of each target's mass that training spreads over the vocabulary,
-        `consistency` the weight with which two passes under different dropout are made to agree."""
+        `r_drop` the weight with which two passes under different dropout are made to agree."""
         if not 0.0 <= smoothing < 1.0:
             raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
-        if consistency < 0.0:
-            raise ConfigError(f"task: `consistency` has {consistency}; expected 0 or more.")
+        if r_drop < 0.0:
+            raise ConfigError(f"task: `r_drop` has {r_drop}; expected 0 or more.")
         self.source, self.target = source, target
-        self.smoothing, self.consistency = smoothing, consistency
+        self.smoothing, self.r_drop = smoothing, r_drop
         self._examples: dict[Split, Sequence[Example]] = {}
         self._encoded: dict[Split, EncodedPairs] = {}
 
@@ -121,8 +121,8 @@ class TranslationTask:
         """Cross-entropy, summed over the target words and their eos; smoothed in training alone."""
         if not model.training:
             return cross_entropy(model(batch), batch)
-        if self.consistency:
-            return consistent(model, batch, smoothing=self.smoothing, weight=self.consistency)
+        if self.r_drop:
+            return consistent(model, batch, smoothing=self.smoothing, weight=self.r_drop)
         return cross_entropy(model(batch), batch, smoothing=self.smoothing)
 
     def save(self, folder: Path) -> None:

@@ -41,7 +41,7 @@ from regard.catalog import suggest
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Task
 from regard.train import average, durable, serialization, toml
-from regard.train.config import RunConfig, fill_defaults, parse
+from regard.train.config import RunConfig, fill_defaults, parse, translate
 
 FORMAT = 1
 UNLEARNT = ("train.log_every", "train.checkpoint_every", "train.threads")  # of no effect on the weights
@@ -190,7 +190,7 @@ class RunFolder:
         return changed
 
     def _changed(self, config: RunConfig) -> dict[str, tuple[Any, Any]]:
-        tables = parse(str(self.config), self.config.read_text(encoding="utf-8"))
+        tables = translate(parse(str(self.config), self.config.read_text(encoding="utf-8")))
         stored, given = _flat(fill_defaults(tables)), _flat(fill_defaults(config.tables()))
         keys = dict.fromkeys([*given, *stored])
         return {k: (stored.get(k), given.get(k)) for k in keys if stored.get(k) != given.get(k)}

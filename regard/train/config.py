@@ -3,6 +3,8 @@
     [model]                     name, and the fields of the model's Config
     name = "rnnsearch"
     hidden = 128
+    [model.attention]           the fields of AttentionConfig, where the model has one
+    score = "general"
     [task]                      name, and the fields of the task's Settings
     name = "grammar"
     [train]                     the fields of TrainConfig
@@ -23,6 +25,7 @@ from typing import Any, Literal
 
 from regard import catalog
 from regard.errors import ConfigError
+from regard.renamed import new_entry, new_key
 from regard.train import fields, toml
 from regard.train.schedule import ScheduleName
 
@@ -119,9 +122,9 @@ class RunConfig:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """The four tables of the file."""
+        """The four tables of the file, values of inner tables by keys with a dot."""
         return {
-            "model": {"name": self.model, **self.model_settings},
+            "model": {"name": self.model, **fields.flatten(self.model_settings)},
             "task": {"name": self.task, **self.task_settings},
             "train": asdict(self.train),
             "decode": asdict(self.decode),
@@ -143,14 +146,18 @@ def load_recipe(
     `tables` stand in the place of the recipe's own.
     """
     owner, text = _read(name)
-    chosen = {**parse(owner, text), **(tables or {})}
-    changes = [_parse_override(override) for override in overrides]
-    return _resolve(owner, chosen, changes)
+    return _resolve(owner, {**parse(owner, text), **(tables or {})}, overrides)
+
+
+def load_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The config.toml of a run folder, then the overrides; a run of an earlier version has its old keys."""
+    owner, text = _read(path)
+    return _resolve(owner, translate(parse(owner, text)), overrides)
 
 
 def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """The config with some settings changed, each `table.key=value`."""
-    return _resolve("config", config.tables(), [_parse_override(override) for override in overrides])
+    return _resolve("config", config.tables(), overrides)
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -165,7 +172,7 @@ def recipe_sentence(name: str) -> str:
 
 
 def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
-    """The tables of a TOML text; unknown tables are errors, their keys are not looked at."""
+    """The tables of a TOML text, keys of inner tables with a dot; unknown tables are errors, keys are not."""
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # the grammar, numbers without end, lists without end
@@ -175,7 +182,7 @@ def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"{owner}: unknown table {name!r}; {catalog.suggest(name, TABLES)}")
         if not isinstance(table, dict):
             raise ConfigError(f"{owner}: '{name}' is {table!r}; expected a table, [{name}].")
-    return document
+    return {name: fields.flatten(table) for name, table in document.items()}
 
 
 def fill_defaults(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -183,17 +190,37 @@ def fill_defaults(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
     A model or task that is not in the catalogue keeps its settings as they are.
     """
-    kinds: dict[str, type[Any]] = {"train": TrainConfig, "decode": DecodeConfig}
+    kinds = {"train": TrainConfig, "decode": DecodeConfig} | _known_kinds(tables)
+    filled = {table: dict(tables.get(table, {})) for table in TABLES}
+    return {
+        table: own | fields.flatten(fields.with_defaults(kinds[table], own)) if table in kinds else own
+        for table, own in filled.items()
+    }
+
+
+def translate(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The tables of a run that an earlier version wrote, with the keys of today."""
+    translated = {table: dict(values) for table, values in tables.items()}
+    for table, kind in _known_kinds(tables).items():
+        known = {f"{table}.{name}" for name in fields.keys(kind)}
+        translated[table] = {}
+        for name, value in tables[table].items():
+            key = new_key(f"{table}.{name}", known) or f"{table}.{name}"
+            translated[table][key.removeprefix(f"{table}.")] = (
+                new_entry(key.rpartition(".")[2], value) or value
+            )
+    return translated
+
+
+def _known_kinds(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, type[Any]]:
+    """The settings of the model and of the task, where they are in the catalogue."""
+    kinds: dict[str, type[Any]] = {}
     model, task = (tables.get(kind, {}).get("name") for kind in ("model", "task"))
     if model in catalog.names("model"):
         kinds["model"] = catalog.find(str(model), "model").load().Config
     if task in catalog.names("task"):
         kinds["task"] = catalog.find(str(task), "task").load().Settings
-    filled = {table: dict(tables.get(table, {})) for table in TABLES}
-    return {
-        table: own | fields.with_defaults(kinds[table], own) if table in kinds else own
-        for table, own in filled.items()
-    }
+    return kinds
 
 
 def _read(name: str | Path) -> tuple[str, str]:
@@ -236,13 +263,11 @@ def _parse_value(text: str) -> Any:
     return document["value"] if len(document) == 1 else text
 
 
-def _resolve(
-    owner: str, tables: Mapping[str, Mapping[str, Any]], changes: Sequence[tuple[str, str, Any]]
-) -> RunConfig:
+def _resolve(owner: str, tables: Mapping[str, Mapping[str, Any]], overrides: Sequence[str]) -> RunConfig:
     """Check the file and the overrides one after the other, so that a message blames the right one."""
     changed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
-    for table, name, value in changes:
-        changed[table][name] = value
+    for table, name, value in map(_parse_override, overrides):
+        changed[table] |= fields.flatten({name: value})
     model, model_class = _choose(owner, "model", tables.get("model", {}), changed["model"])
     task, task_class = _choose(owner, "task", tables.get("task", {}), changed["task"])
     _check_fit(owner, model, task)
@@ -254,24 +279,23 @@ def _resolve(
     }
     joined: dict[str, dict[str, Any]] = {}
     for table, kind in kinds.items():
-        given = fields.check(owner, table, kind, _without_name(table, tables.get(table, {})))
-        _check_ranges(owner, table, given)
-        given |= fields.check(OVERRIDES, table, kind, _without_name(table, changed[table]))
-        _check_ranges(OVERRIDES, table, given)
-        joined[table] = fields.with_defaults(kind, given)
+        given: dict[str, Any] = {}
+        for source, values in ((owner, tables.get(table, {})), (OVERRIDES, changed[table])):
+            given |= fields.check(source, table, kind, _without_name(table, values))
+            joined[table] = _filled(source, kind, given)
     train, decode = TrainConfig(**joined["train"]), DecodeConfig(**joined["decode"])
     return RunConfig(model, joined["model"], task, joined["task"], train, decode)
 
 
-def _check_ranges(owner: str, table: str, given: Mapping[str, Any]) -> None:
-    """A model takes its sizes from the data, so its own ranges are checked when it is built."""
+def _filled(owner: str, kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the dataclass takes. A model has sizes from the data: its own are checked when it is built."""
     try:
-        if table == "train":
-            TrainConfig(**given)
-        if table == "decode":
-            DecodeConfig(**given)
+        full = fields.with_defaults(kind, given)
+        if kind in (TrainConfig, DecodeConfig):
+            kind(**full)
     except ConfigError as error:
         raise ConfigError(f"{owner}: {error}") from error
+    return full
 
 
 def _choose(

@@ -1,12 +1,16 @@
-"""Strict reading of settings: names and types are those of a dataclass, and every mistake gets its remedy."""
+"""Strict reading of settings: names and types are those of a dataclass, and every mistake gets its remedy.
+
+A field that is a dataclass itself is an inner table: its keys have a dot, `attention.score`.
+"""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass, replace
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from regard.catalog import suggest
 from regard.errors import ConfigError
+from regard.renamed import new_entry, new_key
 
 LARGEST = 10**18  # what C can count
 
@@ -16,24 +20,52 @@ _WORDS: dict[Any, str] = {
     str: "a string",
     bool: "true or false",
     NoneType: "nothing",
+    None: "nothing",
 }
 
 
-def names(settings: type[Any]) -> tuple[str, ...]:
-    """The fields of a dataclass that its constructor takes."""
-    return tuple(field.name for field in fields(settings) if field.init)
+def keys(settings: type[Any]) -> dict[str, Any]:
+    """The keys that a table of these settings may have, and the type of each."""
+    hints = get_type_hints(settings)
+    found: dict[str, Any] = {}
+    for field in fields(settings):
+        hint = hints[field.name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            allowed = field.metadata.get("allowed", {})
+            inner = {
+                name: Literal[allowed[name]] if name in allowed else kind for name, kind in keys(hint).items()
+            }
+            found |= {f"{field.name}.{name}": kind for name, kind in inner.items()}
+        elif field.init:
+            found[field.name] = hint
+    return found
+
+
+def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a table by their keys, those of inner tables and of dataclasses too."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = vars(value) if is_dataclass(value) else value
+        if isinstance(inner, Mapping):
+            flat |= {f"{name}.{key}": item for key, item in flatten(inner).items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def check(owner: str, table: str, settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, converted to the types of the dataclass; raise ConfigError on the first that cannot be."""
-    hints = get_type_hints(settings)
-    known = [f"{table}.{name}" for name in names(settings)]
+    known = {f"{table}.{name}": hint for name, hint in keys(settings).items()}
     checked = {}
     for name, value in values.items():
         key = f"{table}.{name}"
+        if new := new_key(key, known):
+            raise ConfigError(f"{owner}: `{key}` is now `{new}`.")
         if key not in known:
-            raise ConfigError(f"{owner}: unknown key {key!r}; {suggest(key, known)}")
-        checked[name] = convert(owner, key, hints[name], value)
+            raise ConfigError(f"{owner}: unknown key {key!r}; {suggest(key, list(known))}")
+        if new := new_entry(name.rpartition(".")[2], value):
+            raise ConfigError(f"{owner}: '{key}' is {value!r}, which is now {new!r}.")
+        checked[name] = convert(owner, key, known[key], value)
     return checked
 
 
@@ -41,10 +73,13 @@ def with_defaults(settings: type[Any], values: Mapping[str, Any]) -> dict[str, A
     """The values, and the defaults of the fields that were not given, in the order of the dataclass."""
     full: dict[str, Any] = {}
     for field in fields(settings):
+        default: Any = field.default
+        start = f"{field.name}."
+        inner = {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
         if field.name in values:
             full[field.name] = values[field.name]
-        elif field.init and field.default is not MISSING:
-            full[field.name] = field.default
+        elif field.init and default is not MISSING:
+            full[field.name] = replace(default, **inner) if inner else default
         elif field.init and field.default_factory is not MISSING:
             full[field.name] = field.default_factory()
     return full
@@ -103,7 +138,8 @@ def _fit_plain(hint: Any, value: Any) -> Any:
 def _words(hint: Any) -> str:
     origin, options = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return "one of " + ", ".join(repr(option) for option in options)
+        words = [_WORDS.get(option, repr(option)) for option in options]
+        return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
     if origin in (Union, UnionType):
         return " or ".join(_words(option) for option in options if option is not NoneType)
     if origin is list or (origin is tuple and options[1:] == (Ellipsis,)):

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from regard.errors import ConfigError
+from regard.train import fields
 
 _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
 _LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
@@ -30,7 +31,7 @@ class WithinMemory(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def _sentence(self) -> str:
-        numbers = {key: value for key, value in self._settings.items() if type(value) is int}
+        numbers = {key: value for key, value in fields.flatten(self._settings).items() if type(value) is int}
         largest = max(numbers, key=numbers.__getitem__, default="")
         what = f"'model.{largest}' is {numbers[largest]}" if largest else "the model is too large"
         return (

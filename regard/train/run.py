@@ -16,7 +16,7 @@ from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.tasks.base import Filling, Task
 from regard.train.checkpoint import Name, RunFolder
-from regard.train.config import DecodeConfig, RunConfig, load_recipe
+from regard.train.config import DecodeConfig, RunConfig, load_run
 from regard.train.memory import WithinMemory
 
 
@@ -51,7 +51,7 @@ def reopen(folder: Path, overrides: Sequence[str] = ()) -> tuple[RunConfig, Mode
     """What `fit(…, resume=True)` needs to go on in a run folder; it loads the weights itself."""
     run = RunFolder(folder)
     run.require_run()
-    config = load_recipe(run.config, overrides)
+    config = load_run(run.config, overrides)
     task = _restore_task(config, run.path)
     return config, build_model(config, task), task
 

@@ -1,4 +1,4 @@
-"""Writing TOML: flat tables of strings, numbers, booleans and lists; a configuration holds nothing else."""
+"""Writing TOML: tables of strings, numbers, booleans and lists; a configuration holds nothing else."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,8 +9,17 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def dumps(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """The tables as TOML text. A value of None is left out: TOML has no word for it."""
-    return "\n".join(_table(name, values) for name, values in tables.items())
+    """The tables as TOML text; a dot in a key begins an inner table.
+
+    A value of None is left out: TOML has no word for it.
+    """
+    split: dict[str, dict[str, Any]] = {}
+    for table, values in tables.items():
+        split[table] = {}
+        for name, value in values.items():
+            inner, dot, key = name.rpartition(".")
+            split.setdefault(f"{table}{dot}{inner}", {})[key] = value
+    return "\n".join(_table(name, values) for name, values in split.items())
 
 
 def _table(name: str, values: Mapping[str, Any]) -> str:

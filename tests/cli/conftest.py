@@ -50,7 +50,7 @@ SMALL = (
 @pytest.fixture(scope="session")
 def run(tmp_path_factory):
     """A small trained RNNsearch."""
-    return train(tmp_path_factory, "rnnsearch-reverse", "model.alignment=24", "model.readout=24")
+    return train(tmp_path_factory, "rnnsearch-reverse", "model.attention.hidden=24", "model.readout=24")
 
 
 @pytest.fixture(scope="session")

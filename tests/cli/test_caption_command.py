@@ -9,7 +9,13 @@ from PIL import Image
 from seeds import offset_seed
 
 SMALL = ["task.train=64", "task.valid=8", "task.test=6", "model.hidden=12", "model.embedding=8"]
-SMALL += ["model.alignment=8", "model.annotation=8", "model.channels=4", "train.steps=3", "train.batch=16"]
+SMALL += [
+    "model.attention.hidden=8",
+    "model.annotation=8",
+    "model.channels=4",
+    "train.steps=3",
+    "train.batch=16",
+]
 
 
 @pytest.fixture(scope="module")

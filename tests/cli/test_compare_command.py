@@ -18,7 +18,7 @@ SMALL = {
     "task.test": 8,
     "model.hidden": 16,
     "model.embedding": 8,
-    "model.alignment": 8,
+    "model.attention.hidden": 8,
     "model.readout": 8,
     "train.batch": 120,
     "train.log_every": 1,
@@ -159,7 +159,7 @@ def test_two_text_files_are_enough_for_a_comparison(command, tmp_path, monkeypat
         lines = [f"{words[n % 5]} {words[n % 4]} {words[n % 3]}." for n in range(60)]
         (tmp_path / name).write_text("\n".join(lines))
     text = ("--source", tmp_path / "a.en", "--target", tmp_path / "a.de", "--data", tmp_path)
-    small = [f"--set=model.{name}=8" for name in ("hidden", "embedding", "alignment", "readout")]
+    small = [f"--set=model.{name}=8" for name in ("hidden", "embedding", "attention.hidden", "readout")]
     small += ["--set=task.size=300", "--set=train.batch=200", "--set=train.warmup=1"]
     done = command(
         "compare",

@@ -14,7 +14,7 @@ TINY = [
     for setting in (
         "model.embedding=8",
         "model.hidden=8",
-        "model.alignment=8",
+        "model.attention.hidden=8",
         "model.readout=8",
         "task.size=300",
         "train.steps=4",

@@ -30,7 +30,7 @@ TINY = (
     "task.test=8",
     "model.embedding=8",
     "model.hidden=16",
-    "model.alignment=8",
+    "model.attention.hidden=8",
     "model.readout=8",
     "train.steps=6",
     "train.batch=120",
@@ -68,18 +68,21 @@ def test_every_combination_is_a_variant_under_the_settings_of_the_base():
     assert len(comparison.variants) == 8
     last = comparison.variants[-1]
     assert last.changes == (("score", "additive"), ("window", "local-predictive"), ("dropout", "0.1"))
-    assert last.config.model_settings["score"] == "additive"
-    assert last.config.model_settings["window"] == "local-predictive"
+    assert last.config.model_settings["attention"].score == "additive"
+    assert last.config.model_settings["attention"].window == "local-predictive"
     assert last.config.model_settings["dropout"] == 0.1
     assert {variant.config.train.steps for variant in comparison.variants} == {6}
 
 
 def test_one_change_at_a_time_begins_with_the_base():
     comparison = plan(
-        "rnnsearch-reverse", scores=("general",), vary=("model.heads=2,4", "train.lr=0.1"), each=True
+        "rnnsearch-reverse",
+        scores=("general",),
+        vary=("model.attention.heads=2,4", "train.lr=0.1"),
+        each=True,
     )
     assert names(comparison) == ["rnnsearch-reverse", "general", "heads 2", "heads 4", "lr 0.1"]
-    assert comparison.variants[2].config.model_settings["score"] == "additive"
+    assert comparison.variants[2].config.model_settings["attention"].score == "additive"
     assert comparison.seeds == (1,)
 
 
@@ -124,7 +127,7 @@ def test_a_model_without_the_option_is_impossible_and_says_so():
     possible, impossible = comparison.variants
     assert possible.config is not None
     assert impossible.config is None
-    assert impossible.reason == "the model seq2seq has no setting model.score."
+    assert impossible.reason == "the model seq2seq has no setting model.attention.score."
 
 
 @pytest.mark.parametrize(
@@ -151,19 +154,19 @@ def test_a_model_without_the_option_is_impossible_and_says_so():
         ({"base": "rnnsearch-reverse", "overrides": ["model.hiden=3"]}, "did you mean 'model.hidden'?"),
         (
             {"base": "rnnsearch-reverse", "vary": ["heads=1,2"]},
-            "compare: --vary has 'heads=1,2'; expected table.key=value,value, e.g. model.heads=1,4,8.",
+            "compare: --vary has 'heads=1,2'; expected table.key=value,value, e.g. model.dropout=0.0,0.1.",
         ),
         (
             {"base": "rnnsearch-reverse", "vary": ["train.seed=1,2"]},
             "compare: --vary has 'train.seed'; seeds are given with --seeds.",
         ),
         (
-            {"base": "rnnsearch-reverse", "scores": ["general"], "vary": ["model.score=dot"]},
-            "compare: model.score is varied twice; expected each setting once.",
+            {"base": "rnnsearch-reverse", "scores": ["general"], "vary": ["model.attention.score=dot"]},
+            "compare: model.attention.score is varied twice; expected each setting once.",
         ),
         (
             {"base": "seq2seq-reverse", "scores": ["general"]},
-            "compare: nothing can be compared: the model seq2seq has no setting model.score.",
+            "compare: nothing can be compared: the model seq2seq has no setting model.attention.score.",
         ),
         ({"base": "reverse"}, "compare: the task 'reverse' has several recipes: "),
         (
@@ -199,7 +202,7 @@ def alone(tmp_path_factory):
     found = {}
     for score, seed in (("general", 1), ("additive", 1), ("additive", 2)):
         run = folder / f"{score}-{seed}"
-        found[score, seed] = run, measure(config_of(f"model.score={score}", seed=seed), run)
+        found[score, seed] = run, measure(config_of(f"model.attention.score={score}", seed=seed), run)
     return found
 
 
@@ -238,13 +241,13 @@ def test_what_is_measured_is_not_trained_or_evaluated_again(alone, monkeypatch):
     run, found = alone["additive", 1]
     for name in ("fit", "evaluate"):
         monkeypatch.setattr(measured, name, None)  # calling it would raise
-    assert measure(config_of("model.score=additive"), run) == found
+    assert measure(config_of("model.attention.score=additive"), run) == found
 
 
 def test_another_split_is_measured_with_the_same_weights(alone, monkeypatch):
     run, found = alone["additive", 2]
     monkeypatch.setattr(measured, "fit", None)
-    other = measure(config_of("model.score=additive", seed=2), run, Asked("valid"))
+    other = measure(config_of("model.attention.score=additive", seed=2), run, Asked("valid"))
     assert other.split == "valid"
     assert measured.read_measured(run) == found
     assert measured.read_measured(run, Asked("valid")) == other
@@ -253,7 +256,7 @@ def test_another_split_is_measured_with_the_same_weights(alone, monkeypatch):
 def test_a_training_stopped_by_a_signal_goes_on_and_measures_the_same(alone, tmp_path, monkeypatch):
     from regard.tasks.reverse import ReverseTask
 
-    config, batch = config_of("model.score=additive"), ReverseTask.batch
+    config, batch = config_of("model.attention.score=additive"), ReverseTask.batch
     calls = []
 
     def interrupting(self, split, rows):
@@ -272,7 +275,7 @@ def test_a_training_stopped_by_a_signal_goes_on_and_measures_the_same(alone, tmp
 
 
 def test_a_model_that_cannot_be_built_leaves_its_reason(tmp_path):
-    assert measure(config_of("model.score=dot"), tmp_path / "run") is None
+    assert measure(config_of("model.attention.score=dot"), tmp_path / "run") is None
     reason = measured.read_impossible(tmp_path / "run")
     assert reason.startswith("dot: `query` has size 16 and `keys` 32; expected equal sizes.")
     job = MeasuredJob(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.data.batches import (
     ROUND_LENGTHS,
     ROUND_ROWS,
@@ -87,7 +88,14 @@ def test_a_plan_is_a_sequence():
 
 MODELS = {
     "rnnsearch": lambda: RNNsearch(
-        RNNsearchConfig(source_vocab=20, target_vocab=20, embedding=6, hidden=6, alignment=6, readout=6)
+        RNNsearchConfig(
+            source_vocab=20,
+            target_vocab=20,
+            embedding=6,
+            hidden=6,
+            readout=6,
+            attention=AttentionConfig("additive"),
+        )
     ),
     "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(source_vocab=20, target_vocab=20, embedding=6, hidden=6)),
 }

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.data import features
 from regard.data.features import SQUEEZENET, FrozenEncoder, build_encoder, cached_features
 from regard.data.flickr8k import CAPTIONS, PICTURES, TOKENS, Flickr8k, clean, open_flickr8k
@@ -179,7 +180,9 @@ def test_every_training_caption_is_an_example_and_annotations_are_computed_once(
     assert [each.stat().st_mtime_ns for each in (cache / "features").glob("*.npy")] == [before]
     direct = task.annotate(task.pictures("train", [1]))
     torch.testing.assert_close(direct[0], batch.source[1], atol=1e-2, rtol=1e-2)
-    model = ShowAttendTell(ShowAttendTellConfig(**task.sizes(), embedding=4, hidden=4, alignment=4))
+    model = ShowAttendTell(
+        ShowAttendTellConfig(**task.sizes(), embedding=4, hidden=4, attention=AttentionConfig("additive"))
+    )
     assert task.loss(model, batch).total.isfinite()
     # a run folder alone is enough to describe pictures: no data folder is asked for
     folder = tmp_path / "run"

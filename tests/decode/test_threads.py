@@ -24,6 +24,7 @@ from regard import (
     attend,
     record,
 )
+from regard.attention.config import AttentionConfig
 from regard.data.batches import pair_batch
 from regard.data.images import image_batch
 from regard.data.points import own_batch
@@ -76,15 +77,28 @@ def agree(job, cases):
 SIZES = {"source_vocab": 12, "target_vocab": 12}
 MODELS = {
     "rnnsearch": lambda: RNNsearch(
-        RNNsearchConfig(**SIZES, embedding=8, hidden=8, alignment=8, readout=8, dropout=0.2)
+        RNNsearchConfig(
+            **SIZES, embedding=8, hidden=8, readout=8, dropout=0.2, attention=AttentionConfig("additive")
+        )
     ),
     "luong local-p": lambda: Luong(
         LuongConfig(
-            **SIZES, embedding=8, hidden=8, layers=1, alignment=8, window="local-predictive", half_width=1
+            **SIZES,
+            embedding=8,
+            hidden=8,
+            layers=1,
+            attention=AttentionConfig("general", window="local-predictive", half_width=1),
         )
     ),
     "transformer": lambda: Transformer(
-        TransformerConfig(**SIZES, size="tiny", layers=1, d_model=16, d_ff=16, heads=2)
+        TransformerConfig(
+            **SIZES,
+            size="tiny",
+            layers=1,
+            d_model=16,
+            d_ff=16,
+            attention=AttentionConfig("scaled-dot", heads=2),
+        )
     ),
     "seq2seq": lambda: Seq2Seq(Seq2SeqConfig(**SIZES, embedding=8, hidden=8, layers=1)),
 }
@@ -200,7 +214,14 @@ def test_threads_of_a_block_leave_nothing_in_the_trace_of_another():
 def test_a_captioner_in_eight_threads_describes_as_alone():
     torch.manual_seed(offset_seed(0))
     model = ShowAttendTell(
-        ShowAttendTellConfig(target_vocab=9, features=3, embedding=4, hidden=5, alignment=6, dropout=0.3)
+        ShowAttendTellConfig(
+            target_vocab=9,
+            features=3,
+            embedding=4,
+            hidden=5,
+            dropout=0.3,
+            attention=AttentionConfig("additive"),
+        )
     )
     generator = torch.Generator().manual_seed(offset_seed(1))
     pictures = [torch.randn(1, 4, 3, generator=generator) for _ in range(3)]

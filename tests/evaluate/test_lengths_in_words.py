@@ -4,6 +4,7 @@ import pytest
 import torch
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.data.tokens import count_words
 from regard.decode.translator import Decoding
 from regard.evaluate.translation import evaluate_translation
@@ -35,6 +36,8 @@ def test_lengths_are_in_words_however_text_is_cut(tmp_path, pieces):
     task = FilesTask.create(FilesSettings(**files, **valid, pieces=pieces, size=300))
     torch.manual_seed(offset_seed(1))
     sizes = {"source_vocab": len(task.source), "target_vocab": len(task.target)}
-    model = RNNsearch(RNNsearch.Config(embedding=8, hidden=8, alignment=8, readout=8, **sizes)).eval()
+    model = RNNsearch(
+        RNNsearch.Config(embedding=8, hidden=8, readout=8, attention=AttentionConfig("additive"), **sizes)
+    ).eval()
     found = evaluate_translation(model, task, "valid", decoding=Decoding(beam=1))
     assert [(row.words, row.sentences) for row in found.by_length] == [("up to 10", 1), ("11 to 20", 1)]

@@ -21,6 +21,7 @@ from regard.export.formats import export_run, open_export
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.train.config import load_recipe
+from regard.train.fields import with_defaults
 from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.train.run import create, open_run
@@ -182,15 +183,15 @@ def test_log_probabilities_and_scores_are_those_of_our_penalty(run, exported):
 @pytest.mark.parametrize(
     ("name", "has", "expected"),
     [
-        ("score", "dot", "'scaled-dot'"),
-        ("normalizer", "sparsemax", "'softmax'"),
+        ("attention.score", "dot", "'scaled-dot'"),
+        ("attention.normalizer", "sparsemax", "'softmax'"),
         ("norm_kind", "batch", "'layer'"),
         ("restricted", 3, "0"),
     ],
 )
 def test_what_ctranslate2_does_not_compute_is_refused(name, has, expected):
     with pytest.raises(ConfigError) as error:
-        checked(transformer(**{name: has}))
+        checked(transformer(**with_defaults(TransformerConfig, {name: has})))
     assert str(error.value) == (
         f"export to ctranslate2: `{name}` has {has!r}; expected {expected}, which is all that CTranslate2 "
         "computes."

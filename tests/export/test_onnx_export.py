@@ -4,6 +4,7 @@ import pytest
 import torch
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.data.batches import pair_batch
 from regard.decode.beam import beam_search
 from regard.decode.forced import forced
@@ -27,8 +28,9 @@ def transformer(**settings):
 
 
 def luong(**settings):
-    sizes = {"source_vocab": V, "target_vocab": V, "embedding": 10, "hidden": 12, "alignment": 7}
-    return Luong(LuongConfig(**sizes | {"layers": 2, "dropout": 0.1, "score": "concat"} | settings))
+    sizes = {"source_vocab": V, "target_vocab": V, "embedding": 10, "hidden": 12}
+    choices = {"layers": 2, "dropout": 0.1, "attention": AttentionConfig("concat", hidden=7)}
+    return Luong(LuongConfig(**sizes | choices | settings))
 
 
 @pytest.fixture(scope="module", params=[transformer, luong], ids=["transformer", "luong"])
@@ -95,19 +97,19 @@ def test_the_model_that_is_exported_stays_as_it_was():
             "written.",
         ),
         (
-            lambda: luong(window="local-monotonic", score="dot"),
-            "export to onnx: `window` has 'local-monotonic'; expected 'global', since the step's graph does "
-            "not count its steps.",
+            lambda: luong(attention=AttentionConfig("dot", window="local-monotonic")),
+            "export to onnx: `attention.window` has 'local-monotonic'; expected 'global', since the step's "
+            "graph does not count its steps.",
         ),
         (
-            lambda: luong(score="coverage"),
-            "export to onnx: `score` has 'coverage', which looks back at earlier alignments; expected one "
-            "that does not.",
+            lambda: luong(attention=AttentionConfig("coverage")),
+            "export to onnx: `attention.score` has 'coverage', which looks back at earlier alignments; "
+            "expected one that does not.",
         ),
         (
-            lambda: transformer(score="location-aware"),
-            "export to onnx: `score` has 'location-aware', which looks back at earlier alignments; expected "
-            "one that does not.",
+            lambda: transformer(attention=AttentionConfig("location-aware")),
+            "export to onnx: `attention.score` has 'location-aware', which looks back at earlier alignments; "
+            "expected one that does not.",
         ),
         (
             lambda: Seq2Seq(Seq2SeqConfig(source_vocab=9, target_vocab=9, embedding=4, hidden=4, layers=1)),

@@ -58,9 +58,9 @@ def test_asked_for_by_name_it_runs_or_says_why_not():
     given = task.batch("test", range(2))
     with pytest.raises(
         KernelRefused,
-        match=r"^kernel 'machine' cannot run this call: device is cpu, this kernel needs cuda\.$",
+        match=r"^kernel 'ntm' cannot run this call: device is cpu, this kernel needs cuda\.$",
     ):
-        NTM(NTMConfig(**task.sizes(), kernel="machine"))(given)
+        NTM(NTMConfig(**task.sizes(), kernel="ntm"))(given)
     torch.manual_seed(offset_seed(0))
     model = NTM(NTMConfig(**task.sizes(), kernel="auto"))
     torch.manual_seed(offset_seed(0))
@@ -125,7 +125,7 @@ def test_a_captured_step_gives_the_same_gradients(controller):
     from regard.train.capture import CapturedStep
 
     task = CopyTask(CopySettings())
-    model = NTM(NTMConfig(**task.sizes(), controller=controller, kernel="machine")).cuda()
+    model = NTM(NTMConfig(**task.sizes(), controller=controller, kernel="ntm")).cuda()
     batches = [task.example((length,), length).to("cuda") for length in (3, 16, 3, 7)]
 
     def step(batch: BitBatch):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.attention.mask import Mask
 from regard.attention.record import record
 from regard.attention.source import Source
@@ -107,14 +108,14 @@ def test_decoding_with_and_without_attention_writes_the_same(batch):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"score": "additive"},
-        {"score": "coverage"},
-        {"normalizer": "sparsemax"},
+        {"attention": AttentionConfig("additive")},
+        {"attention": AttentionConfig("coverage")},
+        {"attention": AttentionConfig("scaled-dot", normalizer="sparsemax")},
         {"norm_kind": "batch"},
         {"restricted": 2},
-        {"kernel": "reference"},
+        {"attention": AttentionConfig("scaled-dot", kernel="reference")},
     ],
-    ids=str,
+    ids=("additive", "coverage", "sparsemax", "batch norm", "restricted", "reference"),
 )
 @torch.no_grad()
 def test_every_other_decoder_is_left_to_its_modules(settings, batch):

@@ -15,6 +15,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
+from regard.attention.config import AttentionConfig
 from regard.data.shapes import CELLS, COLOURS, SHAPES
 from regard.evaluate.captions import evaluate_captions
 from regard.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
@@ -47,8 +48,9 @@ def task():
     return Recognised.create(ShapesSettings(fewest=1, most=1, clutter=2, train=6400, valid=32, test=300))
 
 
-def make(task, **settings):
-    sizes = {"embedding": 32, "hidden": 64, "alignment": 32, "features": COLOUR + SHAPE}
+def make(task, normalizer="softmax", **settings):
+    attention = AttentionConfig("additive", normalizer=normalizer, hidden=32, kernel="reference")
+    sizes = {"embedding": 32, "hidden": 64, "attention": attention, "features": COLOUR + SHAPE}
     return ShowAttendTell(
         ShowAttendTellConfig(**task.sizes(), **sizes, dropout=0.0, coverage=0.0, **settings)
     )

@@ -9,6 +9,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
+from regard.attention.config import AttentionConfig
 from regard.attention.normalizers.mean import Mean
 from regard.evaluate.classification import evaluate_classification
 from regard.models.decomposable import Decomposable, DecomposableConfig
@@ -62,5 +63,5 @@ def test_cutting_the_attention_off_breaks_it(attentive, task):
 
 
 def test_a_model_that_learns_with_the_mean_stays_behind(task, tmp_path):
-    model = train(task, tmp_path / "run", normalizer="mean")
+    model = train(task, tmp_path / "run", attention=AttentionConfig("dot", normalizer="mean"))
     at_most(evaluate_classification(model, task).accuracy, 0.85, "accuracy")

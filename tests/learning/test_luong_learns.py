@@ -8,6 +8,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
+from regard.attention.config import AttentionConfig
 from regard.attention.normalizers.mean import Mean
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
@@ -19,7 +20,7 @@ from regard.train.progress import Quiet
 
 pytestmark = pytest.mark.slow
 LONGEST, TESTED, STEPS = 12, 128, 350
-SIZES = {"embedding": 32, "hidden": 64, "alignment": 64, "layers": 1, "dropout": 0.0}
+SIZES = {"embedding": 32, "hidden": 64, "layers": 1, "dropout": 0.0}
 
 
 def train(run, *, backwards, **settings):
@@ -50,7 +51,9 @@ def accuracy(model, batch):
 
 @pytest.fixture(scope="module")
 def general(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("general") / "run", backwards=True, score="general")
+    return train(
+        tmp_path_factory.mktemp("general") / "run", backwards=True, attention=AttentionConfig("general")
+    )
 
 
 def test_the_general_score_writes_long_sequences_backwards(general):
@@ -76,13 +79,14 @@ def test_cutting_the_attention_off_breaks_it(general):
 
 
 def test_without_attention_the_same_budget_fails(tmp_path):
-    model, batch = train(tmp_path / "run", backwards=True, attention=False, feed=False)
+    model, batch = train(tmp_path / "run", backwards=True, attends=False, feed=False)
     at_most(accuracy(model, batch), 0.4, "accuracy")
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["in-order", "backwards"])
 def test_a_window_that_moves_on_follows_what_stands_in_order_alone(tmp_path, backwards):
-    settings = {"window": "local-monotonic", "half_width": 2, "feed": False}
+    window = AttentionConfig("general", window="local-monotonic", half_width=2)
+    settings = {"attention": window, "feed": False}
     share = accuracy(*train(tmp_path / "run", backwards=backwards, **settings))
     if backwards:
         at_most(share, 0.4, "accuracy")

@@ -9,6 +9,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
+from regard.attention.config import AttentionConfig
 from regard.attention.normalizers.mean import Mean
 from regard.attention.record import record
 from regard.evaluate.questions import evaluate_questions
@@ -99,7 +100,7 @@ def test_cutting_the_attention_off_breaks_it(model_of_one, one):
 
 
 def test_trained_without_attention_the_same_budget_fails(one, tmp_path):
-    model = train(one, tmp_path / "run", 400, hops=1, normalizer="mean")
+    model = train(one, tmp_path / "run", 400, hops=1, attention=AttentionConfig("dot", normalizer="mean"))
     at_most(accuracy(model, one), 0.6, "accuracy", mean=0.4057, sd=0.0393)
 
 

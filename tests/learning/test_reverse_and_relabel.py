@@ -8,6 +8,7 @@ import pytest
 import torch
 from measures import at_least, at_most
 
+from regard.attention.config import AttentionConfig
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
@@ -56,7 +57,7 @@ def task():
 
 @pytest.fixture(scope="module")
 def search(task, tmp_path_factory):
-    sizes = {"embedding": 32, "hidden": 64, "alignment": 64, "readout": 64}
+    sizes = {"embedding": 32, "hidden": 64, "readout": 64, "attention": AttentionConfig("additive")}
     model = RNNsearch(RNNsearchConfig(**task.sizes(), **sizes))
     return train(model, task, tmp_path_factory.mktemp("search") / "run", steps=300)
 

@@ -14,6 +14,7 @@ import torch
 from measures import at_least, at_most
 
 from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig
 from regard.attention.history import History
 from regard.attention.normalizers.mean import Mean
 from regard.decode.forced import forced
@@ -108,9 +109,15 @@ def test_some_head_looks_at_the_symbol_it_writes(learnt, task):
 @pytest.mark.parametrize(("score", "steps"), [("coverage", 400), ("location-aware", 250)])
 def test_a_score_that_looks_back_needs_no_positions(score, steps, tmp_path, monkeypatch):
     short = ReverseTask.create(ReverseSettings(symbols=8, shortest=3, longest=5, train=20_000, valid=64))
-    sizes = {"layers": 1, "d_model": 32, "d_ff": 64, "heads": 2, "norm": "pre", "width": 5}
+    sizes = {
+        "layers": 1,
+        "d_model": 32,
+        "d_ff": 64,
+        "norm": "pre",
+        "attention": AttentionConfig(score, heads=2, width=5),
+    }
     budget = {"steps": steps, "batch": 600, "lr": 1e-2}
-    model = train(short, tmp_path / "run", positions="none", score=score, **sizes, **budget)
+    model = train(short, tmp_path / "run", positions="none", **sizes, **budget)
     at_least(accuracy(model, short, 5), 0.75, "accuracy")
     monkeypatch.setattr(History, "advance", lambda history, weights: history)
     at_most(accuracy(model, short, 5), 0.55, "accuracy, nothing handed on")

@@ -5,6 +5,7 @@ import torch
 from oracles import decomposable as paper
 from torch import nn
 
+from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.entailment import PairTextBatch, fill_up
 from regard.errors import ConfigError
@@ -72,7 +73,7 @@ def test_order_matters_with_intra_sentence_attention_alone():
 @pytest.mark.parametrize("normalizer", ["softmax", "sparsemax", "mean"])
 @pytest.mark.parametrize("intra", [False, True], ids=["vanilla", "intra"])
 def test_a_pair_is_labelled_the_same_alone_and_in_company(normalizer, intra):
-    model = small(normalizer=normalizer, intra=intra)
+    model = small(attention=AttentionConfig("dot", normalizer=normalizer), intra=intra)
     together = model(batch_of(PREMISES, HYPOTHESES))
     for row in range(2):
         alone = model(batch_of(PREMISES[row : row + 1], HYPOTHESES[row : row + 1]))

@@ -40,7 +40,7 @@ def numbers(cell):
 
 @CUT
 @SUMMARY
-@pytest.mark.parametrize("kernel", ["reference", "tapes"])
+@pytest.mark.parametrize("kernel", ["reference", "lstmn"])
 def test_three_words_are_read_as_the_paper_writes_it(span, summary, kernel):
     cell = cell_of(span=span, summary=summary, kernel=kernel)
     xs = torch.randn(2, 3, 3, dtype=torch.double)
@@ -72,7 +72,7 @@ def test_one_operation_has_the_gradients_of_the_steps(span, summary, recency):
     xs = torch.randn(3, 7, 5, dtype=torch.double, requires_grad=True)
     outer = torch.randn(3, 7, 12, dtype=torch.double)
     found = []
-    for kernel in ("reference", "tapes"):
+    for kernel in ("reference", "lstmn"):
         cell.kernel = kernel
         found.append(torch.autograd.grad((cell(xs) * outer).sum(), [xs, *cell.parameters()]))
     for name, a, b in zip(["inputs", *dict(cell.named_parameters())], *found, strict=True):
@@ -119,8 +119,8 @@ def test_the_newest_slot_starts_ahead_by_so_much():
 
 
 def test_an_lstmn_far_ahead_is_the_lstm_that_it_contains():
-    cell = cell_of(recency=60.0, kernel="tapes")
-    plain = cell_of(span=1, kernel="tapes")  # it can read the last slot only
+    cell = cell_of(recency=60.0, kernel="lstmn")
+    plain = cell_of(span=1, kernel="lstmn")  # it can read the last slot only
     plain.load_state_dict(cell.state_dict(), strict=False)
     xs = torch.randn(2, 5, 3, dtype=torch.double)
     torch.testing.assert_close(cell(xs), plain(xs))
@@ -315,15 +315,15 @@ def test_another_normalizer_is_obeyed():
 
 
 def test_what_the_one_operation_cannot_run_it_says():
-    cell = cell_of(kernel="tapes")
+    cell = cell_of(kernel="lstmn")
     cell.attention.normalizer = Mean()
     xs = torch.randn(1, 2, 3, dtype=torch.double)
     with pytest.raises(
         KernelRefused,
-        match=r"kernel 'tapes' cannot run this call: normalizer is Mean\(\), this kernel computes",
+        match=r"kernel 'lstmn' cannot run this call: normalizer is Mean\(\), this kernel computes",
     ):
         cell(xs)
-    cell = cell_of(kernel="tapes")
+    cell = cell_of(kernel="lstmn")
     with (
         record(cell),
         pytest.raises(KernelRefused, match="the attention is being recorded, which sees it step"),
@@ -372,7 +372,7 @@ def test_what_cannot_be_built_says_so():
     with pytest.raises(ConfigError, match=r"LSTMN: `layers` has 0; expected 1 or more\."):
         LSTMN(inputs=3, hidden=4, layers=0)
     with pytest.raises(
-        ConfigError, match=r"LSTMN: `kernel` has 'sdpa'; expected one of auto, reference, tapes\."
+        ConfigError, match=r"LSTMN: `kernel` has 'sdpa'; expected one of auto, reference, lstmn\."
     ):
         LSTMNCell(inputs=3, hidden=4, kernel="sdpa")
     with pytest.raises(

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import Attention, catalog
 from regard.attention import hidden
+from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
@@ -18,14 +19,18 @@ from regard.models.luong import Luong, LuongConfig
 from regard.tasks.translation import cross_entropy
 
 SIZES = {
-    "source_vocab": 17, "target_vocab": 19, "embedding": 5, "hidden": 6, "alignment": 7, "layers": 2,
+    "source_vocab": 17, "target_vocab": 19, "embedding": 5, "hidden": 6, "layers": 2,
     "initialization": "standard",
 }  # fmt: skip
 
 
+def mechanism(score="general", **settings):
+    return {"attention": AttentionConfig(score, hidden=7, **settings)}
+
+
 def build(**settings):
     torch.manual_seed(offset_seed(0))
-    return Luong(LuongConfig(**(SIZES | settings)))
+    return Luong(LuongConfig(**(SIZES | mechanism() | settings)))
 
 
 def batch(lengths=(7, 3), targets=(5, 2)):
@@ -66,7 +71,7 @@ def test_what_is_fed_is_what_the_softmax_reads_after_dropout():
 
 def test_two_decoder_steps_are_the_papers_equations():
     """Equations 5 to 8 with input feeding: h_t reads [y_{t-1}; h̃_{t-1}] and asks with itself."""
-    model = build(score="general").double().eval()
+    model = build().double().eval()
     state = model.start(batch(lengths=(4,), targets=(2,)))
     annotations = state.source.values[0].tolist()
     W_a = model.attention.score.W.weight.tolist()
@@ -97,16 +102,16 @@ OPTIONS = {
     "bidirectional": {"encoder": "bidirectional"},
     "one layer": {"layers": 1},
     "tied": {"tied": "target", "embedding": 6},
-    "local-m": {"window": "local-monotonic", "half_width": 1},
-    "local-m without feeding": {"window": "local-monotonic", "half_width": 1, "feed": False},
-    "local-p": {"window": "local-predictive", "half_width": 2},
-    "local-p without feeding": {"window": "local-predictive", "half_width": 2, "feed": False},
-    "location": {"score": "location"},
-    "concat without feeding": {"score": "concat", "feed": False},
-    "coverage": {"score": "coverage"},
-    "coverage without feeding": {"score": "coverage", "feed": False},
-    "sparsemax": {"normalizer": "sparsemax"},
-    "without attention": {"attention": False, "feed": False},
+    "local-m": mechanism(window="local-monotonic", half_width=1),
+    "local-m without feeding": mechanism(window="local-monotonic", half_width=1) | {"feed": False},
+    "local-p": mechanism(window="local-predictive", half_width=2),
+    "local-p without feeding": mechanism(window="local-predictive", half_width=2) | {"feed": False},
+    "location": mechanism("location"),
+    "concat without feeding": mechanism("concat") | {"feed": False},
+    "coverage": mechanism("coverage"),
+    "coverage without feeding": mechanism("coverage") | {"feed": False},
+    "sparsemax": mechanism(normalizer="sparsemax"),
+    "without attention": {"attends": False, "feed": False},
 }
 
 
@@ -182,7 +187,7 @@ def test_a_training_step_never_waits_for_a_number(settings, monkeypatch):
 @pytest.mark.parametrize("score", catalog.names("score"))
 @pytest.mark.parametrize("window", catalog.names("window"))
 def test_any_score_fits_any_window(score, window):
-    model = build(score=score, window=window, half_width=2)
+    model = build(**mechanism(score, window=window, half_width=2))
     model(batch()).logsumexp(-1).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
@@ -191,7 +196,7 @@ def test_any_score_fits_any_window(score, window):
 @pytest.mark.parametrize("direction", ["reversed", "forward", "bidirectional"])
 def test_windows_count_source_positions_as_they_are_written(direction, feed):
     """Also where the source is read from its end: local-m at step t sees t - D to t + D of the original."""
-    model = build(encoder=direction, window="local-monotonic", half_width=1, feed=feed).eval()
+    model = build(encoder=direction, feed=feed, **mechanism(window="local-monotonic", half_width=1)).eval()
     with record(model) as trace:
         model(batch())
     weights = torch.cat([result.weights for result in trace["attention"]], 1)  # (B, T, S)
@@ -232,7 +237,7 @@ def test_without_feeding_the_decoder_asks_once_for_all_steps():
 def test_the_papers_baseline_has_the_parameters_of_sutskevers_model():
     """4 × 1000 cells on both sides, 384 million with his vocabularies; the padding flags are ours."""
     with torch.device("meta"):
-        model = Luong(LuongConfig(source_vocab=160_000, target_vocab=80_000, attention=False, feed=False))
+        model = Luong(LuongConfig(source_vocab=160_000, target_vocab=80_000, attends=False, feed=False))
     cells = sum(p.numel() for part in (model.encoder, model.decoder) for p in part.parameters())
     biases = 2 * 4 * 2 * 4000  # his count leaves them out
     flags = 4 * 4000 * FLAGS
@@ -256,14 +261,14 @@ def test_tied_embeddings_are_one_matrix():
 
 def test_without_attention_nothing_aligns():
     assert build().aligner == "attention"
-    assert build(attention=False, feed=False).aligner is None
+    assert build(attends=False, feed=False).aligner is None
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (
-            {"attention": False},
+            {"attends": False},
             "^luong: `feed` is true without attention; expected false: there is nothing to feed.$",
         ),
         (
@@ -274,10 +279,11 @@ def test_without_attention_nothing_aligns():
             {"tied": "all", "embedding": 6},
             "^luong: `tied` has 'all' with 17 source and 19 target pieces; expected one vocabulary for both",
         ),
-        ({"score": "dott"}, "attention: unknown score 'dott'; did you mean 'dot'"),
+        (mechanism("dott"), "attention: unknown score 'dott'; did you mean 'dot'"),
         ({"encoder": "bidirectional", "hidden": 7}, "`hidden` has 7; expected an even number"),
+        (mechanism(heads=2), "^luong: `attention.heads` has 2; expected None.$"),
     ],
-    ids=["feed", "tied-sizes", "tied-vocabularies", "score", "odd"],
+    ids=["feed", "tied-sizes", "tied-vocabularies", "score", "odd", "heads"],
 )
 def test_settings_that_contradict_each_other_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from oracles import pointer as oracle
 
+from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.points import FIRST, own_batch, point_batch, positions
 from regard.data.tokens import BOS, EOS, PAD, UNK
@@ -21,7 +22,9 @@ from regard.models.pointer import PointerConfig, PointerNetwork
 SETS = [[0.1, 0.2, 0.8, 0.4, 0.5, 0.9], [0.3, 0.3, 0.6, 0.1, 0.2, 0.7, 0.9, 0.9, 0.5, 0.4], [0.4, 0.6]]
 ORDERS = [[0, 1, 2], [1, 3, 2], [0]]
 MODELS = {
-    "pointer": lambda: PointerNetwork(PointerConfig(dimension=2, hidden=6, alignment=5)),
+    "pointer": lambda: PointerNetwork(
+        PointerConfig(dimension=2, hidden=6, attention=AttentionConfig("additive", hidden=5))
+    ),
     "attention": lambda: AttentionIndex(AttentionIndexConfig(dimension=2, places=6, hidden=6)),
     "plain": lambda: PlainIndex(PlainIndexConfig(dimension=2, places=6, hidden=6)),
 }
@@ -45,7 +48,9 @@ def double(made):
 
 @pytest.fixture
 def model():
-    return PointerNetwork(PointerConfig(dimension=2, hidden=4, alignment=3)).double()
+    return PointerNetwork(
+        PointerConfig(dimension=2, hidden=4, attention=AttentionConfig("additive", hidden=3))
+    ).double()
 
 
 def log_probabilities(model, made):

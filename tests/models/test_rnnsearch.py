@@ -7,6 +7,7 @@ import torch
 from seeds import offset_seed
 
 from regard import catalog
+from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
@@ -14,7 +15,14 @@ from regard.layers.recurrent import BidirectionalEncoder, GatedCell
 from regard.models.base import teacher_inputs
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 
-SIZES = {"source_vocab": 17, "target_vocab": 19, "embedding": 5, "hidden": 6, "alignment": 7, "readout": 3}
+SIZES = {"source_vocab": 17, "target_vocab": 19, "embedding": 5, "hidden": 6, "readout": 3}
+
+
+def config(*, score="additive", heads=None, normalizer="softmax", window="global", half_width=10, **settings):
+    attention = AttentionConfig(
+        score, normalizer=normalizer, window=window, heads=heads, hidden=7, half_width=half_width
+    )
+    return RNNsearchConfig(**SIZES, attention=attention, **settings)
 
 
 def batch(lengths=(7, 3), targets=(5, 2)):
@@ -78,7 +86,7 @@ def test_annotations_join_both_directions_and_ignore_padding():
 
 def test_a_decoder_step_is_the_papers_equations():
     torch.manual_seed(offset_seed(0))
-    model = RNNsearch(RNNsearchConfig(**SIZES)).double().eval()
+    model = RNNsearch(config()).double().eval()
     one = batch(lengths=(4,), targets=(1,))
     state = model.start(one)
     h, keys = state.source.values[0].tolist(), None
@@ -120,7 +128,7 @@ def test_a_decoder_step_is_the_papers_equations():
 @pytest.mark.parametrize("query", ["state", "state+word"])
 def test_one_step_at_a_time_equals_teacher_forcing(readout_state, query):
     torch.manual_seed(offset_seed(0))
-    model = RNNsearch(RNNsearchConfig(**SIZES, readout_state=readout_state, query=query)).eval()
+    model = RNNsearch(config(readout_state=readout_state, query=query)).eval()
     forced = model(batch()).log_softmax(-1)
     state, tokens = model.start(batch()), teacher_inputs(batch())
     for t in range(tokens.shape[1]):
@@ -130,7 +138,7 @@ def test_one_step_at_a_time_equals_teacher_forcing(readout_state, query):
 
 def test_a_sentence_does_not_see_the_padding_of_its_batch():
     torch.manual_seed(offset_seed(0))
-    model = RNNsearch(RNNsearchConfig(**SIZES)).eval()
+    model = RNNsearch(config()).eval()
     both = batch()
     alone = PairBatch(
         both.source[1:, :3], both.source_lengths[1:], both.target[1:, :2], both.target_lengths[1:]
@@ -139,7 +147,7 @@ def test_a_sentence_does_not_see_the_padding_of_its_batch():
 
 
 def test_the_papers_initialization_starts_with_uniform_attention():
-    model = RNNsearch(RNNsearchConfig(**SIZES, initialization="paper"))
+    model = RNNsearch(config(initialization="paper"))
     with record(model) as trace:
         model(batch())
     torch.testing.assert_close(trace["attention"][0].weights[0, 0], torch.full((7,), 1 / 7))
@@ -169,7 +177,7 @@ def test_the_papers_sizes_have_the_papers_parameters():
 @pytest.mark.parametrize("window", catalog.names("window"))
 def test_any_score_and_window_can_take_the_papers_place(score, window):
     torch.manual_seed(offset_seed(0))
-    model = RNNsearch(RNNsearchConfig(**SIZES, encoder_hidden=3, score=score, window=window, half_width=2))
+    model = RNNsearch(config(encoder_hidden=3, score=score, window=window, half_width=2))
     model(batch()).logsumexp(-1).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
@@ -177,13 +185,13 @@ def test_any_score_and_window_can_take_the_papers_place(score, window):
 @pytest.mark.parametrize("normalizer", catalog.names("normalizer"))
 def test_any_normalizer_can_take_the_papers_place(normalizer):
     torch.manual_seed(offset_seed(0))
-    model = RNNsearch(RNNsearchConfig(**SIZES, normalizer=normalizer))
+    model = RNNsearch(config(normalizer=normalizer))
     model(batch()).logsumexp(-1).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
 def test_heads_have_their_own_weights():
-    model = RNNsearch(RNNsearchConfig(**SIZES, heads=2)).eval()
+    model = RNNsearch(config(heads=2)).eval()
     with record(model) as trace:
         model(batch())
     assert model.aligner == "attention.attention"
@@ -192,11 +200,11 @@ def test_heads_have_their_own_weights():
 
 def test_a_score_that_needs_equal_sizes_says_so():
     with pytest.raises(ConfigError, match=r"dot: `query` has size 6 and `keys` 12; expected equal sizes"):
-        RNNsearch(RNNsearchConfig(**SIZES, score="dot"))
+        RNNsearch(config(score="dot"))
 
 
 def test_several_heads_share_the_state_alone():
     with pytest.raises(
         ConfigError, match="rnnsearch: `query` has 'state\\+word' with several heads; expected 'state'"
     ):
-        RNNsearch(RNNsearchConfig(**SIZES, heads=2, query="state+word"))
+        RNNsearch(config(heads=2, query="state+word"))

@@ -8,6 +8,7 @@ import torch
 from oracles import show_attend_tell as oracle
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.images import image_batch
 from regard.data.tokens import BOS, EOS
@@ -23,9 +24,10 @@ V, D, L = 9, 3, 4
 CAPTIONS = [[4, 5, 6], [7], [8, 4]]
 
 
-def make(**settings):
+def make(normalizer="softmax", alignment=6, **settings):
     torch.manual_seed(offset_seed(0))
-    sizes = {"embedding": 4, "hidden": 5, "alignment": 6, "dropout": 0.0}
+    attention = AttentionConfig("additive", normalizer=normalizer, hidden=alignment, kernel="reference")
+    sizes = {"embedding": 4, "hidden": 5, "attention": attention, "dropout": 0.0}
     return ShowAttendTell(
         ShowAttendTellConfig(target_vocab=V, **{"features": D, "coverage": 0.0, **sizes, **settings})
     )

@@ -70,7 +70,7 @@ def test_what_cannot_be_is_refused_by_name(config, given, wrong, message):
     assert str(error.value) == message.format(more="expected 1 or more.", share="expected 0 to 1.")
 
 
-SIZES = ("hidden", "embedding", "layers", "d_model", "heads", "alignment", "hops", "width", "channels")
+SIZES = ("hidden", "embedding", "layers", "d_model", "hops", "width", "channels")
 
 
 def configs():

@@ -8,6 +8,7 @@ from seeds import offset_seed
 
 from regard import catalog
 from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig
 from regard.attention.history import History
 from regard.attention.in_order import InOrder
 from regard.attention.mask import Mask
@@ -24,7 +25,12 @@ from regard.layers.transformer import BatchNorm, DecoderLayer, EncoderLayer, Fee
 from regard.models.base import teacher_inputs
 from regard.models.transformer import Transformer, TransformerConfig
 
-SIZES = {"source_vocab": 17, "target_vocab": 19, "layers": 2, "d_model": 16, "d_ff": 32, "heads": 4}
+
+def mechanism(score="scaled-dot", **settings):
+    return {"attention": AttentionConfig(score, **{"heads": 4} | settings)}
+
+
+SIZES = {"source_vocab": 17, "target_vocab": 19, "layers": 2, "d_model": 16, "d_ff": 32}
 OPTIONS = {
     "as printed": {},
     "pre-norm": {"norm": "pre"},
@@ -33,27 +39,31 @@ OPTIONS = {
     "no positions": {"positions": "none"},
     "restricted": {"restricted": 1},
     "d_k of its own": {"d_k": 3},
-    "additive": {"score": "additive"},
-    "cosine": {"score": "cosine"},
-    "location": {"score": "location", "longest": 9},
-    "coverage": {"score": "coverage"},
-    "location-aware": {"score": "location-aware", "filters": 3, "width": 5},
-    "coverage, restricted": {"score": "coverage", "restricted": 1, "norm": "pre"},
-    "location-aware, sparsemax": {"score": "location-aware", "normalizer": "sparsemax"},
-    "sparsemax": {"normalizer": "sparsemax"},
+    "additive": mechanism("additive"),
+    "cosine": mechanism("cosine"),
+    "location": mechanism("location") | {"longest": 9},
+    "coverage": mechanism("coverage"),
+    "location-aware": mechanism("location-aware", filters=3, width=5),
+    "coverage, restricted": mechanism("coverage") | {"restricted": 1, "norm": "pre"},
+    "location-aware, sparsemax": mechanism("location-aware", normalizer="sparsemax"),
+    "sparsemax": mechanism(normalizer="sparsemax"),
     "fewer decoder layers": {"decoder_layers": 1},
     "untied": {"tied": "none"},
-    "reference kernel": {"kernel": "reference"},
+    "reference kernel": mechanism(kernel="reference"),
 }
-LOOKING_BACK = [{"score": "coverage"}, {"score": "location-aware"}]
+LOOKING_BACK = [mechanism("coverage"), mechanism("location-aware")]
 every_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-looking_back = pytest.mark.parametrize("options", LOOKING_BACK, ids=lambda options: options["score"])
-with_and_without_histories = pytest.mark.parametrize("options", [{}, *LOOKING_BACK], ids=str)
+looking_back = pytest.mark.parametrize(
+    "options", LOOKING_BACK, ids=lambda options: options["attention"].score
+)
+with_and_without_histories = pytest.mark.parametrize(
+    "options", [{}, *LOOKING_BACK], ids=("scaled-dot", "coverage", "location-aware")
+)
 
 
 def build(**options):
     torch.manual_seed(offset_seed(0))
-    model = Transformer(TransformerConfig(**(SIZES | {"dropout": 0.0} | options))).eval()
+    model = Transformer(TransformerConfig(**(SIZES | {"dropout": 0.0} | mechanism() | options))).eval()
     for module in model.modules():  # running averages begin at 0 and 1, where nothing would be normalised
         if isinstance(module, BatchNorm):
             module.mean.normal_()
@@ -417,7 +427,7 @@ def test_the_network_is_the_same_at_every_position():
 
 @pytest.mark.parametrize("score", catalog.names("score"))
 def test_any_score_can_be_the_attention(score):
-    model = build(score=score, longest=9).train()
+    model = build(**mechanism(score), longest=9).train()
     model(batch()).logsumexp(-1).sum().backward()
     unused = {name for name, parameter in model.named_parameters() if parameter.grad is None}
     assert all(score == "location" and "W_K" in name for name in unused)  # which scores no keys
@@ -453,30 +463,40 @@ def test_a_query_sees_where_those_before_it_attended(options):
     assert len(trace) == 6
 
 
-@pytest.mark.parametrize("options", [{"score": "scaled-dot"}, *LOOKING_BACK], ids=str)
+@pytest.mark.parametrize(
+    "options", [mechanism(), *LOOKING_BACK], ids=("scaled-dot", "coverage", "location-aware")
+)
 def test_what_is_compiled_holds_no_loop(options):
     model = build(**options)
     found = {type(part) for part, _ in model.compilable()}
-    assert found == ({EncoderLayer, DecoderLayer} if options["score"] == "scaled-dot" else {FeedForward})
+    assert found == (
+        {EncoderLayer, DecoderLayer} if options["attention"].score == "scaled-dot" else {FeedForward}
+    )
 
 
 def test_sizes_of_filters_are_checked():
-    with pytest.raises(ConfigError, match=r"^transformer: `filters` has 0; expected 1 or more\.$"):
-        build(score="location-aware", filters=0)
+    with pytest.raises(ConfigError, match=r"^attention: `filters` has 0; expected 1 or more\.$"):
+        mechanism("location-aware", filters=0)
     with pytest.raises(ConfigError, match=r"^LocationAwareScore: `width` has 4; expected an odd number\.$"):
-        build(score="location-aware", width=4)
-    aware = build(score="location-aware", filters=3, width=5).encoder.layers[0].attention.attention.score
+        build(**mechanism("location-aware", width=4))
+    aware = build(**OPTIONS["location-aware"]).encoder.layers[0].attention.attention.score
     assert aware.F.weight.shape == (3, 1, 5)
 
 
 def test_scores_that_look_back_refuse_a_kernel_by_name():
     with pytest.raises(KernelRefused, match=r"kernel 'sdpa' cannot run queries in order: each reads the w"):
-        build(score="coverage", kernel="sdpa")
+        build(**mechanism("coverage", kernel="sdpa"))
 
 
 def test_impossible_sizes_are_refused():
-    with pytest.raises(ConfigError, match=r"`heads` has 3; expected a divisor of d_model=16\. Or give d_k\."):
-        build(heads=3)
+    with pytest.raises(
+        ConfigError, match=r"`attention.heads` has 3; expected a divisor of d_model=16\. Or give d_k\."
+    ):
+        build(**mechanism(heads=3))
+    with pytest.raises(
+        ConfigError, match=r"^transformer: `attention.window` has 'local-monotonic'; expected"
+    ):
+        build(**mechanism(window="local-monotonic"))
     with pytest.raises(
         ConfigError, match=r"`tied` has 'all' with 17 source and 19 target words; expected one"
     ):

@@ -69,7 +69,7 @@ def test_padding_counts_nothing_in_the_agreement():
 
 def test_agreement_is_asked_for_in_training_alone():
     parts = ReverseTask.create(ReverseSettings(train=4, valid=4, test=4))
-    task = TranslationTask(parts.source, parts.target, consistency=5.0)
+    task = TranslationTask(parts.source, parts.target, r_drop=5.0)
     scores = torch.randn(2, 3, 6)
     assert task.loss(Told(scores).eval(), BATCH).total == cross_entropy(scores, BATCH).total
     assert task.loss(Told(torch.randn(4, 3, 6)).train(), BATCH).total > 0
@@ -77,5 +77,5 @@ def test_agreement_is_asked_for_in_training_alone():
 
 def test_a_negative_weight_is_refused():
     parts = ReverseTask.create(ReverseSettings(train=4, valid=4, test=4))
-    with pytest.raises(ConfigError, match=r"`consistency` has -1; expected 0 or more"):
-        TranslationTask(parts.source, parts.target, consistency=-1)
+    with pytest.raises(ConfigError, match=r"`r_drop` has -1; expected 0 or more"):
+        TranslationTask(parts.source, parts.target, r_drop=-1)

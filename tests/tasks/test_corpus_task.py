@@ -8,10 +8,11 @@ import pytest
 import torch
 from seeds import offset_seed
 
+from regard.attention.config import AttentionConfig
 from regard.data.tokens import UNK, Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.evaluate.alignment import Link
-from regard.evaluate.translation import evaluate_alignment_on, measure_alignment, word_links
+from regard.evaluate.translation import measure_alignment, word_links
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.tasks.corpus import CorpusSettings, CorpusTask, on_corpus
@@ -107,7 +108,7 @@ def test_long_sentences_are_left_out_of_training_alone(data):
 
 
 def test_epochs_take_turns_with_cuts_that_leave_merges_out(data):
-    task = make(data, dropped=0.3, cuts=2)
+    task = make(data, bpe_dropout=0.3, bpe_samples=2)
     plain = task.encoded("train")
     plans = [task.plan(epoch, seed=1, batch=100) for epoch in range(3)]
     assert [{row // 60 for rows in plan for row in rows} for plan in plans] == [{1}, {2}, {1}]
@@ -125,7 +126,7 @@ def test_epochs_take_turns_with_cuts_that_leave_merges_out(data):
 
 
 def test_cuts_are_the_same_in_a_restored_task_and_in_the_cache(data, tmp_path, monkeypatch):
-    task = make(data, dropped=0.3)
+    task = make(data, bpe_dropout=0.3)
     task.save(tmp_path)
     monkeypatch.setattr("regard.tasks.texts.LARGE", 0)
     again = CorpusTask.restore(task.settings, tmp_path)
@@ -143,9 +144,9 @@ def sides(task, rows):
     return [(task.source.decode(x), task.target.decode(y)) for x, y in zip(*numbers, strict=True)]
 
 
-@pytest.mark.parametrize("dropped", [0.0, 0.3])
-def test_first_epochs_have_every_pair_both_ways_and_later_ones_have_it_once(data, dropped):
-    task = make(data, joint=True, both_ways=2, dropped=dropped, cuts=3)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_first_epochs_have_every_pair_both_ways_and_later_ones_have_it_once(data, dropout):
+    task = make(data, joint=True, reversed_epochs=2, bpe_dropout=dropout, bpe_samples=3)
     pairs = [(example.source, example.target) for example in task.examples("train")]
     for epoch, expected in ((0, pairs + [pair[::-1] for pair in pairs]), (2, pairs)):
         plan = task.plan(epoch, seed=1, batch=300)
@@ -157,12 +158,12 @@ def test_first_epochs_have_every_pair_both_ways_and_later_ones_have_it_once(data
     mixed = [rows for rows in task.plan(0, seed=1, batch=300) if min(rows) < 0 <= max(rows)]
     assert mixed, "no batch holds both directions"
     assert task.plan(1, seed=1, batch=300) == make(
-        data, joint=True, both_ways=2, dropped=dropped, cuts=3
+        data, joint=True, reversed_epochs=2, bpe_dropout=dropout, bpe_samples=3
     ).plan(1, seed=1, batch=300)
 
 
 def test_a_task_that_once_learns_both_ways_is_measured_one_way(data):
-    task, plain = make(data, joint=True, both_ways=2), make(data, joint=True)
+    task, plain = make(data, joint=True, reversed_epochs=2), make(data, joint=True)
     assert task.plan(2, seed=1, batch=200) == plain.plan(2, seed=1, batch=200)
     for split in ("train", "valid", "test"):
         for rows in task.evaluation_plan(split, batch=200):
@@ -170,7 +171,7 @@ def test_a_task_that_once_learns_both_ways_is_measured_one_way(data):
 
 
 def test_nothing_is_left_out_where_the_model_is_measured(data):
-    task, plain = make(data, dropped=0.3), make(data)
+    task, plain = make(data, bpe_dropout=0.3), make(data)
     for split in ("train", "valid", "test"):
         for rows in task.evaluation_plan(split, batch=200):
             assert torch.equal(task.batch(split, rows).source, plain.batch(split, rows).source)
@@ -179,16 +180,19 @@ def test_nothing_is_left_out_where_the_model_is_measured(data):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"dropped": 1.0}, "task: `dropped` has 1.0; expected 0 or more, and less than 1."),
+        ({"bpe_dropout": 1.0}, "task: `bpe_dropout` has 1.0; expected 0 or more, and less than 1."),
         (
-            {"dropped": 0.1, "pieces": "words"},
-            "task: `dropped` has 0.1 and `pieces` 'words'; expected 'bpe'.",
+            {"bpe_dropout": 0.1, "pieces": "words"},
+            "task: `bpe_dropout` has 0.1 and `pieces` 'words'; expected 'bpe'.",
         ),
-        ({"cuts": 0}, "task: `cuts` has 0; expected 1 or more."),
-        ({"both_ways": -1, "joint": True}, "task: `both_ways` has -1 epochs; expected 0 or more."),
+        ({"bpe_samples": 0}, "task: `bpe_samples` has 0; expected 1 or more."),
         (
-            {"both_ways": 3},
-            "task: `both_ways` has 3 and `joint` is false; expected one vocabulary for both sides. "
+            {"reversed_epochs": -1, "joint": True},
+            "task: `reversed_epochs` has -1 epochs; expected 0 or more.",
+        ),
+        (
+            {"reversed_epochs": 3},
+            "task: `reversed_epochs` has 3 and `joint` is false; expected one vocabulary for both sides. "
             "Set task.joint=true.",
         ),
     ],
@@ -253,16 +257,17 @@ def test_alignments_on_hansards_count_sure_and_possible_links(data):
     torch.manual_seed(offset_seed(0))
     task = make(data, corpus="tatoeba-en-fr", pieces="words")
     sizes = {k: v for k, v in task.sizes().items() if k != "shared_vocab"}
-    model = RNNsearch(RNNsearchConfig(**sizes, embedding=4, hidden=4, alignment=4, readout=4)).eval()
-    found = evaluate_alignment_on(model, task, "hansards", data=data)
+    model = RNNsearch(
+        RNNsearchConfig(**sizes, embedding=4, hidden=4, readout=4, attention=AttentionConfig("additive"))
+    ).eval()
+    other = on_corpus(task, "hansards", data)
+    found = measure_alignment(model, other, "test")
     # 5 and 2 target words with one link each; 4 and 2 sure gold links
     assert (found.found, found.sure) == (7, 6)
     assert 0 <= found.found_sure <= found.found_possible <= 7
-    assert found == measure_alignment(model, on_corpus(task, "hansards", data), "test")
     assert measure_alignment(model, task, "test") is None  # no gold links
     without = Seq2Seq(Seq2SeqConfig(**sizes, embedding=4, hidden=4)).eval()
-    with pytest.raises(DataError, match="no alignments can be measured: the model has no attention"):
-        evaluate_alignment_on(without, task, "hansards", data=data)
+    assert measure_alignment(without, other, "test") is None  # no attention
 
 
 def test_a_large_corpus_is_encoded_once_into_the_cache(data, tmp_path, monkeypatch):

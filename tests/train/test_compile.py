@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch._dynamo.utils import counters
 
+from regard.attention.config import AttentionConfig
 from regard.data.batches import PairBatch
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation import TranslationTask, consistent
@@ -18,7 +19,7 @@ from regard.train.progress import Quiet
 from regard.train.run import create
 
 SIZES = {"source_vocab": 20, "target_vocab": 20, "shared_vocab": 1, "layers": 2, "d_model": 8, "d_ff": 16}
-TINY = ("model.layers=2", "model.d_model=8", "model.d_ff=16", "model.heads=2", "model.dropout=0.0")
+TINY = ("model.layers=2", "model.d_model=8", "model.d_ff=16", "model.attention.heads=2", "model.dropout=0.0")
 
 
 def batch_of(B, S, T, V=20):
@@ -43,7 +44,9 @@ def gradients(model, batch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # which the compiler looks at, and hides elsewhere
 def test_two_compilations_serve_all_layers_and_all_shapes_and_change_no_gradient(monkeypatch):
-    model = Transformer(TransformerConfig(**SIZES, heads=2, dropout=0.0)).train()
+    model = Transformer(
+        TransformerConfig(**SIZES, attention=AttentionConfig("scaled-dot", heads=2), dropout=0.0)
+    ).train()
     batches = [batch_of(3, 8, 8), batch_of(2, 16, 8), batch_of(4, 8, 24)]  # of the first, S is T
     plain = [gradients(model, batch) for batch in batches]
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager", fullgraph=True))
@@ -64,7 +67,7 @@ def test_two_compilations_serve_all_layers_and_all_shapes_and_change_no_gradient
 )
 def test_a_transformer_trains_with_its_layers_compiled(tmp_path, monkeypatch, score, kinds):
     """Or with their networks alone, where queries go in order: a loop would be compiled for each length."""
-    settings = [*TINY, "train.steps=2", "train.compile=true", f"model.score={score}"]
+    settings = [*TINY, "train.steps=2", "train.compile=true", f"model.attention.score={score}"]
     config = load_recipe("transformer-reverse", settings)
     parts = []
 
@@ -109,7 +112,11 @@ def test_scores_stay_in_half_precision_for_a_task_that_takes_them(tmp_path, monk
 @pytest.mark.filterwarnings("ignore")  # of the compiler's own code
 @pytest.mark.parametrize("bf16", [False, True])
 def test_a_compiled_step_can_be_captured_for_each_shape(bf16):
-    model = Transformer(TransformerConfig(**SIZES, heads=2, dropout=0.0)).cuda().train()
+    model = (
+        Transformer(TransformerConfig(**SIZES, attention=AttentionConfig("scaled-dot", heads=2), dropout=0.0))
+        .cuda()
+        .train()
+    )
     batches = [batch_of(*shape).to("cuda") for shape in ((16, 8, 8), (32, 16, 8), (16, 8, 24))]
 
     def step(batch, bf16=bf16):
@@ -148,7 +155,11 @@ def test_a_compiled_step_can_be_captured_for_each_shape(bf16):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 @pytest.mark.parametrize("score", ["coverage", "location-aware"])
 def test_a_step_whose_queries_go_in_order_can_be_captured(score):
-    model = Transformer(TransformerConfig(**SIZES, heads=2, dropout=0.0, score=score)).cuda().train()
+    model = (
+        Transformer(TransformerConfig(**SIZES, attention=AttentionConfig(score, heads=2), dropout=0.0))
+        .cuda()
+        .train()
+    )
 
     def step(batch):
         loss = consistent(model, batch, smoothing=0.1, weight=3.0)
@@ -175,7 +186,11 @@ def test_a_step_whose_queries_go_in_order_can_be_captured(score):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 @pytest.mark.filterwarnings("ignore")  # of the compiler's own code
 def test_a_compiled_and_captured_step_drops_others_each_time():
-    model = Transformer(TransformerConfig(**SIZES, heads=2, dropout=0.3)).cuda().train()
+    model = (
+        Transformer(TransformerConfig(**SIZES, attention=AttentionConfig("scaled-dot", heads=2), dropout=0.3))
+        .cuda()
+        .train()
+    )
 
     def step(batch):
         loss = consistent(model, batch, smoothing=0.1, weight=3.0)

@@ -157,6 +157,75 @@ def test_overrides_are_checked_as_strictly(recipe: Path, override: str, message:
         load_recipe(recipe, [override])
 
 
+def test_an_inner_table_keeps_the_defaults_of_its_model() -> None:
+    for name, score, hidden in (
+        ("rnnsearch-reverse", "additive", 64),
+        ("transformer-reverse", "scaled-dot", None),
+    ):
+        plain = load_recipe(name).model_settings["attention"]
+        assert (plain.score, plain.hidden) == (score, hidden)
+        changed = load_recipe(name, ["model.attention.score=general"]).model_settings["attention"]
+        assert changed == replace(plain, score="general")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_survives_being_written(name: str, tmp_path: Path) -> None:
+    config = load_recipe(name)
+    config.write(tmp_path / "again.toml")
+    assert load_recipe(tmp_path / "again.toml") == config
+
+
+@pytest.mark.parametrize(
+    ("name", "override", "message"),
+    [
+        (
+            "rnnsearch-reverse",
+            "model.attention.scor=dot",
+            r"--set: unknown key 'model\.attention\.scor'; did you mean 'model\.attention\.score'\?",
+        ),
+        (
+            "rnnsearch-reverse",
+            "model.attention=dot",
+            r"--set: unknown key 'model\.attention'; did you mean 'model",
+        ),
+        ("rnnsearch-reverse", "model.hidden={a=1}", r"--set: unknown key 'model\.hidden\.a'; did you mean"),
+        (
+            "rnnsearch-reverse",
+            "model.attention.heads=0",
+            r"--set: attention: `heads` has 0; expected 1 or more\.",
+        ),
+        ("luong-reverse", "model.attention=false", r"--set: `model\.attention` is now `model\.attends`\."),
+        ("luong-reverse", "model.attention.heads=2", r"'model\.attention\.heads' is 2; expected nothing\."),
+        (
+            "transformer-reverse",
+            "model.attention.window=local-monotonic",
+            r"--set: 'model\.attention\.window' is 'local-monotonic'; expected 'global'\.",
+        ),
+        (
+            "memn2n-stories",
+            "model.attention.score=general",
+            r"'model\.attention\.score' is 'general'; expected 'dot'",
+        ),
+        (
+            "snail-strokes",
+            "model.attention.score=dot",
+            r"--set: unknown key 'model\.attention\.score'; did you mean",
+        ),
+    ],
+)
+def test_an_inner_table_is_checked_as_strictly(name: str, override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(name, [override])
+
+
+def test_a_whole_table_may_be_given_at_once() -> None:
+    plain = load_recipe("rnnsearch-reverse")
+    assert load_recipe("rnnsearch-reverse", ["model.attention={}"]) == plain
+    both = load_recipe("rnnsearch-reverse", ['model.attention={score="dot", heads=2}'])
+    attention = replace(plain.model_settings["attention"], score="dot", heads=2)
+    assert both.model_settings["attention"] == attention
+
+
 def test_recipes_are_found_by_name(monkeypatch: pytest.MonkeyPatch, recipe: Path) -> None:
     monkeypatch.setattr("regard.train.config.resources.files", lambda package: recipe.parent)
     assert recipe_names() == ("tiny",)

@@ -1,0 +1,78 @@
+"""The mechanism of a model by its settings: the table [model.attention] of a recipe.
+
+    attention = AttentionConfig("general", window="local-monotonic", half_width=5)
+    attention.build(query=256, keys=512)
+
+A model's Config has one, with the defaults of its paper. Code that reads no settings uses `Attention` itself.
+"""
+
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import Any
+
+from regard.attention.build import Sizes, build_attention
+from regard.attention.compose import Attention
+from regard.errors import ConfigError, check_finite, check_sizes
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """A score, a normalizer and a window by their catalogue keys, and the sizes that they leave open."""
+
+    score: str
+    _: KW_ONLY
+    normalizer: str = "softmax"
+    window: str = "global"
+    heads: int | None = None  # None: as many as the model has
+    hidden: int | None = None  # units of the score's network and of local-p's; None: the size of the query
+    half_width: int = 10  # local windows: D of the paper
+    positions: int | None = None  # location: the longest source it scores; None: as the model has it
+    filters: int = 10  # location-aware: kernels over the alignment before
+    width: int = 15  # location-aware: how wide each is
+    temperature: float = 1.0  # softmax, gumbel-softmax
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_sizes("attention", self, "heads", "hidden", "positions", "filters", "width")
+        check_finite("attention", above=0.0, temperature=self.temperature)
+
+    def build(self, *, query: int, keys: int, positions: int = 128, keep_weights: bool = False) -> Attention:
+        """The attention between a query and keys of these sizes: those of one head, if there are several."""
+        sizes = Sizes(
+            query=query,
+            keys=keys,
+            hidden=self.hidden or query,
+            positions=self.positions or positions,
+            half_width=self.half_width,
+            filters=self.filters,
+            width=self.width,
+            temperature=self.temperature,
+        )
+        return build_attention(
+            self.score,
+            sizes,
+            normalizer=self.normalizer,
+            window=self.window,
+            kernel=self.kernel,
+            keep_weights=keep_weights,
+        )
+
+
+def attention_field(
+    score: str, *, fixed: tuple[str, ...] = (), normalizers: tuple[str, ...] = (), **settings: Any
+) -> Any:
+    """The field `attention` of a model's Config: its default, and what the model does not leave open."""
+    default = AttentionConfig(score, **settings)
+    allowed = {name: (getattr(default, name),) for name in fixed} | (
+        {"normalizer": normalizers} if normalizers else {}
+    )
+    return field(default=default, metadata={"allowed": allowed})
+
+
+def check_attention(owner: str, config: Any) -> None:
+    """Raise ConfigError if a model's Config has an attention that the model does not take."""
+    [own] = [each for each in fields(config) if each.name == "attention"]
+    for name, allowed in own.metadata["allowed"].items():
+        found = getattr(config.attention, name)
+        if found not in allowed:
+            expected = " or ".join(map(repr, allowed))
+            raise ConfigError(f"{owner}: `attention.{name}` has {found!r}; expected {expected}.")
