@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 
 from regard.bench.records import measured
-from regard.decode.translator import Decoding, TextTranslator, Translator
+from regard.decode.base import Decoding
+from regard.decode.translator import TextTranslator, Translator
 from regard.evaluate.results import write_result
 from regard.evaluate.text import score_text
 from regard.export.formats import FORMATS, export_run, open_export
-from regard.train.run import Run, decoding_of, open_run
+from regard.train.run import Run, open_run
 
 ROOT = Path(__file__).parents[1]
 ALLOWED = 0.1  # BLEU
@@ -39,7 +40,7 @@ def compare(run: Run, to: str, folder: Path) -> dict[str, dict[str, float]]:
     language = run.task.languages[1]
     found = {}
     for beam in sorted({1, run.config.decode.beam}):
-        how = decoding_of(run.config.decode, beam=beam)
+        how = run.config.decode.with_beam(beam)
         a, b = translate(ours, sources, how), translate(theirs, sources, how)
         bleu = [score_text(texts, references, language=language).bleu for texts, _ in (a, b)]
         found[f"beam {beam}"] = {

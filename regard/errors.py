@@ -123,6 +123,17 @@ def _a(kind: type) -> str:
     return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
+def check_setting(key: str, found: float, *, least: int = 0, most: float = math.inf) -> None:
+    """Raise ConfigError if a number of a recipe, `table.key`, is out of its range."""
+    for within, expected in (
+        (found >= least, f"at least {least}"),
+        (found <= most, f"at most {most}"),
+        (math.isfinite(found), "a finite number"),
+    ):
+        if not within:
+            raise ConfigError(f"'{key}' is {found!r}; expected {expected}.")
+
+
 def check_shares(owner: str, settings: object, *names: str) -> None:
     """Raise ConfigError if a setting is not from 0 to 1; None is passed."""
     for name in names:

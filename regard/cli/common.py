@@ -13,16 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 from regard.data.parallel import decode_lines
+from regard.decode.base import WIDEST
 from regard.errors import DataError
-from regard.train.config import WIDEST
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from regard.decode.translator import Decoding
     from regard.models.base import Translating
     from regard.tasks.translation import TranslationTask
-    from regard.train.config import DecodeConfig, RunConfig
+    from regard.train.config import RunConfig
 
 LONGEST = 600  # characters of a sentence about what went wrong
 RunArgument = Annotated[
@@ -88,13 +87,6 @@ def open_translator(folder: Path) -> OpenTranslator:
     if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):
         raise DataError(f"{folder}: task is {run.config.task!r}; expected a translation task.")
     return OpenTranslator(run.config, run.model, run.task, run.step)
-
-
-def decoding(config: "DecodeConfig", *, beam: int | None = None, nbest: int = 1) -> "Decoding":
-    """How the recipe wants its model decoded, with the beam of the command line if one was given."""
-    from regard.train.run import decoding_of
-
-    return decoding_of(config, beam=beam, nbest=nbest)
 
 
 def read_input() -> list[str]:

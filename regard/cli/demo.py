@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from regard.cli.common import decoding, messages, open_translator, output, say, table, waiting
+from regard.cli.common import messages, open_translator, output, say, table, waiting
 
 if TYPE_CHECKING:
     from regard.compare.jobs import Job
@@ -74,7 +74,7 @@ def _measure(run: Path) -> "TranslationEvaluation":
 
     opened = open_translator(run)
     with waiting("translating", len(opened.task.examples("test"))) as progress:
-        how = decoding(opened.config.decode)
+        how = opened.config.decode
         return evaluate_translation(opened.model, opened.task, "test", decoding=how, progress=progress)
 
 

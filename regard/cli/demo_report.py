@@ -5,7 +5,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from regard.cli.common import decoding, open_translator
+from regard.cli.common import open_translator
 from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
 from regard.decode.translator import Translation, Translator
 from regard.evaluate.results import Result, commit, machine, write_result
@@ -122,7 +122,7 @@ def _with_weights(found: Found, folder: Path) -> list[Translation]:
     chosen = chosen_sentences(found[SEARCH].translations)
     sentences = [SHOWN, *(found[SEARCH].translations[number].source for number in chosen)]
     translator = Translator(run.model, run.task.source, run.task.target)
-    return [best for best, *_ in translator.translate(sentences, decoding(run.config.decode))]
+    return [best for best, *_ in translator.translate(sentences, run.config.decode)]
 
 
 def _bin(row: Any) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ from regard.cli.common import RunArgument, open_translator, say, waiting
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.decode.unknown import Dictionary
+    from regard.decode.base import Dictionary
 
 NAME = "dictionary.tsv"  # in the run folder
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, decoding, output, say, table, waiting
+from regard.cli.common import BeamOption, RunArgument, output, say, table, waiting
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
 
@@ -41,7 +41,7 @@ def command(
     from regard.train.run import open_run
 
     opened = open_run(run)
-    how = replace(decoding(opened.config.decode, beam=beam), dictionary=choose_dictionary(run, unknown))
+    how = replace(opened.config.decode.with_beam(beam), dictionary=choose_dictionary(run, unknown))
     task = opened.task if on is None else other_corpus(opened, on, data)
     with waiting("evaluating") as progress:
         found = evaluate(opened.model, task, split, decoding=how, progress=progress)

@@ -11,20 +11,19 @@ import typer
 from regard.cli.common import (
     BeamOption,
     complain,
-    decoding,
     messages,
     open_translator,
     read_input,
     waiting,
 )
 from regard.cli.dictionary import UnknownOption, choose_dictionary
+from regard.decode.base import WIDEST
 from regard.errors import DataError
-from regard.train.config import WIDEST
 
 if TYPE_CHECKING:
+    from regard.decode.base import Decoding
     from regard.decode.lines import Refused
-    from regard.decode.translator import Decoding, TextTranslator, Translation
-    from regard.train.config import DecodeConfig
+    from regard.decode.translator import TextTranslator, Translation
 
 
 def command(
@@ -64,8 +63,7 @@ def command(
     interactive = text in (None, "-") and sys.stdin is not None and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
     translator, settings = open_any(run, align=align)
-    how = decoding(settings, beam=beam, nbest=nbest)
-    how = replace(how, dictionary=choose_dictionary(run, unknown))
+    how = replace(settings.with_beam(beam), nbest=nbest, dictionary=choose_dictionary(run, unknown))
     if text is not None and _names_a_file(text):
         complain(f"{text!r} is a file; its name is translated. Its lines: regard translate {run} - < {text}")
     if interactive:
@@ -86,7 +84,7 @@ def _names_a_file(text: str) -> bool:
         return False
 
 
-def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, DecodeConfig]":
+def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, Decoding]":
     """What translates in a folder, a run or an export, and how its recipe wants it decoded."""
     from regard.decode.translator import Translator
     from regard.export.base import is_export

@@ -42,7 +42,7 @@ from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
 from regard.train.loop import fit
-from regard.train.run import Run, create, decoding_of, open_run, reopen
+from regard.train.run import Run, create, open_run, reopen
 
 IMPOSSIBLE = "impossible.json"
 TRAINED = "trained.json"
@@ -209,7 +209,7 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
     opened = open_run(run)
     started = time.perf_counter()
     task = opened.task if asked.on is None else _other_corpus(opened, asked.on)
-    how = decoding_of(opened.config.decode, beam=asked.beam)
+    how = opened.config.decode.with_beam(asked.beam)
     found = evaluate(opened.model, task, asked.split, decoding=how)
     if isinstance(found, Listing):
         lines = "".join(f"{line}\n" for line in found.lines())

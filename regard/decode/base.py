@@ -1,10 +1,11 @@
-"""What all decoding shares: the hypothesis, how long it may be, how its length is paid for."""
+"""What all decoding shares: its settings, the hypothesis, how long it may be, how its length is paid for."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from regard.attention.record import record_any
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS, PAD
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_setting
 from regard.models.base import State, StepDecoder
 
 
@@ -82,6 +83,54 @@ class WuPenalty(LengthPenalty):
 def _check_alpha(owner: object, alpha: float) -> None:
     if not alpha >= 0:
         raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
+
+
+Credit = Literal["written", "read"]  # whose a step's attention is: the word it writes, or the one it has read
+Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
+
+WIDEST = 1000  # hypotheses: ten times what papers use
+LIMIT = Lengths(factor=2.0, extra=10)  # no translation between these languages is longer
+_CALLER = {"recipe": False}  # no key of a recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How to search for an output: the table [decode] of a recipe, and what the caller adds."""
+
+    beam: int = 5  # hypotheses kept; 1 = greedy
+    penalty: Literal["power", "wu"] = "power"  # score / length ** alpha, or / ((5 + length) / 6) ** alpha
+    length_penalty: float = 1.0  # alpha; 0 = off
+    max_length: int = 0  # longest output; 0 = from the length of the source
+    credit: Credit = "written"  # the word that a step's attention belongs to
+    nbest: int = field(default=1, metadata=_CALLER)  # outputs returned
+    # what a word that the model cannot write becomes: looked up here, else copied; None leaves `<unk>`
+    dictionary: Dictionary | None = field(default_factory=dict, metadata=_CALLER)
+
+    def __post_init__(self) -> None:
+        check_setting("decode.beam", self.beam, least=1, most=WIDEST)
+        check_setting("decode.length_penalty", self.length_penalty)
+        check_setting("decode.max_length", self.max_length)
+
+    @property
+    def width(self) -> int:
+        """A beam cannot return more than it keeps."""
+        return max(self.beam, self.nbest)
+
+    @property
+    def maximum(self) -> int | Lengths:
+        return self.max_length or LIMIT
+
+    @property
+    def rule(self) -> LengthPenalty:
+        """How the length is paid for."""
+        return (PowerPenalty if self.penalty == "power" else WuPenalty)(self.length_penalty)
+
+    def with_beam(self, beam: int | None) -> "Decoding":
+        """The same with another beam, if one is given."""
+        return self if beam is None else replace(self, beam=beam)
+
+
+GREEDY = Decoding(beam=1)
 
 
 def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:

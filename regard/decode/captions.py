@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.data.images import ImageBatch
-from regard.decode.base import Hypothesis
+from regard.decode.base import GREEDY, Decoding, Hypothesis
 from regard.decode.beam import beam_search
 from regard.decode.greedy import greedy
-from regard.decode.translator import DEFAULT, Decoding
 from regard.models.base import Translating
 
 LONGEST = 50  # words, unless a recipe says otherwise: a picture has no length that could tell
@@ -31,21 +30,20 @@ class Caption:
 
 
 def describe(
-    model: Translating, batch: ImageBatch, *, decoding: Decoding = DEFAULT, attention: bool = True
+    model: Translating, batch: ImageBatch, *, decoding: Decoding = GREEDY, attention: bool = True
 ) -> list[Caption]:
     """The best caption found for each picture of the batch."""
-    longest = decoding.maximum if isinstance(decoding.maximum, int) else LONGEST
+    longest = decoding.max_length or LONGEST
     attention = attention and model.aligner is not None
     if decoding.beam == 1:
-        found = greedy(model, batch, maximum=longest, minimum=decoding.minimum, attention=attention)
+        found = greedy(model, batch, maximum=longest, attention=attention)
     else:
         beams = beam_search(
             model,
             batch,
             width=decoding.beam,
             maximum=longest,
-            minimum=decoding.minimum,
-            penalty=decoding.penalty,
+            penalty=decoding.rule,
             attention=attention,
         )
         found = [best for best, *_ in beams]

@@ -11,7 +11,8 @@ from itertools import accumulate
 
 import torch
 
-from regard.decode.translator import Decoding, TextTranslator, Translation
+from regard.decode.base import Decoding
+from regard.decode.translator import TextTranslator, Translation
 
 LONGEST = 400  # pieces of a line that is read at once, and of a sentence of a longer line
 LARGEST = 1_000_000  # characters of a line
@@ -102,7 +103,7 @@ def _join(
         text=gap.join(part.text for part in parts if part.text),
         source_pieces=tuple(piece for part in parts for piece in part.source_pieces),
         pieces=pieces,
-        score=log_probability / float(decoding.penalty.divisor(steps)),
+        score=log_probability / float(decoding.rule.divisor(steps)),
         log_probability=log_probability,
         finished=all(part.finished for part in parts),
         weights=torch.block_diag(*weights) if len(weights) == len(parts) else None,  # type: ignore[no-untyped-call]

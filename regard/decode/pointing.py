@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.data.points import PointBatch, points_of
-from regard.decode.base import Hypothesis, Lengths
+from regard.decode.base import GREEDY, Decoding, Hypothesis, Lengths
 from regard.decode.beam import beam_search
 from regard.decode.constrained import Barred, Rule
 from regard.decode.greedy import greedy
-from regard.decode.translator import DEFAULT, Decoding
 from regard.models.base import Translating
 
 # steps for each of 1 + n positions; a triangulation has up to 2 n - 5 triangles of three points
@@ -37,7 +36,7 @@ def point(
     batch: PointBatch,
     *,
     rule: Rule,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     attention: bool = False,
 ) -> list[Pointed]:
     """The best answer found for each set of the batch; what the rule forbids is never said."""
@@ -51,7 +50,7 @@ def point(
             batch,
             width=decoding.beam,
             maximum=LONGEST[rule],
-            penalty=decoding.penalty,
+            penalty=decoding.rule,
             attention=attention,
         )
         found = [best for best, *_ in beams]

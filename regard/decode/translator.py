@@ -9,45 +9,21 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regard.data.batches import pair_batch, plan_in_order
 from regard.data.tokens import UNK, Tokenizer
-from regard.decode.base import Hypothesis, LengthPenalty, Lengths, PowerPenalty
+from regard.decode.base import GREEDY, Credit, Decoding, Hypothesis
 from regard.decode.beam import beam_search
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.decode.unknown import Credit, Dictionary, carry_unknown, credited
+from regard.decode.unknown import carry_unknown, credited
 from regard.models.base import Translating
 
-LIMIT = Lengths(factor=2.0, extra=10)  # no translation between these languages is longer
-MEAN = PowerPenalty(1.0)  # compares hypotheses by the mean over their words
 BUDGET = 4096  # source tokens of a batch times hypotheses
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decoding:
-    """How to search for a translation."""
-
-    beam: int = 1  # hypotheses kept; 1 is greedy
-    nbest: int = 1  # translations returned
-    maximum: int | Lengths = LIMIT
-    minimum: int = 0
-    penalty: LengthPenalty = MEAN
-    # what a word that the model cannot write becomes: looked up here, else copied; None leaves `<unk>`
-    dictionary: Dictionary | None = field(default_factory=dict)
-    credit: Credit = "written"  # whose a step's attention is, in alignments and for unknown words
-
-    @property
-    def width(self) -> int:
-        """A beam cannot return more than it keeps."""
-        return max(self.beam, self.nbest)
-
-
-DEFAULT = Decoding()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +61,7 @@ class TextTranslator(ABC):
     def translate(
         self,
         texts: Sequence[str],
-        decoding: Decoding = DEFAULT,
+        decoding: Decoding = GREEDY,
         *,
         attention: bool = True,
         progress: Callable[[int], None] | None = None,
@@ -156,9 +132,7 @@ class Translator(TextTranslator):
         attention = self.aligner is not None and (attention or any(UNK in ids for ids in encoded))
         batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
         if decoding.width == 1:
-            found = greedy(
-                self.model, batch, maximum=decoding.maximum, minimum=decoding.minimum, attention=attention
-            )
+            found = greedy(self.model, batch, maximum=decoding.maximum, attention=attention)
             return self._aligned(encoded, [[hypothesis] for hypothesis in found], decoding)
         several = beam_search(
             self.model,
@@ -166,8 +140,7 @@ class Translator(TextTranslator):
             width=decoding.width,
             nbest=decoding.nbest,
             maximum=decoding.maximum,
-            minimum=decoding.minimum,
-            penalty=decoding.penalty,
+            penalty=decoding.rule,
             attention=attention,
         )
         return self._aligned(encoded, several, decoding)

@@ -6,9 +6,8 @@ same alignments: what the training pairs write where the model looks at a word, 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -16,13 +15,11 @@ from torch import Tensor
 from regard import storage
 from regard.data.parallel import read_lines
 from regard.data.tokens import UNK_PIECE
+from regard.decode.base import Credit, Dictionary
 from regard.decode.forced import forced
 from regard.errors import DataError, ShapeError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
-
-Credit = Literal["written", "read"]  # whose a step's attention is: the word it writes, or the one it has read
-Dictionary = Mapping[str, str]  # source piece -> target piece, as `Tokenizer.pieces` shows them
 
 BUDGET = 4096  # padded tokens of a forced batch
 SHARE = 0.2  # of what is written where a word is looked at: a translation is at least this much of it

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.data.problems import Bandits, DecisionProcesses
-from regard.decode.base import evaluating
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.bandit_baselines import PLANNERS, RULES, act_by, plan_episode, pull_by
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
@@ -111,7 +110,7 @@ def evaluate_bandits(
     task: BanditTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> ActingEvaluation:
     """Pull the arms of every problem of a split by the policy and by the rules."""
@@ -144,7 +143,7 @@ def evaluate_processes(
     task: MDPTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> ActingEvaluation:
     """Act in every problem of a split by the policy and by plans."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding
 from regard.models.base import Model
 from regard.tasks.base import Split, Task
 
@@ -76,7 +76,7 @@ def evaluate(
     task: Task,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> Evaluation:
     """Measure a model on a split, in the way of its task."""

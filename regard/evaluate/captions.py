@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.images import image_batch
+from regard.decode.base import GREEDY, Decoding
 from regard.decode.captions import Caption, describe
-from regard.decode.translator import DEFAULT, Decoding
 from regard.errors import DataError
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Translating
@@ -130,7 +130,7 @@ def evaluate_captions(
     task: CaptionTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> CaptionEvaluation:
     """Describe every picture of a split, and compare."""

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import torch
 
-from regard.decode.base import evaluating
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
 from regard.tasks.base import Split
@@ -91,7 +90,7 @@ def evaluate_classification(
     task: ClassificationTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> Classification:
     """Label every example of a split."""

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from regard.attention.record import record_any
 from regard.data.episodes import EpisodeBatch
-from regard.decode.base import evaluating
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
 from regard.tasks.base import Split
@@ -106,7 +105,7 @@ def evaluate_fewshot(
     task: FewShotTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> FewShotEvaluation:
     """Name one query of each episode of a split."""

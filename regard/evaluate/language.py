@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from regard.decode.translator import Decoding
+from regard.decode.base import Decoding
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
 from regard.tasks.base import Split

@@ -23,8 +23,7 @@ import torch
 from torch import Tensor
 
 from regard.data.pictures import to_pixels
-from regard.decode.base import evaluating
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
 from regard.evaluate.picture_classifier import PictureClassifier, read, read_split, trained_classifier
 from regard.models.base import Model
@@ -120,7 +119,7 @@ def evaluate_pictures(
     task: PictureTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> PictureEvaluation:
     """Draw as many pictures as the split has, and compare."""

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from regard.data.geometry import EXACT, Points, area, is_simple, perimeter, same_cycle
+from regard.decode.base import GREEDY, Decoding
 from regard.decode.pointing import point
-from regard.decode.translator import DEFAULT, Decoding
 from regard.errors import DataError
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Translating
@@ -183,7 +183,7 @@ def evaluate_pointing(
     task: PointingTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> PointingEvaluation:
     """Point, and compare with the solver's answers, for each size of the split."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.data.babi import NAMES
-from regard.decode.translator import Decoding
+from regard.decode.base import Decoding
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
 from regard.tasks.babi import BabiTask

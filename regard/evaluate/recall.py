@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from regard.attention.record import record_any
-from regard.decode.base import evaluating
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
 from regard.tasks.base import Split
@@ -76,7 +75,7 @@ def evaluate_recall(
     task: RecallTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> RecallEvaluation:
     """Ask for one value of each sequence of a split."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard.decode.translator import DEFAULT, Decoding
+from regard.decode.base import GREEDY, Decoding
 from regard.evaluate.base import Advance, MeasureTable
 from regard.models.base import Model
 from regard.tasks.base import Split
@@ -101,7 +101,7 @@ def evaluate_sequences(
     task: BitTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> SequenceEvaluation:
     """Run the model over a split. Nothing is decoded: an answer is not fed back."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.data.tokens import UNK_PIECE, count_words
+from regard.decode.base import GREEDY, Credit, Decoding
 from regard.decode.forced import forced
 from regard.decode.lines import LONGEST, Refused, translate_lines
-from regard.decode.translator import DEFAULT, Decoding, Translation, Translator, nothing
-from regard.decode.unknown import Credit, credited
+from regard.decode.translator import Translation, Translator, nothing
+from regard.decode.unknown import credited
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
 from regard.evaluate.base import MeasureTable
@@ -107,7 +108,7 @@ def evaluate_translation(
     task: TranslationTask,
     split: Split = "test",
     *,
-    decoding: Decoding = DEFAULT,
+    decoding: Decoding = GREEDY,
     progress: Callable[[int], None] | None = None,
 ) -> TranslationEvaluation:
     """Translate a split and compare with its references and gold links."""

@@ -18,10 +18,10 @@ from typing import Any
 
 from regard import storage
 from regard.data.tokens import Tokenizer
+from regard.decode.base import Decoding
 from regard.errors import ConfigError, DataError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
-from regard.train.config import DecodeConfig
 from regard.train.run import Run
 
 FORMAT = 1  # of export.json
@@ -43,7 +43,7 @@ class Export:
 
     folder: Path
     to: str
-    decode: DecodeConfig
+    decode: Decoding
     longest: int  # pieces of a sentence, eos counted
     source: Tokenizer
     target: Tokenizer
@@ -101,7 +101,7 @@ def read_export(folder: Path) -> Export:
             f"{folder / NAME}: `format` has {record.get('format')!r}; expected {FORMAT}. Update regard."
         )
     try:
-        decode = DecodeConfig(**record["config"]["decode"])
+        decode = Decoding(**record["config"]["decode"])
         to, longest = str(record["to"]), int(record["longest"])
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{folder / NAME}: fields are missing or wrong; export the run again.") from error

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from regard.attention.multihead import MultiHead
 from regard.data.batches import pair_batch
 from regard.data.tokens import BOS_PIECE, EOS, EOS_PIECE, PAD_PIECE, UNK, UNK_PIECE
-from regard.decode.base import Hypothesis, PowerPenalty, limits_of
-from regard.decode.translator import Decoding, TextTranslator
+from regard.decode.base import Decoding, Hypothesis, PowerPenalty, limits_of
+from regard.decode.translator import TextTranslator
 from regard.errors import ConfigError, DataError
 from regard.export.base import Export, Translatable, check_length, describe, needed, new_folder
 from regard.layers.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoids
@@ -242,7 +242,7 @@ class EngineTranslator(TextTranslator):
             length_penalty=0,  # the log-probabilities themselves
             max_input_length=0,
             max_decoding_length=min(*_limits(encoded, decoding), self.longest),
-            min_decoding_length=decoding.minimum,
+            min_decoding_length=0,
             suppress_sequences=[[PAD_PIECE], [BOS_PIECE]],
             return_scores=True,
             return_end_token=True,
@@ -252,7 +252,7 @@ class EngineTranslator(TextTranslator):
 
     def _hypotheses(self, result: Any, decoding: Decoding) -> list[Hypothesis]:
         # greedy decoding has one path and nothing to compare
-        penalty = decoding.penalty if decoding.width > 1 else PowerPenalty(0.0)
+        penalty = decoding.rule if decoding.width > 1 else PowerPenalty(0.0)
         found = []
         for number, (pieces, total) in enumerate(zip(result.hypotheses, result.scores, strict=True)):
             tokens = tuple(self._numbers[piece] for piece in pieces)
@@ -274,4 +274,4 @@ class EngineTranslator(TextTranslator):
 def _limits(encoded: list[list[int]], decoding: Decoding) -> list[int]:
     """The most steps of each sentence, as our own search counts them."""
     batch = pair_batch(encoded, [[] for _ in encoded])
-    return limits_of(batch, decoding.maximum, decoding.minimum).tolist()
+    return limits_of(batch, decoding.maximum, 0).tolist()

@@ -34,8 +34,8 @@ from regard.attention.mask import Mask
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
-from regard.decode.base import Hypothesis
-from regard.decode.translator import Decoding, Translator
+from regard.decode.base import Decoding, Hypothesis
+from regard.decode.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.export.base import Export, Translatable, check_length, describe, needed, new_folder
 from regard.export.ctranslate2 import longest as most_positions

@@ -9,13 +9,12 @@
     name = "grammar"
     [train]                     the fields of TrainConfig
     steps = 1500
-    [decode]                    the fields of DecodeConfig
+    [decode]                    those of Decoding
     beam = 5
 
 An unknown table, key or type is an error that names the nearest right one. No file includes another.
 """
 
-import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,7 +23,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import catalog
-from regard.errors import ConfigError
+from regard.decode.base import Decoding
+from regard.errors import ConfigError, check_setting
 from regard.renamed import new_entry, new_key
 from regard.train import fields, toml
 from regard.train.schedule import ScheduleName
@@ -32,7 +32,6 @@ from regard.train.schedule import ScheduleName
 OptimizerName = Literal["adam", "adamw", "sgd", "adadelta", "rmsprop"]
 Precision = Literal["no", "bf16", "fp16"]
 TABLES = ("model", "task", "train", "decode")
-WIDEST = 1000  # hypotheses: ten times what papers use
 OVERRIDES = "--set"  # the owner of an override in error messages: the option that a user typed
 
 
@@ -69,45 +68,17 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "accumulate", "log_every", "halve_every"):
-            _at_least("train", name, getattr(self, name), 1)
-        for name in (
-            "seed",
-            "warmup",
-            "halve_after",
-            "evaluate_every",
-            "checkpoint_every",
-            "patience",
-            "average",
-            "threads",
-        ):
-            _at_least("train", name, getattr(self, name), 0)
-        _at_most("train", "seed", self.seed, 2**32 - 1)
-        _at_most("train", "threads", self.threads, 1024)
+            check_setting(f"train.{name}", getattr(self, name), least=1)
+        for name in ("warmup", "halve_after", "evaluate_every", "checkpoint_every", "patience", "average"):
+            check_setting(f"train.{name}", getattr(self, name))
+        check_setting("train.seed", self.seed, most=2**32 - 1)
+        check_setting("train.threads", self.threads, most=1024)
         for name in ("lr", "clip", "weight_decay", "epsilon", "momentum"):
-            _at_least("train", name, getattr(self, name), 0)
-            if getattr(self, name) == math.inf:
-                raise ConfigError(f"'train.{name}' is inf; expected a finite number.")
+            check_setting(f"train.{name}", getattr(self, name))
         for name, shares in (("betas", self.betas), ("momentum", (self.momentum,)), ("rho", (self.rho,))):
             if not all(0 <= share < 1 for share in shares):
                 shown = list(shares) if len(shares) > 1 else shares[0]
                 raise ConfigError(f"'train.{name}' is {shown}; expected 0 or more, and less than 1.")
-
-
-@dataclass(frozen=True)
-class DecodeConfig:
-    """How to decode a trained model."""
-
-    beam: int = 5  # hypotheses kept; 1 = greedy
-    penalty: Literal["power", "wu"] = "power"  # score / length ** alpha, or / ((5 + length) / 6) ** alpha
-    length_penalty: float = 1.0  # alpha; 0 = off
-    max_length: int = 0  # longest output; 0 = from the length of the source
-    credit: Literal["written", "read"] = "written"  # the word that a step's attention belongs to
-
-    def __post_init__(self) -> None:
-        _at_least("decode", "beam", self.beam, 1)
-        _at_most("decode", "beam", self.beam, WIDEST)
-        _at_least("decode", "length_penalty", self.length_penalty, 0)
-        _at_least("decode", "max_length", self.max_length, 0)
 
 
 @dataclass(frozen=True)
@@ -119,7 +90,7 @@ class RunConfig:
     task: str
     task_settings: Mapping[str, Any]
     train: TrainConfig = field(default_factory=TrainConfig)
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    decode: Decoding = field(default_factory=Decoding)
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """The four tables of the file, values of inner tables by keys with a dot."""
@@ -127,7 +98,7 @@ class RunConfig:
             "model": {"name": self.model, **fields.flatten(self.model_settings)},
             "task": {"name": self.task, **self.task_settings},
             "train": asdict(self.train),
-            "decode": asdict(self.decode),
+            "decode": {name: getattr(self.decode, name) for name in fields.keys(Decoding)},
         }
 
     def to_toml(self) -> str:
@@ -190,7 +161,7 @@ def fill_defaults(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
     A model or task that is not in the catalogue keeps its settings as they are.
     """
-    kinds = {"train": TrainConfig, "decode": DecodeConfig} | _known_kinds(tables)
+    kinds = {"train": TrainConfig, "decode": Decoding} | _known_kinds(tables)
     filled = {table: dict(tables.get(table, {})) for table in TABLES}
     return {
         table: own | fields.flatten(fields.with_defaults(kinds[table], own)) if table in kinds else own
@@ -275,7 +246,7 @@ def _resolve(owner: str, tables: Mapping[str, Mapping[str, Any]], overrides: Seq
         "model": model_class.Config,
         "task": task_class.Settings,
         "train": TrainConfig,
-        "decode": DecodeConfig,
+        "decode": Decoding,
     }
     joined: dict[str, dict[str, Any]] = {}
     for table, kind in kinds.items():
@@ -283,7 +254,7 @@ def _resolve(owner: str, tables: Mapping[str, Mapping[str, Any]], overrides: Seq
         for source, values in ((owner, tables.get(table, {})), (OVERRIDES, changed[table])):
             given |= fields.check(source, table, kind, _without_name(table, values))
             joined[table] = _filled(source, kind, given)
-    train, decode = TrainConfig(**joined["train"]), DecodeConfig(**joined["decode"])
+    train, decode = TrainConfig(**joined["train"]), Decoding(**joined["decode"])
     return RunConfig(model, joined["model"], task, joined["task"], train, decode)
 
 
@@ -291,7 +262,7 @@ def _filled(owner: str, kind: type[Any], given: Mapping[str, Any]) -> dict[str, 
     """All that the dataclass takes. A model has sizes from the data: its own are checked when it is built."""
     try:
         full = fields.with_defaults(kind, given)
-        if kind in (TrainConfig, DecodeConfig):
+        if kind in (TrainConfig, Decoding):
             kind(**full)
     except ConfigError as error:
         raise ConfigError(f"{owner}: {error}") from error
@@ -327,15 +298,3 @@ def _check_fit(owner: str, model: str, task: str) -> None:
 def _without_name(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     named = table in ("model", "task")
     return {key: value for key, value in values.items() if not (named and key == "name")}
-
-
-def _at_most(table: str, name: str, value: float, most: int) -> None:
-    if not value <= most:
-        raise ConfigError(f"'{table}.{name}' is {value!r}; expected at most {most}.")
-
-
-def _at_least(table: str, name: str, value: float, least: int) -> None:
-    if not value >= least:
-        raise ConfigError(f"'{table}.{name}' is {value!r}; expected at least {least}.")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"'{table}.{name}' is {value!r}; expected a finite number.")

@@ -28,7 +28,7 @@ def keys(settings: type[Any]) -> dict[str, Any]:
     """The keys that a table of these settings may have, and the type of each."""
     hints = get_type_hints(settings)
     found: dict[str, Any] = {}
-    for field in fields(settings):
+    for field in _settable(settings):
         hint = hints[field.name]
         if isinstance(hint, type) and is_dataclass(hint):
             allowed = field.metadata.get("allowed", {})
@@ -36,9 +36,14 @@ def keys(settings: type[Any]) -> dict[str, Any]:
                 name: Literal[allowed[name]] if name in allowed else kind for name, kind in keys(hint).items()
             }
             found |= {f"{field.name}.{name}": kind for name, kind in inner.items()}
-        elif field.init:
+        else:
             found[field.name] = hint
     return found
+
+
+def _settable(settings: type[Any]) -> list[Any]:
+    """The fields that a recipe may have."""
+    return [field for field in fields(settings) if field.init and field.metadata.get("recipe", True)]
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,15 +77,15 @@ def check(owner: str, table: str, settings: type[Any], values: Mapping[str, Any]
 def with_defaults(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, and the defaults of the fields that were not given, in the order of the dataclass."""
     full: dict[str, Any] = {}
-    for field in fields(settings):
+    for field in _settable(settings):
         default: Any = field.default
         start = f"{field.name}."
         inner = {name.removeprefix(start): value for name, value in values.items() if name.startswith(start)}
         if field.name in values:
             full[field.name] = values[field.name]
-        elif field.init and default is not MISSING:
+        elif default is not MISSING:
             full[field.name] = replace(default, **inner) if inner else default
-        elif field.init and field.default_factory is not MISSING:
+        elif field.default_factory is not MISSING:
             full[field.name] = field.default_factory()
     return full
 

@@ -10,13 +10,11 @@ import numpy as np
 import torch
 
 from regard import catalog
-from regard.decode.base import PowerPenalty, WuPenalty
-from regard.decode.translator import LIMIT, Decoding
 from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.tasks.base import Filling, Task
 from regard.train.checkpoint import Name, RunFolder
-from regard.train.config import DecodeConfig, RunConfig, load_run
+from regard.train.config import RunConfig, load_run
 from regard.train.memory import WithinMemory
 
 
@@ -75,18 +73,6 @@ def open_run(
     step = run.load_model(model, checkpoint)
     device = torch.accelerator.current_accelerator(check_available=True) if device is None else device
     return Run(config, model.to(device or "cpu").eval(), task, run.path, step)
-
-
-def decoding_of(config: DecodeConfig, *, beam: int | None = None, nbest: int = 1) -> Decoding:
-    """How a recipe wants its model decoded, with another beam if one is given."""
-    penalty = PowerPenalty if config.penalty == "power" else WuPenalty
-    return Decoding(
-        beam=config.beam if beam is None else beam,
-        nbest=nbest,
-        maximum=config.max_length or LIMIT,
-        penalty=penalty(config.length_penalty),
-        credit=config.credit,
-    )
 
 
 def _restore_task(config: RunConfig, folder: Path) -> Task:

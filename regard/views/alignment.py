@@ -6,7 +6,7 @@ from regard.decode.translator import Translation, Translator
 from regard.errors import DataError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
-from regard.train.run import Run, decoding_of
+from regard.train.run import Run
 from regard.views.shared import is_page
 
 LONGEST = 150  # pieces of a sentence: its picture is already as wide as a wall
@@ -27,7 +27,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
             f"show: the sentence has {count:,} pieces; expected {LONGEST} at most, which can be drawn."
         )
     translator = Translator(model, task.source, task.target)
-    [[translation]] = translator.translate([sentence], decoding_of(run.config.decode, beam=beam))
+    [[translation]] = translator.translate([sentence], run.config.decode.with_beam(beam))
     if translation.weights is None or not translation.pieces:
         raise DataError("show: the sentence is empty; expected words.")
     draw(translation, out)

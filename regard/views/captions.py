@@ -7,7 +7,7 @@ from regard.decode.captions import Caption, describe
 from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.captions import CaptionTask
-from regard.train.run import Run, decoding_of
+from regard.train.run import Run
 from regard.views.shared import whole_number
 from regard.viz.captions import draw_caption
 
@@ -43,7 +43,7 @@ def captions(run: Run, pictures: list[Pixels], *, beam: int | None) -> list[Capt
     assert isinstance(task, CaptionTask)
     assert isinstance(model, Translating)
     batch = image_batch(task.annotate(np.stack(pictures))).to(next(model.parameters()).device)
-    return describe(model, batch, decoding=decoding_of(run.config.decode, beam=beam))
+    return describe(model, batch, decoding=run.config.decode.with_beam(beam))
 
 
 def said(task: CaptionTask, found: Caption) -> str:

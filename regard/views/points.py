@@ -9,7 +9,7 @@ from regard.decode.pointing import Pointed, point
 from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.pointing import PointingTask
-from regard.train.run import Run, decoding_of
+from regard.train.run import Run
 from regard.views.shared import whole_number
 from regard.viz.points import STEPS, Shape, draw_points
 
@@ -34,7 +34,7 @@ def answer(run: Run, points: Points, *, beam: int | None) -> Pointed:
     assert isinstance(task, PointingTask)
     assert isinstance(model, Translating)
     batch = own_batch([points]).to(next(model.parameters()).device)
-    how = decoding_of(run.config.decode, beam=beam)
+    how = run.config.decode.with_beam(beam)
     [found] = point(model, batch, rule=task.rule, decoding=how, attention=True)
     return found
 

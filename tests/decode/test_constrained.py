@@ -8,12 +8,11 @@ import torch
 from seeds import offset_seed
 
 from regard.data.points import own_batch, point_batch
-from regard.decode.base import PowerPenalty
+from regard.decode.base import Decoding
 from regard.decode.beam import beam_search
 from regard.decode.constrained import Barred
 from regard.decode.forced import forced
 from regard.decode.pointing import point
-from regard.decode.translator import Decoding
 from regard.models.pointer import PointerConfig, PointerNetwork
 
 SETS = [np.random.default_rng(n).random((n, 2)).astype(np.float32) for n in (1, 2, 4, 5)]
@@ -52,9 +51,7 @@ def test_a_wide_beam_finds_the_best_of_all_tours(model):
         np.repeat(own[None], len(orders), 0), np.full(len(orders), 4), np.array(orders, dtype=np.int64)
     )
     best = max(forced(model, sets, attention=False), key=lambda track: track.log_probability)
-    [found] = point(
-        model, own_batch([own]), rule="all", decoding=Decoding(beam=24, penalty=PowerPenalty(0.0))
-    )
+    [found] = point(model, own_batch([own]), rule="all", decoding=Decoding(beam=24, length_penalty=0.0))
     assert found.log_probability == pytest.approx(best.log_probability, abs=1e-5)
 
 

@@ -5,9 +5,9 @@ import torch
 
 from regard.data.tokens import Tokenizer
 from regard.decode import lines
-from regard.decode.base import Hypothesis, PowerPenalty
+from regard.decode.base import GREEDY, Decoding, Hypothesis
 from regard.decode.lines import LONGEST, Refused, sentences_of, translate_lines
-from regard.decode.translator import Decoding, TextTranslator
+from regard.decode.translator import TextTranslator
 
 TEXTS = ["the cat sleeps .", "does a dog bark ?", "我们 在 家 。 你 呢 ？"]
 
@@ -66,7 +66,7 @@ def test_a_long_line_is_translated_by_sentences_and_joined_with_its_alignment(ki
     line = (sentence * 150).strip()
     assert len(translator.source.pieces(line)) > LONGEST
     pieces = translator.source.pieces(sentence.strip()) * 150  # what the model reads, and links count
-    [[found]] = translate_lines(translator, [line], Decoding())
+    [[found]] = translate_lines(translator, [line], GREEDY)
     assert max(translator.read) < LONGEST
     assert found.source == line
     assert found.source_pieces == tuple(pieces)
@@ -77,7 +77,7 @@ def test_a_long_line_is_translated_by_sentences_and_joined_with_its_alignment(ki
 def test_a_line_that_cannot_be_cut_is_refused_and_the_others_go_on():
     translator = Copying()
     long = "cat " * 50_000
-    found = translate_lines(translator, ["the cat .", long, "a dog ."], Decoding())
+    found = translate_lines(translator, ["the cat .", long, "a dog ."], GREEDY)
     assert [own[0].text if isinstance(own, list) else own for own in found] == [
         "The cat.",
         Refused("has 50,000 pieces, 50,000 of them without the end of a sentence; expected 400 at most."),
@@ -87,19 +87,19 @@ def test_a_line_that_cannot_be_cut_is_refused_and_the_others_go_on():
 
 def test_a_line_of_too_many_characters_is_refused_before_it_is_cut(monkeypatch):
     monkeypatch.setattr(lines, "LARGEST", 100)
-    [found] = translate_lines(Copying(), ["cat. " * 21], Decoding())
+    [found] = translate_lines(Copying(), ["cat. " * 21], GREEDY)
     assert found == Refused("has 105 characters; expected 100 at most.")
 
 
 def test_the_n_best_of_a_long_line_join_those_of_its_sentences():
     line = ("the cat sleeps . " * 150).strip()
-    [found] = translate_lines(Copying(), [line], Decoding(beam=2, nbest=2, penalty=PowerPenalty(1.0)))
+    [found] = translate_lines(Copying(), [line], Decoding(beam=2, nbest=2))
     assert [own.log_probability for own in found] == [-150.0, -300.0]
     assert found[0].score == pytest.approx(-150 / (150 * 5))  # the mean over words and ends
 
 
 def test_lines_up_to_the_limit_are_read_whole():
     translator = Copying()
-    [[found]] = translate_lines(translator, ["cat . " * (LONGEST // 2)], Decoding())
+    [[found]] = translate_lines(translator, ["cat . " * (LONGEST // 2)], GREEDY)
     assert translator.read == [LONGEST]
     assert len(found.pieces) == LONGEST

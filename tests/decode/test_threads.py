@@ -31,11 +31,11 @@ from regard.data.points import own_batch
 from regard.data.questions import EncodedQuestions, Question
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import WordList
-from regard.decode.base import evaluating
+from regard.decode.base import Decoding, evaluating
 from regard.decode.captions import describe
 from regard.decode.pointing import point
 from regard.decode.sample import sample
-from regard.decode.translator import Decoding, Translator
+from regard.decode.translator import Translator
 from regard.layers.lstmn import LSTMN
 from regard.models.luong import Luong, LuongConfig
 from regard.models.memn2n import MemN2N, MemN2NConfig
@@ -117,7 +117,7 @@ def translator(request):
 @pytest.mark.parametrize("translator", MODELS, indirect=True)
 def test_a_translator_in_eight_threads_translates_as_alone(translator, beam):
     def job(text):
-        [[found]] = translator.translate([text], Decoding(beam=beam, maximum=6))
+        [[found]] = translator.translate([text], Decoding(beam=beam, max_length=6))
         weights = torch.zeros(0) if found.weights is None else found.weights
         return [ord(letter) for letter in found.text], found.log_probability, weights
 
@@ -227,7 +227,7 @@ def test_a_captioner_in_eight_threads_describes_as_alone():
     pictures = [torch.randn(1, 4, 3, generator=generator) for _ in range(3)]
 
     def job(picture):
-        [found] = describe(model, image_batch(picture, [[4]]), decoding=Decoding(beam=2, maximum=5))
+        [found] = describe(model, image_batch(picture, [[4]]), decoding=Decoding(beam=2, max_length=5))
         return list(found.tokens), found.log_probability, found.weights
 
     agree(job, pictures)

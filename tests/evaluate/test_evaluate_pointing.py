@@ -87,7 +87,7 @@ class Knowing(Translating):
 @pytest.mark.parametrize("beam", [1, 2])
 @pytest.mark.parametrize("question", KINDS)
 def test_a_model_that_knows_is_always_right(question, beam):
-    from regard.decode.translator import Decoding
+    from regard.decode.base import Decoding
 
     task = KINDS[question].create(
         PointingSettings(shortest=5, longest=6, train=10, valid=6, test=4, tests=(5, 7))

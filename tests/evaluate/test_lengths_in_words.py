@@ -6,7 +6,7 @@ from seeds import offset_seed
 
 from regard.attention.config import AttentionConfig
 from regard.data.tokens import count_words
-from regard.decode.translator import Decoding
+from regard.decode.base import Decoding
 from regard.evaluate.translation import evaluate_translation
 from regard.models.rnnsearch import RNNsearch
 from regard.tasks.files import FilesSettings, FilesTask

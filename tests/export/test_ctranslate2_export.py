@@ -8,11 +8,11 @@ from seeds import offset_seed
 
 from regard.data.batches import pair_batch
 from regard.data.tokens import SPECIAL
-from regard.decode.base import PowerPenalty
+from regard.decode.base import GREEDY, Decoding, PowerPenalty
 from regard.decode.beam import beam_search
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.decode.translator import Decoding, Translator
+from regard.decode.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.evaluate.text import score_text
 from regard.export.base import needed, read_export
@@ -134,7 +134,7 @@ def test_a_folder_alone_translates_as_the_run_does(run, exported, tmp_path):
     ours = Translator(run.model, run.task.source, run.task.target)
     texts = [example.source for example in run.task.examples("test")]
     texts[3] = ""
-    for decoding in (Decoding(), Decoding(beam=4)):
+    for decoding in (GREEDY, Decoding(beam=4)):
         a, b = (
             [each[0].text for each in one.translate(texts, decoding, attention=False)]
             for one in (ours, theirs)

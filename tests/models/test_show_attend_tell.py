@@ -12,11 +12,11 @@ from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.images import image_batch
 from regard.data.tokens import BOS, EOS
+from regard.decode.base import Decoding
 from regard.decode.beam import beam_search
 from regard.decode.captions import describe
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.decode.translator import Decoding
 from regard.errors import ConfigError
 from regard.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig, advantage, uneven
 
@@ -94,7 +94,7 @@ def test_beam_search_is_at_least_as_good_as_greedy_and_width_one_is_greedy():
     for a, b, c in zip(single, same, wide, strict=True):
         assert a.tokens == b[0].tokens
         assert c[0].log_probability >= b[0].log_probability - 1e-5 or c[0].finished > b[0].finished
-    found = describe(model, pictures, decoding=Decoding(beam=3, maximum=6))
+    found = describe(model, pictures, decoding=Decoding(beam=3, max_length=6))
     assert [caption.weights.shape[1] for caption in found] == [L] * 3
     assert all(len(caption.weights) == len(caption.tokens) + caption.finished for caption in found)
 

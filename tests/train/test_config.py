@@ -149,6 +149,7 @@ def test_overrides_change_values_and_words_need_no_quotes(recipe: Path) -> None:
         ("train.steps", r"--set: 'train.steps' is no table.key=value; expected e.g. train.steps=2000\."),
         ("steps=3", r"--set: 'steps=3' is no table.key=value"),
         ("model.name=tini", r"--set: unknown model 'tini'; did you mean 'tiny'\?"),
+        ("decode.nbest=3", r"--set: unknown key 'decode.nbest'; did you mean 'decode.beam'\?"),
         ("train.lr=1\nsteps=2", r"--set: 'train.lr' is '1\\nsteps=2'; expected a number\."),
     ],
 )
