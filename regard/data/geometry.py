@@ -198,12 +198,6 @@ def tours(points: Points, sizes: Numbers) -> Numbers:
     return found
 
 
-def tour_lengths(points: Points, order: Numbers) -> NDArray[np.float64]:
-    """(B, n, 2), (B, n) -> (B,) lengths of the closed tours."""
-    path = np.take_along_axis(np.asarray(points, dtype=np.float64), order[..., None], 1)
-    return np.linalg.norm(path - np.roll(path, -1, 1), axis=-1).sum(-1)
-
-
 def exact_tours(points: Points) -> Numbers:
     """(B, n, 2) -> (B, n) shortest tours, n up to 12.
 

@@ -30,7 +30,6 @@ https://arxiv.org/abs/1707.03141
 van den Oord et al. WaveNet: a generative model for raw audio. 2016. https://arxiv.org/abs/1609.03499
 """
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -78,14 +77,6 @@ def dilations_for(T: int, dilations: Dilations) -> tuple[int, ...]:
     if dilations not in FIRST:
         raise ConfigError(f"TCBlock: `dilations` has {dilations!r}; expected one of {', '.join(FIRST)}.")
     return tuple(FIRST[dilations] * 2**i for i in range(blocks_for(T)))
-
-
-def lags_of(dilations: Sequence[int]) -> set[int]:
-    """How far back a stack of two-tap convolutions reads: every sum of some of its dilations."""
-    lags = {0}
-    for dilation in dilations:
-        lags |= {lag + dilation for lag in lags}
-    return lags
 
 
 class DenseBlock(nn.Module):

@@ -14,10 +14,17 @@ from regard.layers.temporal import (
     TCBlock,
     blocks_for,
     dilations_for,
-    lags_of,
     later,
     seen_with_ends,
 )
+
+
+def lags_of(dilations):
+    """How far back a stack of two-tap convolutions reads: every sum of some of its dilations."""
+    lags = {0}
+    for dilation in dilations:
+        lags |= {lag + dilation for lag in lags}
+    return lags
 
 
 def seen(block, T, C):
