@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 import torch
 
 from regard import catalog
+from regard.attention import paths
 from regard.attention.build import Sizes, build_attention
 from regard.attention.history import History
 from regard.attention.mask import Mask
+from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
+from regard.kernels.training.residual import Closing
 
 COLUMNS = ("score", "normalizer", "window", "device", "queries", "kernel", "why not another")
 
 # what a kernel says that is for something else: another score, normalizer, window or device
 ELSEWHERE = re.compile(
-    r"score is |the tensors are on |there is no window|window is |normalizer is \w+, this kernel computes "
+    r"score is |the query is on |there is no window|nobody reads the scores|window is "
+    r"|normalizer is \w+, this kernel computes "
 )
 # what differs from call to call, or repeats the line's own normalizer
 PARTICULAR = {
@@ -105,6 +109,55 @@ def rows(lines: Iterable[Asked]) -> list[tuple[str, ...]]:
     return found
 
 
+PLACES = ("place", "fused path", "on a CPU", "on a GPU, half precision")
+
+
+def places() -> list[tuple[str, ...]]:
+    """The fused paths beside those of Attention: what runs a typical call on a CPU and on a GPU, or why not.
+
+    As in `table`, the tensors are fake and nothing is computed.
+    """
+    asked = {device: _typical(device) for device in ("cpu", "cuda")}
+    found = []
+    for place in paths.places():
+        for path in paths.paths(place):
+            with torch.no_grad():
+                reasons = [path.refuses(asked[device][place]) for device in ("cpu", "cuda")]
+            found.append((place, path.name, *("runs" if reason is None else reason for reason in reasons)))
+    return found
+
+
+def _typical(device: str) -> dict[str, Any]:
+    """A call of each place that has a fused path."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from regard.layers.fast_decoder import Steps
+    from regard.layers.lstmn import LSTMNCell
+    from regard.layers.transformer import LayerNorm
+    from regard.models.ntm import NTM, NTMConfig
+    from regard.models.transformer import Transformer, TransformerConfig
+
+    half = torch.float32 if device == "cpu" else torch.bfloat16
+    with torch.device("meta"):
+        machine, cell = NTM(NTMConfig(inputs=9, outputs=8)), LSTMNCell(inputs=16, hidden=16)
+        translator = Transformer(TransformerConfig(source_vocab=9, target_vocab=9))
+        score, norm, dropout = CosineScore(), LayerNorm(16), torch.nn.Dropout(0.1)
+    with FakeTensorMode(), torch.no_grad():
+        x = torch.empty(2, 5, 16, device=device, dtype=half)
+        keys = torch.empty(2, 8, 5, 2, device=device)
+        sequence = machine._sequence(torch.empty(2, 5, 9, device=device))
+        tape = cell._recurrence(torch.empty(2, 5, 80, device=device))
+        steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
+    return {
+        "cosine-query": (score, x),
+        "ntm": sequence,
+        "lstmn": tape,
+        "residual-norm": Closing(x, x, norm, dropout, True),
+        "cross-entropy": (x,),
+        "decoder-step": steps,
+    }
+
+
 class Choice(NamedTuple):
     """One line of the table of choices."""
 
@@ -130,7 +183,7 @@ def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choic
         with torch.device("meta"):
             attention = build_attention(score, sizes, normalizer=normalizer, window=window).train(training)
         for device in ("cpu", "cuda"):
-            with FakeTensorMode():
+            with FakeTensorMode(), torch.set_grad_enabled(training):
                 keys = torch.empty(2, S, 32, device=device)
                 source = Source(keys, keys, Mask())
                 query = torch.empty(2, T, 32, device=device)

@@ -165,10 +165,12 @@ def calls(device: str, out: Path, record: Path | None, *, quick: bool) -> None:
 
 
 def print_choices() -> None:
-    """The dispatcher's table."""
-    from regard.bench.choices import COLUMNS, choices, joined, rows
+    """Which kernel runs which attention, and the fused paths of everything else."""
+    from regard.bench.choices import COLUMNS, PLACES, choices, joined, places, rows
 
     show(COLUMNS, rows(joined(choices())), words=len(COLUMNS))
+    output.print()
+    show(PLACES, places(), words=len(PLACES))
 
 
 def show(columns: tuple[str, ...], body: list[tuple[str, ...]], *, words: int) -> None:

@@ -6,12 +6,20 @@ from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_C
 from regard.kernels.additive.additive_scores import ADDITIVE_SCORES
 from regard.kernels.additive.additive_step_cpu import ADDITIVE_STEP_CPU
 from regard.kernels.local.local_attention import LOCAL
+from regard.kernels.lstmn.lstmn_tape import LSTMN
+from regard.kernels.ntm.ntm_sequence import NTM
 from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
 from regard.kernels.product.sdpa import SDPA
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
+from regard.kernels.training.cross_entropy import CROSS_ENTROPY
+from regard.kernels.training.residual import RESIDUAL_NORM
 
 ADDITIVE = (ADDITIVE_STEP_CPU, ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, ADDITIVE_SCORES)
 for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
     dispatch.register(kernel)
 paths.register("cosine-query", COSINE_QUERY)
+paths.register("ntm", NTM)
+paths.register("lstmn", LSTMN)
+paths.register("residual-norm", RESIDUAL_NORM)
+paths.register("cross-entropy", CROSS_ENTROPY)

@@ -19,12 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention import paths
 from regard.attention.cache import Cache
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.parts import foreign
+from regard.attention.parts import foreign, named
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.trace import is_recorded
@@ -118,28 +119,77 @@ def _look_over(layer: _Layer, h: Tensor, source: Source) -> Tensor:
     return F.linear(context.transpose(1, 2).reshape(R, -1), *layer.source_W_O)
 
 
+class Steps(NamedTuple):
+    """The steps of a decoder that are to come."""
+
+    decoder: Decoder
+    sources: Sequence[Source]
+    caches: Sequence[Cache]
+
+
+class FastDecoder:
+    """The step of the decoder that the paper prints, from a flat list of its weights."""
+
+    name = "fast-decoder"
+
+    def refuses(self, call: Steps) -> str | None:
+        if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+            return "gradients, autocast or a compiled graph are wanted"
+        if not all(_is_dense(source) for source in call.sources):
+            return "a source is not float32 on a CPU with a mask that all queries of a row share"
+        if any(cache.mask.window is not None for cache in call.caches):
+            return "the decoder looks back through a window"
+        parts = _parts(call.decoder)
+        part = foreign(parts, *PRINTED)
+        if part is not None:
+            return f"a part is {named(part)}, which runs itself"
+        if any(part.training for part in parts):
+            return "the decoder is in training"
+        attentions = _attentions(call.decoder)
+        if any(attention.window is not None or attention.kernel != "auto" for attention in attentions):
+            return "an attention has a window, or a kernel that was asked for"
+        return None
+
+    def run(self, call: Steps) -> Stepper:
+        layers, last = _layers(call.decoder), call.decoder.norm
+        return Stepper(
+            tuple(_flat(layer) for layer in layers),
+            isinstance(layers[0].around_feed_forward, PreNorm),
+            _norm(last) if isinstance(last, LayerNorm) else None,
+            tuple(_attentions(call.decoder)),
+            tuple(
+                hooks
+                for part in _parts(call.decoder)
+                for hooks in (part._forward_hooks, part._forward_pre_hooks)
+            ),
+        )
+
+
+FAST_DECODER = FastDecoder()
+paths.register("decoder-step", FAST_DECODER)
+
+
 def gather(decoder: Decoder, sources: Sequence[Source], caches: Sequence[Cache]) -> Stepper | None:
     """The decoder's weights for its steps from here, or None where only its modules can take them."""
-    if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
-        return None
-    plain = all(_is_dense(source) for source in sources) and all(c.mask.window is None for c in caches)
-    parts = [part for part in decoder.modules() if type(part) not in (Decoder, DecoderLayer)]
-    if not plain or foreign(parts, *PRINTED) is not None or any(part.training for part in parts):
-        return None
-    layers = [layer for layer in decoder.layers if isinstance(layer, DecoderLayer)]
-    attentions = [
-        heads.attention for each in layers for heads in (each.self_attention, each.source_attention)
+    call = Steps(decoder, sources, caches)
+    path = paths.choose("decoder-step", call)
+    return None if path is None else path.run(call)
+
+
+def _layers(decoder: Decoder) -> list[DecoderLayer]:
+    return [layer for layer in decoder.layers if isinstance(layer, DecoderLayer)]
+
+
+def _parts(decoder: Decoder) -> list[nn.Module]:
+    return [part for part in decoder.modules() if type(part) not in (Decoder, DecoderLayer)]
+
+
+def _attentions(decoder: Decoder) -> list[Attention]:
+    return [
+        heads.attention
+        for layer in _layers(decoder)
+        for heads in (layer.self_attention, layer.source_attention)
     ]
-    if any(attention.window is not None or attention.kernel != "auto" for attention in attentions):
-        return None
-    last = decoder.norm
-    return Stepper(
-        tuple(_flat(layer) for layer in layers),
-        isinstance(layers[0].around_feed_forward, PreNorm),
-        _norm(last) if isinstance(last, LayerNorm) else None,
-        tuple(attentions),
-        tuple(hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)),
-    )
 
 
 def _is_dense(source: Source) -> bool:

@@ -34,15 +34,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.attention import paths
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.attention.normalizers.softmax import Softmax
-from regard.attention.parts import foreign, named
-from regard.attention.scores.additive import AdditiveScore, NewestScore, Projected
+from regard.attention.paths import Explanation
+from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.source import Source
-from regard.errors import ConfigError, KernelRefused, ShapeError, check_shapes
-from regard.kernels.lstmn.lstmn_tape import lstmn as tapes
-from regard.kernels.lstmn.lstmn_tape import refuses_tapes
+from regard.errors import ConfigError, ShapeError, check_shapes
+from regard.kernels.lstmn.lstmn_tape import Recurrence
 
 KERNELS = ("auto", "reference", "lstmn")
 
@@ -98,15 +97,11 @@ class LSTMNCell(nn.Module):
         projected = self.project(inputs)
         if inputs.shape[1] == 0:
             raise ShapeError(f"LSTMN: `inputs` has shape {tuple(inputs.shape)}; expected one step or more.")
-        refusal = self._refusal(projected)
-        if refusal is None:
-            score = self.attention.score
-            assert isinstance(score, AdditiveScore)
-            v = score.v.weight.squeeze(0)
-            newest = score.newest if isinstance(score, NewestScore) else None
-            return tapes(projected, self.U.weight, score.U.weight, score.U.bias, v, newest, self.span)
-        if self.kernel == "lstmn":
-            raise KernelRefused(f"kernel 'lstmn' cannot run this call: {refusal}.")
+        call = self._recurrence(projected)
+        path = paths.choose("lstmn", call, self.kernel)
+        if path is not None:
+            tapes: Tensor = path.run(call)
+            return tapes
         tape = self.start(inputs.shape[0])
         slots = []
         for t in range(inputs.shape[1]):
@@ -114,18 +109,18 @@ class LSTMNCell(nn.Module):
             slots.append(torch.cat([h, c], -1))
         return torch.cat(slots, 1)
 
-    def _refusal(self, projected: Tensor) -> str | None:
-        """Why a sequence goes step by step; None: it runs as one operation."""
-        if self.kernel == "reference":
-            return "it is not wanted"
+    def explain(self, inputs: Tensor) -> Explanation:
+        """(B, T, m) -> whether such a sequence runs as one operation, and why not."""
+        return paths.explain("lstmn", self._recurrence(self.project(inputs)), self.kernel)
+
+    def _recurrence(self, projected: Tensor) -> Recurrence:
+        return Recurrence(self.attention, projected, self.U, self.span, self._foreign())
+
+    def _foreign(self) -> str | None:
+        """Why one operation cannot take the place of the parts, as a clause."""
         if type(self).step is not LSTMNCell.step:
             return f"{type(self).__name__} has a step of its own, this kernel computes LSTMNCell's"
-        refusal = refuses_tapes(self.attention, projected)
-        if refusal is not None:
-            return refusal
-        replaced = (Attention, AdditiveScore, NewestScore, Projected, Softmax, nn.Linear)
-        part = foreign((*self.attention.modules(), self.U), *replaced)
-        return None if part is None else f"a part is {named(part)}, which goes step by step"
+        return None
 
     def start(self, rows: int) -> Tape:
         """The tapes before the first word: one slot of zeros."""

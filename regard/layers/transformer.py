@@ -31,6 +31,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention import paths
 from regard.attention.cache import Cache
 from regard.attention.history import History
 from regard.attention.in_order import InOrder
@@ -39,7 +40,7 @@ from regard.attention.multihead import MultiHead
 from regard.attention.parts import is_own
 from regard.attention.result import AttentionResult
 from regard.attention.source import Source
-from regard.kernels.training.residual import normalized_sum, runs_fused
+from regard.kernels.training.residual import Closing
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -111,14 +112,15 @@ class PostNorm(nn.Module):
 
     def forward(self, x: Tensor, sublayer: Sublayer, valid: Tensor | None = None) -> Tensor:
         change = sublayer(x)
-        norm = self.norm
-        if self.training and runs_fused(x, change) and self._is_plain():
-            assert isinstance(norm, LayerNorm)
-            return normalized_sum(x, change, norm.weight, norm.bias, dropout=self.dropout.p, eps=norm.eps)
-        return norm(x + (self.dropout(change) if self.training else change), valid)
-
-    def _is_plain(self) -> bool:
-        return is_own(self.norm, LayerNorm) and is_own(self.dropout, nn.Dropout)
+        if self.training:
+            plain = is_own(self.norm, LayerNorm) and is_own(self.dropout, nn.Dropout)
+            call = Closing(x, change, self.norm, self.dropout, plain)
+            path = paths.choose("residual-norm", call)
+            if path is not None:
+                fused: Tensor = path.run(call)
+                return fused
+            change = self.dropout(change)
+        return self.norm(x + change, valid)
 
 
 class PreNorm(nn.Module):

@@ -24,18 +24,20 @@ Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/14
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention import paths
 from regard.attention.memory.cells import MemoryState
 from regard.attention.memory.heads import Controls, Heads, advance
 from regard.attention.parts import foreign, named
+from regard.attention.paths import Explanation
 from regard.data.bits import BitBatch
-from regard.errors import KernelRefused, ShapeError, check_shapes, check_sizes
-from regard.kernels.ntm.ntm_sequence import First, Layout, machine, refuses_machine
+from regard.errors import ShapeError, check_shapes, check_sizes
+from regard.kernels.ntm.ntm_sequence import First, Layout, Sequence
 from regard.models.base import Model
 
 Part = Literal["memory", "reads", "weights"]
@@ -112,32 +114,35 @@ class NTM(Model):
 
     def forward(self, batch: BitBatch) -> Tensor:
         """(B, T, O) logits of the answers, of which those that count matter."""
-        refusal = self._refusal(batch.inputs)
-        if refusal is None:
-            return self._answer(*self._run(batch.inputs))
-        if self.config.kernel == "ntm":
-            raise KernelRefused(f"kernel 'ntm' cannot run this call: {refusal}.")
+        call = self._sequence(batch.inputs)
+        path = paths.choose("ntm", call, self.config.kernel)
+        if path is not None:
+            return self._answer(*self._split(path.run(call)))
         steps = [(h, state.reads) for h, _, state in self._walk(batch.inputs)]
         return self._answer(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
 
-    def _refusal(self, inputs: Tensor) -> str | None:
-        """Why a sequence goes step by step; None: it runs as one operation (kernels/ntm)."""
+    def explain(self, inputs: Tensor) -> Explanation:
+        """(B, T, I) -> whether such a sequence runs as one operation, and why not."""
+        return paths.explain("ntm", self._sequence(inputs), self.config.kernel)
+
+    def _sequence(self, inputs: Tensor) -> Sequence:
         config = self.config
-        if config.kernel == "reference":
-            return "it is not wanted"
+        heads = config.read_heads + config.write_heads
+        return Sequence(
+            *(inputs, config.layers, config.rows, config.width, heads),
+            self._foreign(),
+            lambda: self._operands(inputs),
+        )
+
+    def _foreign(self) -> str | None:
+        """Why one operation cannot take the place of the parts, as a clause."""
         if type(self).step is not NTM.step:
             return f"{type(self).__name__} has a step of its own, this kernel computes NTM's"
         replaced = (FeedForward, StackedLSTM, Heads, nn.Linear, nn.LSTMCell, nn.ModuleList)
         part = foreign((*self.controller.modules(), *self.heads.modules()), *replaced)
-        if part is not None:
-            return f"a part is {named(part)}, which goes step by step"
-        heads = config.read_heads + config.write_heads
-        return refuses_machine(
-            inputs, layers=config.layers, rows=config.rows, width=config.width, heads=heads
-        )
+        return None if part is None else f"a part is {named(part)}, which goes step by step"
 
-    def _run(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, I) -> (B, T, n), (B, T, R, M): all steps as one operation."""
+    def _operands(self, inputs: Tensor) -> tuple[Any, ...]:
         self._check_inputs(inputs)
         state, heads = self.start(inputs.shape[0]), self.heads
         projected, V = self.controller.project(inputs)
@@ -146,7 +151,11 @@ class NTM(Model):
         weights = torch.cat([state.memory.read, state.memory.write], 1)
         first = First(torch.cat([state.reads.flatten(1), h], -1), c, state.memory.cells, weights)
         layout = Layout(heads.reads, heads.writes, heads.reach)
-        heard = machine(projected, V, heads.speak.weight, heads.speak.bias, first, layout)
+        return projected, V, heads.speak.weight, heads.speak.bias, first, layout
+
+    def _split(self, heard: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T, R M + n) -> (B, T, n), (B, T, R, M): what the controller said, and what was read."""
+        heads = self.heads
         reads, hidden = torch.split(heard, [heads.reads * heads.width, self.config.hidden], -1)
         return hidden, torch.unflatten(reads, -1, (heads.reads, heads.width))
 

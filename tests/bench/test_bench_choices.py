@@ -49,7 +49,7 @@ def test_any_stands_for_all_values():
 
 def test_a_reason_leaves_out_what_kernels_for_others_say():
     others = "score is A, this kernel computes B; normalizer is Mean, this kernel computes Softmax"
-    assert shortened(f"{others}; the tensors are on cpu, not cuda") == "no kernel computes this"
+    assert shortened(f"{others}; the query is on cpu, not cuda") == "no kernel computes this"
     assert (
         shortened(f"{others}; it runs only when asked for by name") == "it runs only when asked for by name"
     )

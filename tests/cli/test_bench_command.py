@@ -64,7 +64,10 @@ def test_forward_alone_is_forward_alone(command, tmp_path, threads):
 def test_explain_measures_nothing_and_names_kernels_and_reasons(command):
     done = command("bench", "--explain")
     assert done.status == 0, done.err
-    lines = [line.split("\t") for line in done.out.splitlines()]
+    attention, others = (part.splitlines() for part in done.out.split("\n\n"))
+    assert others[0].split("\t")[:2] == ["place", "fused path"]
+    assert {line.split("\t")[0] for line in others[1:]} >= {"ntm", "lstmn", "decoder-step", "cross-entropy"}
+    lines = [line.split("\t") for line in attention]
     assert lines[0] == ["score", "normalizer", "window", "device", "queries", "kernel", "why not another"]
     kernels = {line[5] for line in lines[1:]}
     assert {"sdpa", "additive-cpu", "reference"} <= kernels
@@ -117,7 +120,7 @@ def test_calls_are_measured_beside_modules_written_by_hand(command, tmp_path, th
     assert done.status == 0, done.err
     header, line = (line.split("\t") for line in done.out.splitlines())
     assert header[-3:] == ["µs by hand", "µs", "× by hand"]
-    assert line[:5] == ["small", "forward, no gradients", "1 × 1 × 5 × 64", "float32", "reference"]
+    assert line[:5] == ["small", "forward, no gradients", "1 × 1 × 5 × 64", "float32", "additive-step-cpu"]
     [record] = read_results(tmp_path)
     assert record.recipe == "calls-cpu"
     assert record.value == float(line[-1])

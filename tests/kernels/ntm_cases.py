@@ -7,6 +7,7 @@ from kernels.error_rule import assert_rule
 from seeds import offset_seed
 
 from regard.data.bits import BitBatch
+from regard.kernels.ntm import ntm_sequence
 from regard.models.ntm import NTM, NTMConfig
 
 SMALL = {"inputs": 3, "outputs": 2, "hidden": 10, "rows": 16, "width": 5}
@@ -53,7 +54,9 @@ def check(case, *, B=2, T=5, device="cpu", **settings):
         return dict(zip(names, found, strict=True))
 
     def fused():
-        found = outcome(model, lambda x: model._answer(*model._run(x)), inputs)
+        found = outcome(
+            model, lambda x: model._answer(*model._split(ntm_sequence.machine(*model._operands(x)))), inputs
+        )
         return dict(zip(stepwise(model, inputs), found, strict=True))
 
     exact, wide = deepcopy(model).double(), inputs.detach().double().requires_grad_()

@@ -23,10 +23,10 @@ from regard import (
     Sparsemax,
     catalog,
 )
-from regard.attention import dispatch
+from regard.attention import dispatch, paths
 from regard.attention.build import Sizes, build_attention
 from regard.attention.dispatch import Call, Kernel, choose_kernel, kernels
-from regard.bench.choices import table
+from regard.bench.choices import places, table
 from regard.kernels.additive import additive_cuda
 from regard.kernels.local import local_attention
 
@@ -288,3 +288,39 @@ def test_many_additive_queries_on_a_cpu_take_the_fused_kernel():
     result = attention(torch.randn(1, 5, 4), attention.prepare(torch.randn(1, 6, 4)))
     assert result.kernel == "additive-cpu"
     assert not result.has_weights
+
+
+def test_every_other_fused_path_is_explained_for_both_devices():
+    found = {path: reasons for _, path, *reasons in places()}
+    assert set(found) == {
+        *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
+    }
+    assert found["lstmn"] == ["runs", "runs"]
+    assert found["ntm"][0] == "device is cpu, this kernel needs cuda"
+    assert found["ntm"][1] == "runs"
+    assert found["fast-decoder"][0] == "runs"
+    assert "CPU" in found["fast-decoder"][1]
+
+
+def test_a_path_asked_for_by_name_runs_or_says_why_not():
+    class Fake:
+        name = "fake"
+
+        def refuses(self, call):
+            return None if call else "it is Monday"
+
+        def run(self, call):
+            return call
+
+    try:
+        paths.register("a place", Fake())
+        assert paths.choose("a place", True).run(True)
+        assert paths.choose("a place", False) is None
+        assert paths.choose("a place", True, "reference") is None
+        assert paths.explain("a place", False).why == "it is Monday"
+        with pytest.raises(KernelRefused, match=r"^kernel 'fake' cannot run this call: it is Monday\.$"):
+            paths.choose("a place", False, "fake")
+        with pytest.raises(KernelRefused, match=r"^unknown kernel 'real'; known: auto, reference, fake\.$"):
+            paths.choose("a place", True, "real")
+    finally:
+        del paths._places["a place"]

@@ -9,8 +9,7 @@ from seeds import offset_seed
 from regard.attention.memory.heads import Heads
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused
-from regard.kernels.ntm.ntm_sequence import refuses_machine
-from regard.models import ntm
+from regard.kernels.ntm import ntm_sequence
 from regard.models.ntm import NTM, NTMConfig
 from regard.tasks.ntm import CopySettings, CopyTask
 
@@ -50,7 +49,7 @@ FITS = {"layers": 1, "rows": 128, "width": 20, "heads": 2}
     ids=["fits", "many", "cpu", "double", "layers", "heads", "rows", "few", "large"],
 )
 def test_what_does_not_fit_is_refused_with_a_reason(x, sizes, reason):
-    assert refuses_machine(x, **{**FITS, **sizes}) == reason
+    assert ntm_sequence._refuses(x, **{**FITS, **sizes}) == reason
 
 
 def test_asked_for_by_name_it_runs_or_says_why_not():
@@ -80,27 +79,27 @@ class OwnHeads(Heads):
 @pytest.mark.parametrize("controller", ["feedforward", "lstm"])
 @pytest.mark.parametrize("path", ["controller", "controller.layers.0", "heads", "heads.speak"])
 def test_with_a_hook_on_a_part_it_goes_step_by_step(path, controller, monkeypatch):
-    monkeypatch.setattr(ntm, "refuses_machine", lambda x, **sizes: None)  # as on a GPU
-    monkeypatch.setattr(ntm, "machine", lambda *_: pytest.fail("the hook was passed by"))
+    monkeypatch.setattr(ntm_sequence, "_refuses", lambda *_: None)  # as on a GPU
+    monkeypatch.setattr(ntm_sequence, "machine", lambda *_: pytest.fail("the hook was passed by"))
     task, seen = CopyTask(CopySettings(bits=4, tested=(3,))), []
     model = NTM(NTMConfig(**task.sizes(), controller=controller))
     given = task.batch("test", range(2))
     handle = model.get_submodule(path).register_forward_hook(lambda *_: seen.append(path))
     model(given)
     assert seen == [path] * given.inputs.shape[1]
-    assert "with hooks or methods of its own, which goes step by step" in model._refusal(given.inputs)
+    assert "with hooks or methods of its own, which goes step by step" in model.explain(given.inputs).why
     handle.remove()
-    assert model._refusal(given.inputs) is None
+    assert model.explain(given.inputs).kernel == "ntm"
 
 
 def test_with_parts_of_ones_own_it_goes_step_by_step():
     task = CopyTask(CopySettings(bits=4, tested=(3,)))
-    assert NTM(NTMConfig(**task.sizes()))._refusal(OnGPU()) is None
+    assert NTM(NTMConfig(**task.sizes())).explain(OnGPU()).kernel == "ntm"
     model = Louder(NTMConfig(**task.sizes()))
-    assert model._refusal(OnGPU()) == "Louder has a step of its own, this kernel computes NTM's"
+    assert model.explain(OnGPU()).why == "Louder has a step of its own, this kernel computes NTM's"
     model = NTM(NTMConfig(**task.sizes()))
     model.heads = OwnHeads(inputs=model.config.hidden, width=model.config.width)
-    assert model._refusal(OnGPU()) == "a part is OwnHeads, which goes step by step"
+    assert model.explain(OnGPU()).why == "a part is OwnHeads, which goes step by step"
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=gpu) for case in CASES])

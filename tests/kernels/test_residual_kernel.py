@@ -9,7 +9,6 @@ from kernels.residual_cases import EPS, check, problem
 from regard.errors import KernelRefused
 from regard.kernels.training import residual
 from regard.kernels.training.residual import normalized_sum
-from regard.layers import transformer
 from regard.layers.transformer import BatchNorm, LayerNorm, PostNorm
 
 
@@ -21,14 +20,21 @@ def test_the_kernel_in_the_interpreter():
 def test_on_a_cpu_a_sub_layer_is_closed_by_pytorch(training):
     closed = PostNorm(LayerNorm(16), 0.0).train(training)
     x = torch.randn(3, 16, dtype=torch.bfloat16)
-    assert not residual.runs_fused(x, x)
+    call = residual.Closing(x, x, closed.norm, closed.dropout, True)
+    assert "on cpu" in residual.RESIDUAL_NORM.refuses(call)
     torch.testing.assert_close(closed.bfloat16()(x, torch.square), closed.norm(x + x.square()))
+
+
+def as_on_a_gpu(monkeypatch):
+    """Nothing but the parts themselves can be refused."""
+    own = "norm or dropout compute something of their own"
+    monkeypatch.setattr(residual.ResidualNorm, "refuses", lambda _, call: None if call.plain else own)
 
 
 @pytest.mark.parametrize("path", ["norm", "dropout"])
 def test_a_hook_on_a_part_is_called(path, monkeypatch):
-    monkeypatch.setattr(transformer, "runs_fused", lambda x, change: True)  # as on a GPU
-    monkeypatch.setattr(transformer, "normalized_sum", lambda *_, **__: "fused")
+    as_on_a_gpu(monkeypatch)
+    monkeypatch.setattr(residual, "normalized_sum", lambda *_, **__: "fused")
     closed, x, seen = PostNorm(LayerNorm(16), 0.1), torch.randn(3, 16), []
     assert closed(x, torch.square) == "fused"
     closed.get_submodule(path).register_forward_hook(lambda *_: seen.append(path))
@@ -41,7 +47,7 @@ def test_a_norm_of_ones_own_is_asked(monkeypatch):
         def forward(self, x, valid=None):
             return torch.zeros_like(x)
 
-    monkeypatch.setattr(transformer, "runs_fused", lambda x, change: True)
+    as_on_a_gpu(monkeypatch)
     assert not PostNorm(Nothing(16), 0.1)(torch.randn(3, 16), torch.square).any()
 
 

@@ -344,7 +344,7 @@ def test_a_hook_on_a_part_is_called_at_every_step(path):
 
 
 def test_a_hook_that_changes_what_a_part_finds_is_obeyed():
-    cell = cell_of(kernel="tapes")
+    cell = cell_of(kernel="lstmn")
     xs = torch.randn(2, 4, 3, dtype=torch.double)
     before = cell(xs)
     cell.attention.score.U.register_forward_pre_hook(lambda *_: None)

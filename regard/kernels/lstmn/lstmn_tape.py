@@ -21,17 +21,17 @@ Backward, with r = ∂/∂a of the scores, q_t = W_x x_t + W_h̃ h̃_{t-1} and k
 Since Σ_i r_i = 0, ∂q_t needs only Σ_i r_i v ∘ tanh²; v is multiplied in at the end.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from regard.attention.dispatch import TRANSFORMED
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import is_transformed
-from regard.attention.parts import is_own, named
-from regard.attention.scores.additive import AdditiveScore, NewestScore
+from regard.attention.parts import foreign, is_own, named
+from regard.attention.scores.additive import AdditiveScore, NewestScore, Projected
 from regard.attention.trace import is_recorded
 
 if TYPE_CHECKING:
@@ -41,23 +41,52 @@ LARGEST = 43.0  # e^{2x} is a normal float32 up to here
 SATURATED = 33.0  # keys within this: a query beyond LARGEST saturates the sum, and may be cut there
 
 
-def refuses_tapes(attention: "Attention", inputs: Tensor) -> str | None:
-    """None: the whole recurrence can run as one operation; otherwise the reason, as a clause."""
-    if not is_own(attention.score, AdditiveScore, NewestScore):
-        return f"score is {named(attention.score)}, this kernel computes AdditiveScore"
-    if not is_own(attention.normalizer, Softmax) or attention.normalizer.temperature != 1.0:
-        return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
-    if is_transformed():
-        return TRANSFORMED
-    if is_recorded(attention):
-        return "the attention is being recorded, which sees it step by step"
-    if attention.training and attention.dropout:
-        return f"dropout is {attention.dropout:g}, this kernel has none"
-    if torch.is_autocast_enabled(inputs.device.type):
-        return "autocast is on, this kernel has one precision"
-    if inputs.dtype not in (torch.float32, torch.float64):
-        return f"dtype is {inputs.dtype}, which goes to the reference"
-    return None
+class Recurrence(NamedTuple):
+    """An LSTMN cell that is to run over a whole sequence."""
+
+    attention: "Attention"
+    inputs: Tensor  # (B, T, 5 n), projected
+    U: nn.Linear
+    span: int | None
+    foreign: str | None  # why the cell is not the paper's, as a clause
+
+
+class LSTMNKernel:
+    """All steps of an LSTMN as one operation."""
+
+    name = "lstmn"
+
+    def refuses(self, call: Recurrence) -> str | None:
+        attention, inputs = call.attention, call.inputs
+        if call.foreign is not None:
+            return call.foreign
+        if not is_own(attention.score, AdditiveScore, NewestScore):
+            return f"score is {named(attention.score)}, this kernel computes AdditiveScore"
+        if not is_own(attention.normalizer, Softmax) or attention.normalizer.temperature != 1.0:
+            return f"normalizer is {attention.normalizer}, this kernel computes Softmax(temperature=1)"
+        if is_transformed():
+            return TRANSFORMED
+        if is_recorded(attention):
+            return "the attention is being recorded, which sees it step by step"
+        if attention.training and attention.dropout:
+            return f"dropout is {attention.dropout:g}, this kernel has none"
+        if torch.is_autocast_enabled(inputs.device.type):
+            return "autocast is on, this kernel has one precision"
+        if inputs.dtype not in (torch.float32, torch.float64):
+            return f"dtype is {inputs.dtype}, which goes to the reference"
+        replaced = (type(attention), AdditiveScore, NewestScore, Projected, Softmax, nn.Linear)
+        part = foreign((*attention.modules(), call.U), *replaced)
+        return None if part is None else f"a part is {named(part)}, which goes step by step"
+
+    def run(self, call: Recurrence) -> Tensor:
+        score = call.attention.score
+        assert isinstance(score, AdditiveScore)
+        newest = score.newest if isinstance(score, NewestScore) else None
+        keys, v = score.U, score.v.weight.squeeze(0)
+        return lstmn(call.inputs, call.U.weight, keys.weight, keys.bias, v, newest, call.span)
+
+
+LSTMN = LSTMNKernel()
 
 
 def lstmn(

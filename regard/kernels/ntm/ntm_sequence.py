@@ -14,6 +14,7 @@ The products that are the same for all steps (of the inputs, and the gradients o
 matrix product each outside.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -43,8 +44,34 @@ class First(NamedTuple):
     weights: Tensor  # (B, H, N)
 
 
-def refuses_machine(x: Tensor, *, layers: int, rows: int, width: int, heads: int) -> str | None:
-    """None: the whole run can be one operation; otherwise the reason, as a clause."""
+class Sequence(NamedTuple):
+    """A machine that is to run over a whole sequence."""
+
+    inputs: Tensor  # (B, T, I)
+    layers: int
+    rows: int
+    width: int
+    heads: int
+    foreign: str | None  # why its parts are not the paper's, as a clause
+    operands: Callable[[], tuple[Any, ...]]  # those of `machine`
+
+
+class NTMKernel:
+    """All steps of a Neural Turing Machine as one operation."""
+
+    name = "ntm"
+
+    def refuses(self, call: Sequence) -> str | None:
+        return call.foreign or _refuses(call.inputs, call.layers, call.rows, call.width, call.heads)
+
+    def run(self, call: Sequence) -> Tensor:
+        return machine(*call.operands())
+
+
+NTM = NTMKernel()
+
+
+def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str | None:
     if not x.is_cuda:
         return f"device is {x.device.type}, this kernel needs cuda"
     if x.dtype != torch.float32:

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention import paths
 from regard.attention.numerics import HALF, upcast_dtype
 from regard.errors import KernelRefused
 from regard.kernels.compiler import triton_missing
@@ -45,9 +46,9 @@ def cross_entropy_of_two(scores: Tensor, words: Tensor, *, smoothing: float, wei
 class _OfTwo(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, words: Tensor, smoothing: float, weight: float) -> Tensor:
-        find = _in_triton if _runs_fused(scores) else in_chunks
-        wanted = ctx.needs_input_grad[0]
-        losses, grad = find(scores.contiguous(), words.contiguous(), smoothing, weight, wanted)
+        call = (scores.contiguous(), words.contiguous(), smoothing, weight, ctx.needs_input_grad[0])
+        path = paths.choose("cross-entropy", call)
+        losses, grad = in_chunks(*call) if path is None else path.run(call)
         ctx.save_for_backward(grad)
         ctx.dtype = scores.dtype
         return losses.sum()
@@ -96,9 +97,22 @@ def kept_dtype(scores: Tensor) -> torch.dtype:
     return torch.float32 if scores.dtype == torch.float16 else scores.dtype
 
 
-def _runs_fused(scores: Tensor) -> bool:
-    known = scores.is_cuda and scores.dtype in (torch.float32, *HALF)
-    return IN_TRITON and known and triton_missing() is None
+class CrossEntropyOfTwo:
+    """Loss and gradient of two passes in one launch. The call is the arguments of `in_chunks`."""
+
+    name = "cross-entropy-cuda"
+
+    def refuses(self, call: tuple[Any, ...]) -> str | None:
+        scores: Tensor = call[0]
+        if not scores.is_cuda or scores.dtype not in (torch.float32, *HALF):
+            return f"scores are {scores.dtype} on {scores.device.type}, this is for half and single on cuda"
+        return triton_missing() if IN_TRITON else "it is switched off"
+
+    def run(self, call: tuple[Any, ...]) -> Found:
+        return _in_triton(*call)
+
+
+CROSS_ENTROPY = CrossEntropyOfTwo()
 
 
 def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:

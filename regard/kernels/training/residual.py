@@ -19,10 +19,10 @@ of the device gives, and of the place (Wellons's lowbias32 twice), so that it ca
 """
 # mypy: disable-error-code="no-untyped-call"
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention.numerics import HALF
 from regard.errors import KernelRefused
@@ -32,11 +32,42 @@ WIDEST = 4096  # features that a program holds
 PROGRAMS = 1024  # of the backward pass, each with a sum of its own for g and b
 
 
-def runs_fused(x: Tensor, change: Tensor) -> bool:
-    """Whether this kernel takes the place of PyTorch's."""
-    if not change.is_cuda or change.dtype not in HALF or torch.compiler.is_compiling():
-        return False
-    return x.shape == change.shape and x.shape[-1] <= WIDEST and triton_missing() is None
+class Closing(NamedTuple):
+    """What closes a sub-layer."""
+
+    x: Tensor
+    change: Tensor
+    norm: nn.Module
+    dropout: nn.Module
+    plain: bool  # both are what the formula above says
+
+
+class ResidualNorm:
+    """Dropout, sum and layer norm in one kernel."""
+
+    name = "residual-norm-cuda"
+
+    def refuses(self, call: Closing) -> str | None:
+        x, change = call.x, call.change
+        if not change.is_cuda or change.dtype not in HALF:
+            return f"it is {change.dtype} on {change.device.type}, this kernel is for half precision on cuda"
+        if torch.compiler.is_compiling():
+            return "the graph is being compiled"
+        if not call.norm.training:
+            return "nothing is trained"
+        if x.shape != change.shape or x.shape[-1] > WIDEST:
+            return f"shapes differ, or have more than {WIDEST} features"
+        if not call.plain:
+            return "norm or dropout compute something of their own"
+        return triton_missing()
+
+    def run(self, call: Closing) -> Tensor:
+        norm: Any = call.norm
+        dropout: Any = call.dropout
+        return normalized_sum(call.x, call.change, norm.weight, norm.bias, dropout=dropout.p, eps=norm.eps)
+
+
+RESIDUAL_NORM = ResidualNorm()
 
 
 def normalized_sum(
