@@ -53,6 +53,9 @@ def check(case, *, B=2, T=5, device="cpu", **settings):
         names = ["logits", "inputs", *(name for name, _ in model.named_parameters())]
         return dict(zip(names, found, strict=True))
 
+    def in_one_operation(x):
+        return model._answer(*model._split(ntm_sequence.machine(*model._operands(x))))
+
     def fused():
         found = outcome(
             model, lambda x: model._answer(*model._split(ntm_sequence.machine(*model._operands(x)))), inputs
