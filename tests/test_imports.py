@@ -97,6 +97,8 @@ LAYERS = (
     ("train",),
     ("compare", "views"),
     ("export",),
+    ("shipped",),
+    ("systems",),
     ("bench",),
     ("cli",),
 )
