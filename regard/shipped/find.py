@@ -67,6 +67,11 @@ def read_packed(folder: Path) -> Packed:
     return Packed(folder.name, folder, record, size)
 
 
+def is_shipped(folder: Path) -> bool:
+    """Whether a folder lies in the package, where nothing is to be written."""
+    return folder.resolve().parent == FOLDER
+
+
 def download(name: str) -> Path:
     """A model of the Hub, `owner/name`, from there or from its cache."""
     try:
