@@ -74,7 +74,8 @@ class CaptionSystem(System):
         results = []
         for part in chunks(pictures):
             batch = self.place(image_batch(self.task.annotate(np.stack(part))))
-            found = describe(model, batch, decoding=how)
+            with self.computing():
+                found = describe(model, batch, decoding=how)
             results += [Captioned(own, each, self.task) for own, each in zip(part, found, strict=True)]
         return results[0] if single else results
 

@@ -63,7 +63,7 @@ class EntailmentSystem(System):
         model, results = self.trained.model, []
         for part in chunks(pairs):
             batch = self.place(task.tensors(part))
-            with evaluating(model), record_any(model) as trace:
+            with evaluating(model), self.computing(), record_any(model) as trace:
                 shares = model(batch).float().softmax(-1).tolist()
             maps = [r.weights.float().cpu() for r in trace[model.aligner]] if model.aligner else None
             for b, pair in enumerate(part):

@@ -82,7 +82,7 @@ class FewShotSystem(System):
         asked = torch.stack(list(queries))[:, None]
         nothing = torch.zeros(B, 1, dtype=torch.long)  # nobody knows the answers
         batch = EpisodeBatch(support.expand(B, -1, -1, -1), numbers.expand(B, -1), asked, nothing)
-        with evaluating(model), record_any(model) as trace:
+        with evaluating(model), self.computing(), record_any(model) as trace:
             shares = model(self.place(batch))[:, 0].float().softmax(-1)
             blocks = [r.weights[:, -1].float().cpu() for results in trace.values() for r in results]
         weights = torch.stack(blocks, 1) if blocks else torch.zeros(B, 0, len(names) + 1)

@@ -91,6 +91,6 @@ class LanguageSystem(System):
 
     def _scores(self, batch: StreamBatch) -> Tensor:
         """(B, T, V) log-probabilities, on the CPU."""
-        with evaluating(self.trained.model):
+        with evaluating(self.trained.model), self.computing():
             scores: Tensor = self.trained.model(self.place(batch))
         return torch.log_softmax(scores.float(), -1).cpu()

@@ -44,18 +44,22 @@ SYSTEMS: dict[type, type[System]] = {
 def load(
     name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
 ) -> System:
-    """The system of this name, on the accelerator if there is one, in float32 unless told otherwise."""
+    """The system of this name, on the accelerator if there is one, in float32 unless told otherwise.
+
+    Half precision is autocast's, as in training: parts that need float32 stay in it.
+    """
     if dtype is not None and not dtype.is_floating_point:
         raise ConfigError(f"load: `dtype` has {dtype}; expected a floating-point dtype.")
     folder = find_run(name)
     if is_export(folder):
         raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
     run = open_run(folder, device=device)
-    if dtype is not None:
+    half = dtype if dtype in (torch.bfloat16, torch.float16) else None
+    if dtype is not None and half is None:
         run.model.to(dtype)
     for task, system in SYSTEMS.items():
         if isinstance(run.task, task):
-            return system(run)
+            return system(run, half)
     raise DataError(
         f"{folder}: task is {run.config.task!r}, for which there is no system; see `regard show`."
     )

@@ -55,8 +55,8 @@ class MachineRun(Drawable):
 class MachineSystem(System):
     """A Neural Turing Machine."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
+    def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
+        super().__init__(run, half)
         if not isinstance(run.model, NTM):
             raise DataError(
                 f"{run.folder}: model is {run.config.model!r}, which has no tape; expected 'ntm'."
@@ -70,7 +70,7 @@ class MachineSystem(System):
 
     def run_on(self, batch: BitBatch) -> list[MachineRun]:
         """Run the machine on a batch of the task's own."""
-        with torch.no_grad():
+        with torch.no_grad(), self.computing():
             tape = self.model.trace(self.place(batch).inputs)
         runs = []
         for b in range(batch.size):

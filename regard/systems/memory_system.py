@@ -70,6 +70,7 @@ class MemorySystem(System):
             pairs = list(zip(stories, question, strict=True))
         if not all(isinstance(text, str) for pair in pairs for text in pair):
             raise DataError("ask: `story` and `question` have something else than text; expected text.")
-        found = [each for part in chunks(pairs) for each in ask_all(self.trained.model, task, part)]
+        with self.computing():
+            found = [each for part in chunks(pairs) for each in ask_all(self.trained.model, task, part)]
         results = [Answered(each) for each in found]
         return results[0] if isinstance(question, str) else results

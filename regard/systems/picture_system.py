@@ -60,10 +60,10 @@ class PictureSystem(System):
         numbers = [class_number(self.task, name, owner="sample: `classes`") for name in names]
         labels = torch.tensor([numbers[i % len(numbers)] for i in range(count)])
         noise = torch.randn(count, model.config.noise, generator=torch.Generator().manual_seed(seed))
-        drawn = []
-        with evaluating(model):
+        drawn, weight = [], next(model.parameters())
+        with evaluating(model), self.computing():
             for i in range(0, count, AT_ONCE):
                 part, own = noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]
-                made = model.sample(part.to(self.device, self.dtype), own.to(self.device))  # type: ignore[operator]
+                made = model.sample(part.to(self.device, weight.dtype), own.to(self.device))  # type: ignore[operator]
                 drawn.append(to_pixels(made.float()).cpu())
         return Sampled(torch.cat(drawn).numpy(), tuple(names[i % len(names)] for i in range(count)))

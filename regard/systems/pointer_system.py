@@ -72,7 +72,8 @@ class PointerSystem(System):
         results = []
         for part in chunks(sets):
             batch = self.place(own_batch(part))
-            found = point(model, batch, rule=self.task.rule, decoding=how, attention=True)
+            with self.computing():
+                found = point(model, batch, rule=self.task.rule, decoding=how, attention=True)
             results += [PointedOut(own, each, self.task) for own, each in zip(part, found, strict=True)]
         return results[0] if single else results
 

@@ -18,8 +18,9 @@ AT_ONCE = 64  # examples of a batch
 class System:
     """A trained model with all it needs."""
 
-    def __init__(self, run: Run) -> None:
-        self.trained = run
+    def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
+        """`half` is the precision of autocast; None: that of the weights."""
+        self.trained, self.half = run, half
 
     @property
     def name(self) -> str:
@@ -31,7 +32,8 @@ class System:
 
     @property
     def dtype(self) -> torch.dtype:
-        return self._weight().dtype
+        """What it computes in; in half precision under autocast, with weights in float32."""
+        return self.half or self._weight().dtype
 
     def __repr__(self) -> str:
         size = sum(p.numel() for p in self.trained.model.parameters())
@@ -45,12 +47,16 @@ class System:
         """How to search: as the recipe says, unless told otherwise."""
         return decoding_of(self.trained.config.decode, beam=beam, nbest=nbest)
 
+    def computing(self) -> torch.autocast:
+        """The context in which the model is called."""
+        return torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None)
+
     def place(self, batch: Any) -> Any:
-        """A batch on the model's device, its numbers in the model's precision."""
-        moved = batch.to(self.device)
+        """A batch on the model's device, its numbers in the precision of the weights."""
+        moved, dtype = batch.to(self.device), self._weight().dtype
         values = {field.name: getattr(moved, field.name) for field in fields(moved)}
         cast = {
-            name: value.to(self.dtype)
+            name: value.to(dtype)
             for name, value in values.items()
             if isinstance(value, Tensor) and value.is_floating_point()
         }

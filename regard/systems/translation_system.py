@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from regard.decode.translator import TextTranslator, Translation, Translator
+from regard.decode.translator import Translation, Translator
 from regard.errors import DataError
 from regard.models.base import Translating
 from regard.systems.drawable import Drawable
@@ -69,19 +70,20 @@ class Translated(Drawable):
 class TranslationSystem(System):
     """A translator."""
 
-    def __init__(self, run: Run, translator: TextTranslator | None = None) -> None:
-        super().__init__(run)
+    def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
+        super().__init__(run, half)
         task, model = run.task, run.model
         assert isinstance(task, TranslationTask)
         assert isinstance(model, Translating)
         self.languages = task.languages
-        self.translator = translator or Translator(model, task.source, task.target)
+        self.translator = Translator(model, task.source, task.target)
 
     def translate(
         self, text: str | Sequence[str], *, beam: int | None = None, nbest: int = 1
     ) -> Translated | list[Translated]:
         """Translate a sentence, or several at once; `nbest` hypotheses of each are in its `.beam`."""
         texts = [text] if isinstance(text, str) else list(text)
-        found = self.translator.translate(texts, self.decoding(beam, nbest=nbest))
+        with self.computing():
+            found = self.translator.translate(texts, self.decoding(beam, nbest=nbest))
         results = [Translated(tuple(hypotheses)) for hypotheses in found]
         return results[0] if isinstance(text, str) else results
