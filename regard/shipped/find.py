@@ -41,8 +41,8 @@ def find_run(name: str | Path) -> Path:
     if str(name) in NAMES:
         raise DataError(f"{name}: this model is not in this copy of regard. Train it: {train_command(name)}.")
     near = catalog.nearest(str(name), shipped)
-    hint = f"did you mean {near!r}?" if near else "expected one of `regard models`, or a run folder."
-    raise DataError(f"{name}: no such run folder, and no model of this name ships; {hint}")
+    hint = f"Did you mean the model {near!r}?" if near else "`regard models` lists the models that ship."
+    raise DataError(f"{name}: no such run folder. {hint}")
 
 
 def train_command(name: str | Path) -> str:
