@@ -29,11 +29,11 @@ def command(
     from dataclasses import replace
 
     from regard.errors import ConfigError
-    from regard.shipped.find import find_run
+    from regard.shipped.find import RECORD, find_run
     from regard.shipped.pack import pack, row_of
     from regard.shipped.table import row
 
-    if out.exists() and not (out / "config.toml").is_file():
+    if out.exists() and not (out / RECORD).is_file():
         raise ConfigError(f"pack: `OUT` has {out}, which is there and is no packed run; expected a new name.")
     folder = find_run(run)
     if folder.resolve() == out.resolve():
