@@ -64,7 +64,7 @@ def read_packed(folder: Path) -> Packed:
     """A packed folder's record and size."""
     record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Packed(folder.name, folder, record, size)
+    return Packed(record["name"], folder, record, size)
 
 
 def is_shipped(folder: Path) -> bool:

@@ -70,7 +70,9 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
         _write_json(aside / "state.json", {"step": opened.step})
         if isinstance(opened.task, TextTask):
             write_sample(opened.task, aside / PAIRS)
-        small = small_figure(Run(opened.config, opened.model, opened.task, aside, opened.step), row)
+        # on a CPU, as the tests measure it again
+        on_cpu = Run(opened.config, opened.model.to("cpu"), opened.task, aside, opened.step)
+        small = small_figure(on_cpu, row)
         record = {
             "name": out.name,
             "sentence": row.sentence,

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from html import escape
 from pathlib import Path
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.views.shared import draw_figure, is_page
 
 ENDINGS = (".png", ".svg", ".html")
@@ -58,8 +58,11 @@ class Drawable(ABC):
         webbrowser.open(path.as_uri())
 
     def _repr_html_(self) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            page = self.save(Path(folder) / "page.html").read_text(encoding="utf-8")
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                page = self.save(Path(folder) / "page.html").read_text(encoding="utf-8")
+        except DataError:  # there is no attention to draw
+            return f"<p>{escape(repr(self))}</p>"
         return FRAME.format(page=escape(page))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.decode.translator import Decoding
 from regard.errors import DataError
+from regard.shipped.find import RECORD, read_packed
 from regard.train.run import Run, decoding_of
 
 T = TypeVar("T")
@@ -24,7 +25,9 @@ class System:
 
     @property
     def name(self) -> str:
-        return self.trained.folder.resolve().name
+        """Of a packed model the one in its record: a copy of the Hub lies in a folder of another name."""
+        folder = self.trained.folder
+        return read_packed(folder).name if (folder / RECORD).is_file() else folder.resolve().name
 
     @property
     def device(self) -> torch.device:

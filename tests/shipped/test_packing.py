@@ -212,6 +212,7 @@ def test_a_hub_id_is_downloaded_and_a_failure_is_one_sentence(packed, monkeypatc
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name: asked.append(name) or str(packed))
     system = regard.load("somebody/tiny")
     assert asked == ["somebody/tiny"]
+    assert system.name == "tiny"
     assert system.entails("w1", "w1").label
 
     def fails(name):

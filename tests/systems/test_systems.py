@@ -1,5 +1,7 @@
 """What `regard.load` gives for each kind of run: methods that take one or many, results that can be seen."""
 
+import html
+
 import numpy as np
 import pytest
 import torch
@@ -164,6 +166,7 @@ def test_a_model_without_attention_translates_and_cannot_be_drawn(trained, tmp_p
     assert found.alignment is None
     with pytest.raises(RegardError, match="the model has no attention; nothing can be shown"):
         found.save(tmp_path / "x.png")
+    assert found._repr_html_() == f"<p>{html.escape(repr(found))}</p>"
 
 
 def test_points_come_as_lists_arrays_or_tensors_and_are_checked(trained):
