@@ -36,7 +36,9 @@ class Training:
     def __init__(self, out: Path, runs: Path, jobs: int, deadline: float | None, settings: list[str]) -> None:
         self.out, self.runs, self.jobs, self.settings = out, runs, jobs, settings
         self.end = None if deadline is None else time.monotonic() + deadline
-        self.figures: list[dict[str, Any]] = []
+        self.file = out / "figures.json"
+        known = json.loads(self.file.read_text(encoding="utf-8")) if self.file.exists() else []
+        self.figures: dict[str, dict[str, Any]] = {figures["name"]: figures for figures in known}
 
     def run(self, models: list[Shipped]) -> int:
         """Train every seed of every model, pack each model after its last seed; how many failed."""
@@ -101,13 +103,15 @@ class Training:
             return False
         result = read_packed(packed)
         losses_by_seed = {str(number): each for each, number in losses}
-        self.figures.append(
-            {**result.record, "bytes": result.bytes, "seed": seed, "validation_losses": losses_by_seed}
-        )
-        self.out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(self.figures, indent=1, ensure_ascii=False) + "\n"
-        (self.out / "figures.json").write_text(text, encoding="utf-8")
         record = result.record
+        self.figures[model.name] = {
+            **record,
+            "bytes": result.bytes,
+            "seed": seed,
+            "validation_losses": losses_by_seed,
+        }
+        text = json.dumps(list(self.figures.values()), indent=1, ensure_ascii=False) + "\n"
+        self.file.write_text(text, encoding="utf-8")
         say(f"{model.name}: {record['metric']} {record['value']:g}, {result.bytes / 1e6:.2f} MB packed")
         return True
 
