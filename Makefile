@@ -5,10 +5,13 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo test test-matrix test-gpu docs lint types format clean
+.PHONY: demo models test test-matrix test-gpu docs lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
+
+models: $(VENV)/.installed          ## train and pack the models that ship; a GPU and REGARD_DATA are needed for some
+	$(BIN)/python tools/train_shipped.py $(or $(ARGS),--all)
 
 test: $(VENV)/.installed-dev lint          ## lint, all tests, types beside them
 	@$(BIN)/mypy & types=$$!; OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal; tests=$$?; \

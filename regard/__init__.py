@@ -5,7 +5,16 @@ from regard import Attention, AdditiveScore, Mask
 attention = Attention(AdditiveScore(query=256, keys=512, hidden=128))
 source = attention.prepare(annotations, mask=Mask(lengths=lengths))     # projects the keys once
 result = attention(state[:, None], source)                              # result.context, result.weights
+
+french = regard.load("demo-rnnsearch")                                  # a trained model
+french.translate("The cat sleeps.").show()
 """
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
 
 import regard.kernels  # noqa: F401  (registers the fused kernels)
 from regard.attention.compose import Attention, attend
@@ -38,6 +47,28 @@ from regard.attention.windows.local_predictive import LocalPredictive
 from regard.errors import ConfigError, DataError, KernelRefused, MaskError, RegardError, ShapeError
 
 __version__ = "0.1.0"
+
+
+def load(
+    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+) -> Any:
+    """A trained system: a model that ships (`regard models`), a run folder, or an id of the Hub.
+
+    What comes back depends on what it was trained for: a translator has `translate`, a pointer network
+    `point`; see docs/python.md. It is on the accelerator if there is one, unless `device` says otherwise.
+    """
+    from regard.systems.loading import load
+
+    return load(name, device=device, dtype=dtype)
+
+
+def show(weights: Any, *, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> Any:
+    """Any weights (T, S), or (H, T, S) of several heads, to look at: as the last line of a notebook's cell,
+    by `.show()`, or by `.save("x.png" | "x.svg" | "x.html")`. `rows` and `columns` name them."""
+    from regard.systems.matrix import matrix
+
+    return matrix(weights, rows, columns)
+
 
 __all__ = [
     "AdditiveScore",
@@ -76,5 +107,7 @@ __all__ = [
     "Trace",
     "attend",
     "in_order",
+    "load",
     "record",
+    "show",
 ]

@@ -98,6 +98,8 @@ LAYERS = (
     ("train",),
     ("compare", "views"),
     ("export",),
+    ("shipped",),
+    ("systems",),
     ("bench",),
     ("cli",),
 )

@@ -4,7 +4,7 @@ A mask prints, compares, and can be asked "causal?" without building a T × S te
 `dense`. Masks combine with `&`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
@@ -21,9 +21,8 @@ class Mask:
     """What may be attended. True means: may attend."""
 
     causal: bool = False  # s <= t
-    lengths: Tensor | None = (
-        None  # (B,) visible source positions per row, of any integer dtype; kept as int64
-    )
+    # (B,) visible source positions per row: a list, or a tensor of any integer dtype; kept as int64
+    lengths: Tensor | None = None
     window: tuple[int, int] | None = None  # t - left <= s <= t + right
     dense: Tensor | None = None  # bool, broadcastable to (..., T, S)
     offset: int = 0  # absolute position of query 0 (incremental decoding)
@@ -34,6 +33,8 @@ class Mask:
         if self.dense is not None:
             _check_dense("dense", self.dense)
         if self.lengths is not None:
+            if isinstance(self.lengths, list | tuple):
+                object.__setattr__(self, "lengths", _listed(self.lengths))
             _check_lengths(self.lengths)
             if self.lengths.dtype != torch.int64:  # sums and differences of smaller whole numbers wrap around
                 object.__setattr__(self, "lengths", self.lengths.long())
@@ -44,14 +45,35 @@ class Mask:
         if not isinstance(self.offset, int | torch.SymInt):
             raise MaskError(f"Mask: `offset` has {shown(self.offset)}; expected a whole number.")
 
+    def __repr__(self) -> str:
+        facts = [
+            *(["causal=True"] if self.causal else []),
+            *([] if self.lengths is None else [f"lengths={_brief(self.lengths)}"]),
+            *([] if self.window is None else [f"window={self.window}"]),
+            *([] if self.dense is None else [f"dense={tuple(self.dense.shape)}"]),
+            *([f"offset={self.offset}"] if self.offset else []),
+        ]
+        return f"Mask({', '.join(facts)})"
+
     @staticmethod
-    def of(value: "Mask | Tensor | None") -> "Mask":
-        """A mask from what a caller may give: a Mask, a boolean tensor, or nothing."""
+    def padding(visible: Tensor) -> "Mask":
+        """A mask from a key-padding mask (B, S), which all queries of a row share. True means: may attend."""
+        _check_dense("visible", visible)
+        if visible.ndim != 2:
+            raise MaskError(f"Mask.padding: `visible` has shape {tuple(visible.shape)}; expected (B, S).")
+        return Mask(dense=visible[:, None])
+
+    @staticmethod
+    def of(value: "Mask | Tensor | Sequence[int] | None") -> "Mask":
+        """A mask from what a caller may give: a Mask, a boolean tensor, a list of lengths, or nothing."""
         if value is None:
             return Mask()
         if isinstance(value, Mask):
             return value
+        if isinstance(value, list | tuple):
+            return Mask(lengths=_listed(value))
         _check_dense("mask", value)
+        assert isinstance(value, Tensor)
         return Mask(dense=value)
 
     @property
@@ -200,8 +222,7 @@ def _check_dense(name: str, dense: object) -> None:
 def _check_lengths(lengths: object) -> None:
     if not isinstance(lengths, Tensor):
         raise MaskError(
-            f"Mask: `lengths` has {shown(lengths)}; expected a tensor (B,) of whole numbers. "
-            "torch.tensor makes one of a list."
+            f"Mask: `lengths` has {shown(lengths)}; expected a list or a tensor (B,) of whole numbers."
         )
     if lengths.ndim != 1 or _not_integer(lengths):
         raise MaskError(
@@ -210,6 +231,24 @@ def _check_lengths(lengths: object) -> None:
         )
     if _has_negative(lengths):
         raise MaskError(f"Mask: `lengths` has {int(lengths.min())}; expected 0 or more.")
+
+
+def _listed(lengths: Sequence[int]) -> Tensor:
+    """A list of lengths as a tensor; what is no whole number is refused where tensors are."""
+    try:
+        return torch.tensor(lengths)
+    except (TypeError, ValueError, RuntimeError):
+        raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
+
+
+def _brief(lengths: Tensor) -> str:
+    """Few lengths as they are; of many, or where they cannot be read, the shape."""
+    if not lengths.is_cpu or len(lengths) > 8 or torch.compiler.is_compiling():
+        return str(tuple(lengths.shape))
+    try:
+        return str(lengths.tolist())
+    except RuntimeError:  # inside torch.func.vmap, or a fake tensor
+        return str(tuple(lengths.shape))
 
 
 def _has_negative(lengths: Tensor) -> bool:

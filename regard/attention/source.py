@@ -35,6 +35,13 @@ class Source:
             name, x = ("values", values) if keys.is_floating_point() else ("keys", keys)
             raise ShapeError(f"Source: `{name}` has dtype {x.dtype}; expected a floating-point dtype.")
 
+    def __repr__(self) -> str:
+        keys, values, dtype = tuple(self.keys.shape), tuple(self.values.shape), self.keys.dtype
+        grown = ", grown" if self.grown else ""
+        copies = f", copies={self.copies}" if self.copies > 1 else ""
+        where = f"{str(dtype).removeprefix('torch.')} on {self.keys.device}"
+        return f"Source(keys={keys}, values={values}, {where}, {self.mask!r}{copies}{grown})"
+
     @property
     def S(self) -> int:
         """The number of source positions, padding included."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from regard.cli.common import RunArgument, complain, output, read_input, say, table
+from regard.cli.common import RunArgument, complain, open_run, output, read_input, say, table
 from regard.data.parallel import read_lines
 from regard.errors import ConfigError, DataError
 
@@ -34,15 +34,14 @@ def command(
 ) -> None:
     """Ask about a story; the answer, and how much each hop attended to each sentence.
 
-    regard ask runs/memn2n-babi story.txt "Where is the milk?"
-    echo "Anna went to the garden. Omar took the lamp." | regard ask runs/memn2n-stories - "Where is Anna?"
+    regard ask stories story.txt "Where is the milk?"
+    echo "Anna went to the garden. Omar took the lamp." | regard ask stories - "Where is Anna?"
 
     Words that training never saw are named and left out. Of a story longer than the memory the most recent
     sentences are read.
     """
     from regard.evaluate.answering import ask
     from regard.tasks.questions import QuestionTask
-    from regard.train.run import open_run
 
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")

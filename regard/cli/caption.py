@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, complain, say
+from regard.cli.common import BeamOption, RunArgument, complain, open_run, say
 from regard.errors import ConfigError, DataError
 
 AT_ONCE = 32  # pictures described together
@@ -43,7 +43,6 @@ def command(
     """
     from regard.data.images import Pixels, images_in, open_image, square
     from regard.tasks.captions import CaptionTask
-    from regard.train.run import open_run
     from regard.views.captions import captions, draw, said, weights_of, words_of
 
     paths = images_in(files)

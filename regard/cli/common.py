@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from regard.models.base import Translating
     from regard.tasks.translation import TranslationTask
     from regard.train.config import RunConfig
+    from regard.train.run import Run
 
 LONGEST = 600  # characters of a sentence about what went wrong
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder, as `regard train` writes it.")
+    Path, typer.Argument(metavar="RUN", help="A run folder, a model of `regard models`, or an id of the Hub.")
 ]
 
 BeamOption = Annotated[
@@ -67,6 +68,14 @@ def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None
     return made
 
 
+def open_run(name: Path, *, device: str | None = None) -> "Run":
+    """A trained model: a run folder, a model that ships, or one of the Hub."""
+    from regard.shipped.find import find_run
+    from regard.train.run import open_run
+
+    return open_run(find_run(name), device=device)
+
+
 @dataclass(frozen=True)
 class OpenTranslator:
     """A run whose model translates."""
@@ -78,10 +87,9 @@ class OpenTranslator:
 
 
 def open_translator(folder: Path) -> OpenTranslator:
-    """The run in a folder; only translation models can be asked in words."""
+    """The run of a folder or a name; only translation models can be asked in words."""
     from regard.models.base import Translating
     from regard.tasks.translation import TranslationTask
-    from regard.train.run import open_run
 
     run = open_run(folder)
     if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):

@@ -37,7 +37,11 @@ def command(
     regard translate runs/luong-global-dot "Where is Boston?" --unknown dictionary
     """
     from regard.decode.unknown import learn_dictionary, write_dictionary
+    from regard.shipped.find import find_run, is_shipped
 
+    run = find_run(run)
+    if out is None and is_shipped(run):
+        raise ConfigError(f"dictionary: {run.name} ships with the package; expected `--out FILE`.")
     opened = open_translator(run)
     if opened.model.aligner is None:
         raise DataError(

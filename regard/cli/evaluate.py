@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, output, say, table, waiting
+from regard.cli.common import BeamOption, RunArgument, open_run, output, say, table, waiting
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
 
@@ -36,12 +36,13 @@ def command(
     regard evaluate runs/rnnsearch-en-fr --beam 5
     regard evaluate runs/rnnsearch-en-fr --split valid --json
     regard evaluate runs/tatoeba-en-fr --on hansards
+    regard evaluate demo-rnnsearch
     """
     from regard.evaluate.base import Listing, evaluate
-    from regard.train.run import open_run
 
     opened = open_run(run)
-    how = replace(opened.config.decode.with_beam(beam), dictionary=choose_dictionary(run, unknown))
+    dictionary = choose_dictionary(opened.folder, unknown)
+    how = replace(opened.config.decode.with_beam(beam), dictionary=dictionary)
     task = opened.task if on is None else other_corpus(opened, on, data)
     with waiting("evaluating") as progress:
         found = evaluate(opened.model, task, split, decoding=how, progress=progress)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, say
+from regard.cli.common import RunArgument, open_run, say
 
 
 def command(
@@ -23,8 +23,11 @@ def command(
     The folder has the tokenizers too and needs nothing of the run. Both need `pip install '.[export]'`.
     """
     from regard.export.formats import export_run
-    from regard.train.run import open_run
+    from regard.shipped.find import is_shipped
 
-    folder = export_run(open_run(run, device="cpu"), to, out)
+    opened = open_run(run, device="cpu")
+    if out is None and is_shipped(opened.folder):  # nothing is written into the package
+        out = Path(f"{opened.folder.name}-{to}")
+    folder = export_run(opened, to, out)
     size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     say(f"written: {folder} ({size:.1f} MB)")

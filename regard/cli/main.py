@@ -25,6 +25,8 @@ from regard.cli import (
     evaluate,
     export,
     list_,
+    models,
+    pack,
     point,
     results,
     sample,
@@ -48,6 +50,7 @@ Begin with `regard demo`: it trains two translators in a few minutes and draws t
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("demo", demo.command),
+    ("models", models.command),
     ("list", list_.command),
     ("train", train.command),
     ("evaluate", evaluate.command),
@@ -55,6 +58,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("translate", translate.command),
     ("dictionary", dictionary.command),
     ("export", export.command),
+    ("pack", pack.command),
     ("ask", ask.command),
     ("point", point.command),
     ("caption", caption.command),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, complain, read_input, say
+from regard.cli.common import BeamOption, RunArgument, complain, open_run, read_input, say
 from regard.data.parallel import read_lines
 from regard.errors import ConfigError, DataError
 
@@ -42,7 +42,6 @@ def command(
     """
     from regard.data.geometry import QUESTIONS, check_points, in_unit_square
     from regard.tasks.pointing import PointingTask
-    from regard.train.run import open_run
     from regard.views.points import LARGEST, answer, draw
     from regard.viz.files import PICTURES
 

@@ -7,15 +7,23 @@ from typing import Annotated
 
 import typer
 
+import regard
+from regard.catalog import suggest
 from regard.cli.common import output, say, table
 from regard.errors import ConfigError, DataError
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where the JSON files lie.")] = Path(
-        "results"
-    ),
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="Where the JSON files lie; default results/, or regard's own."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    system: Annotated[
+        str, typer.Option(metavar="NAME", help="Only recipes that have this in their name, such as ntm.")
+    ] = "",
     add: Annotated[
         Path | None,
         typer.Option(metavar="COMPARISON", help="First record a folder that `regard compare` wrote."),
@@ -39,11 +47,13 @@ def command(
     """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date.
 
     regard results
+    regard results --system ntm
     regard results --add comparisons/scores
     regard results --add comparisons/luong --commit 39ac4b37a4c4 --paper "luong-global-dot=18.6 table 4"
     """
     from regard.evaluate.results import read_results
 
+    folder = folder or default_folder()
     if add is not None:
         record(add, folder, paper or [], summary or [], commit=commit, median=median)
     else:
@@ -54,7 +64,10 @@ def command(
 
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder; expected one with the JSON files of measured results.")
-    found = read_results(folder)
+    found = [result for result in read_results(folder) if system in result.recipe]
+    if system and not found:
+        known = sorted({result.recipe.partition("-")[0] for result in read_results(folder)})
+        raise DataError(f"results: `--system` has {system!r}; {suggest(system, known)}")
     if as_json:
         typer.echo(json.dumps([asdict(result) for result in found], ensure_ascii=False, indent=2))
         return
@@ -79,6 +92,13 @@ def command(
     for row in rows:
         made.add_row(*row)
     output.print(made)
+
+
+def default_folder() -> Path:
+    """`results` here if there is one, else the results that come with the package or lie beside it."""
+    package = Path(regard.__file__).parent
+    folders = (Path("results"), package / "results", package.parent / "results")
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
 
 
 def record(

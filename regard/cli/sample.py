@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, say
+from regard.cli.common import RunArgument, open_run, say
 from regard.errors import ConfigError, DataError
 
 
@@ -29,7 +29,6 @@ def command(
     from regard.data.pictures import to_pixels
     from regard.decode.base import evaluating
     from regard.tasks.pictures import PictureTask
-    from regard.train.run import open_run
     from regard.views.pictures import class_number
 
     if out.suffix.lower() != ".png":

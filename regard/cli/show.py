@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, say
+from regard.cli.common import BeamOption, RunArgument, open_run, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def command(
 
     regard show runs/rnnsearch-en-fr "The European Economic Area is very large." --out alignment.png
     regard show runs/rnnsearch-en-fr --out alignment.html
+    regard show stories --out hops.png
     """
     from regard.evaluate.base import load
-    from regard.train.run import open_run
 
     if out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected {', '.join(ENDINGS)}.")

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 def command(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="A run folder, or what `regard export` has made of one."),
+        typer.Argument(
+            metavar="RUN",
+            help="A run folder, what `regard export` has made of one, or a model of `regard models`.",
+        ),
     ],
     text: Annotated[
         str | None,
@@ -47,6 +50,7 @@ def command(
 ) -> None:
     """Translate: one line in, one line out, also for empty lines.
 
+    regard translate demo-rnnsearch "She is eating a green apple."
     regard translate runs/rnnsearch-en-fr "She is eating a green apple."
     regard translate runs/rnnsearch-en-fr - < input.txt > output.txt
     echo "The cat sleeps." | regard translate runs/rnnsearch-en-fr --align
@@ -59,11 +63,13 @@ def command(
     its place stays empty, and the exit status is 2.
     """
     from regard.decode.lines import Refused, translate_lines
+    from regard.shipped.find import find_run
 
     interactive = text in (None, "-") and sys.stdin is not None and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
-    translator, settings = open_any(run, align=align)
-    how = replace(settings.with_beam(beam), nbest=nbest, dictionary=choose_dictionary(run, unknown))
+    folder = find_run(run)
+    translator, settings = open_any(folder, align=align)
+    how = replace(settings.with_beam(beam), nbest=nbest, dictionary=choose_dictionary(folder, unknown))
     if text is not None and _names_a_file(text):
         complain(f"{text!r} is a file; its name is translated. Its lines: regard translate {run} - < {text}")
     if interactive:

@@ -29,6 +29,20 @@ class Answer:
 
 def ask(model: Model, task: QuestionTask, story: str, question: str) -> Answer:
     """Answer a question about a story, both as raw text; the sentences come back as they were written."""
+    [found] = ask_all(model, task, [(story, question)])
+    return found
+
+
+def ask_all(model: Model, task: QuestionTask, asked: Sequence[tuple[str, str]]) -> list[Answer]:
+    """Answer questions, each about a story of its own, in one batch."""
+    questions = [_cut(story, question) for story, question in asked]
+    return [
+        replace(found, sentences=split_story(story)[found.forgotten :], question=question.strip())
+        for (story, question), found in zip(asked, answers(model, task, questions), strict=True)
+    ]
+
+
+def _cut(story: str, question: str) -> Question:
     told, asked = split_story(story), cut_sentence(question)
     if not told:
         raise DataError(
@@ -36,18 +50,35 @@ def ask(model: Model, task: QuestionTask, story: str, question: str) -> Answer:
         )
     if not asked:
         raise DataError("ask: the question has no words; expected e.g. 'Where is the milk?'.")
-    found = answer(model, task, Question(tuple(map(cut_sentence, told)), asked, ""))
-    return replace(found, sentences=told[found.forgotten :], question=question.strip())
+    return Question(tuple(map(cut_sentence, told)), asked, "")
 
 
 def answer(model: Model, task: QuestionTask, question: Question, *, others: int = 3) -> Answer:
     """Answer a question that is already cut into words."""
+    [found] = answers(model, task, [question], others=others)
+    return found
+
+
+def answers(
+    model: Model, task: QuestionTask, questions: Sequence[Question], *, others: int = 3
+) -> list[Answer]:
+    """Answer questions that are already cut into words, in one batch."""
+    if not questions:
+        return []
     device = next(model.parameters()).device
-    batch = task.encode([question]).batch([0]).to(device)
+    batch = task.encode(questions).batch(range(len(questions))).to(device)
     with record(model) as trace, torch.no_grad():
-        scores = model(batch)[0, 1:]  # null is no answer
+        scores = model(batch)[:, 1:].float()  # null is no answer
+    hops = [results[0].weights[:, 0].float().cpu() for results in trace.values()]
+    return [
+        _answer(task, question, scores[b], torch.stack([hop[b] for hop in hops]), others)
+        for b, question in enumerate(questions)
+    ]
+
+
+def _answer(task: QuestionTask, question: Question, scores: Tensor, weights: Tensor, others: int) -> Answer:
+    """(V,) scores and (K, S) weights of one question of a batch."""
     kept = question.story[-task.settings.memory :]
-    weights = torch.stack([results[0].weights[0, 0, : len(kept)] for results in trace.values()])
     best = scores.softmax(-1).topk(min(others + 1, len(scores)))
     found = [
         (task.words.words[number + 1], share)
@@ -59,7 +90,7 @@ def answer(model: Model, task: QuestionTask, question: Question, *, others: int 
         text=found[0][0],
         probability=found[0][1],
         others=tuple(found[1:]),
-        weights=weights.cpu(),
+        weights=weights[:, : len(kept)],
         unknown=unknown_words(task, (*kept, question.question)),
         forgotten=len(question.story) - len(kept),
     )

@@ -69,8 +69,11 @@ class CopyTask(GrowingTask):
         return shape[0] * self.settings.bits
 
     def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
-        [L] = shape
-        vectors = torch.unflatten(coins(chance), 1, (L, self.settings.bits))
+        return self.pose(torch.unflatten(coins(chance), 1, (shape[0], self.settings.bits)))
+
+    def pose(self, vectors: Tensor) -> BitBatch:
+        """(B, L, bits) vectors -> what the machine reads, and should write."""
+        L = vectors.shape[1]
         inputs = F.pad(vectors, (0, 1, 0, L + 1))  # (B, 2L + 1, bits + 1)
         inputs[:, L, -1] = 1.0
         return answered(inputs, vectors)
@@ -182,8 +185,12 @@ class AssociativeRecallTask(GrowingTask):
     def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
         [K] = shape
         V, bits = self.settings.item, self.settings.bits
-        items = torch.unflatten(coins(chance[:, 1:]), 1, (K, V, bits))
         asked = torch.from_numpy((chance[:, 0] * (K - 1)).astype(np.int64))  # the last item has no next
+        return self.pose(torch.unflatten(coins(chance[:, 1:]), 1, (K, V, bits)), asked)
+
+    def pose(self, items: Tensor, asked: Tensor) -> BitBatch:
+        """(B, K, V, bits) items, (B,) which is shown again -> what the machine reads, and should write."""
+        V, bits = items.shape[-2:]
         each = torch.arange(len(asked))
         shown = F.pad(items, (0, 2, 1, 0))  # a delimiter stands before every item
         shown[:, :, 0, bits] = 1.0

@@ -15,6 +15,9 @@
         step-00000300/       model.safetensors  state.json  digests.json
         averaged-00000400/   the same; with `train.average`, when the run is over
 
+A packed run (shipped/pack.py) has one set of weights and no checkpoints/: model.safetensors, perhaps in int8
+or bfloat16, and state.json lie beside config.toml.
+
 A folder cannot replace another in one step, but a small file can. So a checkpoint is written aside, synced,
 and renamed to an unused name; then `checkpoints.json` is replaced, which moves all names at once; then what
 they no longer name is removed. A process killed at any moment leaves the names on complete checkpoints. Where
@@ -40,13 +43,14 @@ from torch import nn
 from regard.catalog import suggest
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Task
-from regard.train import average, durable, serialization, toml
+from regard.train import average, durable, quantization, serialization, toml
 from regard.train.config import RunConfig, fill_defaults, parse, translate
 
 FORMAT = 1
 UNLEARNT = ("train.log_every", "train.checkpoint_every", "train.threads")  # of no effect on the weights
 LEARNT = ("train.steps", "train.lr", "train.clip", "train.on_nonfinite")  # may change when a run goes on
 DIGESTS = "digests.json"
+WEIGHTS = "model.safetensors"
 _RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # of use to `last` and `before` alone
 _FOLDER = re.compile(r"(step|averaged)-(\d{8,})(-\d+)?")
 Name = Literal["last", "best", "averaged"]
@@ -102,6 +106,11 @@ class RunFolder:
         self.names = self.path / "checkpoints.json"
         self.fault = ""  # the sentence about a damaged checkpoint that `load` passed over
         self._current: Path | None = None  # the checkpoint that was last loaded or saved
+
+    @property
+    def is_packed(self) -> bool:
+        """Only weights are there, and beside the config."""
+        return (self.path / WEIGHTS).is_file()
 
     def require_new(self) -> None:
         """Refuse a folder that already holds a run."""
@@ -197,6 +206,8 @@ class RunFolder:
 
     def find(self, name: Name | Literal["before"]) -> Path | None:
         """The folder of the checkpoint of this name; None where there is none yet."""
+        if self.is_packed:
+            return self.path if name in ("last", "best") else None
         folder = self._read_names().get(name)
         if not folder:
             return None
@@ -242,7 +253,7 @@ class RunFolder:
                 self._write_files(
                     aside,
                     {
-                        "model.safetensors": safetensors.torch.save(model),
+                        WEIGHTS: safetensors.torch.save(model),
                         "state.json": (json.dumps({"step": step}) + "\n").encode("utf-8"),
                     },
                 )
@@ -255,7 +266,7 @@ class RunFolder:
 
     def load(self) -> Checkpoint | None:
         """The last checkpoint, or the one before if it is damaged; None before the first."""
-        if self._read_names().get("over"):
+        if self.is_packed or self._read_names().get("over"):
             raise DataError(f"{self.path}: the run is over and only its weights were kept; it cannot go on.")
         faults = []
         for folder in filter(None, (self.find("last"), self.find("before"))):
@@ -278,7 +289,7 @@ class RunFolder:
         known = {entry.name for entry in fields(State)}
         return Checkpoint(
             state=State(**{key: value for key, value in stored.items() if key in known}),
-            model=self._read_tensors(folder / "model.safetensors"),
+            model=self._read_tensors(folder / WEIGHTS),
             optimizer=self._read_tensors(folder / "optimizer.safetensors"),
             random=self._read_tensors(folder / "random.safetensors"),
             numbers=numbers,
@@ -298,7 +309,7 @@ class RunFolder:
     def load_model(self, model: nn.Module, name: Name) -> int:
         """Fill a model from the checkpoint of this name; its step."""
         folder = self.require(name)
-        self.fill(model, self._read_tensors(folder / "model.safetensors"))
+        self.fill(model, quantization.decode(self._read_tensors(folder / WEIGHTS)))
         return int(self._read_json(folder / "state.json").get("step", 0))
 
     def fill(self, model: nn.Module, tensors: serialization.Tensors) -> None:
@@ -309,7 +320,7 @@ class RunFolder:
             raise DataError(f"{self.path}: the weights do not fit the model: {error}") from error
 
     def last_step(self) -> int | None:
-        folder = self.find("last")
+        folder = None if self.is_packed else self.find("last")
         return _step(folder) if folder else None
 
     def describe_last(self) -> str:
@@ -361,7 +372,7 @@ class RunFolder:
     def _is_usable(self, folder: Path | None) -> bool:
         """Whether the weights of a checkpoint are as they were written."""
         try:
-            return folder is not None and bool(self._read_tensors(folder / "model.safetensors"))
+            return folder is not None and bool(self._read_tensors(folder / WEIGHTS))
         except DataError:
             return False
 

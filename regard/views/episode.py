@@ -29,19 +29,28 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         blocks = [result.weights[0, -1].cpu() for results in trace.values() for result in results]
     weights: Tensor = torch.stack(blocks) if blocks else torch.zeros(0, batch.support.shape[1] + 1)
     answer, found = int(batch.answers[0, 0]), int(chances.argmax())
-    seen = "what the query (?) attended to" if blocks else "a model without attention"
     names = [_name(label) for label in batch.labels[0].tolist()]
-    draw_episode(
-        torch.cat([batch.support[0], batch.queries[0]]).numpy(),
-        names,
-        weights,
-        answer=_name(answer),
-        found=_name(found),
-        title=f"{task.settings.ways}-way {K}-shot: {seen}",
-        path=out,
-    )
+    images = torch.cat([batch.support[0], batch.queries[0]])
+    draw(images, names, weights, answer=_name(answer), found=_name(found), out=out)
     verdict = "right" if answer == found else f"it is {_name(answer)}"
     return f"{_name(found)} ({verdict}), probability {float(chances[found]):.3f}"
+
+
+def draw(
+    images: Tensor, names: list[str], weights: Tensor, *, answer: str, found: str | None, out: Path
+) -> None:
+    """The labelled drawings, then the query, (T, H, W); (L, T) weights of its L attention blocks."""
+    seen = "what the query (?) attended to" if len(weights) else "a model without attention"
+    ways = len(set(names))
+    draw_episode(
+        images.numpy(),
+        names,
+        weights,
+        answer=answer,
+        found=found,
+        title=f"{ways}-way {len(names) // ways}-shot: {seen}",
+        path=out,
+    )
 
 
 def _name(label: int) -> str:

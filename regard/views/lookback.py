@@ -28,11 +28,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     words, batch = task.read(text) if text is not None else _of_the_test(task)
     with evaluating(model), record_any(model) as trace:
         loss = task.loss(model, batch.to(next(model.parameters()).device))
-    weights = lookback(_results(run, trace))
-    # slot 0 is empty and slot 1 the mark before the sentence: neither is a word
-    weights = torch.cat([weights[:, :2].sum(1, keepdim=True), weights[:, 2:]], 1)
-    n = len(words) + 1  # what stands behind the sentence fills the batch up
-    _draw(weights[:n, :n], [START, *words], out)
+    draw(of_words(lookback(results_of(run, trace)), len(words)), [START, *words], out)
     perplexity = float((loss.total / loss.count).exp())
     return f"{' '.join(words)}\nperplexity {perplexity:.1f}"
 
@@ -45,10 +41,10 @@ def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> st
     batch = task.tensors([example], steps=len(example.pairs) + 1)
     with evaluating(model), record_any(model) as trace:
         answer = int(model(batch.to(next(model.parameters()).device)).argmax(-1))
-    weights = lookback(_results(run, trace))[:, 1:]  # slot 0 holds no pair
+    weights = lookback(results_of(run, trace))[:, 1:]  # slot 0 holds no pair
     asked, value = example.pairs[example.place]
     names = [*(f"{k}={v}" for k, v in example.pairs), f"{asked}=?"]
-    _draw(weights, names, out)
+    draw(weights, names, out)
     return f"{' '.join(names[:-1])}; {asked} = {answer} ({'right' if answer == value else f'it was {value}'})"
 
 
@@ -63,7 +59,15 @@ def _of_the_test(task: SentenceTask) -> tuple[list[str], StreamBatch]:
     return [task.words.words[i] for i in batch.targets[0, : count - 1].tolist()], batch
 
 
-def _results(run: Run, trace: dict[str, list[AttentionResult]]) -> Sequence[AttentionResult]:
+def of_words(weights: Tensor, count: int) -> Tensor:
+    """(T, T + 1) over the slots -> (1 + n, 1 + n) over the mark before a sentence and its n words."""
+    # slot 0 is empty and slot 1 the mark before the sentence: neither is a word
+    joined = torch.cat([weights[:, :2].sum(1, keepdim=True), weights[:, 2:]], 1)
+    return joined[: count + 1, : count + 1]  # what stands behind the sentence fills the batch up
+
+
+def results_of(run: Run, trace: dict[str, list[AttentionResult]]) -> Sequence[AttentionResult]:
+    """What the model's aligning attention did, step by step."""
     model: Model = run.model
     if model.aligner is None:
         raise DataError(
@@ -72,17 +76,18 @@ def _results(run: Run, trace: dict[str, list[AttentionResult]]) -> Sequence[Atte
     return trace[model.aligner]
 
 
-def lookback(results: Sequence[AttentionResult]) -> Tensor:
+def lookback(results: Sequence[AttentionResult], row: int = 0) -> Tensor:
     """The weights of T steps over a tape that grows -> (T, T + 1), column s being slot s."""
     T = len(results)
     rows = torch.zeros(T, T + 1)
     for t, result in enumerate(results):
-        weights = result.weights[0, 0].cpu()
+        weights = result.weights[row, 0].float().cpu()
         rows[t, t + 1 - len(weights) : t + 1] = weights  # a span keeps the last slots alone
     return rows
 
 
-def _draw(weights: Tensor, words: Sequence[str], out: Path) -> None:
+def draw(weights: Tensor, words: Sequence[str], out: Path) -> None:
+    """The look-back as a picture, or as a page where the file ends in .html."""
     from regard.viz.report import AlignmentSection, write_report
 
     if is_page(out):

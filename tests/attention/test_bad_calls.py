@@ -166,7 +166,7 @@ CONSTRUCTION = {
     "a predicted window of no features": lambda: LocalPredictive(query=0, hidden=3, half_width=2),
     "a predicted window as text": lambda: LocalPredictive(query=3, hidden=3, half_width="2"),
     # masks
-    "lengths as a list": lambda: Mask(lengths=[3, 2]),
+    "lengths in words": lambda: Mask(lengths=["3", "2"]),
     "lengths below 0": lambda: Mask(lengths=torch.tensor([3, -2])),
     "lengths that are no whole numbers": lambda: Mask(lengths=zeros(B)),
     "lengths of two axes": lambda: Mask(lengths=zeros(B, 1, dtype=torch.long)),

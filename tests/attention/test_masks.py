@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracles.visible import visible
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from regard import Attention, DotScore, LocalMonotonic, LocalPredictive, Mask, MaskError
+from regard import Attention, DotScore, LocalMonotonic, LocalPredictive, Mask, MaskError, MultiHead
 
 B, T, S = 2, 3, 5
 CPU = torch.device("cpu")
@@ -221,10 +221,14 @@ WRONG = {
         Mask(lengths=torch.ones(2, dtype=torch.bool))
     ),
     r"^Mask: `lengths` has -1; expected 0 or more\.$": lambda: Mask(lengths=torch.tensor([3, -1])),
-    r"^Mask: `lengths` has \[3, 1\]; expected a tensor \(B,\) of whole numbers\. torch\.tensor makes one": (
-        lambda: Mask(lengths=[3, 1])
+    r"^Mask: `lengths` has \['a', 1\]; expected whole numbers\.$": lambda: Mask(lengths=["a", 1]),
+    r"^Mask: `lengths` has shape \(2,\) and dtype torch\.float32; expected \(B,\) whole num": lambda: Mask.of(
+        [1.5, 2.0]
     ),
-    r"^Mask: `lengths` has 3; expected a tensor \(B,\) of whole numbers\.": lambda: Mask(lengths=3),
+    r"^Mask: `lengths` has 3; expected a list or a tensor \(B,\) of whole numbers\.": lambda: Mask(lengths=3),
+    r"^Mask\.padding: `visible` has shape \(5,\); expected \(B, S\)\.$": lambda: Mask.padding(
+        torch.ones(5, dtype=torch.bool)
+    ),
     r"^Mask: `window` has \(1, -1\); expected \(left, right\), both 0 or more\.$": lambda: Mask(
         window=(1, -1)
     ),
@@ -282,7 +286,26 @@ def test_lengths_that_cannot_be_read_are_taken_as_they_are():
     assert Mask(lengths=torch.ones(B, dtype=torch.int64, device="meta")).lengths.is_meta
 
 
+def test_a_list_of_lengths_is_as_good_as_a_tensor():
+    expected = Mask(lengths=torch.tensor([3, 1]))
+    assert Mask(lengths=[3, 1]) == Mask.of([3, 1]) == Mask.of((3, 1)) == expected
+    assert Mask(lengths=[3, 1]).lengths.dtype == torch.int64
+
+
+def test_a_key_padding_mask_hides_the_same_from_every_query_of_a_row():
+    visible = torch.tensor([[True, True, False, False, False], [True, False, True, True, False]])[:, :S]
+    attention = Attention(DotScore())
+    query, keys = torch.randn(2, T, 8), torch.randn(2, visible.shape[1], 8)
+    weights = attention(query, attention.prepare(keys, mask=Mask.padding(visible))).weights
+    assert (weights > 0).eq(visible[:, None]).all()
+    heads = MultiHead(8, 2)
+    weights = heads(query, heads.prepare(keys, mask=Mask.padding(visible))).weights
+    assert (weights > 0).eq(visible[:, None, None]).all()
+
+
 def test_a_mask_prints_its_facts_and_has_no_hash():
     assert "causal=True" in repr(Mask(causal=True))
+    assert repr(Mask(lengths=[3, 1], offset=2)) == "Mask(lengths=[3, 1], offset=2)"
+    assert repr(Mask(lengths=[1] * 9, dense=torch.ones(4, 5) > 0)) == "Mask(lengths=(9,), dense=(4, 5))"
     with pytest.raises(TypeError, match="unhashable"):
         hash(Mask())

@@ -244,3 +244,9 @@ def test_a_recurrent_decoder_moves_on_with_its_history():
         path.append(result.weights.argmax(-1).item())
     assert path == [1, 2, 3, 4]
     assert history.cumulative.sum().item() == pytest.approx(4.0, abs=1e-5)
+
+
+def test_a_source_prints_its_shapes_and_no_numbers():
+    source = Source(torch.zeros(2, 5, 3), torch.zeros(2, 5, 4), Mask(lengths=torch.tensor([5, 2])))
+    assert repr(source) == ("Source(keys=(2, 5, 3), values=(2, 5, 4), float32 on cpu, Mask(lengths=[5, 2]))")
+    assert repr(source.append(source)).endswith(", grown)")

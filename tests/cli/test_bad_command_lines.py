@@ -259,11 +259,11 @@ def test_a_sentence_is_never_endless(capsys):
 
 
 def test_a_lack_of_memory_is_a_sentence(command, monkeypatch):
-    def lacking(*_):
+    def lacking(*_, **__):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr("regard.train.run.open_run", lacking)
-    outcome = command("evaluate", "anything")
+    outcome = command("evaluate", "stories")
     assert outcome.status == 2
     assert outcome.err == (
         "regard: there is not enough memory for this; expected smaller sizes, batches or beams.\n"
@@ -271,12 +271,12 @@ def test_a_lack_of_memory_is_a_sentence(command, monkeypatch):
 
 
 def test_an_error_of_our_own_making_keeps_its_traceback(command, monkeypatch):
-    def broken(*_):
+    def broken(*_, **__):
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("regard.train.run.open_run", broken)
     with pytest.raises(RuntimeError, match="a bug"):
-        command("evaluate", "anything")
+        command("evaluate", "stories")
 
 
 def test_training_takes_the_device_that_is_named(command, monkeypatch, tmp_path):

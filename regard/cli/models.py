@@ -1,0 +1,42 @@
+"""regard models: the trained models that ship."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from regard.cli.common import output, table
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """List the trained models that ship: name, size, figure, what each does.
+
+    Every command that takes a run folder takes these names too.
+
+    regard models
+    regard show stories --out hops.png
+    """
+    from regard.shipped.find import packed_models
+
+    found = packed_models()
+    if as_json:
+        typer.echo(json.dumps([{**m.record, "bytes": m.bytes} for m in found], ensure_ascii=False, indent=2))
+        return
+    rows = [
+        (
+            m.name,
+            f"{m.bytes / 1e6:.2f} MB",
+            f"{m.record['metric']} {m.record['value']:g}",
+            m.record["sentence"],
+        )
+        for m in found
+    ]
+    if not output.is_terminal:
+        for row in rows:
+            typer.echo("\t".join(row))
+        return
+    made = table("name", "size", "figure", "what", numeric=("size",))
+    for name, *others in rows:
+        made.add_row(Text(name, "cyan"), *others)
+    output.print(made)

@@ -1,0 +1,53 @@
+"""regard pack: a trained run as one small folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.common import RunArgument, say, waiting
+
+
+def command(
+    run: RunArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; its name is the model's.")],
+    data: Annotated[str, typer.Option(metavar="TEXT", help="What it was trained on, for its card.")] = "",
+    licence: Annotated[str, typer.Option(metavar="TEXT", help="The licence of that data.")] = "",
+    tolerance: Annotated[
+        float | None, typer.Option(min=0.0, help="How much of the test figure fewer bytes may cost.")
+    ] = None,
+) -> None:
+    """Pack a run: best weights in few bytes, settings, tokenizers, a card with its figures, digests.
+
+    regard pack runs/rnnsearch-en-fr my-translator --data "my own text" --licence CC0
+    regard translate my-translator "She is eating a green apple."
+
+    Weights are int8 with a scale for each row, or bfloat16 or float32 where that would cost more of the test
+    figure than --tolerance (default 0.002; the models of `regard models` have their own). Every command reads
+    the folder as a run folder, and the Hub takes it as it is.
+    """
+    from dataclasses import replace
+
+    from regard.errors import ConfigError
+    from regard.shipped.find import RECORD, find_run
+    from regard.shipped.pack import pack, row_of
+    from regard.shipped.table import row
+
+    if out.exists() and not (out / RECORD).is_file():
+        raise ConfigError(f"pack: `OUT` has {out}, which is there and is no packed run; expected a new name.")
+    folder = find_run(run)
+    if folder.resolve() == out.resolve():
+        raise ConfigError(f"pack: `OUT` has {out}, the run itself; expected another folder.")
+    known = row(out.name)
+    chosen = known or row_of(out.name, folder, data=data, licence=licence)
+    chosen = replace(
+        chosen,
+        data=data or chosen.data,
+        licence=licence or chosen.licence,
+        tolerance=chosen.tolerance if tolerance is None else tolerance,
+    )
+    with waiting("measuring"):
+        record = pack(folder, out, chosen)
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
+    say(f"packed: {out}, {size:.2f} MB in {record['encoding']}")
+    say(f"{record['metric']} {record['value']:g}, {record['before_packing']:g} before")

@@ -1,0 +1,92 @@
+"""From a name to a folder: a run folder, a model that ships, or one of the Hub."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import catalog
+from regard.errors import DataError
+from regard.shipped.table import NAMES
+
+FOLDER = Path(__file__).parent
+RECORD = "record.json"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+RUNS = "runs"  # where `regard train` writes: runs/x is never a Hub id
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed model, as its record tells it."""
+
+    name: str
+    folder: Path
+    record: dict[str, Any]
+    bytes: int
+
+
+def find_run(name: str | Path) -> Path:
+    """The folder that a name stands for; a folder of that name comes first, then what ships, then the Hub."""
+    path = Path(name)
+    if path.exists():
+        return path
+    shipped = names()
+    if str(name) in shipped:
+        return FOLDER / str(name)
+    if HUB_ID.fullmatch(path.as_posix()) and path.parts[0] != RUNS and not path.parent.exists():
+        return download(path.as_posix())
+    if len(path.parts) > 1 or str(name) in (".", ".."):  # a path that leads nowhere, and no name
+        raise DataError(f"{name}: no such run folder.")
+    if str(name) in NAMES:
+        raise DataError(f"{name}: this model is not in this copy of regard. Train it: {train_command(name)}.")
+    near = catalog.nearest(str(name), shipped)
+    hint = f"Did you mean the model {near!r}?" if near else "`regard models` lists the models that ship."
+    raise DataError(f"{name}: no such run folder. {hint}")
+
+
+def train_command(name: str | Path) -> str:
+    """How a model of the table is made."""
+    return f"python tools/train_shipped.py {name}"
+
+
+def names() -> tuple[str, ...]:
+    """The models that are there, in the order of the table."""
+    return tuple(name for name in NAMES if (FOLDER / name / RECORD).is_file())
+
+
+def packed_models() -> list[Packed]:
+    """What `regard models` lists."""
+    return [read_packed(FOLDER / name) for name in names()]
+
+
+def read_packed(folder: Path) -> Packed:
+    """A packed folder's record and size."""
+    record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Packed(record["name"], folder, record, size)
+
+
+def is_shipped(folder: Path) -> bool:
+    """Whether a folder lies in the package, where nothing is to be written."""
+    return folder.resolve().parent == FOLDER
+
+
+def download(name: str) -> Path:
+    """A model of the Hub, `owner/name`, from there or from its cache."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise DataError(
+            f"{name}: no such run folder. To load it from the Hub: pip install huggingface_hub."
+        ) from None
+    try:
+        folder = Path(snapshot_download(name))
+    except Exception as error:  # of the Hub, of the network, of the disk: many classes, one sentence
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise DataError(
+            f"{name}: no such run folder, and the Hub did not give it ({type(error).__name__}: {reason})."
+        ) from error
+    if not (folder / "config.toml").is_file():
+        raise DataError(f"{name}: this model of the Hub has no config.toml; expected one packed by regard.")
+    return folder

@@ -1,0 +1,209 @@
+"""A trained run as one small folder: to ship, to publish, to keep.
+
+    config.toml format.json …     as in the run folder: settings and tokenizers
+    model.safetensors             the weights, in int8, bfloat16 or float32
+    state.json                    {"step": 900}
+    sample.tsv                    some test pairs, where the test set does not come with the package
+    record.json                   what it was trained on, how, where, when, and how well it does
+    README.md                     the same for readers, in the form that the Hub shows
+    digests.json                  SHA-256 of each of these
+
+The weights take the fewest bytes that cost no more than a tolerance of the test figure. What is written is a
+run folder of its own: every command and `regard.load` read it.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+
+from regard import catalog, storage
+from regard.errors import DataError
+from regard.evaluate.base import evaluate
+from regard.evaluate.pictures import draw
+from regard.evaluate.results import commit, machine
+from regard.shipped.card import write_card
+from regard.shipped.find import RECORD
+from regard.shipped.table import SAMPLE, Shipped
+from regard.tasks.base import Split, Task
+from regard.tasks.pictures import PictureTask
+from regard.tasks.texts import TextTask
+from regard.tasks.translation import Example
+from regard.train import quantization, serialization
+from regard.train.checkpoint import DIGESTS, WEIGHTS, RunFolder
+from regard.train.config import override
+from regard.train.quantization import ENCODINGS, Encoding
+from regard.train.run import Run, open_run
+
+PAIRS = "sample.tsv"
+DRAWN = 200  # pictures whose halves are compared
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number, and what it measures."""
+
+    metric: str
+    value: float
+
+
+def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
+    """Write a run's best weights and all they need into `out`, which is replaced; the record."""
+    opened = open_run(run)
+    trained, numbers = measure(opened)
+    tensors = serialization.weights(opened.model)
+    encoding, packed = choose_encoding(opened, tensors, trained, row.tolerance)
+    aside = storage.aside(out)
+    aside.mkdir(parents=True)
+    try:
+        for name in json.loads((run / DIGESTS).read_text(encoding="utf-8")):
+            (aside / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(run / name, aside / name)
+        (aside / WEIGHTS).write_bytes(safetensors.torch.save(quantization.encode(tensors, encoding)))
+        _write_json(aside / "state.json", {"step": opened.step})
+        if isinstance(opened.task, TextTask):
+            write_sample(opened.task, aside / PAIRS)
+        # on a CPU, as the tests measure it again
+        on_cpu = Run(opened.config, opened.model.to("cpu"), opened.task, aside, opened.step)
+        small = small_figure(on_cpu, row)
+        record = {
+            "name": out.name,
+            "sentence": row.sentence,
+            "recipe": row.recipe,
+            "settings": list(row.settings),
+            "model": opened.config.model,
+            "task": opened.config.task,
+            "data": row.data,
+            "licence": row.licence,
+            "limits": row.limits,
+            "metric": packed.metric,
+            "value": round(packed.value, 4),
+            "before_packing": round(trained.value, 4),
+            "small": {"metric": small.metric, "value": round(small.value, 4)},
+            "numbers": numbers,
+            "encoding": encoding,
+            "parameters": sum(p.numel() for p in opened.model.parameters()),
+            "step": opened.step,
+            "training_seconds": training_seconds(run),
+            "machine": machine(),
+            "date": date.today().isoformat(),
+            "commit": commit(),
+        }
+        _write_json(aside / RECORD, record)
+        write_card(aside / "README.md", record)
+        files = sorted(path.relative_to(aside).as_posix() for path in aside.rglob("*") if path.is_file())
+        _write_json(aside / DIGESTS, {name: [_digest(aside / name)] for name in files if name != DIGESTS})
+        if out.exists():
+            shutil.rmtree(out)
+        aside.rename(out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return record
+
+
+def choose_encoding(
+    run: Run, tensors: serialization.Tensors, trained: Figure, tolerance: float
+) -> tuple[Encoding, Figure]:
+    """The encoding of fewest bytes that changes the figure by no more than `tolerance`, and that figure.
+
+    The model is left with the weights as they will be read back.
+    """
+    for encoding in ENCODINGS:
+        packed = quantization.decode(quantization.encode(tensors, encoding))
+        serialization.load_weights(run.model, packed)
+        figure, _ = measure(run)
+        if abs(figure.value - trained.value) <= tolerance:
+            break
+    return encoding, figure
+
+
+def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]:
+    """The headline of the task's evaluation of its test split, decoded as the recipe says; all numbers."""
+    found = evaluate(run.model, task or run.task, "test", decoding=run.config.decode)
+    return Figure(*found.headline()), found.summary()
+
+
+def small_figure(run: Run, row: Shipped) -> Figure:
+    """A figure that is measured in seconds, without data that does not come with the package."""
+    if isinstance(run.task, TextTask):
+        return measure(run, SampleTask.of(run.task, run.folder))[0]
+    if isinstance(run.task, PictureTask):  # a distance of pictures needs a classifier, which needs training
+        name, share = next(iter(run.task.checks(draw(run.model, run.task, DRAWN)[0].numpy()).items()))
+        return Figure(name, share)
+    settings = override(run.config, row.small).task_settings
+    task_class = catalog.find(run.config.task, "task").load()
+    return measure(run, task_class.restore(task_class.Settings(**settings), run.folder))[0]
+
+
+class SampleTask(TextTask):
+    """The test pairs that were packed with a model of text."""
+
+    @classmethod
+    def of(cls, task: TextTask, folder: Path) -> "SampleTask":
+        return cls(task.settings, Sample(folder / PAIRS, task.languages), task.source, task.target)
+
+
+class Sample:
+    """Pairs with a tab between, as a test split and nothing else."""
+
+    def __init__(self, path: Path, languages: tuple[str, str]) -> None:
+        self.path, self.languages = path, languages
+
+    def files(self) -> Sequence[Path]:
+        return [self.path]
+
+    def stream(self, split: Split) -> Iterator[Example]:
+        lines = self.path.read_text(encoding="utf-8").splitlines() if split == "test" else []
+        for line in lines:
+            source, _, target = line.partition("\t")
+            yield Example(source, target)
+
+
+def write_sample(task: TextTask, path: Path) -> None:
+    """Some pairs of the test split: every n-th, because a corpus may be sorted by length."""
+    pairs = list(task.texts.stream("test"))
+    if not pairs:
+        raise DataError(f"pack: the task {task.languages} has no test pairs; expected some to measure on.")
+    chosen = islice(pairs, 0, None, max(len(pairs) // SAMPLE, 1))
+    lines = [f"{_plain(pair.source)}\t{_plain(pair.target)}\n" for pair in islice(chosen, SAMPLE)]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def training_seconds(run: Path) -> float | None:
+    """How long the run was trained, as its last checkpoint says."""
+    folder = RunFolder(run).find("last")
+    if folder is None:
+        return None
+    seconds = json.loads((folder / "state.json").read_text(encoding="utf-8")).get("seconds")
+    return None if seconds is None else round(seconds, 1)
+
+
+def row_of(name: str, run: Path, *, data: str, licence: str) -> Shipped:
+    """A row for a run that is not in the table."""
+    return Shipped(
+        name=name,
+        sentence=f"A model trained with regard: {name}.",
+        recipe=run.name,
+        data=data or "not stated",
+        licence=licence or "not stated",
+        limits="Not stated.",
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,98 @@
+"""Captioners: a picture in, a sentence out, and where the model looked at each word."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.data.images import Pixels, image_batch, open_image, square
+from regard.decode.captions import Caption, describe
+from regard.errors import DataError
+from regard.models.base import Translating
+from regard.systems.drawable import Drawable
+from regard.systems.system import System, chunks
+from regard.tasks.captions import CaptionTask
+from regard.views.captions import draw, said, words_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Captioned(Drawable):
+    """A caption, and where the model looked."""
+
+    picture: Pixels  # (H, W, 3) as the model saw it
+    found: Caption
+    task: CaptionTask
+    title = "Caption"
+
+    @property
+    def text(self) -> str:
+        return said(self.task, self.found)
+
+    @property
+    def words(self) -> list[str]:
+        """One for each row of the weights."""
+        return words_of(self.task, self.found)
+
+    @property
+    def weights(self) -> Tensor | None:
+        """(T, L) of each word over the places of the picture, row by row."""
+        return None if self.found.weights is None else self.found.weights[: len(self.words)]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<Captioned {self.text!r}>"
+
+    def draw(self, path: Path) -> None:
+        if self.weights is None or not self.words:
+            raise DataError(f"{self!r}: there is no attention or no word; nothing can be shown.")
+        draw(self.task, self.picture, self.found, path)
+
+
+class CaptionSystem(System):
+    """A captioner."""
+
+    @property
+    def task(self) -> CaptionTask:
+        assert isinstance(self.trained.task, CaptionTask)
+        return self.trained.task
+
+    def caption(self, picture: Any, *, beam: int | None = None) -> Captioned | list[Captioned]:
+        """Describe a picture, or each of a list: files, Pillow images, or (H, W, 3) arrays of bytes.
+
+        The square in the middle of a picture is described.
+        """
+        single = not isinstance(picture, list | tuple)
+        given: Sequence[Any] = [picture] if single else picture
+        pictures = [square(to_pixels(each), self.task.side) for each in given]
+        model, how = self.trained.model, self.decoding(beam)
+        assert isinstance(model, Translating)
+        results = []
+        for part in chunks(pictures):
+            batch = self.place(image_batch(self.task.annotate(np.stack(part))))
+            with self.computing():
+                found = describe(model, batch, decoding=how)
+            results += [Captioned(own, each, self.task) for own, each in zip(part, found, strict=True)]
+        return results[0] if single else results
+
+    def example(self, number: int = 0) -> Pixels:
+        """A picture of the test set."""
+        return self.task.pictures("test", [number])[0]
+
+
+def to_pixels(picture: Any) -> Pixels:
+    """(H, W, 3) bytes of a file, a Pillow image, an array or a tensor."""
+    if isinstance(picture, str | Path):
+        return open_image(Path(picture))
+    if isinstance(picture, Tensor):
+        picture = picture.detach().cpu().numpy()
+    array = np.asarray(picture.convert("RGB") if hasattr(picture, "convert") else picture)
+    if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
+        raise DataError(
+            f"caption: `picture` has shape {array.shape} and dtype {array.dtype}; expected (H, W, 3) uint8."
+        )
+    return array

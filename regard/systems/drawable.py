@@ -1,0 +1,72 @@
+"""What every result of a system can do: be printed in a line, saved as a picture or page, shown."""
+
+import sys
+import tempfile
+import webbrowser
+from abc import ABC, abstractmethod
+from html import escape
+from pathlib import Path
+
+from regard.errors import ConfigError, DataError
+from regard.views.shared import draw_figure, is_page
+
+ENDINGS = (".png", ".svg", ".html")
+# the page lies in a frame of its own, so that its style does not reach the notebook's
+FRAME = (
+    '<iframe srcdoc="{page}" style="width: 100%; height: 24rem; border: 0; color-scheme: light dark" '
+    "onload=\"this.style.height = this.contentDocument.documentElement.scrollHeight + 8 + 'px'\"></iframe>"
+)
+
+
+class Drawable(ABC):
+    """A result that can be looked at: `.show()`, `.save(path)`, and by itself in a notebook."""
+
+    title = "Attention"  # of its page
+
+    @abstractmethod
+    def draw(self, path: Path) -> None:
+        """Draw into a .png or .svg file."""
+
+    def draw_page(self, path: Path) -> None:
+        """Write a page that holds everything it shows."""
+        line = repr(self)
+        draw_figure(path, self.draw, title=self.title, summary=line, heading="", alt=line)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a .png or .svg picture, or an .html page; the path."""
+        path = Path(path)
+        if path.suffix.lower() not in ENDINGS:
+            raise ConfigError(
+                f"{type(self).__name__}.save: `path` has the ending {path.suffix!r}; "
+                f"expected {', '.join(ENDINGS)}."
+            )
+        if is_page(path):
+            self.draw_page(path)
+        else:
+            self.draw(path)
+        return path
+
+    def show(self) -> None:
+        """In a notebook below the cell; elsewhere as a page in the browser, whose path is printed."""
+        if _in_notebook():
+            from IPython.display import display
+
+            display(self)
+            return
+        path = self.save(Path(tempfile.mkdtemp(prefix="regard-")) / "attention.html")
+        print(path)
+        webbrowser.open(path.as_uri())
+
+    def _repr_html_(self) -> str:
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                page = self.save(Path(folder) / "page.html").read_text(encoding="utf-8")
+        except DataError:  # there is no attention to draw
+            return f"<p>{escape(repr(self))}</p>"
+        return FRAME.format(page=escape(page))
+
+
+def _in_notebook() -> bool:
+    """Whether IPython can show something rich: it runs in a kernel, not in a terminal."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and getattr(shell, "kernel", None) is not None

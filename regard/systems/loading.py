@@ -1,0 +1,65 @@
+"""`regard.load`: a system by the name of a shipped model, a run folder, or an id of the Hub."""
+
+from pathlib import Path
+
+import torch
+
+from regard.errors import ConfigError, DataError
+from regard.export.base import is_export
+from regard.shipped.find import find_run
+from regard.systems.caption_system import CaptionSystem
+from regard.systems.entailment_system import EntailmentSystem
+from regard.systems.few_shot_system import FewShotSystem
+from regard.systems.language_system import LanguageSystem
+from regard.systems.machine_system import MachineSystem
+from regard.systems.memory_system import MemorySystem
+from regard.systems.picture_system import PictureSystem
+from regard.systems.pointer_system import PointerSystem
+from regard.systems.system import System
+from regard.systems.translation_system import TranslationSystem
+from regard.tasks.bits import BitTask
+from regard.tasks.captions import CaptionTask
+from regard.tasks.entailment import EntailmentTask
+from regard.tasks.fewshot import FewShotTask
+from regard.tasks.pictures import PictureTask
+from regard.tasks.pointing import PointingTask
+from regard.tasks.questions import QuestionTask
+from regard.tasks.sentences import SentenceTask
+from regard.tasks.translation import TranslationTask
+from regard.train.run import open_run
+
+SYSTEMS: dict[type, type[System]] = {
+    TranslationTask: TranslationSystem,
+    PointingTask: PointerSystem,
+    BitTask: MachineSystem,
+    QuestionTask: MemorySystem,
+    CaptionTask: CaptionSystem,
+    SentenceTask: LanguageSystem,
+    FewShotTask: FewShotSystem,
+    PictureTask: PictureSystem,
+    EntailmentTask: EntailmentSystem,
+}
+
+
+def load(
+    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+) -> System:
+    """The system of this name, on the accelerator if there is one, in float32 unless told otherwise.
+
+    Half precision is autocast's, as in training: parts that need float32 stay in it.
+    """
+    if dtype is not None and not dtype.is_floating_point:
+        raise ConfigError(f"load: `dtype` has {dtype}; expected a floating-point dtype.")
+    folder = find_run(name)
+    if is_export(folder):
+        raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
+    run = open_run(folder, device=device)
+    half = dtype if dtype in (torch.bfloat16, torch.float16) else None
+    if dtype is not None and half is None:
+        run.model.to(dtype)
+    for task, system in SYSTEMS.items():
+        if isinstance(run.task, task):
+            return system(run, half)
+    raise DataError(
+        f"{folder}: task is {run.config.task!r}, for which there is no system; see `regard show`."
+    )

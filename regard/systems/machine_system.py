@@ -1,0 +1,147 @@
+"""Neural Turing Machines: bits in, bits out, and the tape."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.bits import BitBatch, join
+from regard.errors import DataError, ShapeError
+from regard.models.ntm import NTM, Tape
+from regard.systems.drawable import Drawable
+from regard.systems.system import System, chunks
+from regard.tasks.bits import BitTask
+from regard.tasks.ntm import AssociativeRecallTask, CopyTask
+from regard.train.run import Run
+from regard.views.tape import draw
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MachineRun(Drawable):
+    """What a machine wrote, and everything it did on its tape."""
+
+    inputs: Tensor  # (T, I)
+    probabilities: Tensor  # (A, O) that a bit of the answer is 1
+    right: Tensor  # (A, O) the bits that the task asks for
+    tape: Tape  # of a batch of one
+    task: str
+    title = "Neural Turing Machine"
+
+    @property
+    def bits(self) -> Tensor:
+        """(A, O) the answer, 0 or 1."""
+        return (self.probabilities > 0.5).long()
+
+    @property
+    def wrong(self) -> int:
+        """How many bits of the answer are wrong."""
+        return int((self.bits != self.right).sum())
+
+    def __repr__(self) -> str:
+        said = f"{self.wrong} of {self.right.numel()} bits wrong"
+        return f"<MachineRun {self.task}, {len(self.inputs)} steps: {said}>"
+
+    def draw(self, path: Path) -> None:
+        A, T = len(self.right), len(self.inputs)
+        outputs = torch.cat([torch.zeros(T - A, self.right.shape[1]), self.probabilities])
+        draw(path, title=repr(self)[1:-1], inputs=self.inputs, outputs=outputs, tape=self.tape)
+
+    draw_page = draw
+
+
+class MachineSystem(System):
+    """A Neural Turing Machine."""
+
+    def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
+        super().__init__(run, half)
+        if not isinstance(run.model, NTM):
+            raise DataError(
+                f"{run.folder}: model is {run.config.model!r}, which has no tape; expected 'ntm'."
+            )
+        self.model = run.model
+
+    @property
+    def task(self) -> BitTask:
+        assert isinstance(self.trained.task, BitTask)
+        return self.trained.task
+
+    def run_on(self, batch: BitBatch) -> list[MachineRun]:
+        """Run the machine on a batch of the task's own."""
+        with torch.no_grad(), self.computing():
+            tape = self.model.trace(self.place(batch).inputs)
+        runs = []
+        for b in range(batch.size):
+            T = int(batch.counted[b].nonzero().max()) + 1  # a shorter sequence is filled up behind its answer
+            own = _row(tape, b, T)
+            due = batch.counted[b, :T]
+            probabilities = own.logits[0].sigmoid()[due]
+            right = batch.targets[b, :T][due].long()
+            runs.append(MachineRun(batch.inputs[b, :T], probabilities, right, own, self.task.name))
+        return runs
+
+    def run(self, bits: Any, ask: int | Sequence[int] = 0) -> MachineRun | list[MachineRun]:
+        """Give the machine vectors of bits, or several such sequences; what it answers.
+
+        `copy` takes (L, 8) vectors; `associative-recall` takes (K, 3, 6) items, and `ask` is the item that is
+        shown again. Other tasks have examples only.
+        """
+        task, axes = self.task, 3 if isinstance(self.task, AssociativeRecallTask) else 2
+        single = not isinstance(bits, list | tuple) or _axes(bits) == axes
+        sequences = [_tensor(each) for each in ([bits] if single else bits)]
+        asked = [ask] * len(sequences) if isinstance(ask, int) else list(ask)
+        found = [self._pose(task, each, place, axes) for each, place in zip(sequences, asked, strict=True)]
+        runs = [run for part in chunks(found) for run in self.run_on(join(part))]
+        return runs[0] if single else runs
+
+    def example(self, *shape: int) -> MachineRun:
+        """A drawn example of some shape (`example(60)`), by default the first that the task tests."""
+        [run] = self.run_on(self.task.example(shape or self.task.shapes("test")[0]))
+        return run
+
+    def _pose(self, task: BitTask, given: Tensor, ask: int, axes: int) -> BitBatch:
+        if not isinstance(task, CopyTask | AssociativeRecallTask):
+            raise DataError(
+                f"{self.name}: the task is {task.name!r}, which makes its own inputs; expected 'copy' or "
+                "'associative-recall'. `example()` shows one."
+            )
+        width = task.settings.bits
+        expected = f"(L, {width})" if axes == 2 else f"(K, {task.settings.item}, {width})"
+        fits = given.ndim == axes and given.shape[-1] == width and len(given) > 0
+        if axes == 3:
+            fits = fits and given.shape[1] == task.settings.item
+        if not fits:
+            raise ShapeError(f"run: `bits` has shape {tuple(given.shape)}; expected {expected}.")
+        if not bool(((given == 0) | (given == 1)).all()):
+            raise DataError("run: `bits` has other numbers than 0 and 1; expected bits.")
+        if isinstance(task, CopyTask):
+            return task.pose(given[None])
+        if not 0 <= ask < len(given) - 1:
+            raise DataError(f"run: `ask` has {ask}; expected 0 to {len(given) - 2}, an item with a next.")
+        return task.pose(given[None], torch.tensor([ask]))
+
+
+def _row(tape: Tape, b: int, T: int) -> Tape:
+    """One row of a batch, its first T steps, on the CPU."""
+
+    def cut(x: Tensor) -> Tensor:
+        return x[b : b + 1, :T].float().cpu()
+
+    *parts, controls = tape
+    return Tape(*map(cut, parts), type(controls)(*map(cut, controls)))  # type: ignore[arg-type, call-arg]
+
+
+def _tensor(bits: Any) -> Tensor:
+    try:
+        return torch.as_tensor(bits).detach().cpu().float()
+    except (TypeError, ValueError, RuntimeError):
+        raise ShapeError("run: `bits` has rows of different lengths; expected vectors of bits.") from None
+
+
+def _axes(bits: Any) -> int:
+    """How deep nested lists are; a tensor counts its own axes."""
+    if isinstance(bits, list | tuple):
+        return 1 + (_axes(bits[0]) if len(bits) else 0)
+    return getattr(bits, "ndim", 0)

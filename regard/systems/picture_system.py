@@ -1,0 +1,69 @@
+"""Generators: pictures of given classes, and what places of them look at."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.data.images import Pixels
+from regard.data.pictures import to_pixels
+from regard.decode.base import evaluating
+from regard.errors import DataError
+from regard.systems.drawable import Drawable
+from regard.systems.system import System
+from regard.tasks.pictures import PictureTask
+from regard.views.pictures import class_number
+from regard.viz.pictures import draw_samples
+
+AT_ONCE = 250
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sampled(Drawable):
+    """Pictures that a generator drew."""
+
+    pictures: Pixels  # (n, H, W, 3)
+    labels: tuple[str, ...]  # the class of each
+    title = "Samples"
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"<Sampled {len(self)} pictures: {', '.join(dict.fromkeys(self.labels))}>"
+
+    def draw(self, path: Path) -> None:
+        """A row for each class; what is missing from a row is white."""
+        classes = list(dict.fromkeys(self.labels))
+        rows = [self.pictures[[label == name for label in self.labels]] for name in classes]
+        sheet = np.full((len(rows), max(map(len, rows)), *self.pictures.shape[1:]), 255, dtype=np.uint8)
+        for place, row in zip(sheet, rows, strict=True):
+            place[: len(row)] = row
+        draw_samples(sheet, classes, [], path=path)
+
+
+class PictureSystem(System):
+    """A generator of pictures."""
+
+    @property
+    def task(self) -> PictureTask:
+        assert isinstance(self.trained.task, PictureTask)
+        return self.trained.task
+
+    def sample(self, count: int = 1, *, classes: Sequence[str] | None = None, seed: int = 1) -> Sampled:
+        """Draw so many pictures, of these classes in turn; the same seed draws the same."""
+        if count < 1:
+            raise DataError(f"sample: `count` has {count}; expected 1 or more.")
+        model, names = self.trained.model, list(classes or self.task.classes)
+        numbers = [class_number(self.task, name, owner="sample: `classes`") for name in names]
+        labels = torch.tensor([numbers[i % len(numbers)] for i in range(count)])
+        noise = torch.randn(count, model.config.noise, generator=torch.Generator().manual_seed(seed))
+        drawn, weight = [], next(model.parameters())
+        with evaluating(model), self.computing():
+            for i in range(0, count, AT_ONCE):
+                part, own = noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]
+                made = model.sample(part.to(self.device, weight.dtype), own.to(self.device))  # type: ignore[operator]
+                drawn.append(to_pixels(made.float()).cpu())
+        return Sampled(torch.cat(drawn).numpy(), tuple(names[i % len(names)] for i in range(count)))

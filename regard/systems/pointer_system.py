@@ -1,0 +1,113 @@
+"""Pointer networks: points in, the order of pointing out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from regard.data.geometry import QUESTIONS, Points, check_points, in_unit_square
+from regard.data.points import own_batch
+from regard.decode.pointing import Pointed, point
+from regard.errors import DataError
+from regard.models.base import Translating
+from regard.systems.drawable import Drawable
+from regard.systems.system import System, chunks
+from regard.tasks.pointing import PointingTask
+from regard.views.points import LARGEST, draw
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PointedOut(Drawable):
+    """The points in the order in which the model pointed at them."""
+
+    points: Points  # (n, D) in the unit square
+    found: Pointed
+    task: PointingTask
+    title = "Pointing"
+
+    @property
+    def order(self) -> list[int]:
+        """Numbers of points, from 0; three a triangle for a triangulation."""
+        return self.found.order
+
+    @property
+    def weights(self) -> Tensor | None:
+        """(T, 1 + n) where the model pointed at each step; column 0 is the end."""
+        return self.found.weights
+
+    @property
+    def right(self) -> list[int]:
+        """What a solver answers."""
+        return self.task.answer(self.points)
+
+    def __repr__(self) -> str:
+        return f"<PointedOut {self.task.question} of {len(self.points)} points: {self.order}>"
+
+    def draw(self, path: Path) -> None:
+        draw(self.task, self.points, self.found, path)
+
+
+class PointerSystem(System):
+    """A pointer network."""
+
+    @property
+    def task(self) -> PointingTask:
+        assert isinstance(self.trained.task, PointingTask)
+        return self.trained.task
+
+    def point(self, points: Any, *, beam: int | None = None) -> PointedOut | list[PointedOut]:
+        """Point at the answer of a set of (n, 2) points, or of each of several; numbers for `sort`.
+
+        Points outside the unit square are moved and scaled into it, all of a set together.
+        """
+        dimension = QUESTIONS[self.task.question].dimension
+        single = _is_one_set(points, dimension)
+        given = [points] if single else list(points)
+        sets = [self._checked(number, each, dimension) for number, each in enumerate(given)]
+        model, how = self.trained.model, self.decoding(beam)
+        assert isinstance(model, Translating)
+        results = []
+        for part in chunks(sets):
+            batch = self.place(own_batch(part))
+            with self.computing():
+                found = point(model, batch, rule=self.task.rule, decoding=how, attention=True)
+            results += [PointedOut(own, each, self.task) for own, each in zip(part, found, strict=True)]
+        return results[0] if single else results
+
+    def _checked(self, number: int, points: Any, dimension: int) -> Points:
+        owner = f"point, set {number}"
+        try:
+            array = np.asarray(_on_cpu(points), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"{owner}: `points` has no numbers; expected (n, {dimension}).") from None
+        if dimension == 1 and array.ndim == 1:
+            array = array[:, None]
+        checked = in_unit_square(check_points(owner, array, dimension=dimension))
+        if not self.task.smallest <= len(checked) <= LARGEST:
+            raise DataError(
+                f"{owner}: has {len(checked)} points; expected {self.task.smallest} to {LARGEST} for "
+                f"{self.task.question!r}."
+            )
+        return checked
+
+
+def _is_one_set(points: Any, dimension: int) -> bool:
+    """One set is a matrix (numbers in a row for `sort`), several are a list of such."""
+    if isinstance(points, Tensor | np.ndarray):
+        return points.ndim < 3 if dimension == 2 else points.ndim == 1 or points.shape[-1] == 1
+    if not isinstance(points, Sequence) or not points:
+        return True
+    first = points[0]
+    depth = first.ndim if isinstance(first, Tensor | np.ndarray) else np.ndim(first)
+    return depth < dimension
+
+
+def _on_cpu(points: Any) -> Any:
+    if isinstance(points, Tensor):
+        return points.detach().cpu()
+    if isinstance(points, Sequence):
+        return [_on_cpu(each) for each in points]
+    return points

@@ -1,0 +1,84 @@
+"""What every trained system has: its run, where it computes and in which precision."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.decode.base import Decoding
+from regard.errors import DataError
+from regard.shipped.find import RECORD, read_packed
+from regard.train.run import Run
+
+T = TypeVar("T")
+AT_ONCE = 64  # examples of a batch
+
+
+class System:
+    """A trained model with all it needs."""
+
+    def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
+        """`half` is the precision of autocast; None: that of the weights."""
+        self.trained, self.half = run, half
+
+    @property
+    def name(self) -> str:
+        """Of a packed model the one in its record: a copy of the Hub lies in a folder of another name."""
+        folder = self.trained.folder
+        return read_packed(folder).name if (folder / RECORD).is_file() else folder.resolve().name
+
+    @property
+    def device(self) -> torch.device:
+        return self._weight().device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in; in half precision under autocast, with weights in float32."""
+        return self.half or self._weight().dtype
+
+    def __repr__(self) -> str:
+        size = sum(p.numel() for p in self.trained.model.parameters())
+        dtype = str(self.dtype).removeprefix("torch.")
+        return (
+            f"<{type(self).__name__} {self.name}: {self.trained.config.model}, {size:,} parameters, "
+            f"{dtype} on {self.device}>"
+        )
+
+    def decoding(self, beam: int | None, *, nbest: int = 1) -> Decoding:
+        """How to search: as the recipe says, unless told otherwise."""
+        return replace(self.trained.config.decode.with_beam(beam), nbest=nbest)
+
+    def computing(self) -> torch.autocast:
+        """The context in which the model is called."""
+        return torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None)
+
+    def place(self, batch: Any) -> Any:
+        """A batch on the model's device, its numbers in the precision of the weights."""
+        moved, dtype = batch.to(self.device), self._weight().dtype
+        values = {field.name: getattr(moved, field.name) for field in fields(moved)}
+        cast = {
+            name: value.to(dtype)
+            for name, value in values.items()
+            if isinstance(value, Tensor) and value.is_floating_point()
+        }
+        return replace(moved, **cast)
+
+    def _weight(self) -> Tensor:
+        return next(self.trained.model.parameters())
+
+
+def chunks(items: Sequence[T], size: int = AT_ONCE) -> list[Sequence[T]]:
+    """The items, so many at a time."""
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+def same_length(owner: str, **lists: Sequence[Any]) -> None:
+    """Refuse lists that do not go together."""
+    (first, items), *others = lists.items()
+    for name, other in others:
+        if len(other) != len(items):
+            raise DataError(
+                f"{owner}: `{name}` has {len(other)} entries and `{first}` {len(items)}; expected as many."
+            )
