@@ -186,10 +186,12 @@ def test_the_walk_sees_the_imports():
 ALGEBRA = (
     ("numerics", "copies", "mask"),
     ("source", "result"),
-    ("history", "cache", "trace", "hidden"),
+    ("history", "cache", "hidden", "keep", "steps", "summary"),
+    ("trace",),
     ("scores", "normalizers", "windows", "mistakes"),
     ("memory", "compose"),
-    ("in_order", "multihead", "record"),
+    ("in_order", "multihead", "foreign"),
+    ("record",),
     ("build",),
 )
 STOREY = {name: height for height, names in enumerate(ALGEBRA) for name in names}

@@ -21,7 +21,7 @@ from regard.attention.numerics import no_autocast, times, upcast
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
-from regard.attention.trace import RECORDINGS, leave
+from regard.attention.trace import WATCHERS, leave
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_predictive import Around
@@ -95,8 +95,8 @@ class Attention(nn.Module):
     def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
         result: AttentionResult = super().__call__(*args, **kwargs)
         # here, since `forward` is overridden, and calls itself; a compiled graph has no context to ask
-        if not torch.compiler.is_compiling() and RECORDINGS.get():
-            leave(self, result)
+        if not torch.compiler.is_compiling() and WATCHERS.get():
+            return leave(self, result)
         return result
 
     def forward(
@@ -362,6 +362,13 @@ def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
         total = best.total.masked_fill(best.total == 0, 1.0)  # of a row that sees nothing
         rows.append((_exp(best.scores, best.most) / total, best.places))
     return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
+
+
+def largest_products(
+    query: Tensor, keys: Tensor, mask: Mask, score: Score, k: int
+) -> tuple[Tensor, Tensor] | None:
+    """The same for a softmax of the scores of a query and keys that no source was prepared of."""
+    return largest(Call(query, Source(keys, keys, mask), score, Softmax(), None, None, 0.0), k)
 
 
 class _Best(NamedTuple):
