@@ -40,7 +40,7 @@ class Trace(dict[str, list[AttentionResult]]):
         dropped the oldest keys, the others stay in their columns.
         """
         if path not in self:
-            known = ", ".join(sorted(self)) or "none"
+            known = ", ".join(map(repr, self)) or "none"
             raise ConfigError(f"Trace.steps: `path` has {path!r}; expected a recorded path: {known}.")
         return joined(path, self[path])
 

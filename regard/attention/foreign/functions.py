@@ -136,7 +136,6 @@ def read_flash(
     alibi_slopes: Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-    **_: Any,
 ) -> Seen:
     """flash_attn_func: (B, T, H, D); causality and windows are aligned at the lower right."""
     query, keys, values = (x.transpose(-2, -3) for x in (q, k, v))
@@ -180,7 +179,6 @@ def read_flash_varlen(
     deterministic: bool = False,
     return_attn_probs: bool = False,
     block_table: Tensor | None = None,
-    **_: Any,
 ) -> Seen | str:
     """flash_attn_varlen_func: sequences one after another, (T, H, D); each sees itself alone."""
     if block_table is not None or alibi_slopes is not None:
@@ -203,7 +201,9 @@ def read_xformers(
     attn_bias: Any = None,
     p: float = 0.0,
     scale: float | None = None,
-    **_: Any,
+    *,
+    op: Any = None,
+    output_dtype: torch.dtype | None = None,
 ) -> Seen | str:
     """xformers.ops.memory_efficient_attention: (B, T, D) or (B, T, H, D)."""
     if query.ndim > 4:
@@ -307,7 +307,6 @@ FLASH = (
 )
 FUNCTIONS = (
     Function("torch.nn.functional", "scaled_dot_product_attention", "sdpa", read_sdpa),
-    Function("torch._C._nn", "scaled_dot_product_attention", "sdpa", read_sdpa),
     Function("torch", "_native_multi_head_attention", "native", read_native_heads),
     Function("torch", "_transformer_encoder_layer_fwd", "native", read_native_layer),
     Function("torch.nn.attention.flex_attention", "flex_attention", "flex", read_flex),

@@ -13,9 +13,7 @@ COMPILED = (
     "{} is compiled, so its calls do not pass through Python. Run the block inside "
     'torch.compiler.set_stance("force_eager"), or record the module that was compiled'
 )
-SCRIPTED = (
-    "{} is TorchScript or an exported graph, so its calls do not pass through Python. Record the original"
-)
+SCRIPTED = "{} is TorchScript or a traced graph, which runs without Python. Record the original"
 NO_FUNCTION = (
     "{} ran and called no attention function that can be seen: it computes its weights itself, or by a "
     "kernel of its own. Let it call torch.nn.functional.scaled_dot_product_attention; a model of "
@@ -50,14 +48,11 @@ def graphs(model: nn.Module) -> dict[str, str]:
 
 
 def _is_exported(module: nn.Module) -> bool:
-    """A graph of operators, attention among them; a graph of functions is seen like any other code."""
+    """A graph that calls attention by itself, past the names that are replaced."""
     graph = getattr(module, "graph", None)
     if not isinstance(graph, torch.fx.Graph):
         return False
-    return any(
-        isinstance(node.target, torch._ops.OpOverload) and "attention" in str(node.target)
-        for node in graph.nodes
-    )
+    return any(node.op == "call_function" and "attention" in str(node.target) for node in graph.nodes)
 
 
 @contextmanager

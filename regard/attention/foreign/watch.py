@@ -39,6 +39,7 @@ class Place(NamedTuple):
 _lock = threading.Lock()
 _open = 0  # blocks that watch, in all threads
 _places: list[Place] = []
+_COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
 
 
 @contextmanager
@@ -47,6 +48,11 @@ def watched_functions(model: nn.Module) -> Iterator[None]:
     global _open
     with _lock:
         _open += 1
+        if _open == 1 and _COMPILER in sys.modules:
+            sys.modules[
+                _COMPILER
+            ].get_torch_obj_rule_map()  # finds them as they are, before they are replaced
+        compiler = sys.modules.get(_COMPILER)
         _replace(model)
     try:
         yield
@@ -55,6 +61,8 @@ def watched_functions(model: nn.Module) -> Iterator[None]:
             _open -= 1
             if _open == 0:
                 _restore()
+            if compiler is None and _COMPILER in sys.modules:  # it came in the block, and found ours
+                sys.modules[_COMPILER].get_torch_obj_rule_map.cache_clear()
 
 
 def _replace(model: nn.Module) -> None:
@@ -118,8 +126,8 @@ def _watched(function: Function, plain: Plain) -> Plain:
         out = _unwatched(plain, given, named)
         try:
             seen: AnySeen | str = function.read(*given, **named)
-        except TypeError as error:  # a later version with arguments that we do not know
-            seen = f"{function.name} was called in a way that is not known here ({error})"
+        except Exception as error:  # a later version may mean something else; the model goes on
+            seen = f"{function.name} was called in a way that is not known here ({error}). Report it, please"
         return _shown(function, followed, seen, out)
 
     return watched
