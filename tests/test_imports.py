@@ -89,6 +89,7 @@ LAYERS = (
     ("errors",),
     ("catalog", "storage"),
     ("attention", "kernels"),
+    ("analysis", "integrations"),
     ("layers",),
     ("data",),
     ("tasks",),

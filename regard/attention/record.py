@@ -2,7 +2,7 @@
 
 import difflib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -55,12 +55,15 @@ def record(
         queries=whole_numbers("record", "queries", queries),
         gradients=gradients,
     )
-    recording = _recording(model, keep)
-    names = {path: type(module).__name__ for path, module in model.named_modules()}
-    recording.others = {id(module): path for path, module in model.named_modules()}
-    with watched_functions(model), unseen.noticing(model, recording), watching(recording):
+    modules = dict(model.named_modules())
+    _check_not_compiled([model])
+    recording = _recording(modules, keep)
+    recording.trace.unseen.update(unseen.graphs(modules, keep.layers))
+    recording.others = {id(module): path for path, module in modules.items()}
+    every = modules.values()
+    with watched_functions(every), unseen.noticing(every, recording), watching(recording):
         yield recording.trace
-    recording.trace.unseen |= unseen.silent(recording, names)
+    recording.trace.unseen |= unseen.silent(recording, modules)
     if recording.trace.unseen:
         warnings.warn(_warning(recording.trace), UnseenWarning, stacklevel=3)
 
@@ -68,25 +71,25 @@ def record(
 @contextmanager
 def record_any(model: nn.Module) -> Iterator[Trace]:
     """`record` for regard's own models: Attention alone, and one without it leaves the trace empty."""
-    recording = _recording(model, Keep())
+    modules = dict(model.named_modules())
+    _check_not_compiled(modules.values())
+    recording = _recording(modules, Keep())
     with watching(recording):
         yield recording.trace
 
 
-def _recording(model: nn.Module, keep: Keep) -> Recording:
-    if unseen.is_compiled(model):
-        raise ConfigError(
-            f"record: `model` has a compiled {type(model).__name__}, which leaves no results; expected "
-            "the modules given to torch.compile. They have the same parameters."
-        )
-    recording = Recording(_paths(model), keep=keep)
-    recording.trace.unseen.update(unseen.graphs(model))
-    return recording
+def _check_not_compiled(modules: Iterable[nn.Module]) -> None:
+    for module in modules:
+        if unseen.is_compiled(module):
+            raise ConfigError(
+                f"record: `model` has a compiled {type(module).__name__}, which leaves no results; expected "
+                "the modules given to torch.compile. They have the same parameters."
+            )
 
 
-def _paths(model: nn.Module) -> dict[int, str]:
-    """id -> module path of every Attention inside the model."""
-    return {id(module): path for path, module in model.named_modules() if isinstance(module, Attention)}
+def _recording(modules: dict[str, nn.Module], keep: Keep) -> Recording:
+    paths = {id(module): path for path, module in modules.items() if isinstance(module, Attention)}
+    return Recording(paths, keep=keep)
 
 
 def _check_attends(model: nn.Module) -> None:

@@ -1,10 +1,10 @@
 """Who is recording: the traces that are open in this thread or task, and the modules that each follows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from regard.attention.result import AttentionResult
 from regard.attention.steps import joined
 from regard.attention.summary import Summary, summarized
 from regard.errors import ConfigError
+
+X = TypeVar("X")
 
 
 class Trace(dict[str, list[AttentionResult]]):
@@ -94,10 +96,19 @@ def watching(watcher: Watcher) -> Iterator[None]:
         watcher.close()
 
 
+def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
+    """Call the function; nobody sees what it calls in turn."""
+    token = WATCHERS.set(())
+    try:
+        return function(*given, **named)
+    finally:
+        WATCHERS.reset(token)
+
+
 def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
     """Show the result to everybody who follows the module; without the heads that they remove."""
     for watcher in WATCHERS.get():
-        path = watcher.paths.get(id(module))
+        path = watcher.paths.get(id(module), watcher.others.get(id(module)))
         if path is not None:
             removed = watcher.removed(path)
             if removed:

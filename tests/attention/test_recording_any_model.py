@@ -865,6 +865,15 @@ def test_attention_that_computes_its_weights_itself_is_named_and_only_if_it_ran(
     assert not net.attention._forward_pre_hooks
 
 
+def test_what_was_not_asked_for_is_not_named():
+    net, x = Net(), torch.randn(2, 3, 8)
+    net.never.compile(backend="aot_eager")
+    with record(net, layers=["block"]) as trace:
+        net(x)
+    assert list(trace) == ["block"]
+    assert trace.unseen == {}
+
+
 def test_a_compiled_part_is_named_and_the_rest_is_recorded():
     net, x = blocks(), torch.randn(2, 3, 8)
     net[2][0].compile(backend="aot_eager")

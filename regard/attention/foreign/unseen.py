@@ -1,7 +1,7 @@
 """What runs and cannot be recorded: compiled graphs, and modules that call no function we can see."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -33,11 +33,13 @@ def _runs_eagerly() -> bool:
     return eval_frame is not None and eval_frame._stance.stance == "force_eager"
 
 
-def graphs(model: nn.Module) -> dict[str, str]:
-    """Path -> why, of the outermost parts that run without Python."""
+def graphs(modules: dict[str, nn.Module], layers: tuple[str, ...] | None) -> dict[str, str]:
+    """Path -> why, of the outermost parts that run without Python; of these layers, if any are named."""
     found: dict[str, str] = {}
-    for path, module in model.named_modules():
+    for path, module in modules.items():
         if any(not outer or path.startswith(f"{outer}.") for outer in found):
+            continue
+        if layers is not None and not any(_related(path, layer) for layer in layers):
             continue
         name = type(module).__name__
         if is_compiled(module):
@@ -49,14 +51,14 @@ def graphs(model: nn.Module) -> dict[str, str]:
 
 def _is_exported(module: nn.Module) -> bool:
     """A graph that calls attention by itself, past the names that are replaced."""
-    graph = getattr(module, "graph", None)
+    graph = module.__dict__.get("_graph")
     if not isinstance(graph, torch.fx.Graph):
         return False
     return any(node.op == "call_function" and "attention" in str(node.target) for node in graph.nodes)
 
 
 @contextmanager
-def noticing(model: nn.Module, recording: Recording) -> Iterator[None]:
+def noticing(modules: Iterable[nn.Module], recording: Recording) -> Iterator[None]:
     """Note which modules that look like attention run while the block does."""
 
     def ran(module: nn.Module, _: object) -> None:
@@ -65,7 +67,7 @@ def noticing(model: nn.Module, recording: Recording) -> Iterator[None]:
             if path is not None:
                 recording.called.add(path)
 
-    hooks = [module.register_forward_pre_hook(ran) for module in model.modules() if is_suspect(module)]
+    hooks = [module.register_forward_pre_hook(ran) for module in modules if is_suspect(module)]
     try:
         yield
     finally:
@@ -80,13 +82,14 @@ def is_suspect(module: nn.Module) -> bool:
     return home not in ("torch", "regard") and ("attention" in name or "attn" in name)
 
 
-def silent(recording: Recording, names: dict[str, str]) -> dict[str, str]:
+def silent(recording: Recording, modules: dict[str, nn.Module]) -> dict[str, str]:
     """Path -> why, of modules that ran and left nothing, nor did anything inside or around them."""
     trace = recording.trace
     known = [*trace, *trace.unseen]
-    missing = sorted(path for path in recording.called if not any(_related(path, other) for other in known))
+    wanted = (path for path in recording.called if recording.keep.wants(path))
+    missing = sorted(path for path in wanted if not any(_related(path, other) for other in known))
     outermost = [path for path in missing if not any(path.startswith(f"{other}.") for other in missing)]
-    return {path: NO_FUNCTION.format(names[path]) for path in outermost}
+    return {path: NO_FUNCTION.format(type(modules[path]).__name__) for path in outermost}
 
 
 def _related(a: str, b: str) -> bool:

@@ -8,7 +8,7 @@ without a recording. What is being compiled, and what a backward pass computes a
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.foreign.functions import FUNCTIONS, Function
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
-from regard.attention.trace import WATCHERS, Recording, Watcher, without_heads
+from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
 
 Plain = Callable[..., Any]
 
@@ -39,11 +39,12 @@ class Place(NamedTuple):
 _lock = threading.Lock()
 _open = 0  # blocks that watch, in all threads
 _places: list[Place] = []
+_searched: dict[str, tuple[int, list[tuple[ModuleType, str]]]] = {}  # package -> at how many modules, names
 _COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
 
 
 @contextmanager
-def watched_functions(model: nn.Module) -> Iterator[None]:
+def watched_functions(modules: Iterable[nn.Module]) -> Iterator[None]:
     """Every known attention function can be seen while the block runs."""
     global _open
     with _lock:
@@ -53,7 +54,7 @@ def watched_functions(model: nn.Module) -> Iterator[None]:
                 _COMPILER
             ].get_torch_obj_rule_map()  # finds them as they are, before they are replaced
         compiler = sys.modules.get(_COMPILER)
-        _replace(model)
+        _replace({type(module) for module in modules})
     try:
         yield
     finally:
@@ -65,7 +66,7 @@ def watched_functions(model: nn.Module) -> Iterator[None]:
                 sys.modules[_COMPILER].get_torch_obj_rule_map.cache_clear()
 
 
-def _replace(model: nn.Module) -> None:
+def _replace(kinds: set[type]) -> None:
     """Functions by their home, and by names that the model's own code had bound before."""
     taken = {(place.module, place.name) for place in _places}
     plain: dict[int, Function] = {}
@@ -79,12 +80,11 @@ def _replace(model: nn.Module) -> None:
     heads, fastpath = F.multi_head_attention_forward, torch.backends.mha.get_fastpath_enabled
     _put(taken, F, "multi_head_attention_forward", heads, _watched_heads(heads))
     _put(taken, torch.backends.mha, "get_fastpath_enabled", fastpath, _watched_fastpath(fastpath))
-    for module in _own_code(model):
-        for name, found in list(vars(module).items()):
-            inner = getattr(found, "_torchdynamo_orig_callable", found)  # torch.compile(flex_attention)
-            known = plain.get(id(inner))
-            if known is not None:
-                _put(taken, module, name, found, _watched(known, found))
+    for module, name in _bound_before(kinds, plain):
+        bound: Any = getattr(module, name, None)
+        known = plain.get(id(_inner(bound)))
+        if known is not None:
+            _put(taken, module, name, bound, _watched(known, bound))
 
 
 def _put(taken: set[tuple[ModuleType, str]], module: ModuleType, name: str, plain: Any, watched: Any) -> None:
@@ -103,14 +103,38 @@ def _restore() -> None:
     _places.clear()
 
 
-def _own_code(model: nn.Module) -> set[ModuleType]:
-    """The imported modules of the packages that the model's classes come from, except ours and PyTorch's."""
-    homes = {base.__module__ for module in model.modules() for base in type(module).__mro__}
-    packages = {home.partition(".")[0] for home in homes} - {"torch", "regard", "builtins"}
-    if not packages:
-        return set()
-    found = list(sys.modules.items())
-    return {m for name, m in found if name.partition(".")[0] in packages and isinstance(m, ModuleType)}
+def _bound_before(kinds: set[type], plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
+    """Names of these functions in the packages that these classes come from, except ours and PyTorch's.
+
+    A package is searched again when something has been imported since.
+    """
+    homes = {base.__module__ for kind in kinds for base in kind.__mro__}
+    found = []
+    for package in {home.partition(".")[0] for home in homes} - {"torch", "regard", "builtins"}:
+        imported, names = _searched.get(package, (0, []))
+        if imported != len(sys.modules):
+            names = _search(package, plain)
+            _searched[package] = len(sys.modules), names
+        found += names
+    return found
+
+
+def _search(package: str, plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
+    replaced = {(place.module, place.name) for place in _places}
+    return [
+        (module, name)
+        for home, module in list(sys.modules.items())
+        if home.partition(".")[0] == package and isinstance(module, ModuleType)
+        for name, value in list(vars(module).items())
+        if id(_inner(value)) in plain or (module, name) in replaced
+    ]
+
+
+def _inner(value: Any) -> Any:
+    """The function that torch.compile was given, or what it is."""
+    if not isinstance(value, FunctionType):
+        return value
+    return vars(value).get("_torchdynamo_orig_callable", value)
 
 
 def _watched(function: Function, plain: Plain) -> Plain:
@@ -123,7 +147,7 @@ def _watched(function: Function, plain: Plain) -> Plain:
         followed = _followed()
         if not followed:
             return plain(*given, **named)
-        out = _unwatched(plain, given, named)
+        out = unwatched(plain, *given, **named)
         try:
             seen: AnySeen | str = function.read(*given, **named)
         except Exception as error:  # a later version may mean something else; the model goes on
@@ -188,7 +212,7 @@ def _watched_heads(plain: Plain) -> Plain:
 
         inside = FunctionType(plain.__code__, {**plain.__globals__, "softmax": softmax}, plain.__name__)
         inside.__defaults__, inside.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
-        out = _unwatched(inside, given, named)
+        out = unwatched(inside, *given, **named)
         dropout = call.arguments["dropout_p"] if call.arguments["training"] else 0.0
         context = out[0].transpose(0, 1) if out[0].ndim == 3 else out[0][None]
         for watcher, path in followed:
@@ -232,12 +256,3 @@ def _followed() -> list[tuple[Watcher, str]]:
                     found.append((watcher, path))
         frame = frame.f_back
     return found
-
-
-def _unwatched(plain: Plain, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """Call the function; what it calls in turn is no attention of its own."""
-    token = WATCHERS.set(())
-    try:
-        return plain(*given, **named)
-    finally:
-        WATCHERS.reset(token)
