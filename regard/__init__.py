@@ -7,6 +7,7 @@ source = attention.prepare(annotations, mask=Mask(lengths=lengths))     # projec
 result = attention(state[:, None], source)                              # result.context, result.weights
 """
 
+from regard.analysis.ablation import ablate
 from regard.attention.compose import Attention, attend
 from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
@@ -73,6 +74,7 @@ __all__ = [
     "Sparsemax",
     "StraightThrough",
     "Trace",
+    "ablate",
     "attend",
     "in_order",
     "record",

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from regard import AdditiveScore, ConfigError, LocalMonotonic, Sparsemax, record
+from regard import AdditiveScore, ConfigError, LocalMonotonic, Sparsemax, ablate, record
 from regard.attention.record import UnseenWarning
 from regard.attention.scores.dot import DotScore
 from regard.integrations.transformers import register, trace_text
@@ -172,6 +172,17 @@ def test_a_static_cache_changes_its_keys_and_a_look_says_so():
     assert (copied.steps(path)[..., S:] == 0).all()
     with pytest.raises(ConfigError, match="has changed in place since the call"):
         trace.steps(path)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "regard"])
+def test_heads_of_gpt2_are_removed(attention):
+    model, batch = model_of("gpt2", attention), text()
+    with torch.no_grad():
+        with ablate(model, {"h.1.attn": [0, 3]}):
+            removed = model(**batch)[0]
+        weight = model.h[1].attn.c_proj.weight  # (inputs, outputs)
+        weight[:8], weight[24:] = 0.0, 0.0
+        torch.testing.assert_close(removed, model(**batch)[0], **CLOSE)
 
 
 # another mechanism
