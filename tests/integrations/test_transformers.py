@@ -83,6 +83,21 @@ def test_eager_models_are_named_with_the_remedy():
     assert list(trace.unseen) == ["encoder.layer.0.attention", "encoder.layer.1.attention"]
 
 
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what transformers calls and PyTorch imports
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_models_on_flex_attention_are_recorded(name):
+    model, batch = model_of(name, "flex_attention"), text()
+    # no compiler of C++ is needed so, and the functions that are called are the same
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"), record(model) as trace:
+        model(**batch)
+    expected = eager(name, model, batch).attentions
+    seen = batch["attention_mask"][:, None, :, None].bool()  # rows of padding see nothing in a block mask
+    for results, weights in zip(trace.values(), expected, strict=True):
+        assert results[0].kernel == "flex"
+        torch.testing.assert_close(results[0].weights * seen, weights * seen, **CLOSE)
+
+
 def test_training_on_regard_gives_the_gradients_of_eager_attention():
     model, batch = model_of("llama", "regard"), text()
     gradients = []
