@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from regard import Attention, ConfigError, DotScore, MultiHead, record
+from regard import Attention, ConfigError, DotScore, MultiHead, ablate, record
 from regard.attention.record import UnseenWarning
 from regard.attention.summary import HEADER
 
@@ -779,7 +779,12 @@ def test_flash_attention_of_sequences_one_after_another(flash, options):
         out = model(q, k, v, *starts, 4, 5, **options)
     (result,) = trace[""]
     assert (result.weights[..., :3, 5:] == 0).all()
-    torch.testing.assert_close((result.weights @ v.transpose(0, 1))[0], out.transpose(0, 1), **CLOSE)
+    torch.testing.assert_close(result.weights @ v.transpose(0, 1), result.context, **CLOSE)
+    assert torch.equal(result.context[0], out.transpose(0, 1))
+    with ablate(model, {"": [1]}):
+        removed = model(q, k, v, *starts, 4, 5, **options)
+    assert torch.equal(removed[:, 0], out[:, 0])
+    assert (removed[:, 1] == 0).all()
     torch.testing.assert_close(result.rows(torch.tensor([5])), result.weights[..., 5:6, :], **CLOSE)
 
 
@@ -789,6 +794,14 @@ def test_flash_attention_that_changes_its_cache_is_named(flash):
         model(*(x.transpose(1, 2) for x in (q, k, v)))
     assert trace == {}
     assert "flash_attn_with_kvcache" in trace.unseen[""]
+
+
+def test_what_runs_inside_torch_func_is_named():
+    model, (q, k, v) = Calls(), tensors()
+    with pytest.warns(UnseenWarning, match="it ran inside torch.func"), record(model) as trace:
+        out = torch.vmap(lambda *parts: model(*parts))(q, k, v)
+    torch.testing.assert_close(out, model(q, k, v))
+    assert trace == {}
 
 
 def test_a_function_with_arguments_of_a_later_version_runs_and_is_named(flash, monkeypatch):

@@ -26,6 +26,7 @@ class Function(NamedTuple):
     kernel: str
     read: Reader
     head_axis: int = -3  # of what it returns: (B, H, T, D), or -2 for (B, T, H, D)
+    packed: bool = False  # it returns (T, H, D), sequences one after another
 
 
 def read_sdpa(
@@ -298,11 +299,11 @@ def _lowered(query: Tensor) -> torch.dtype | None:
     return torch.get_autocast_dtype(query.device.type) if is_lowered(query) else None
 
 
+FLASH_HOMES = ("flash_attn", "flash_attn.flash_attn_interface")
 FLASH = (
     ("flash_attn_func", read_flash),
     ("flash_attn_qkvpacked_func", read_flash_qkv),
     ("flash_attn_kvpacked_func", read_flash_kv),
-    ("flash_attn_varlen_func", read_flash_varlen),
     ("flash_attn_with_kvcache", read_flash_cache),
 )
 FUNCTIONS = (
@@ -313,8 +314,8 @@ FUNCTIONS = (
     Function(
         "transformers.integrations.flex_attention", "compile_friendly_flex_attention", "flex", read_flex
     ),
-    *(Function("flash_attn", name, "flash", read, -2) for name, read in FLASH),
-    *(Function("flash_attn.flash_attn_interface", name, "flash", read, -2) for name, read in FLASH),
+    *(Function(home, name, "flash", read, -2) for home in FLASH_HOMES for name, read in FLASH),
+    *(Function(home, "flash_attn_varlen_func", "flash", read_flash_varlen, -2, True) for home in FLASH_HOMES),
     Function("xformers.ops", "memory_efficient_attention", "xformers", read_xformers, -2),
     Function("xformers.ops.fmha", "memory_efficient_attention", "xformers", read_xformers, -2),
 )

@@ -298,7 +298,8 @@ class RecordedResult(AttentionResult):
                 "AttentionResult: `weight_gradients` has no gradient; expected a backward pass before the "
                 "look, through a context that requires one."
             )
-        gradient = out.grad if out.shape == self.context.shape else out.grad.transpose(-2, -3)
+        gradient = out.grad if out.ndim == self.context.ndim else out.grad[None]
+        gradient = gradient if gradient.shape == self.context.shape else gradient.transpose(-2, -3)
         with torch.no_grad():
             return times(gradient, seen.grouped(seen.values).mT)
 

@@ -22,9 +22,11 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.foreign.functions import FUNCTIONS, Function
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
+from regard.attention.numerics import is_transformed
 from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
 
 Plain = Callable[..., Any]
+TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the model outside"
 
 
 class Place(NamedTuple):
@@ -149,7 +151,7 @@ def _watched(function: Function, plain: Plain) -> Plain:
             return plain(*given, **named)
         out = unwatched(plain, *given, **named)
         try:
-            seen: AnySeen | str = function.read(*given, **named)
+            seen = TRANSFORMED if is_transformed() else function.read(*given, **named)
         except Exception as error:  # a later version may mean something else; the model goes on
             seen = f"{function.name} was called in a way that is not known here ({error}). Report it, please"
         return _shown(function, followed, seen, out)
@@ -162,7 +164,9 @@ def _shown(function: Function, followed: list[tuple[Watcher, str]], seen: AnySee
     first = out[0] if isinstance(out, tuple) else out
     for watcher, path in followed:
         removed = watcher.removed(path)
-        if removed:
+        if removed and function.packed:
+            first = without_heads(first[None], removed, path, function.head_axis)[0]
+        elif removed:
             first = without_heads(first, removed, path, function.head_axis)
         if isinstance(watcher, Recording) and watcher.keep.wants(path):
             if isinstance(seen, str):
@@ -178,6 +182,7 @@ def _result(function: Function, seen: AnySeen, out: Tensor, gradients: bool) -> 
     if gradients and out.requires_grad:
         out.retain_grad()
     context = torch.nested.to_padded_tensor(out, 0.0) if out.is_nested else out
+    context = context[None] if function.packed else context
     if function.head_axis == -2 and context.ndim > 3:
         context = context.transpose(-2, -3)
     return RecordedResult(seen, context, function.kernel, out=out if gradients else None)
