@@ -2,10 +2,12 @@
 
 import asyncio
 import contextvars
+import gc
 import subprocess
 import sys
 import threading
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -146,6 +148,20 @@ def test_query_and_keys_are_held_by_reference_and_values_are_not():
     assert seen.query is q
     assert seen.keys is k
     assert seen.values is None
+
+
+def test_the_tensors_are_free_as_soon_as_the_trace_is_dropped():
+    model, (q, k, v) = Calls(), tensors()
+    with record(model) as trace:
+        context = weakref.ref(model(q, k, v))
+    gc.disable()
+    try:
+        trace[""][0].top(2)
+        assert context() is not None
+        del trace
+        assert context() is None
+    finally:
+        gc.enable()
 
 
 def test_a_change_in_place_is_noticed_at_the_look():

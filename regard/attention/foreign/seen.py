@@ -251,21 +251,41 @@ class SeenPacked:
 AnySeen = Seen | SeenScores | SeenPacked
 
 
+@dataclass(frozen=True, eq=False)
+class Unchanged:
+    """What was seen, as long as it is what it was."""
+
+    seen: AnySeen
+    kernel: str
+    versions: tuple[int, ...]
+
+    def __call__(self) -> AnySeen:
+        """The call, or an error if one of its tensors has changed since."""
+        if tuple(version_of(x) for x in self.seen.held()) != self.versions:
+            raise ConfigError(
+                f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
+                'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
+            )
+        return self.seen
+
+
 class RecordedResult(AttentionResult):
     """What a recorded call of somebody else's function left: the same looks as at our own results."""
 
-    __slots__ = ("_out", "_versions", "seen")
+    __slots__ = ("_out", "_unchanged", "seen")
 
     def __init__(self, seen: AnySeen, context: Tensor, kernel: str, *, out: Tensor | None = None) -> None:
+        unchanged = Unchanged(seen, kernel, tuple(version_of(x) for x in seen.held()))
         self.seen = seen
+        self._unchanged = unchanged
         self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
-        self._versions = tuple(version_of(x) for x in seen.held())
         super().__init__(
             context,
             kernel=kernel,
             rows=seen.T,
-            align=lambda targets: self._checked().align(targets),
-            top=lambda k: self._checked().top(k),
+            # not by `self`: a cycle would hold the tensors until the collector runs
+            align=lambda targets: unchanged().align(targets),
+            top=lambda k: unchanged().top(k),
             numbers=max(x.numel() for x in seen.held()),
         )
 
@@ -287,7 +307,7 @@ class RecordedResult(AttentionResult):
 
         Needs `record(model, gradients=True)` and a backward pass.
         """
-        seen, out = self._checked(), self._out
+        seen, out = self._unchanged(), self._out
         if out is None or not isinstance(seen, Seen) or seen.values is None:
             raise ConfigError(
                 f"AttentionResult: `weight_gradients` has no values, from {self.kernel!r}; expected "
@@ -302,12 +322,3 @@ class RecordedResult(AttentionResult):
         gradient = gradient if gradient.shape == self.context.shape else gradient.transpose(-2, -3)
         with torch.no_grad():
             return times(gradient, seen.grouped(seen.values).mT)
-
-    def _checked(self) -> AnySeen:
-        """What was seen, if it still is what it was."""
-        if tuple(version_of(x) for x in self.seen.held()) != self._versions:
-            raise ConfigError(
-                f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
-                'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
-            )
-        return self.seen
