@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import regard.kernels  # noqa: F401  (registers the fused kernels)
+from regard.analysis.ablation import ablate
 from regard.attention.compose import Attention, attend
 from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
@@ -105,6 +106,7 @@ __all__ = [
     "Sparsemax",
     "StraightThrough",
     "Trace",
+    "ablate",
     "attend",
     "in_order",
     "load",

@@ -25,7 +25,7 @@ from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.top_k import largest
-from regard.attention.trace import RECORDINGS, leave
+from regard.attention.trace import WATCHERS, leave
 from regard.attention.windows.base import Window
 from regard.errors import check_part, check_shapes, check_share
 
@@ -85,8 +85,8 @@ class Attention(nn.Module):
     def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
         result: AttentionResult = super().__call__(*args, **kwargs)
         # here, since `forward` is overridden, and calls itself; a compiled graph has no context to ask
-        if not torch.compiler.is_compiling() and RECORDINGS.get():
-            leave(self, result)
+        if not torch.compiler.is_compiling() and WATCHERS.get():
+            return leave(self, result)
         return result
 
     @call_explained("Attention")

@@ -1,54 +1,126 @@
 """Collect what every attention of a model did, by module path, without a flag passed down."""
 
-from collections.abc import Iterator
+import difflib
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 from regard.attention.compose import Attention
-from regard.attention.trace import RECORDINGS, Recording, Trace
+from regard.attention.foreign import unseen
+from regard.attention.foreign.watch import watched_functions
+from regard.attention.keep import Keep, whole_numbers
+from regard.attention.trace import Recording, Trace, watching
 from regard.errors import ConfigError, check_part
 
 
+class UnseenWarning(UserWarning):
+    """Some attention ran that a recording could not see; `trace.unseen` has the paths."""
+
+
 @contextmanager
-def record(model: nn.Module) -> Iterator[Trace]:
-    """Every Attention inside `model` leaves its results in the trace while the block runs.
+def record(
+    model: nn.Module,
+    *,
+    layers: Sequence[str] | None = None,
+    heads: Sequence[int] | None = None,
+    queries: Sequence[int] | None = None,
+    to: str | torch.device | None = None,
+    gradients: bool = False,
+) -> Iterator[Trace]:
+    """Every attention inside `model`, ours or not, leaves its results in the trace while the block runs.
 
     with record(model) as trace:
         model(batch)
     trace["decoder.attention"][0].weights          # (B, T, S), computed when looked at
+    print(trace.summary())
 
-    What other threads and tasks do with the same model goes into their own traces. A compiled model is
-    refused: its code was made without recording. So is a model without any Attention.
+    The model runs the kernels that it would run anyway. Results hold queries and keys by reference;
+    `to="cpu"` copies them, and `layers` (module paths), `heads` and `queries` (numbers) keep these alone.
+    With `gradients` a result has `weight_gradients` after a backward pass.
+
+    What other threads and tasks do with the same model goes into their own traces. What ran and could not be
+    seen stands in `trace.unseen`, and a warning says so. A compiled model is refused: its code was made
+    without recording. So is a model of PyTorch's own layers that never attend.
     """
     check_part("record", "model", model, (nn.Module,), "Give the model that will run in the block.")
-    if not _paths(model):
-        raise ConfigError(
-            f"record: `model` has no Attention inside its {type(model).__name__}; expected one or more. "
-            "Only regard.Attention, and what is built on it such as MultiHead, leaves results."
-        )
-    with record_any(model) as trace:
-        yield trace
+    _check_attends(model)
+    chosen = _layers(model, layers)
+    keep = Keep(
+        to=None if to is None else torch.device(to),
+        layers=chosen,
+        heads=whole_numbers("record", "heads", heads),
+        queries=whole_numbers("record", "queries", queries),
+        gradients=gradients,
+    )
+    modules = dict(model.named_modules())
+    _check_not_compiled([model])
+    recording = _recording(modules, keep)
+    recording.trace.unseen.update(unseen.graphs(modules, keep.layers))
+    recording.others = {id(module): path for path, module in modules.items()}
+    every = modules.values()
+    with watched_functions(every), unseen.noticing(every, recording), watching(recording):
+        yield recording.trace
+    recording.trace.unseen |= unseen.silent(recording, modules)
+    if recording.trace.unseen:
+        warnings.warn(_warning(recording.trace), UnseenWarning, stacklevel=3)
 
 
 @contextmanager
 def record_any(model: nn.Module) -> Iterator[Trace]:
-    """`record` for callers that take any model: one without attention leaves the trace empty."""
-    for module in model.modules():
-        if hasattr(module, "_orig_mod") or module._compiled_call_impl is not None:
+    """`record` for regard's own models: Attention alone, and one without it leaves the trace empty."""
+    modules = dict(model.named_modules())
+    _check_not_compiled(modules.values())
+    recording = _recording(modules, Keep())
+    with watching(recording):
+        yield recording.trace
+
+
+def _check_not_compiled(modules: Iterable[nn.Module]) -> None:
+    for module in modules:
+        if unseen.is_compiled(module):
             raise ConfigError(
                 f"record: `model` has a compiled {type(module).__name__}, which leaves no results; expected "
                 "the modules given to torch.compile. They have the same parameters."
             )
-    recording = Recording(Trace(), _paths(model))
-    RECORDINGS.set((*RECORDINGS.get(), recording))
-    try:
-        yield recording.trace
-    finally:
-        RECORDINGS.set(tuple(other for other in RECORDINGS.get() if other is not recording))
-        recording.paths.clear()  # tasks that were started in the block and outlive it know it too
 
 
-def _paths(model: nn.Module) -> dict[int, str]:
-    """id -> module path of every Attention inside the model."""
-    return {id(module): path for path, module in model.named_modules() if isinstance(module, Attention)}
+def _recording(modules: dict[str, nn.Module], keep: Keep) -> Recording:
+    paths = {id(module): path for path, module in modules.items() if isinstance(module, Attention)}
+    return Recording(paths, keep=keep)
+
+
+def _check_attends(model: nn.Module) -> None:
+    """Refuse a model that is made of PyTorch's own layers alone, none of which attends."""
+    for module in model.modules():
+        if not type(module).__module__.startswith("torch.nn.modules.") or isinstance(
+            module, nn.MultiheadAttention
+        ):
+            return
+    raise ConfigError(
+        f"record: `model` has no attention inside its {type(model).__name__}; expected one or more. "
+        "Of PyTorch's own layers nn.MultiheadAttention attends, and what contains it."
+    )
+
+
+def _layers(model: nn.Module, layers: Sequence[str] | None) -> tuple[str, ...] | None:
+    if layers is None:
+        return None
+    paths = {path for path, _ in model.named_modules()}
+    if isinstance(layers, str):
+        raise ConfigError(f"record: `layers` has {layers!r}; expected a list of module paths.")
+    for layer in layers:
+        if layer not in paths:
+            near = difflib.get_close_matches(str(layer), paths, 3) or sorted(paths)[1:4]
+            raise ConfigError(
+                f"record: `layers` has {layer!r}; expected module paths, such as {', '.join(near)}."
+            )
+    return tuple(layers)
+
+
+def _warning(trace: Trace) -> str:
+    path, reason = next(iter(trace.unseen.items()))
+    more = f" and {len(trace.unseen) - 1} more" if len(trace.unseen) > 1 else ""
+    return f"record: `model` has attention that left nothing, at {path!r}{more}: {reason}. See trace.unseen."

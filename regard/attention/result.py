@@ -66,6 +66,11 @@ class AttentionResult:
         )
 
     @property
+    def T(self) -> int:
+        """The number of queries."""
+        return self._rows
+
+    @property
     def has_weights(self) -> bool:
         """The weights are there already; looking at them costs nothing."""
         return self._alignment is not None

@@ -14,9 +14,12 @@ from torch import Tensor
 
 from regard.attention.dispatch import Call
 from regard.attention.forms import Product
+from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores
+from regard.attention.scores.base import Score
+from regard.attention.source import Source
 from regard.attention.windows.everywhere import Everywhere
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
@@ -39,6 +42,13 @@ def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
         total = best.total.masked_fill(best.total == 0, 1.0)  # of a row that sees nothing
         rows.append((_exp(best.scores, best.most) / total, best.places))
     return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
+
+
+def largest_products(
+    query: Tensor, keys: Tensor, mask: Mask, score: Score, k: int
+) -> tuple[Tensor, Tensor] | None:
+    """The same for a softmax of the scores of a query and keys that no source was prepared of."""
+    return largest(Call(query, Source(keys, keys, mask), score, Softmax(), None, None, 0.0), k)
 
 
 def _is_by_pairs(call: Call) -> bool:

@@ -1,36 +1,135 @@
 """Who is recording: the traces that are open in this thread or task, and the modules that each follows."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from regard.attention.keep import Keep
 from regard.attention.result import AttentionResult
+from regard.attention.steps import joined
+from regard.attention.summary import Summary, summarized
+from regard.errors import ConfigError
+
+X = TypeVar("X")
 
 
 class Trace(dict[str, list[AttentionResult]]):
-    """Module path -> the results of its calls, in order."""
+    """Module path -> the results of its calls, in order.
+
+    `unseen` has what ran and could not be recorded: module path -> why, and what to do about it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unseen: dict[str, str] = {}
+
+    def summary(self) -> Summary:
+        """One row a path: calls, heads, sizes, kernel, entropy, distance, share on the first and last token.
+
+        Computes every weight once, some rows at a time. `str(trace.summary())` is a table.
+        """
+        return summarized(self, self.unseen)
+
+    def steps(self, path: str) -> Tensor:
+        """(..., T, S) the calls of a path as one alignment: a generation with a cache is a lower triangle.
+
+        T counts the queries of all calls, S the source positions of the longest. Where a sliding cache has
+        dropped the oldest keys, the others stay in their columns.
+        """
+        if path not in self:
+            known = ", ".join(map(repr, self)) or "none"
+            raise ConfigError(f"Trace.steps: `path` has {path!r}; expected a recorded path: {known}.")
+        return joined(path, self[path])
 
 
-class Recording(NamedTuple):
-    """A trace, and the path of every module that leaves its results in it."""
+@dataclass(eq=False)
+class Watcher:
+    """Something that follows the modules of a model while a block runs."""
 
-    trace: Trace
-    paths: dict[int, str]  # by id: the recorded model keeps its modules alive
+    paths: dict[int, str]  # of each Attention by id: the model keeps its modules alive
+    others: dict[int, str] = field(default_factory=dict)  # of all modules, where their functions are watched
+    removes: ClassVar[bool] = False  # heads, from some of them
+
+    def add(self, path: str, result: AttentionResult) -> None:
+        """The result of one call of the module at this path."""
+
+    def removed(self, path: str) -> tuple[int, ...]:
+        """Heads of the module at this path whose context is to be zero."""
+        return ()
+
+    def close(self) -> None:
+        """Follow no module any more: tasks that were started in the block and outlive it know it too."""
+        self.paths.clear()
+        self.others.clear()
 
 
-RECORDINGS: ContextVar[tuple[Recording, ...]] = ContextVar("RECORDINGS", default=())
+@dataclass(eq=False)
+class Recording(Watcher):
+    """Adds what is asked for of every result to a trace."""
+
+    trace: Trace = field(default_factory=Trace)
+    keep: Keep = field(default_factory=Keep)
+    called: set[str] = field(default_factory=set)  # modules that look like attention, and ran
+
+    def add(self, path: str, result: AttentionResult) -> None:
+        """Keep what was asked for of the result of one call."""
+        if self.keep.wants(path):
+            self.trace.setdefault(path, []).append(self.keep.chosen(result))
 
 
-def leave(module: nn.Module, result: AttentionResult) -> None:
-    """Add the result to every open trace that follows the module."""
-    for trace, paths in RECORDINGS.get():
-        path = paths.get(id(module))
+WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """The watcher follows its modules while the block runs, in this thread or task alone."""
+    WATCHERS.set((*WATCHERS.get(), watcher))
+    try:
+        yield
+    finally:
+        WATCHERS.set(tuple(other for other in WATCHERS.get() if other is not watcher))
+        watcher.close()
+
+
+def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
+    """Call the function; nobody sees what it calls in turn."""
+    token = WATCHERS.set(())
+    try:
+        return function(*given, **named)
+    finally:
+        WATCHERS.reset(token)
+
+
+def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
+    """Show the result to everybody who follows the module; without the heads that they remove."""
+    for watcher in WATCHERS.get():
+        path = watcher.paths.get(id(module), watcher.others.get(id(module)))
         if path is not None:
-            trace.setdefault(path, []).append(result)
+            removed = watcher.removed(path)
+            if removed:
+                result = result.with_context(without_heads(result.context, removed, path))
+            watcher.add(path, result)
+    return result
+
+
+def without_heads(context: Tensor, heads: tuple[int, ...], path: str, axis: int = -3) -> Tensor:
+    """(..., H, T, Dv) -> the same with zeros for these heads; what has no axis of heads is head 0."""
+    H = context.shape[axis] if context.ndim > 3 else 1
+    outside = [head for head in heads if not 0 <= head < H]
+    if outside:
+        raise ConfigError(f"ablate: `heads` of {path!r} has {outside[0]}; expected 0 to {H - 1}.")
+    if context.ndim <= 3:
+        return context * 0.0
+    kept = torch.ones(H, dtype=context.dtype, device=context.device)
+    kept[list(heads)] = 0.0
+    return context * kept.view(-1, *[1] * (-axis - 1))
 
 
 def is_recorded(module: nn.Module) -> bool:
-    """Somebody records this module, here and now; a compiled graph is never recorded."""
-    return not torch.compiler.is_compiling() and any(id(module) in paths for _, paths in RECORDINGS.get())
+    """Somebody follows this module, here and now; a compiled graph is never recorded."""
+    return not torch.compiler.is_compiling() and any(id(module) in each.paths for each in WATCHERS.get())

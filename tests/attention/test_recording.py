@@ -149,7 +149,6 @@ def test_a_compiled_model_is_refused_since_it_would_leave_nothing(compiled):
 
 WITHOUT = {
     "linear": lambda: nn.Linear(3, 3),
-    "torch": lambda: nn.MultiheadAttention(4, 2),
     "none": nn.Sequential,
 }
 
@@ -158,8 +157,8 @@ WITHOUT = {
 def test_a_model_without_attention_is_refused(make):
     net = make()
     text = (
-        f"record: `model` has no Attention inside its {type(net).__name__}; expected one or more. "
-        "Only regard.Attention, and what is built on it such as MultiHead, leaves results."
+        f"record: `model` has no attention inside its {type(net).__name__}; expected one or more. "
+        "Of PyTorch's own layers nn.MultiheadAttention attends, and what contains it."
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(text)}$"), record(net):
         pass

@@ -1,0 +1,151 @@
+"""What it costs to see the attention of a model that runs fused kernels, in time and in memory.
+
+    python benchmarks/any_model.py [--device cpu] [--lengths 128 512 2048] [--batch 1] [--record results]
+
+An encoder of BERT-base's shape and a decoder of GPT-2's, with random weights, in inference; bfloat16 on a
+GPU, float32 on a CPU. Parity comes first: a recording must not change the output, and its weights must be
+those of eager attention. Then, run by turns:
+
+    sdpa             the model as it is
+    record           inside record(model)
+    one layer        the same, and all weights of one layer
+    top 8            the same, and the eight largest weights of each row in all layers, without the matrices
+    eager            eager attention with output_attentions, which is what there was before
+
+The peak is what a run has in use at once beyond the model. Where eager attention does not fit, there is none.
+Needs transformers.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from regard import record
+from regard.bench.clock import interleaved, peak
+from regard.bench.records import measured
+from regard.evaluate.results import write_result
+
+PARITY = 128  # tokens of the batch by which parity is checked
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+TOP = 8
+
+
+def models(longest: int) -> dict[str, Any]:
+    """The two shapes, for as many tokens as asked for."""
+    return {
+        "encoder": transformers.BertConfig(max_position_embeddings=longest),
+        "decoder": transformers.GPT2Config(n_positions=longest),
+    }
+
+
+def made(config: Any, attention: str, device: str, dtype: torch.dtype) -> Any:
+    """The model with weights that depend on the seed alone."""
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(deepcopy(config), attn_implementation=attention, dtype=dtype)
+    return model.to(device).eval()
+
+
+def batch_of(model: Any, B: int, T: int) -> dict[str, Any]:
+    """Random tokens; a decoder keeps no cache."""
+    ids = torch.randint(model.config.vocab_size, (B, T), device=model.device)
+    return {"input_ids": ids} if model.config.model_type == "bert" else {"input_ids": ids, "use_cache": False}
+
+
+def runs_of(sdpa: Any, eager: Any, batch: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """What is compared; each drops what it has computed."""
+
+    def recorded(look: Callable[[Any], object]) -> object:
+        with record(sdpa) as trace:
+            sdpa(**batch)
+        return look(trace)
+
+    def top(trace: Any) -> list[Tensor]:
+        return [result.top(TOP)[0] for results in trace.values() for result in results]
+
+    return {
+        "sdpa": lambda: sdpa(**batch),
+        "record": lambda: recorded(lambda trace: None),
+        "one layer": lambda: recorded(lambda trace: next(iter(trace.values()))[0].weights),
+        "top 8": lambda: recorded(top),
+        "eager": lambda: eager(**batch, output_attentions=True),
+    }
+
+
+def check_parity(sdpa: Any, eager: Any, batch: dict[str, Any]) -> float:
+    """The output is the same, bit for bit, and so are the weights, to rounding: their largest difference."""
+    plain = sdpa(**batch)[0]
+    with record(sdpa) as trace:
+        out = sdpa(**batch)[0]
+    assert torch.equal(out, plain)
+    expected = eager(**batch, output_attentions=True).attentions
+    results = [result for each in trace.values() for result in each]
+    assert len(results) == len(expected)
+    apart = max(
+        float((own.weights - weights.float()).abs().max())
+        for own, weights in zip(results, expected, strict=True)
+    )
+    assert apart <= TOLERANCE[plain.dtype], apart
+    return apart
+
+
+def fitting(runs: dict[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
+    """Those whose memory the device has."""
+    found = {}
+    for name, run in runs.items():
+        try:
+            run()
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+        else:
+            found[name] = run
+    return found
+
+
+def main() -> None:
+    """Measure, print, and record if asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512, 2048])
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds for each measurement")
+    parser.add_argument("--record", type=Path, help="write records into this folder")
+    words = parser.parse_args()
+    torch.set_num_threads(words.threads)
+    transformers.logging.set_verbosity_error()
+    dtype = torch.bfloat16 if words.device == "cuda" else torch.float32
+    for name, config in models(max(*words.lengths, PARITY)).items():
+        began = time.perf_counter()
+        sdpa, eager = (made(config, kind, words.device, dtype) for kind in ("sdpa", "eager"))
+        with torch.no_grad():
+            apart = check_parity(sdpa, eager, batch_of(sdpa, 1, PARITY))
+            print(f"{name}: outputs equal, weights within {apart:.1e} of eager")
+            for T in words.lengths:
+                runs = fitting(runs_of(sdpa, eager, batch_of(sdpa, words.batch, T)))
+                times = interleaved(runs, words.device, budget=words.budget)
+                peaks = {run: peak(runs[run], words.device) / 2**20 for run in runs}
+                for run in runs:
+                    ratio, most = times[run] / times["sdpa"], peaks[run]
+                    print(f"{name} {T:6d}  {run:10s} {times[run]:10.2f} ms {ratio:6.3f} × {most:9.1f} MiB")
+                if words.record:
+                    details = {"ms": times, "MiB": peaks, "batch": words.batch, "dtype": str(dtype)}
+                    details |= {"device": words.device, "threads": words.threads, "T": T}
+                    result = measured(
+                        f"any-model-{name}-{T}-{words.device}",
+                        "time of record over sdpa",
+                        times["record"] / times["sdpa"],
+                        seconds=time.perf_counter() - began,
+                        details=details,
+                    )
+                    write_result(words.record, result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Analysis: heads are removed, and what a model loses says how much they matter (Michel et al. 2019).
+
+    context_h ξ_h,   ξ_h = 0 for the heads that are removed                    (section 2.2)
+    importance_h = loss(without h) - loss                                      (section 3.2, of one head)
+
+    paper   here
+    ξ_h     heads      those with 0
+    h       (path, head)
+
+Michel, Levy, Neubig. Are sixteen heads really better than one? 2019. https://arxiv.org/abs/1905.10650
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.foreign.unseen import is_compiled
+from regard.attention.foreign.watch import watched_functions
+from regard.attention.keep import whole_numbers
+from regard.attention.record import record
+from regard.attention.trace import Watcher, watching
+from regard.errors import ConfigError, check_part
+
+
+@dataclass(eq=False)
+class Ablation(Watcher):
+    """Removes heads from the modules at these paths."""
+
+    heads: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    ran: set[str] = field(default_factory=set)
+    removes: ClassVar[bool] = True
+
+    def removed(self, path: str) -> tuple[int, ...]:
+        """Heads of the module at this path whose context is to be zero."""
+        self.ran.add(path)
+        return self.heads.get(path, ())
+
+
+@contextmanager
+def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[None]:
+    """The context of these heads is zero while the block runs: module path -> numbers of heads.
+
+    with ablate(model, {"h.3.attn": [0, 5]}):
+        loss = model(batch).loss
+
+    Paths are those under which `record(model)` finds the attention. If a module among them does not
+    run in the block, or its attention cannot be seen, the end of the block raises: nothing was removed.
+    """
+    check_part("ablate", "model", model, (nn.Module,), "Give the model that will run in the block.")
+    modules = dict(model.named_modules())
+    removed = {}
+    for path, numbers in heads.items():
+        if path not in modules:
+            raise ConfigError(f"ablate: `heads` has {path!r}; expected module paths, as in record(model).")
+        removed[path] = whole_numbers("ablate", "heads", numbers) or ()
+    for module in modules.values():
+        if is_compiled(module):
+            raise ConfigError(
+                f"ablate: `model` has a compiled {type(module).__name__}, whose heads stay; expected the "
+                "modules given to torch.compile. They have the same parameters."
+            )
+    every = {id(module): path for path, module in modules.items()}
+    own = {id(module): path for path, module in modules.items() if isinstance(module, Attention)}
+    ablation = Ablation(own, every, removed)
+    with watched_functions(modules.values()), watching(ablation):
+        yield
+    for path in removed:
+        if path not in ablation.ran:
+            raise ConfigError(
+                f"ablate: `heads` has {path!r}, which called no attention in the block; expected the path of "
+                "a module that does. record(model) finds them."
+            )
+
+
+def head_importance(model: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tensor]:
+    """Module path -> (H,): by how much the loss grows without each head.
+
+    `loss` runs the model and returns a number; it is called once to find the heads, and once for each.
+    """
+    with torch.no_grad():
+        with record(model, queries=[0]) as trace:
+            whole = float(loss())
+        found = {}
+        for path, results in trace.items():
+            weights = results[0].weights
+            H = weights.shape[-3] if weights.ndim > 3 else 1
+            without = torch.empty(H, dtype=torch.float64)
+            for head in range(H):
+                with ablate(model, {path: [head]}):
+                    without[head] = float(loss())
+            found[path] = without - whole
+    return found

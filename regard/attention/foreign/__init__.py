@@ -1,0 +1,1 @@
+"""Attention functions of other libraries, seen while they run."""

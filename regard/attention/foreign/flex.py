@@ -1,0 +1,62 @@
+"""FlexAttention's score_mod and block_mask, applied to scores that are looked at later.
+
+    score_mod(score, b, h, t, s) -> score       mask_mod(b, h, t, s) -> visible, in blocks that are visible
+
+Both are functions of scalars; they are mapped over the axes as FlexAttention does it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+from regard.attention.foreign.seen import Rows
+
+AXES = 4  # b, h, t, s
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMod:
+    """A score_mod."""
+
+    mod: Callable[..., Tensor]
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        return _mapped(self.mod, _indices(scores, rows), scores)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMasked:
+    """A BlockMask: which blocks are visible, and which pairs within them."""
+
+    mask: Any
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        b, h, t, s = _indices(scores, rows)
+        visible = _mapped(self.mask.mask_mod, (b, h, t, s))
+        blocks = self.mask.to_dense().bool().to(scores.device)  # (B or 1, H or 1, rows, columns)
+        high, wide = self.mask.BLOCK_SIZE
+        whole = blocks.shape[0] == 1, blocks.shape[1] == 1
+        b, h = (torch.zeros_like(x) if one else x for x, one in zip((b, h), whole, strict=True))
+        visible = visible & blocks[b[:, None, None, None], h[:, None, None], (t // high)[:, None], s // wide]
+        return scores.masked_fill(~visible, -torch.inf)
+
+
+def _indices(scores: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The numbers of the rows of the batch, heads, queries and sources."""
+    b, h, t, s = (torch.arange(size, device=scores.device) for size in scores.shape)
+    h = h if rows.heads is None else rows.heads.to(scores.device)
+    t = t if rows.queries is None else rows.queries.to(scores.device)
+    return b, h, t, s
+
+
+def _mapped(mod: Callable[..., Tensor], indices: tuple[Tensor, ...], *first: Tensor) -> Tensor:
+    """The function of scalars over all pairs: (B, H, T, S)."""
+    for axis in reversed(range(AXES)):
+        over = tuple(0 if own == axis else None for own in range(AXES))
+        mod = torch.vmap(mod, in_dims=(*([0] * len(first)), *over))
+    with TransformGetItemToIndex():
+        return mod(*first, *indices)

@@ -1,0 +1,321 @@
+"""The attention functions that can be seen: where each stands, and what its arguments mean.
+
+A reader has the function's own signature after the context, and says what the call saw. It returns a sentence
+where the call cannot be recorded; a function it does not understand never goes wrong because of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.foreign.seen import Adjust, AnySeen, Bias, Rows, Seen, SeenPacked
+from regard.attention.mask import Mask
+from regard.attention.numerics import is_lowered
+
+Reader = Callable[..., AnySeen | str]
+
+
+class Function(NamedTuple):
+    """An attribute of a module that is replaced while somebody records."""
+
+    module: str  # looked up among the modules that are imported already; nothing is imported for it
+    name: str
+    kernel: str
+    read: Reader
+    head_axis: int = -3  # of what it returns: (B, H, T, D), or -2 for (B, T, H, D)
+    packed: bool = False  # it returns (T, H, D), sequences one after another
+
+
+def read_sdpa(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Seen | str:
+    """torch.nn.functional.scaled_dot_product_attention; causality is aligned at the upper left."""
+    if query.is_nested:
+        return "it was called with nested tensors. Give it padded ones and a mask"
+    mask, adjusts = _mask_of(attn_mask)
+    if is_causal:
+        mask = mask & Mask(causal=True)
+    return Seen(query, key, value, scale, mask, adjusts, dropout_p, _lowered(query))
+
+
+def read_flex(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Any = None,
+    block_mask: Any = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: Any = None,
+    *,
+    return_aux: Any = None,
+    training: bool = False,
+) -> Seen:
+    """torch.nn.attention.flex_attention.flex_attention, and transformers' function around it."""
+    from regard.attention.foreign.flex import BlockMasked, ScoreMod
+
+    adjusts: list[Adjust] = [] if score_mod is None else [ScoreMod(score_mod)]
+    if block_mask is not None:
+        adjusts.append(BlockMasked(block_mask))
+    return Seen(query, key, value, scale, Mask(), tuple(adjusts), 0.0, _lowered(query))
+
+
+def read_native_heads(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    in_proj_weight: Tensor,
+    in_proj_bias: Tensor,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor,
+    mask: Tensor | None,
+    need_weights: bool,
+    average_attn_weights: bool,
+    mask_type: int | None,
+) -> SeenPacked:
+    """The fast path of nn.MultiheadAttention, which is for self-attention alone."""
+    return _packed(query, embed_dim, num_heads, in_proj_weight, in_proj_bias, mask, mask_type)
+
+
+def read_native_layer(
+    src: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    in_proj_weight: Tensor,
+    in_proj_bias: Tensor,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm1_weight: Tensor,
+    norm1_bias: Tensor,
+    *rest: Any,
+) -> SeenPacked:
+    """The fast path of nn.TransformerEncoderLayer."""
+    mask, mask_type = rest[-2:]
+    norm = (norm1_weight.detach().clone(), norm1_bias.detach().clone(), eps) if norm_first else None
+    return _packed(src, embed_dim, num_heads, in_proj_weight, in_proj_bias, mask, mask_type, norm)
+
+
+def _packed(
+    inputs: Tensor,
+    width: int,
+    heads: int,
+    weight: Tensor,
+    bias: Tensor,
+    hidden: Tensor | None,
+    mask_type: int | None,
+    norm: tuple[Tensor, Tensor, float] | None = None,
+) -> SeenPacked:
+    copies = weight.detach()[: 2 * width].clone(), bias.detach()[: 2 * width].clone()
+    return SeenPacked(inputs, *copies, heads, hidden, mask_type, norm)
+
+
+def read_flash(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Seen:
+    """flash_attn_func: (B, T, H, D); causality and windows are aligned at the lower right."""
+    query, keys, values = (x.transpose(-2, -3) for x in (q, k, v))
+    T, S = query.shape[-2], keys.shape[-2]
+    offset = S - T
+    left, right = window_size
+    window = None if left < 0 and right < 0 else (S if left < 0 else left, S if right < 0 else right)
+    adjusts: list[Adjust] = [Softcap(softcap)] if softcap else []
+    if alibi_slopes is not None:
+        adjusts.append(Alibi(alibi_slopes, offset))
+    mask = Mask(causal=causal, window=window, offset=offset if causal or window else 0)
+    return Seen(query, keys, values, softmax_scale, mask, tuple(adjusts), dropout_p)
+
+
+def read_flash_qkv(qkv: Tensor, *given: Any, **named: Any) -> Seen:
+    """flash_attn_qkvpacked_func: (B, T, 3, H, D)."""
+    q, k, v = qkv.unbind(-3)
+    return read_flash(q, k, v, *given, **named)
+
+
+def read_flash_kv(q: Tensor, kv: Tensor, *given: Any, **named: Any) -> Seen:
+    """flash_attn_kvpacked_func: (B, T, H, D) and (B, S, 2, H, D)."""
+    k, v = kv.unbind(-3)
+    return read_flash(q, k, v, *given, **named)
+
+
+def read_flash_varlen(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: Tensor | None = None,
+) -> Seen | str:
+    """flash_attn_varlen_func: sequences one after another, (T, H, D); each sees itself alone."""
+    if block_table is not None or alibi_slopes is not None:
+        return "it was called with paged keys or ALiBi over packed sequences. Unpack the batch, or use sdpa"
+    query, keys, values = (x.transpose(-2, -3)[None] for x in (q, k, v))
+    adjusts: list[Adjust] = [Softcap(softcap)] if softcap else []
+    adjusts.append(Packed(cu_seqlens_q, cu_seqlens_k, causal, window_size))
+    return Seen(query, keys, values, softmax_scale, Mask(), tuple(adjusts), dropout_p)
+
+
+def read_flash_cache(*_: Any, **__: Any) -> str:
+    """flash_attn_with_kvcache changes its cache while it runs."""
+    return "flash_attn_with_kvcache keeps its keys in a cache that it changes. Run the model on sdpa"
+
+
+def read_xformers(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_bias: Any = None,
+    p: float = 0.0,
+    scale: float | None = None,
+    *,
+    op: Any = None,
+    output_dtype: torch.dtype | None = None,
+) -> Seen | str:
+    """xformers.ops.memory_efficient_attention: (B, T, D) or (B, T, H, D)."""
+    if query.ndim > 4:
+        return "it was called with groups of heads, (B, T, G, H, D). Give it (B, T, H, D)"
+    q, k, v = (x if x.ndim == 3 else x.transpose(-2, -3) for x in (query, key, value))
+    adjusts: list[Adjust] = []
+    if isinstance(attn_bias, Tensor):
+        adjusts.append(Bias(attn_bias))
+    elif attn_bias is not None:
+        adjusts.append(Materialized(attn_bias, (*q.shape[:-1], k.shape[-2])))
+    return Seen(q, k, v, scale, Mask(), tuple(adjusts), p)
+
+
+@dataclass(frozen=True, eq=False)
+class Softcap:
+    """c · tanh(score / c)."""
+
+    cap: float
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        return self.cap * torch.tanh(scores / self.cap)
+
+
+@dataclass(frozen=True, eq=False)
+class Alibi:
+    """-slope · |t + offset - s|, with a slope for each head."""
+
+    slopes: Tensor  # (H,) or (B, H)
+    offset: int
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        t = _targets(scores, rows) + self.offset
+        s = torch.arange(scores.shape[-1], device=scores.device)
+        slopes = self.slopes.to(scores.device)[..., None, None]
+        return scores - rows.cut(slopes * (t[:, None] - s).abs())
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Hide what is of another sequence, and within each what is later or outside of the window."""
+
+    starts_q: Tensor  # (N + 1,)
+    starts_k: Tensor
+    causal: bool
+    window: tuple[int, int]
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        t = _targets(scores, rows)
+        s = torch.arange(scores.shape[-1], device=scores.device)
+        starts_q, starts_k = (x.to(scores.device).long() for x in (self.starts_q, self.starts_k))
+        of_t, of_s = (torch.bucketize(x, y[1:], right=True) for x, y in ((t, starts_q), (s, starts_k)))
+        # both counted from the end of their sequence, where they are aligned
+        ahead = (s - starts_k[of_s + 1]) - (t - starts_q[of_t + 1])[:, None]
+        left, right = self.window
+        visible = of_t[:, None] == of_s
+        visible = visible & (ahead <= 0) if self.causal else visible
+        visible = visible & (ahead >= -left) if left >= 0 else visible
+        visible = visible & (ahead <= right) if right >= 0 else visible
+        return scores.masked_fill(~visible, -torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Materialized:
+    """An attention bias of xformers, which knows how to become a tensor."""
+
+    bias: Any
+    shape: tuple[int, ...]  # (..., T, S) of the whole call
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        bias = self.bias.materialize(self.shape, dtype=scores.dtype, device=scores.device)
+        return scores + rows.cut(bias)
+
+
+def _targets(scores: Tensor, rows: Rows) -> Tensor:
+    """(T,) the positions of the queries."""
+    if rows.queries is not None:
+        return rows.queries.to(scores.device)
+    return torch.arange(scores.shape[-2], device=scores.device)
+
+
+def _mask_of(mask: Tensor | None) -> tuple[Mask, tuple[Adjust, ...]]:
+    """A mask of either kind: boolean, true where visible, or a number that is added."""
+    if mask is None:
+        return Mask(), ()
+    if mask.dtype == torch.bool:
+        return Mask(dense=mask), ()
+    return Mask(), (Bias(mask),)
+
+
+def _lowered(query: Tensor) -> torch.dtype | None:
+    """What autocast makes of the inputs inside a function, None where it does not."""
+    return torch.get_autocast_dtype(query.device.type) if is_lowered(query) else None
+
+
+FLASH_HOMES = ("flash_attn", "flash_attn.flash_attn_interface")
+FLASH = (
+    ("flash_attn_func", read_flash),
+    ("flash_attn_qkvpacked_func", read_flash_qkv),
+    ("flash_attn_kvpacked_func", read_flash_kv),
+    ("flash_attn_with_kvcache", read_flash_cache),
+)
+FUNCTIONS = (
+    Function("torch.nn.functional", "scaled_dot_product_attention", "sdpa", read_sdpa),
+    Function("torch", "_native_multi_head_attention", "native", read_native_heads),
+    Function("torch", "_transformer_encoder_layer_fwd", "native", read_native_layer),
+    Function("torch.nn.attention.flex_attention", "flex_attention", "flex", read_flex),
+    Function(
+        "transformers.integrations.flex_attention", "compile_friendly_flex_attention", "flex", read_flex
+    ),
+    *(Function(home, name, "flash", read, -2) for home in FLASH_HOMES for name, read in FLASH),
+    *(Function(home, "flash_attn_varlen_func", "flash", read_flash_varlen, -2, True) for home in FLASH_HOMES),
+    Function("xformers.ops", "memory_efficient_attention", "xformers", read_xformers, -2),
+    Function("xformers.ops.fmha", "memory_efficient_attention", "xformers", read_xformers, -2),
+)

@@ -1,0 +1,324 @@
+"""What one call of somebody else's attention function saw, and the weights that follow from it.
+
+    weights = softmax(adjust(scale · q kᵀ) + mask)          in float32 where the inputs are half precision
+
+Query and keys are held by reference, or by value where the function was given something else; nothing is
+computed before a look. The parts are those of the library: DotScore, Mask and Softmax, so a row that sees
+nothing has weights of zero, whatever the kernel made of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.attention.keep import Keep, version_of
+from regard.attention.mask import Mask
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.numerics import times, upcast
+from regard.attention.result import Alignment, AttentionResult
+from regard.attention.scores.dot import DotScore
+from regard.attention.top_k import largest_products
+from regard.errors import ConfigError
+
+SOFTMAX = Softmax()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows of the scores are asked for: positions of queries and numbers of heads; None is all."""
+
+    queries: Tensor | None = None  # (R,)
+    heads: Tensor | None = None  # (R,)
+
+    @property
+    def is_all(self) -> bool:
+        """Every row is asked for."""
+        return self.queries is None and self.heads is None
+
+    def cut(self, x: Tensor) -> Tensor:
+        """These rows of what broadcasts to (..., H, T, S)."""
+        if self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
+            x = x.index_select(-3, self.heads)
+        if self.queries is not None and x.ndim > 1 and x.shape[-2] > 1:
+            x = x.index_select(-2, self.queries)
+        return x
+
+
+Adjust = Callable[[Tensor, Rows], Tensor]  # scores (..., T, S) of these rows -> the scores that count
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A product of query and keys; keys may have fewer heads, each for a group of the query's."""
+
+    query: Tensor  # (..., H, T, D)
+    keys: Tensor  # (..., H or fewer, S, D)
+    values: Tensor | None = None  # held where gradients are asked for
+    scale: float | None = None  # None: 1 / √D
+    mask: Mask = field(default_factory=Mask)
+    adjusts: tuple[Adjust, ...] = ()
+    dropout: float = 0.0
+    lowered: torch.dtype | None = None  # what autocast made of float32, inside the function
+    rows: Rows = field(default_factory=Rows)  # what of the call is kept, where that is not all
+
+    @property
+    def T(self) -> int:
+        """The number of queries that are kept."""
+        return self.query.shape[-2]
+
+    @property
+    def heads(self) -> int:
+        """The number of heads; 1 where there is no axis of heads."""
+        return self.query.shape[-3] if self.query.ndim > 3 else 1
+
+    def held(self) -> tuple[Tensor, ...]:
+        """The tensors that must not change before a look."""
+        parts = (self.query, self.keys, self.values, self.mask.dense, *self.adjusts)
+        tensors = (part.bias if isinstance(part, Bias) else part for part in parts)
+        return tuple(x for x in tensors if isinstance(x, Tensor))
+
+    def align(self, targets: Tensor | None) -> Alignment:
+        """Scores and weights of the kept queries, or of these among them (R,)."""
+        rows = self.rows
+        query = self.query
+        if targets is not None:
+            query = query[..., targets, :]
+            rows = replace(rows, queries=targets if rows.queries is None else rows.queries[targets])
+        scores: Tensor = DotScore(self.scale)(self.cast(query), self.cast(self.grouped(self.keys)))
+        for adjust in self.adjusts:
+            scores = adjust(scores, rows)
+        visible = self._visible(rows, query)
+        if visible is not None:
+            scores = scores.masked_fill(~visible, -torch.inf)
+        return Alignment(scores, SOFTMAX(scores))
+
+    def top(self, k: int) -> tuple[Tensor, Tensor] | None:
+        """The largest weights in tiles of both axes, where nothing but the mask stands beside the product."""
+        if self.adjusts or not self.rows.is_all or (self.mask.dense is not None and self.query.ndim > 4):
+            return None
+        keys = self.cast(self.grouped(self.keys))
+        return largest_products(self.cast(self.query), keys, self.mask, DotScore(self.scale), k)
+
+    def choose(self, keep: Keep) -> Self:
+        """The heads and queries that are kept, on the device where they are kept."""
+        queries = keep.rows(self.T)
+        H, G = self.heads, self.query.shape[-3] // self.keys.shape[-3] if self.query.ndim > 3 else 1
+        device = keep.to or self.query.device
+        heads = None if keep.heads is None or H == 1 else keep.index(H, device)
+        rows = Rows(None if queries is None else torch.tensor(queries, device=device), heads)
+        mask, dense = self.mask, self.mask.dense
+        if dense is not None:
+            mask = replace(mask, dense=keep.moved_mask(dense))
+        adjusts = tuple(
+            Bias(keep.moved_mask(each.bias)) if isinstance(each, Bias) else each for each in self.adjusts
+        )
+
+        def of_heads(x: Tensor) -> Tensor:
+            if heads is None or x.shape[-3] == 1:
+                return x
+            return x.index_select(-3, (heads // G).to(x.device))
+
+        return replace(
+            self,
+            query=keep.moved(keep.cut(self.query, queries, heads=True)),
+            keys=keep.moved(of_heads(self.keys)),
+            values=None if self.values is None else keep.moved(of_heads(self.values)),
+            mask=mask,
+            adjusts=adjusts,
+            rows=rows,
+        )
+
+    def grouped(self, x: Tensor) -> Tensor:
+        """(..., fewer, S, D) -> (..., H, S, D): each head of the keys for its group of the query's heads."""
+        if x.ndim < 4 or x.shape[-3] in (1, self.heads):
+            return x
+        return x.repeat_interleave(self.heads // x.shape[-3], -3)
+
+    def cast(self, x: Tensor) -> Tensor:
+        """The tensor in the precision that autocast gave it."""
+        return x.to(self.lowered) if self.lowered is not None and x.dtype == torch.float32 else x
+
+    def _visible(self, rows: Rows, query: Tensor) -> Tensor | None:
+        mask = self.mask
+        positions = None if rows.queries is None else rows.queries + mask.offset
+        visible = mask.to_dense(
+            query.shape[-2], self.keys.shape[-2], ndim=query.ndim, device=query.device, positions=positions
+        )
+        return visible if visible is None else Rows(None, rows.heads).cut(visible)
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """A tensor that is added to the scores, as a mask of floating-point numbers is."""
+
+    bias: Tensor  # broadcasts to (..., H, T, S)
+
+    def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        return scores + upcast(rows.cut(self.bias)).to(scores.device)
+
+
+@dataclass(frozen=True, eq=False)
+class SeenScores:
+    """The scores themselves, of a function that builds them anyway."""
+
+    scores: Tensor  # (B, H, T, S), -inf where hidden
+    dropout: float = 0.0
+
+    @property
+    def T(self) -> int:
+        """The number of queries that are kept."""
+        return self.scores.shape[-2]
+
+    def held(self) -> tuple[Tensor, ...]:
+        """The tensors that must not change before a look."""
+        return (self.scores,)
+
+    def align(self, targets: Tensor | None) -> Alignment:
+        """Scores and weights of the kept queries, or of these among them (R,)."""
+        scores = self.scores if targets is None else self.scores[..., targets, :]
+        return Alignment(scores, SOFTMAX(upcast(scores)))
+
+    def top(self, k: int) -> tuple[Tensor, Tensor] | None:
+        """Whole rows are there already."""
+        return None
+
+    def choose(self, keep: Keep) -> Self:
+        """The heads and queries that are kept, on the device where they are kept."""
+        cut = keep.cut(self.scores, keep.rows(self.T), heads=True)
+        return replace(self, scores=keep.moved(cut))
+
+
+@dataclass(frozen=True, eq=False)
+class SeenPacked:
+    """What PyTorch's fast path was given: its input and the weights that project it, which are copied."""
+
+    inputs: Tensor  # (B, T, D), or nested
+    weight: Tensor  # (2 D, D) those of query and key
+    bias: Tensor  # (2 D,)
+    heads: int
+    hidden: Tensor | None = None  # true where hidden, as mask_type says
+    mask_type: int | None = None  # 0: (T, S), 1: (B, S), 2: (B, H, T, S)
+    norm: tuple[Tensor, Tensor, float] | None = None  # weight, bias, eps of the norm before attention
+    dropout: float = 0.0
+
+    @property
+    def T(self) -> int:
+        """The number of queries; of the longest row, where rows are nested."""
+        return int(self._lengths().max()) if self.inputs.is_nested else self.inputs.shape[-2]
+
+    def held(self) -> tuple[Tensor, ...]:
+        """The tensors that must not change before a look."""
+        return (self.inputs,) if self.hidden is None else (self.inputs, self.hidden)
+
+    def projected(self) -> Seen:
+        """Query and keys as the kernel made them."""
+        x, mask = self.inputs, Mask()
+        if x.is_nested:
+            mask = Mask(lengths=self._lengths())
+            x = torch.nested.to_padded_tensor(x, 0.0)
+        if self.norm is not None:
+            weight, bias, eps = self.norm
+            x = F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+        query, keys = F.linear(x, self.weight, self.bias).chunk(2, -1)
+        if self.hidden is not None:
+            visible = ~self.hidden.bool()
+            mask = Mask(dense=visible[:, None, None, :] if self.mask_type == 1 else visible)
+        return Seen(self._split(query), self._split(keys), mask=mask)
+
+    def align(self, targets: Tensor | None) -> Alignment:
+        """Scores and weights of all queries, or of these (R,)."""
+        return self.projected().align(targets)
+
+    def top(self, k: int) -> tuple[Tensor, Tensor] | None:
+        """The largest weights, in tiles of both axes."""
+        return self.projected().top(k)
+
+    def choose(self, keep: Keep) -> Seen:
+        """The heads and queries that are kept, which are projected now."""
+        return self.projected().choose(keep)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return torch.unflatten(x, -1, (self.heads, -1)).transpose(-2, -3)
+
+    def _lengths(self) -> Tensor:
+        return self.inputs._nested_tensor_size()[:, 0]
+
+
+AnySeen = Seen | SeenScores | SeenPacked
+
+
+@dataclass(frozen=True, eq=False)
+class Unchanged:
+    """What was seen, as long as it is what it was."""
+
+    seen: AnySeen
+    kernel: str
+    versions: tuple[int, ...]
+
+    def __call__(self) -> AnySeen:
+        """The call, or an error if one of its tensors has changed since."""
+        if tuple(version_of(x) for x in self.seen.held()) != self.versions:
+            raise ConfigError(
+                f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
+                'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
+            )
+        return self.seen
+
+
+class RecordedResult(AttentionResult):
+    """What a recorded call of somebody else's function left: the same looks as at our own results."""
+
+    __slots__ = ("_out", "_unchanged", "seen")
+
+    def __init__(self, seen: AnySeen, context: Tensor, kernel: str, *, out: Tensor | None = None) -> None:
+        unchanged = Unchanged(seen, kernel, tuple(version_of(x) for x in seen.held()))
+        self.seen = seen
+        self._unchanged = unchanged
+        self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
+        super().__init__(
+            context,
+            kernel=kernel,
+            rows=seen.T,
+            # not by `self`: a cycle would hold the tensors until the collector runs
+            align=lambda targets: unchanged().align(targets),
+            top=lambda k: unchanged().top(k),
+            numbers=max(x.numel() for x in seen.held()),
+        )
+
+    @property
+    def dropout(self) -> float:
+        """The share of weights that the call dropped; `weights` are those before it."""
+        return self.seen.dropout
+
+    def choose(self, keep: Keep) -> "RecordedResult":
+        """What is kept of the result."""
+        seen = self.seen.choose(keep)
+        by_head = isinstance(self.seen, Seen)
+        context = keep.moved(keep.cut(self.context, keep.rows(self.seen.T), heads=by_head))
+        return RecordedResult(seen, context, self.kernel)
+
+    @property
+    def weight_gradients(self) -> Tensor:
+        """(..., T, S) the gradient of the loss with respect to the weights: that of the context times Vᵀ.
+
+        Needs `record(model, gradients=True)` and a backward pass.
+        """
+        seen, out = self._unchanged(), self._out
+        if out is None or not isinstance(seen, Seen) or seen.values is None:
+            raise ConfigError(
+                f"AttentionResult: `weight_gradients` has no values, from {self.kernel!r}; expected "
+                "record(model, gradients=True), and a call that was given query, key and value."
+            )
+        if out.grad is None:
+            raise ConfigError(
+                "AttentionResult: `weight_gradients` has no gradient; expected a backward pass before the "
+                "look, through a context that requires one."
+            )
+        gradient = out.grad if out.ndim == self.context.ndim else out.grad[None]
+        gradient = gradient if gradient.shape == self.context.shape else gradient.transpose(-2, -3)
+        with torch.no_grad():
+            return times(gradient, seen.grouped(seen.values).mT)

@@ -1,0 +1,124 @@
+"""How much of each result a recording keeps: chosen layers, heads and queries, on a chosen device."""
+
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from regard.attention.result import Alignment, AttentionResult
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True, eq=False)
+class Keep:
+    """All of every result by reference, unless told otherwise."""
+
+    to: torch.device | None = None  # copied there
+    layers: tuple[str, ...] | None = None  # these module paths and what is inside them
+    heads: tuple[int, ...] | None = None
+    queries: tuple[int, ...] | None = None  # those of them that a call has; -1 is its last
+    gradients: bool = False  # hold values too, and the gradient of each context
+    copies: MutableMapping[Tensor, tuple[int, Tensor]] = field(  # of masks that layers share
+        default_factory=WeakIdKeyDictionary
+    )
+
+    def wants(self, path: str) -> bool:
+        """The layer is one of those that were asked for."""
+        if self.layers is None:
+            return True
+        return any(not layer or path == layer or path.startswith(f"{layer}.") for layer in self.layers)
+
+    @property
+    def is_all(self) -> bool:
+        """Everything stays as it is, where it is."""
+        return self.to is None and self.heads is None and self.queries is None
+
+    def chosen(self, result: AttentionResult) -> AttentionResult:
+        """The result, or what is kept of it.
+
+        A recorded call of another library chooses before anything is computed. Of regard's own mechanisms,
+        whose scores may need more than the query and the keys, the weights that are kept are computed now.
+        """
+        if self.is_all:
+            return result
+        choose: Callable[[Keep], AttentionResult] | None = getattr(result, "choose", None)
+        if choose is not None:
+            return choose(self)
+        T, heads = result.context.shape[-2], result.weights.ndim > 3
+        queries = self.rows(T)
+        with torch.no_grad():
+            parts = (result.scores, result.weights)
+            scores, weights = (self.moved(self.cut(x, queries, heads=heads)) for x in parts)
+            context = result.context
+            by_head = heads and context.ndim == weights.ndim
+            context = self.moved(self.cut(context, queries, heads=by_head))
+        alignment = Alignment(scores, weights)
+        return AttentionResult(
+            context,
+            kernel=result.kernel,
+            rows=weights.shape[-2],
+            align=lambda targets: _rows(alignment, targets),
+            alignment=alignment,
+        )
+
+    def rows(self, T: int) -> tuple[int, ...] | None:
+        """Which of T queries are kept; None: all of them."""
+        if self.queries is None:
+            return None
+        return tuple(t % T for t in self.queries if -T <= t < T)
+
+    def cut(self, x: Tensor, queries: tuple[int, ...] | None, *, heads: bool) -> Tensor:
+        """(..., H, T, D) -> the chosen heads and queries; an axis of size 1 is for all of them."""
+        if heads and self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
+            x = x.index_select(-3, self.index(x.shape[-3], x.device))
+        if queries is not None and x.ndim > 1 and x.shape[-2] > 1:
+            x = x.index_select(-2, torch.tensor(queries, dtype=torch.long, device=x.device))
+        return x
+
+    def index(self, H: int, device: torch.device) -> Tensor:
+        """(R,) the chosen ones of H heads."""
+        assert self.heads is not None
+        for head in self.heads:
+            if not 0 <= head < H:
+                raise ConfigError(f"record: `heads` has {head}; expected 0 to {H - 1}.")
+        return torch.tensor(self.heads, dtype=torch.long, device=device)
+
+    def moved(self, x: Tensor) -> Tensor:
+        """A copy without gradients where it is to be kept."""
+        return x if self.to is None else x.detach().to(self.to, copy=True)
+
+    def moved_mask(self, x: Tensor) -> Tensor:
+        """The same for a mask, which is copied once for all layers that share it."""
+        if self.to is None:
+            return x
+        version = version_of(x)
+        found = self.copies.get(x)
+        if found is None or found[0] != version:
+            found = self.copies[x] = (version, self.moved(x))
+        return found[1]
+
+
+def version_of(x: Tensor) -> int:
+    """Counts changes in place; of a tensor made in inference mode they are not counted."""
+    return 0 if x.is_inference() else x._version
+
+
+def _rows(alignment: Alignment, targets: Tensor | None) -> Alignment:
+    if targets is None:
+        return alignment
+    return Alignment(alignment.scores[..., targets, :], alignment.weights[..., targets, :])
+
+
+def whole_numbers(owner: str, name: str, found: Sequence[int] | None) -> tuple[int, ...] | None:
+    """The numbers as a tuple; raise ConfigError if they are none."""
+    if found is None:
+        return None
+    try:
+        numbers = tuple(found)
+    except TypeError:
+        numbers = ()
+    if not numbers or not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+        raise ConfigError(f"{owner}: `{name}` has {found!r}; expected a list of whole numbers, or None.")
+    return numbers

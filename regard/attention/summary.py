@@ -1,0 +1,114 @@
+"""What a trace shows at a glance: one row of numbers for each module that attended."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.result import AttentionResult
+
+BLOCK = 256  # queries at a time
+HEADER = ("path", "calls", "heads", "T", "S", "kernel", "entropy", "distance", "first", "last")
+
+
+class Row(NamedTuple):
+    """One module. The measures are means over all queries that see something, of all calls and heads."""
+
+    path: str
+    calls: int
+    heads: int
+    T: int  # queries of the longest call
+    S: int  # source positions of the longest call
+    kernel: str
+    entropy: float  # in bits: 0 where one position has all the weight, log2 S where all have the same
+    distance: float  # Σ weight · |t - s|; NaN where the source is another sequence
+    first: float  # share of the weight on the first position that the query may see
+    last: float  # and on the last
+
+
+class Summary(tuple[Row, ...]):
+    """The rows; as a string, a table, with what could not be seen below it."""
+
+    unseen: Mapping[str, str]
+
+    def __new__(cls, rows: Sequence[Row], unseen: Mapping[str, str]) -> "Summary":
+        made = super().__new__(cls, rows)
+        made.unseen = dict(unseen)
+        return made
+
+    def __str__(self) -> str:
+        rows = [HEADER, *(_cells(row) for row in self)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
+        text = {0, HEADER.index("kernel")}
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column in text else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        lines += [f"not seen: {path or '(the model)'}: {reason}." for path, reason in self.unseen.items()]
+        return "\n".join(lines)
+
+
+def summarized(trace: Mapping[str, Sequence[AttentionResult]], unseen: Mapping[str, str]) -> Summary:
+    """One row for each path of a trace."""
+    return Summary([_row(path, results) for path, results in trace.items()], unseen)
+
+
+def _row(path: str, results: Sequence[AttentionResult]) -> Row:
+    sums, queries, end = torch.zeros(4, dtype=torch.float64), 0, 0
+    heads = longest = widest = 0
+    for result in results:
+        T = result.T
+        end += T
+        for start in range(0, T, BLOCK):
+            targets = torch.arange(start, min(start + BLOCK, T))
+            with torch.no_grad():
+                weights = result.rows(targets).double()
+            S = weights.shape[-1]
+            first = _first_position(T, S, end)
+            found, count = _measured(weights, None if first is None else targets + first)
+            sums, queries = sums + found, queries + count
+            heads, widest = weights.shape[-3] if weights.ndim > 3 else 1, max(widest, S)
+        longest = max(longest, T)
+    means = (sums / max(1, queries)).tolist()
+    return Row(path, len(results), heads, longest, widest, results[0].kernel, *means)
+
+
+def _first_position(T: int, S: int, end: int) -> int | None:
+    """Where the queries of a call stand among its sources; None if these are another sequence.
+
+    They are the sources themselves, or the last of as many as there were queries so far, as with a cache.
+    """
+    if T == S:
+        return 0
+    return S - T if end == S else None
+
+
+def _measured(weights: Tensor, positions: Tensor | None) -> tuple[Tensor, int]:
+    """Sums of the four measures over the rows (..., R, S) that see something, and how many they are."""
+    S, visible = weights.shape[-1], weights > 0
+    sees = visible.any(-1)
+    first = visible.int().argmax(-1, keepdim=True)
+    last = S - 1 - visible.flip(-1).int().argmax(-1, keepdim=True)
+    distance = torch.full_like(weights[..., 0], math.nan)
+    if positions is not None:
+        apart = positions.to(weights.device)[:, None] - torch.arange(S, device=weights.device)
+        distance = (weights * apart.abs()).sum(-1)
+    measures = (
+        torch.special.entr(weights).sum(-1) / math.log(2),
+        distance,
+        weights.gather(-1, first).squeeze(-1),
+        weights.gather(-1, last).squeeze(-1),
+    )
+    return torch.stack([x[sees].sum().cpu() for x in measures]), int(sees.sum())
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    numbers = (f"{row.entropy:.2f}", "–" if math.isnan(row.distance) else f"{row.distance:.1f}")
+    shares = (f"{row.first:.1%}", f"{row.last:.1%}")
+    sizes = (str(size) for size in (row.calls, row.heads, row.T, row.S))
+    return (row.path or "(the model)", *sizes, row.kernel, *numbers, *shares)

@@ -1,0 +1,1 @@
+"""regard inside other libraries; each is imported by whoever uses it."""

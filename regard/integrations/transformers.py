@@ -1,0 +1,234 @@
+"""Hugging Face's transformers on regard's mechanisms and kernels.
+
+    register()
+    model = AutoModel.from_pretrained(name, attn_implementation="regard")
+    model(**batch, output_attentions=True).attentions           # without falling back to eager
+
+    register("regard-sparsemax", normalizer=Sparsemax())        # another mechanism, for any architecture
+    model = AutoModel.from_config(config, attn_implementation="regard-sparsemax")
+
+    traced = trace_text(model, tokenizer, "a sentence")         # tokens, and record(model)'s trace
+
+The name is entered twice: for the attention function and for the function that makes its mask. Without the
+second transformers makes no mask, and a decoder would see the future.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.compose import Attention
+from regard.attention.foreign.seen import Bias, RecordedResult, Seen
+from regard.attention.mask import Mask
+from regard.attention.normalizers.base import Normalizer
+from regard.attention.record import record
+from regard.attention.result import AttentionResult
+from regard.attention.scores.base import Score
+from regard.attention.scores.dot import DotScore
+from regard.attention.source import Source
+from regard.attention.trace import Trace, leave, unwatched
+from regard.attention.windows.base import Window
+from regard.errors import ConfigError, check_part
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """An attention function of transformers; None is what the architecture has: scaled dot and softmax."""
+
+    name: str
+    score: Score | None = None
+    normalizer: Normalizer | None = None
+    window: Window | tuple[int, int] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Scaled dot product and softmax over everything that the mask shows."""
+        return self.score is None and self.normalizer is None and self.window is None
+
+    def __call__(
+        self,
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        dropout: float = 0.0,
+        scaling: float | None = None,
+        is_causal: bool | None = None,
+        position_bias: Tensor | None = None,
+        **named: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """(B, H, T, D), (B, H or fewer, S, D) -> (B, T, H, D), and weights (B, H, T, S) if asked for."""
+        for unknown in ("softcap", "s_aux", "cache"):
+            if named.get(unknown) is not None:
+                raise ConfigError(
+                    f"{self.name}: `{unknown}` has {type(named[unknown]).__name__}; expected None. "
+                    f"{type(module).__name__} needs an attention that regard does not compute."
+                )
+        T, S = query.shape[-2], key.shape[-2]
+        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        mask, bias = _mask_of(attention_mask, causal and attention_mask is None and T > 1)
+        if mask.causal and S > T:  # a static cache that is filled: what comes later is empty
+            key, value = key[..., :T, :], value[..., :T, :]
+            position_bias = None if position_bias is None else position_bias[..., :T]
+        if position_bias is not None:
+            bias = position_bias if bias is None else bias + position_bias
+        groups = query.shape[-3] // key.shape[-3]
+        if groups > 1:
+            key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
+        result = unwatched(self._attend, query, key, value, mask, bias, dropout, scaling, bool(causal))
+        result = leave(module, result)
+        weights = result.weights.to(query.dtype) if _weights_wanted(named) else None
+        return result.context.transpose(1, 2).contiguous(), weights
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Mask,
+        bias: Tensor | None,
+        dropout: float,
+        scaling: float | None,
+        causal: bool,
+    ) -> AttentionResult:
+        if bias is not None and self.is_plain:
+            return _plain_with_bias(query, key, value, mask, bias, dropout, scaling)
+        score = DotScore(scaling) if self.score is None else self.score
+        window = self.window
+        if isinstance(window, tuple):
+            mask, window = mask & Mask(window=window), None
+        if causal and (mask.window is not None or window is not None):
+            mask = mask.at(_first_position(mask, query.shape[-2], key.shape[-2]))
+        attention = Attention(
+            score if bias is None else _Biased(score, bias),
+            normalizer=self.normalizer,
+            window=window,
+            dropout=dropout,
+            kernel="auto" if bias is None else "reference",
+        )
+        attention.train(dropout > 0)
+        return attention(query, Source(score.prepare(key), value, mask))
+
+
+def _first_position(mask: Mask, T: int, S: int) -> int:
+    """Where the first of T causal queries stands among S keys: it is the last that it may see itself."""
+    if mask.dense is None:
+        return S - T
+    visible = mask.dense[..., 0, :].flatten(0, -2).any(0)
+    return int(visible.nonzero().max())
+
+
+class _Biased(Score):
+    """A score and a number that is added to it, as T5's positions are."""
+
+    def __init__(self, score: Score, bias: Tensor) -> None:
+        super().__init__()
+        self.score, self.bias = score, bias
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.score(query, keys) + self.bias
+
+
+def _plain_with_bias(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask,
+    bias: Tensor,
+    dropout: float,
+    scaling: float | None,
+) -> AttentionResult:
+    """PyTorch's kernel with the bias as its mask; weights on demand."""
+    dense = mask.to_dense(query.shape[-2], key.shape[-2], ndim=query.ndim, device=query.device)
+    added = bias if dense is None else torch.where(dense, bias, -torch.inf)
+    context = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=added.to(query.dtype), dropout_p=dropout, scale=scaling
+    )
+    seen = Seen(query, key, None, scaling, mask, (Bias(bias),), dropout)
+    return RecordedResult(seen, context, "sdpa")
+
+
+def _mask_of(mask: Tensor | None, causal: bool) -> tuple[Mask, Tensor | None]:
+    """What transformers gives: a boolean mask, true where visible, or numbers that are added."""
+    if mask is None:
+        return Mask(causal=causal), None
+    return (Mask(dense=mask), None) if mask.dtype == torch.bool else (Mask(), mask)
+
+
+def _weights_wanted(named: dict[str, Any]) -> bool:
+    """The model was called with output_attentions, which not every architecture passes down."""
+    from transformers.utils import output_capturing
+
+    collector: Any = output_capturing._active_collector
+    collected = collector.get() or {}
+    return bool(named.get("output_attentions")) or any(key.endswith("attentions") for key in collected)
+
+
+def register(
+    name: str = "regard",
+    *,
+    score: Score | None = None,
+    normalizer: Normalizer | None = None,
+    window: Window | tuple[int, int] | None = None,
+) -> None:
+    """Let models of transformers attend by regard: `attn_implementation=name`.
+
+    `score`, `normalizer` and `window` exchange the mechanism; `window` is a Window, or (left, right), the
+    positions around the query's own. They are shared by all layers, so they own no parameters.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    for part, found, kind in (("score", score, Score), ("normalizer", normalizer, Normalizer)):
+        if found is not None:
+            check_part("register", part, found, (kind,), "Give an instance, such as Sparsemax().")
+        if found is not None and next(found.parameters(), None) is not None:
+            raise ConfigError(
+                f"register: `{part}` has parameters, in {type(found).__name__}; expected none, since all "
+                "layers share it. An architecture of its own can have a regard.MultiHead in each layer."
+            )
+    AttentionInterface.register(name, Mechanism(name, score, normalizer, window))
+    AttentionMaskInterface.register(name, sdpa_mask)
+
+
+class TracedText(NamedTuple):
+    """What a model did with a text."""
+
+    trace: Trace
+    tokens: list[str]  # of the source, or of everything that a decoder has read and written
+    target_tokens: list[str] | None  # of an encoder-decoder's target
+    output: Any  # what the model, or its `generate`, returned
+
+
+def trace_text(
+    model: Any, tokenizer: Any, text: str, *, target: str | None = None, **options: Any
+) -> TracedText:
+    """Run the model on one text and record its attention; `options` are those of `record`.
+
+    An encoder-decoder reads `target` as what it should have written; without it, it writes: `generate`.
+    """
+    encoded = tokenizer(text, return_tensors="pt").to(model.device)
+    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
+    translates = bool(model.config.is_encoder_decoder)
+    if target is not None and not translates:
+        raise ConfigError(
+            f"trace_text: `target` has {target!r}; expected None, since {type(model).__name__} has no "
+            "decoder of its own."
+        )
+    written: Tensor | None = None
+    with torch.no_grad(), record(model, **options) as trace:
+        if not translates:
+            output = model(**encoded)
+        elif target is None:
+            output = model.generate(**encoded)
+            written = output
+        else:
+            labels = tokenizer(text_target=target, return_tensors="pt")["input_ids"].to(model.device)
+            written = model.prepare_decoder_input_ids_from_labels(labels=labels)
+            output = model(**encoded, decoder_input_ids=written)
+    targets = None if written is None else tokenizer.convert_ids_to_tokens(written[0])
+    return TracedText(trace, tokens, targets, output)
