@@ -321,4 +321,4 @@ def test_the_operators_are_registered_as_torch_expects(name):
 def test_refuses_the_cpu(T):
     (query, keys, values), _ = random_inputs((2,), T, 6)
     call = call_of(score_of(7, 9, 6, torch.float32), query, keys, values)
-    assert kernel_of(call).refuses(Call(**vars(call))) == "the query is on cpu, not cuda"
+    assert kernel_of(call).declared_refusal(call) == "the query is on cpu, not cuda"
