@@ -19,10 +19,15 @@ def test_the_tables_are_those_of_the_results():
     assert done.returncode == 0, done.stderr
 
 
-def test_the_python_example_runs():
-    [example] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
-    exec(example, scope)
+    for example in re.findall(r"```python\n(.*?)```", README, re.DOTALL):
+        exec(example, scope)
+    assert scope["apple"].text == "Elle mange une pomme verte."
+    assert (tmp_path / "apple.png").stat().st_size > 1000
+    assert len(scope["trace"]) == 2
+    assert "layers.1.self_attn" in capsys.readouterr().out
     result = scope["result"]
     assert result.context.shape == (8, 1, 512)
     assert result.weights.shape == (8, 1, 30)

@@ -41,13 +41,16 @@ class MachineRun(Drawable):
         return int((self.bits != self.right).sum())
 
     def __repr__(self) -> str:
+        return f"<MachineRun {self._line()}>"
+
+    def _line(self) -> str:
         said = f"{self.wrong} of {self.right.numel()} bits wrong"
-        return f"<MachineRun {self.task}, {len(self.inputs)} steps: {said}>"
+        return f"{self.task}, {len(self.inputs)} steps: {said}"
 
     def draw(self, path: Path) -> None:
         A, T = len(self.right), len(self.inputs)
         outputs = torch.cat([torch.zeros(T - A, self.right.shape[1]), self.probabilities])
-        draw(path, title=repr(self)[1:-1], inputs=self.inputs, outputs=outputs, tape=self.tape)
+        draw(path, title=self._line(), inputs=self.inputs, outputs=outputs, tape=self.tape)
 
     draw_page = draw
 
