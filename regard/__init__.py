@@ -18,7 +18,8 @@ import torch
 
 import regard.kernels  # noqa: F401  (registers the fused kernels)
 from regard.analysis.ablation import ablate
-from regard.attention.compose import Attention, attend
+from regard.attention.attend import attend
+from regard.attention.compose import Attention
 from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask

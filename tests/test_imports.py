@@ -199,7 +199,7 @@ ALGEBRA = (
     ("reference", "remembering"),
     ("top_k",),
     ("memory", "compose"),
-    ("in_order", "multihead", "foreign"),
+    ("attend", "in_order", "multihead", "foreign"),
     ("record",),
     ("build",),
     ("config",),

@@ -1,6 +1,7 @@
 """The algebra: attention is normalize(score(query, keys), mask) @ values."""
 
-from regard.attention.compose import Attention, attend
+from regard.attention.attend import attend
+from regard.attention.compose import Attention
 from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask

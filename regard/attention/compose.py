@@ -3,6 +3,7 @@
 What it computes is in reference.py; which fused kernel may run instead is decided in dispatch.py.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -49,23 +50,17 @@ class Attention(nn.Module):
         keep_weights: bool = False,
     ) -> None:
         super().__init__()
-        check_part(
-            "Attention", "score", score, (Score, HistoryScore), "Give an instance, such as DotScore()."
-        )
-        if normalizer is not None:
-            kinds, hint = (Normalizer, HistoryNormalizer), "Give an instance, such as Softmax()."
-            check_part("Attention", "normalizer", normalizer, kinds, hint)
-        if window is not None:
-            hint = "Give an instance, such as LocalMonotonic(half_width=10)."
-            check_part("Attention", "window", window, (Window,), hint)
+        normalizer = Softmax() if normalizer is None else normalizer
+        for name, part, kinds, example in (
+            ("score", score, (Score, HistoryScore), "DotScore()"),
+            ("normalizer", normalizer, (Normalizer, HistoryNormalizer), "Softmax()"),
+            ("window", window, (Window, type(None)), "LocalMonotonic(half_width=10)"),
+        ):
+            check_part("Attention", name, part, kinds, f"Give an instance, such as {example}.")
         check_share("Attention", dropout=dropout)
         check_name(kernel)
-        self.score = score
-        self.normalizer = Softmax() if normalizer is None else normalizer
-        self.window = window
-        self.dropout = dropout
-        self.kernel = kernel
-        self.keep_weights = keep_weights
+        self.score, self.normalizer, self.window = score, normalizer, window
+        self.dropout, self.kernel, self.keep_weights = dropout, kernel, keep_weights
 
     @preparation_explained("Attention")
     def prepare(
@@ -142,7 +137,7 @@ class Attention(nn.Module):
             return self.forward(query, source.spread(), history=history, generator=generator)
         together = shared.together(query, source.copies)
         result = self.forward(together, replace(source, copies=1), generator=generator)
-        return shared.apart(result, self._log_probability if self._chooses else None)
+        return shared.apart(result, self._log_probability())
 
     def _must_ask_alone(self, query: Tensor, source: Source, history: History | None) -> bool:
         by_query = history is not None or self.window is not None or source.mask.is_by_query
@@ -160,7 +155,7 @@ class Attention(nn.Module):
             alignment=alignment,
             top=lambda k: largest(call, k),
             numbers=call.source.keys.numel(),
-            log_probability=self._log_probability if self._chooses else None,
+            log_probability=self._log_probability(),
         )
 
     @call_explained("Attention")
@@ -187,28 +182,12 @@ class Attention(nn.Module):
         """(..., T, Dq), source -> scores and weights (..., T, S), without the context."""
         return self._align(self._call(query, asked(query, source), history, 0.0), generator)
 
-    @property
-    def _chooses(self) -> bool:
-        return isinstance(self._modules["normalizer"], HardNormalizer)
-
-    def _log_probability(self, alignment: Alignment) -> Tensor:
-        assert isinstance(self.normalizer, HardNormalizer)
-        return self.normalizer.log_probability(alignment.scores, alignment.weights)
+    def _log_probability(self) -> Callable[[Alignment], Tensor] | None:
+        """How to find the log-probability of a choice, if the normalizer chooses."""
+        normalizer = self._modules["normalizer"]
+        if not isinstance(normalizer, HardNormalizer):
+            return None
+        return lambda alignment: normalizer.log_probability(alignment.scores, alignment.weights)
 
     def extra_repr(self) -> str:
         return f"dropout={self.dropout}, kernel={self.kernel!r}"
-
-
-def attend(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor | None = None,
-    *,
-    score: Score,
-    normalizer: Normalizer | None = None,
-    mask: Mask | Tensor | None = None,
-    kernel: str = "auto",
-) -> AttentionResult:
-    """Attention in one call, for keys that are asked once."""
-    attention = Attention(score, normalizer=normalizer, kernel=kernel).train(score.training)
-    return attention(query, attention.prepare(keys, values, mask))

@@ -1,0 +1,24 @@
+"""Attention as a function, for keys that are asked once."""
+
+from torch import Tensor
+
+from regard.attention.compose import Attention
+from regard.attention.mask import Mask
+from regard.attention.normalizers.base import Normalizer
+from regard.attention.result import AttentionResult
+from regard.attention.scores.base import Score
+
+
+def attend(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor | None = None,
+    *,
+    score: Score,
+    normalizer: Normalizer | None = None,
+    mask: Mask | Tensor | None = None,
+    kernel: str = "auto",
+) -> AttentionResult:
+    """Attention in one call, for keys that are asked once."""
+    attention = Attention(score, normalizer=normalizer, kernel=kernel).train(score.training)
+    return attention(query, attention.prepare(keys, values, mask))
