@@ -23,7 +23,7 @@ from regard.attention.numerics import upcast
 from regard.attention.reference import weighted_sum
 from regard.errors import KernelRefused
 from regard.kernels import tuning
-from regard.kernels.additive import additive_cpu, additive_cuda, additive_step_cuda
+from regard.kernels.additive import additive_cuda, additive_step_cuda
 from regard.kernels.additive.additive_operands import operands, visible
 
 assert os.environ["TRITON_INTERPRET"] == "1"
@@ -48,9 +48,12 @@ def step(arguments, grad, needed, W=None):
     return context, *(x for x, wanted in zip(found, needed, strict=True) if wanted)
 
 
-def plain(arguments, grad, dtype):
-    """By the formula: what forward and backward of a kernel give."""
-    a, b, v, values = leaves = [x.to(dtype).requires_grad_() for x in arguments[:4]]
+def plain(arguments, grad, dtype, W=None):
+    """By the formula: what forward and backward of a kernel give; with W the first argument is the query."""
+    given = arguments[:4] if W is None else (arguments[0], W, *arguments[1:4])
+    leaves = [x.to(dtype).requires_grad_() for x in given]
+    *asked, b, v, values = leaves
+    a = asked[0] if W is None else asked[0] @ asked[1].mT
     *facts, scale = arguments[4:]
     N, T, S = *a.shape[:2], b.shape[1]
     shown = visible(slice(0, T), slice(0, N), (N, T, S), tuple(facts), a.device)
@@ -59,17 +62,17 @@ def plain(arguments, grad, dtype):
     return context.detach(), *torch.autograd.grad(context, leaves, grad.to(context.dtype))
 
 
-def check(run, arguments, grad):
+def check(run, arguments, grad, W=None):
     """By the error rule."""
     dtype = arguments[0].dtype
     with torch.no_grad():
         found = run(arguments, grad)
     with torch.enable_grad():
-        expected = plain(arguments, grad, dtype)
+        expected = plain(arguments, grad, dtype, W)
         for x, y in zip(found, expected, strict=True):
             assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        exact = plain(arguments, grad, torch.float64)
-        assert_rule((lambda: found, lambda: plain(arguments, grad, dtype), lambda: exact))
+        exact = plain(arguments, grad, torch.float64, W)
+        assert_rule((lambda: found, lambda: plain(arguments, grad, dtype, W), lambda: exact))
 
 
 def arguments_of(lead, T, S, D, mask=None, temperature=1.0, dtype=torch.float32, Dv=5):
@@ -109,19 +112,14 @@ def test_a_step_projects_its_query(own, dtype, shape, monkeypatch):
     N, T, S, D, K = shape
     (_, *rest), grad = arguments_of((N,), T, S, D, dtype=dtype)
     query, W = torch.randn(N, T, K).to(dtype), (torch.randn(D, K) * K**-0.5).to(dtype)
-    found = step((query, *rest), grad, (True,) * 5, W)
-    context, of_a, *others = few((additive_step_cuda.projected(query, W), *rest), grad)
-    expected = (
-        context,
-        of_a.float() @ W.float(),
-        of_a.flatten(0, 1).mT.float() @ query.flatten(0, 1).float(),
+    check(lambda arguments, grad: step(arguments, grad, (True,) * 5, W), (query, *rest), grad, W)
+    assert_rule(
+        (
+            lambda: [additive_step_cuda.projected(query, W)],
+            lambda: [query @ W.mT],
+            lambda: [query.double() @ W.double().mT],
+        )
     )
-    tolerance = 1e-6 if dtype == torch.float32 else 8e-3
-    for x, y in zip(found, (*expected, *others), strict=True):
-        assert x.dtype == dtype
-        assert (x.float() - y.float()).norm() <= tolerance * y.float().norm() + 1e-7
-    product = query.double() @ W.double().mT
-    assert (additive_step_cuda.projected(query, W) - product).norm() <= tolerance * product.norm()
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -154,12 +152,10 @@ def test_half_precision(run, T, dtype):
 def test_tiles_of_a_row_are_joined_whichever_has_its_largest_score(left, monkeypatch):
     """Three tiles of keys: scores rise to the last, and with `left` no row sees anything of the first."""
     monkeypatch.setattr(tuning, "score_tile", lambda *sizes: tuning.Tile(2, 2, 4, 8, 1))
-    (a, b, v, values, *_), _ = arguments_of((2,), 9, 44, 6, dtype=torch.float16)
+    (a, b, v, values, *_), grad = arguments_of((2,), 9, 44, 6, dtype=torch.float16)
     rising = b + (v.sign() * torch.linspace(-3, 3, 44, dtype=b.dtype)[:, None])
     facts = (None, None, left, None, 60, 2.0)  # t + 60 - left <= s
-    context = additive_cuda.forward(a, rising, v, values, *facts)
-    expected = additive_cpu.forward(a, rising, v, values, *facts)
-    torch.testing.assert_close(context, expected, rtol=0, atol=4e-3)
+    check(many, (a, rising, v, values, *facts), grad)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Additive scores that a model reads: as exact as those of the reference, and made for nobody else."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from kernels.additive_cases import (
@@ -82,9 +84,10 @@ def test_any_number_of_leading_axes(lead):
     assert_as_good_as_reference(context_of, score_of(7, 9, 20, torch.float32), inputs, grad, mask, draws=4)
 
 
-def outcome(call, leaves):
-    fused = ADDITIVE_SCORES.run(call)
-    return [*fused.alignment, *torch.autograd.grad(fused.alignment[1].sin().sum(), leaves)]
+def by_the_reference(call):
+    """What ADDITIVE_SCORES.run gives."""
+    result = Attention(call.score, kernel="reference")(call.query, call.source)
+    return result.context, (result.scores, result.weights)
 
 
 @pytest.mark.parametrize("who", ["query", "keys"])
@@ -94,18 +97,20 @@ def test_one_row_is_asked_for_all(who):
     (query, keys, values), _ = random_inputs((3,), 9, 12)
     query, keys = (query[:1], keys) if who == "query" else (query, keys[:1])
     mask = Mask(lengths=torch.tensor([12, 5, 7]) if who == "query" else torch.tensor([5]))
-    found = []
-    for run in (ADDITIVE_SCORES.run, None):
-        leaves = [x.clone().requires_grad_() for x in (query, keys)]
-        call = call_of(score, *leaves, values, mask)
-        if run is None:
-            result = Attention(score, kernel="reference")(call.query, call.source)
-            scores, context = result.scores, result.context
-        else:
-            context, (scores, _) = run(call)
+
+    def found(run, dtype):
+        leaves = [x.to(dtype, copy=True).requires_grad_() for x in (query, keys)]
+        context, (scores, _) = run(call_of(deepcopy(score).to(dtype), *leaves, values.to(dtype), mask))
         seen = scores.masked_fill(scores == -torch.inf, 0.0)
-        found.append([seen, context, *torch.autograd.grad(seen.sin().sum() + context.sum(), leaves)])
-    assert_close(*found, rtol=1e-4, atol=1e-5)
+        return [seen, context, *torch.autograd.grad(seen.sin().sum() + context.sum(), leaves)]
+
+    assert_rule(
+        (
+            lambda: found(ADDITIVE_SCORES.run, torch.float32),
+            lambda: found(by_the_reference, torch.float32),
+            lambda: found(by_the_reference, torch.float64),
+        )
+    )
 
 
 @pytest.mark.parametrize("what", ["a hook", "a hook of the gradient", "a bias"])
@@ -118,14 +123,23 @@ def test_a_projection_that_is_more_than_a_product_stays_what_it_is(what):
         score.W.register_full_backward_hook(lambda module, before, after: seen.append(module))
     else:
         score.W = torch.nn.Linear(7, 20)
-    (query, keys, values), _ = random_inputs((3,), 9, 12)
-    query.requires_grad_()
-    call = call_of(score, query, keys, values)
-    theirs = Attention(score, kernel="reference")(query, call.source).weights
-    expected = [theirs, *torch.autograd.grad(theirs.sin().sum(), [query, score.W.weight])]
-    seen.clear()
-    assert_close(outcome(call, [query, score.W.weight])[1:], expected, rtol=1e-4, atol=1e-5)
+    inputs, _ = random_inputs((3,), 9, 12)
+
+    def found(run, dtype):
+        query, keys, values = (x.to(dtype, copy=True).requires_grad_() for x in inputs)
+        own = deepcopy(score).to(dtype)
+        _, (_, weights) = run(call_of(own, query, keys, values))
+        return [weights, *torch.autograd.grad(weights.sin().sum(), [query, own.W.weight])]
+
+    ours = found(ADDITIVE_SCORES.run, torch.float32)
     assert len(seen) == (1 if what == "a hook of the gradient" else 0)
+    assert_rule(
+        (
+            lambda: ours,
+            lambda: found(by_the_reference, torch.float32),
+            lambda: found(by_the_reference, torch.float64),
+        )
+    )
 
 
 def test_a_backward_pass_inside_autocast_lowers_no_precision():
@@ -198,12 +212,18 @@ def test_a_pointer_network_learns_from_the_same_scores():
     source = torch.rand(3, 9, 2)
     target = torch.randint(4, 12, (3, 6))
     lengths = torch.tensor([9, 7, 5])
-    batch = PairBatch(source, lengths, target, torch.full((3,), 6))
-    found = []
-    for kernel in ("auto", "reference"):
-        model.attention.kernel = kernel
-        scores = model(batch)
+
+    def found(kernel, dtype):
+        own = deepcopy(model).to(dtype)
+        own.attention.kernel = kernel
+        scores = own(PairBatch(source.to(dtype), lengths, target, torch.full((3,), 6)))
         seen = scores.masked_fill(scores == -torch.inf, 0.0)
-        found.append([seen, *torch.autograd.grad(seen.sin().sum(), list(model.parameters()))])
-    for x, y in zip(*found, strict=True):
-        assert_close(x, y, rtol=1e-4, atol=1e-5)
+        return [seen, *torch.autograd.grad(seen.sin().sum(), list(own.parameters()))]
+
+    assert_rule(
+        (
+            lambda: found("auto", torch.float32),
+            lambda: found("reference", torch.float32),
+            lambda: found("reference", torch.float64),
+        )
+    )

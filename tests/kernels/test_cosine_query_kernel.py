@@ -8,6 +8,7 @@ from kernels.interpreting import check_in_interpreter
 
 from regard import Attention, CosineScore
 from regard.bench import parity
+from regard.bench.rule import UNITS
 from regard.kernels.product import cosine_query
 
 
@@ -48,7 +49,7 @@ def test_a_source_of_cosines_keeps_its_unit_keys_exact():
     found = Attention(CosineScore()).prepare(keys).keys
     assert found.dtype == torch.float32
     exact = keys.double() / keys.double().norm(dim=-1, keepdim=True)
-    torch.testing.assert_close(found.double(), exact, rtol=3e-7, atol=0)
+    torch.testing.assert_close(found.double(), exact, rtol=UNITS * torch.finfo(torch.float32).eps, atol=0)
 
 
 @pytest.mark.gpu

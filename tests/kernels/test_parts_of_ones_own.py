@@ -1,7 +1,10 @@
 """A kernel replaces what a class computes: a subclass, a hook or a patched instance may differ."""
 
+from copy import deepcopy
+
 import pytest
 import torch
+from kernels.error_rule import assert_rule
 from seeds import offset_seed
 
 from regard.attention.compose import Attention
@@ -37,19 +40,24 @@ ALL = Mask()
 MASKS = {"nothing": ALL, "band": Mask(window=(3, 2))}
 
 
-def asked(attention: Attention, mask: Mask):
+def asked(attention: Attention, mask: Mask, dtype=torch.float32):
     torch.manual_seed(offset_seed(7))
     query, keys = torch.randn(2, 70, 8), torch.randn(2, 70, 8)
-    return attention(query, attention.prepare(keys, mask=mask))
+    return attention(query.to(dtype), attention.prepare(keys.to(dtype), mask=mask))
 
 
 def as_the_reference(attention: Attention, mask: Mask = ALL) -> None:
-    found = asked(attention, mask)
-    attention.kernel = "reference"
-    expected = asked(attention, mask)
-    torch.testing.assert_close(found.context, expected.context, atol=1e-5, rtol=1e-4)
-    for ours, theirs in zip(found.top(3), expected.top(3), strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
+    """Context and largest weights, by the error rule."""
+    plain, exact = deepcopy(attention), deepcopy(attention).double()
+    plain.kernel = exact.kernel = "reference"
+
+    def found(attention, dtype=torch.float32):
+        result = asked(attention, mask, dtype)
+        return {"context": result.context, "largest weights": result.top(3)[0]}
+
+    assert_rule((lambda: found(attention), lambda: found(plain), lambda: found(exact, torch.float64)))
+    weights, positions = asked(attention, mask).top(3)
+    torch.testing.assert_close(weights, asked(plain, mask).weights.gather(-1, positions))
 
 
 @pytest.mark.parametrize("mask", MASKS)
