@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 
-def at_least(measured, threshold, name, *, mean=None, sd=None):
+def at_least(measured, threshold, name, *, mean, sd):
     """The measured value is the threshold or more."""
     _hold(float(measured), threshold, name, "at least", 1, mean, sd)
 
 
-def at_most(measured, threshold, name, *, mean=None, sd=None):
+def at_most(measured, threshold, name, *, mean, sd):
     """The measured value is the threshold or less."""
     _hold(float(measured), threshold, name, "at most", -1, mean, sd)
 
@@ -39,6 +39,5 @@ def _hold(measured, threshold, name, sense, sign, mean, sd):
         with Path(record).open("a") as file:
             file.write(json.dumps(row) + "\n")
         return
-    if mean is not None:
-        assert sign * (mean - threshold) >= 3 * sd, f"{name}: {threshold} is within 3 sd of {mean} ± {sd}"
+    assert sign * (mean - threshold) >= 3 * sd, f"{name}: {threshold} is within 3 sd of {mean} ± {sd}"
     assert sign * (measured - threshold) >= 0, f"{name} is {measured:.4f}; expected {sense} {threshold}"

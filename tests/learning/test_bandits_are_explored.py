@@ -2,10 +2,8 @@
 
 Bandits of three arms and eight pulls: random arms get 4.0, the Gittins index
 5.0. The policy has no convolutions here, so that whatever it knows of earlier pulls than the
-last came through attention. Expected: 4.7 after training, and 4.2 when what attention reads is made nothing:
+last came through attention. Expected: 4.6 after training, and 4.2 when what attention reads is made nothing:
 what the last pull paid is still seen. So about 0.7 of what is gained over random arms is lost.
-
-The mean and deviation of the share lost are those of eleven seeds, the others of twenty.
 """
 
 from copy import deepcopy
@@ -31,13 +29,13 @@ def task():
 
 @pytest.fixture(scope="module")
 def policy(task, tmp_path_factory):
-    sizes = {"hidden": 16, "keys": 16, "values": 16}
+    sizes = {"hidden": 32, "keys": 32, "values": 32}
     model = SNAILPolicy(SNAILPolicyConfig(**task.sizes(), **sizes, convolutions=False))
     train = TrainConfig(
         seed=torch.initial_seed(),
         steps=500,
         batch=64,
-        lr=0.02,
+        lr=0.01,
         schedule="linear",
         evaluate_every=0,
         checkpoint_every=0,
@@ -58,8 +56,8 @@ def random(task):
 
 def test_a_policy_learns_to_explore(policy, task, random):
     found = reward(policy, task)
-    at_least(found, 4.45, "reward", mean=4.6748, sd=0.0725)
-    at_least(found - random, 0.4, "reward above that of random arms", mean=0.6576, sd=0.0725)
+    at_least(found, 4.4, "reward", mean=4.6209, sd=0.0520)
+    at_least(found - random, 0.4, "reward above that of random arms", mean=0.6037, sd=0.0520)
 
 
 def test_with_attention_cut_off_it_forgets_what_paid(policy, task, random):
@@ -67,11 +65,11 @@ def test_with_attention_cut_off_it_forgets_what_paid(policy, task, random):
     for parameter in cut.blocks[0].values.parameters():
         torch.nn.init.zeros_(parameter)
     found, left = reward(policy, task), reward(cut, task)
-    at_most(left, 4.5, "reward", mean=4.1881, sd=0.1009)
+    at_most(left, 4.5, "reward", mean=4.1868, sd=0.0990)
     at_least(
         (found - left) / (found - random),
         0.2,
         "share lost of what was gained over random arms",
-        mean=0.6920,
-        sd=0.1435,
+        mean=0.7236,
+        sd=0.1558,
     )

@@ -8,7 +8,12 @@ many as have no grey thing.
 
 REINFORCE then teaches a new attention from nothing where to look, every place being sampled: no gradient but
 its own reaches the scores. Expected after 200 steps: from a ninth of the things to all of them.
+
+From pixels, its own convolutions learn to name the colour of the one coloured thing. Expected after 250
+steps: all named, and looked at; a seventh with the convolutions as they were before.
 """
+
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -19,7 +24,7 @@ from regard.attention.config import AttentionConfig
 from regard.data.shapes import CELLS, COLOURS, SHAPES
 from regard.evaluate.captions import evaluate_captions
 from regard.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
-from regard.tasks.captions import ShapesSettings, ShapesTask
+from regard.tasks.captions import Named, ShapesSettings, ShapesTask
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.loop import fit
 from regard.train.progress import Quiet
@@ -43,17 +48,31 @@ class Recognised(ShapesTask):
         return torch.from_numpy(seen)
 
 
+class Drawn(ShapesTask):
+    """Scenes as pixels; what is said of one is the colour of its one coloured thing."""
+
+    def references(self, split):
+        scenes = self.scenes(split, range(self.count(split)))
+        return [[scenes.colour(n, 0)] for n in range(len(scenes))]
+
+    def named(self, split, number, words):
+        scene = self.scenes(split, [number])
+        return [Named(range(1), scene.mask(0, 0) if words == [scene.colour(0, 0)] else None)]
+
+
+SCENES = ShapesSettings(fewest=1, most=1, clutter=2, train=6400, valid=32, test=300)
+
+
 @pytest.fixture(scope="module")
 def task():
-    return Recognised.create(ShapesSettings(fewest=1, most=1, clutter=2, train=6400, valid=32, test=300))
+    return Recognised.create(SCENES)
 
 
 def make(task, normalizer="softmax", **settings):
     attention = AttentionConfig("additive", normalizer=normalizer, hidden=32, kernel="reference")
-    sizes = {"embedding": 32, "hidden": 64, "attention": attention, "features": COLOUR + SHAPE}
-    return ShowAttendTell(
-        ShowAttendTellConfig(**task.sizes(), **sizes, dropout=0.0, coverage=0.0, **settings)
-    )
+    own = {"embedding": 32, "hidden": 64, "attention": attention, "features": COLOUR + SHAPE}
+    sizes = own | {"dropout": 0.0, "coverage": 0.0} | settings
+    return ShowAttendTell(ShowAttendTellConfig(**task.sizes(), **sizes))
 
 
 def train(model, task, run, *, steps, lr):
@@ -115,3 +134,15 @@ def test_reinforce_teaches_where_to_look(model, task, tmp_path):
     cut = evaluate_captions(hard, task)
     at_most(cut.hits.rate, 0.3, "looked at, cut off", mean=0.1100, sd=0.0000)
     at_most(cut.exact, 0.6, "exact, cut off", mean=0.3210, sd=0.0728)
+
+
+def test_its_own_encoder_learns_colours_from_pixels(tmp_path):
+    task = Drawn.create(SCENES)
+    model = make(task, features=0, channels=32, annotation=64)
+    untrained = deepcopy(model.encoder.state_dict())
+    train(model, task, tmp_path / "run", steps=STEPS, lr=0.004)
+    found = evaluate_captions(model, task)
+    at_least(found.exact, 0.9, "exact from pixels", mean=1.0000, sd=0.0000)
+    at_least(found.hits.rate, 0.6, "looked at in pixels", mean=0.9737, sd=0.0447)
+    model.encoder.load_state_dict(untrained)
+    at_most(evaluate_captions(model, task).exact, 0.5, "exact, encoder untrained", mean=0.1417, sd=0.0360)

@@ -57,8 +57,8 @@ def copier(task, tmp_path_factory):
 
 def test_the_machine_copies_and_goes_on_beyond_what_it_was_trained_on(copier, task):
     at_4, at_8 = wrong(copier, task)
-    at_most(at_4, 0.1, "wrong at 4")
-    at_most(at_8, 0.2, "wrong at 8")
+    at_most(at_4, 0.1, "wrong at 4", mean=0.0010, sd=0.0036)
+    at_most(at_8, 0.2, "wrong at 8", mean=0.0507, sd=0.0285)
 
 
 def test_the_write_head_steps_forward_and_the_read_head_retraces_it(copier, task):
@@ -70,9 +70,9 @@ def test_the_write_head_steps_forward_and_the_read_head_retraces_it(copier, task
     moves = torch.cat([written.diff(), read.diff()], 1) % 16
     ahead = torch.stack([(moves == direction).float().mean(1) for direction in (1, 15)])
     # a row a step, one way or the other; which of them may depend on the sequence
-    at_least(ahead.amax(0).mean(), 0.8, "moves of a row, all in one direction")
+    at_least(ahead.amax(0).mean(), 0.8, "moves of a row, all in one direction", mean=0.9988, sd=0.0032)
     begins = (read[:, 0] - written[:, 0] + 1) % 16 <= 2  # a write may lie across two rows
-    at_least(begins.float().mean(), 0.8, "reads first what was written first")
+    at_least(begins.float().mean(), 0.8, "reads first what was written first", mean=0.9977, sd=0.0076)
 
 
 def test_without_content_or_shift_the_trained_machine_fails(copier, task):
@@ -85,7 +85,7 @@ def test_without_content_or_shift_the_trained_machine_fails(copier, task):
 
     hook = copier.heads.register_forward_hook(stay)
     try:
-        at_least(wrong(copier, task)[0], 0.2, "wrong at 4")
+        at_least(wrong(copier, task)[0], 0.2, "wrong at 4", mean=0.4427, sd=0.0239)
     finally:
         hook.remove()
 
@@ -93,4 +93,4 @@ def test_without_content_or_shift_the_trained_machine_fails(copier, task):
 def test_trained_with_one_row_of_memory_it_does_not_learn_to_copy(task, tmp_path):
     """Then there is nothing to address: content and shift lead nowhere else."""
     model = train(machine(task, rows=1), task, tmp_path / "run")
-    at_least(wrong(model, task)[0], 0.2, "wrong at 4")
+    at_least(wrong(model, task)[0], 0.2, "wrong at 4", mean=0.2752, sd=0.0145)

@@ -1,8 +1,8 @@
 """Attend, compare, aggregate tells antonyms and new words from words of the premise; a mean of the other
 sentence in place of the aligned word does not.
 
-Expected accuracy on new pairs: above 0.95 with attention, below 0.85 with the mean in its place, whether the
-mean is put there after training or before.
+Expected accuracy on new pairs: above 0.95 with attention; with the mean in its place 0.5 if it is put there
+after training, 0.73 if before.
 """
 
 import pytest
@@ -51,17 +51,17 @@ def attentive(task, tmp_path_factory):
 
 
 def test_new_pairs_are_labelled_rightly(attentive, task):
-    at_least(evaluate_classification(attentive, task).accuracy, 0.95, "accuracy")
+    at_least(evaluate_classification(attentive, task).accuracy, 0.95, "accuracy", mean=0.9997, sd=0.0009)
 
 
 def test_cutting_the_attention_off_breaks_it(attentive, task):
     learnt, attentive.attend.normalizer = attentive.attend.normalizer, Mean()
     try:
-        at_most(evaluate_classification(attentive, task).accuracy, 0.6, "accuracy")
+        at_most(evaluate_classification(attentive, task).accuracy, 0.75, "accuracy", mean=0.5034, sd=0.0598)
     finally:
         attentive.attend.normalizer = learnt
 
 
 def test_a_model_that_learns_with_the_mean_stays_behind(task, tmp_path):
     model = train(task, tmp_path / "run", attention=AttentionConfig("dot", normalizer="mean"))
-    at_most(evaluate_classification(model, task).accuracy, 0.85, "accuracy")
+    at_most(evaluate_classification(model, task).accuracy, 0.85, "accuracy", mean=0.7298, sd=0.0155)

@@ -3,8 +3,6 @@
 A plain dot must be painted in the colour of the coloured dot of its kind, which stands in another quarter of
 the map, beyond what the convolutions see. Two kinds: who only knows which colours there are is right for two
 thirds of the dots at most, who knows nothing of the rest of the map for a third.
-
-Means and deviations are those of eleven seeds.
 """
 
 import pytest
@@ -79,12 +77,12 @@ def test_self_attention_paints_far_dots_alike_and_with_gamma_held_at_0_it_cannot
 
     net = learn(layer)
     at_least(share_right(net), 0.97, "right", mean=1.0000, sd=0.0000)
-    at_least(abs(net.block.gamma.item()), 0.05, "gamma", mean=0.4435, sd=0.0192)
-    at_least(looked_at_its_kind(net), 0.6, "weight on its kind", mean=0.9327, sd=0.0578)
+    at_least(abs(net.block.gamma.item()), 0.05, "gamma", mean=0.4436, sd=0.0289)
+    at_least(looked_at_its_kind(net), 0.6, "weight on its kind", mean=0.9362, sd=0.0611)
     net.block.gamma.data.zero_()  # what was learnt is lost without it
-    at_most(share_right(net), 0.6, "right with gamma at 0", mean=0.3344, sd=0.0106)
+    at_most(share_right(net), 0.6, "right with gamma at 0", mean=0.3349, sd=0.0105)
     at_most(
-        share_right(learn(layer, pinned=True)), 0.45, "right with gamma held at 0", mean=0.3324, sd=0.0112
+        share_right(learn(layer, pinned=True)), 0.45, "right with gamma held at 0", mean=0.3332, sd=0.0090
     )
 
 
@@ -106,8 +104,8 @@ def looked_at_its_kind(net):
 
 @pytest.mark.parametrize("form", ["gaussian", "embedded"])
 def test_a_non_local_block_with_a_softmax_finds_the_right_dot(form):
-    net = learn(lambda channels: NonLocalBlock(channels, form=form, norm=False))
-    at_least(share_right(net), 0.85, "right", mean=0.9902, sd=0.0326)
+    net = learn(lambda channels: NonLocalBlock(channels, form=form, norm=False), steps=300)
+    at_least(share_right(net), 0.85, "right", mean=0.9947, sd=0.0239)
 
 
 def open_rectifier(channels):
@@ -130,7 +128,7 @@ def dot(channels):
 @pytest.mark.parametrize("block", [dot, open_rectifier])
 def test_in_this_budget_one_that_divides_by_n_finds_which_colours_there_are(block):
     """Some have found the kinds too by then: more than two thirds count as two thirds."""
-    at_least(min(share_right(learn(block)), 2 / 3), 0.5, "right, two thirds at most", mean=0.6588, sd=0.0156)
+    at_least(min(share_right(learn(block)), 2 / 3), 0.5, "right, two thirds at most", mean=0.6531, sd=0.0363)
 
 
 def test_convolutions_alone_cannot():
@@ -138,6 +136,6 @@ def test_convolutions_alone_cannot():
         share_right(learn(lambda channels: nn.Conv2d(channels, channels, 1))),
         0.45,
         "right",
-        mean=0.3323,
-        sd=0.0053,
+        mean=0.3291,
+        sd=0.0078,
     )

@@ -48,8 +48,8 @@ def pointer(task, tmp_path_factory):
 
 def test_it_finds_hulls(pointer, task):
     found = evaluate_pointing(pointer, task).by_size[5]
-    at_least(found["accuracy"], 0.45, "accuracy")
-    at_least(found["area"], 0.9, "area")
+    at_least(found["accuracy"], 0.45, "accuracy", mean=0.5929, sd=0.0250)
+    at_least(found["area"], 0.9, "area", mean=0.9493, sd=0.0077)
 
 
 def test_cutting_the_pointer_off_breaks_it(pointer, task):
@@ -59,7 +59,9 @@ def test_cutting_the_pointer_off_breaks_it(pointer, task):
     try:
         with torch.no_grad():
             v.zero_()
-        at_most(evaluate_pointing(pointer, task).by_size[5]["accuracy"], 0.1, "accuracy")
+        at_most(
+            evaluate_pointing(pointer, task).by_size[5]["accuracy"], 0.1, "accuracy", mean=0.0275, sd=0.0000
+        )
     finally:
         with torch.no_grad():
             v.copy_(learnt)

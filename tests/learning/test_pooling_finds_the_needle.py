@@ -3,8 +3,6 @@
 Each position's vector is the sum of its symbol's and its mark's, and behind the pooling stands one linear
 layer. Expected on new sequences: above 0.95 with attention, below 0.4 with the mean, and below 0.4 for the
 trained attention when its weights are made equal. By chance 1 in 12 is right.
-
-Means and deviations are those of eleven seeds.
 """
 
 from copy import deepcopy
@@ -68,8 +66,8 @@ def test_attention_pooling_finds_the_marked_position(attentive):
 def test_with_attention_cut_off_it_does_not(attentive):
     cut = deepcopy(attentive)
     cut.pool.attention.normalizer = Mean()
-    at_most(accuracy(cut), 0.4, "accuracy", mean=0.0865, sd=0.0149)
+    at_most(accuracy(cut), 0.4, "accuracy", mean=0.0846, sd=0.0114)
 
 
 def test_the_mean_of_all_positions_does_not_tell_which_is_marked():
-    at_most(accuracy(train("average")), 0.4, "accuracy", mean=0.1506, sd=0.0098)
+    at_most(accuracy(train("average")), 0.4, "accuracy", mean=0.1540, sd=0.0095)

@@ -74,12 +74,12 @@ def learnt(task, tmp_path_factory):
 
 @pytest.mark.parametrize("length", [4, 6, LONGEST])
 def test_with_positions_it_writes_backwards(learnt, task, length):
-    at_least(accuracy(learnt, task, length), 0.9, "accuracy")
+    at_least(accuracy(learnt, task, length), 0.9, "accuracy", mean=0.9954, sd=0.0044)
 
 
 def test_without_positions_the_same_budget_fails(task, tmp_path):
     model = train(task, tmp_path / "run", norm="pre", positions="none")
-    at_most(accuracy(model, task, LONGEST), 0.4, "accuracy")
+    at_most(accuracy(model, task, LONGEST), 0.4, "accuracy", mean=0.1766, sd=0.0134)
 
 
 def test_cutting_the_attention_over_the_source_off_breaks_it(learnt, task):
@@ -90,7 +90,7 @@ def test_cutting_the_attention_over_the_source_off_breaks_it(learnt, task):
     for part in parts:
         part.normalizer = Mean()
     try:
-        at_most(accuracy(learnt, task, LONGEST), 0.4, "accuracy")
+        at_most(accuracy(learnt, task, LONGEST), 0.4, "accuracy", mean=0.1506, sd=0.0110)
     finally:
         for part, normalizer in zip(parts, before, strict=True):
             part.normalizer = normalizer
@@ -103,10 +103,10 @@ def test_some_head_looks_at_the_symbol_it_writes(learnt, task):
     paths = [path for path in tracks[0].attention if "source_attention" in path]
     heads = torch.stack([torch.cat([track.attention[path] for path in paths]) for track in tracks])
     hits = heads[:, :, :LONGEST].argmax(-1) == mirror  # (tested, layers × heads, T)
-    at_least(hits.float().mean((0, 2)).max(), 0.6, "the best head")
+    at_least(hits.float().mean((0, 2)).max(), 0.6, "the best head", mean=0.8635, sd=0.0393)
 
 
-@pytest.mark.parametrize(("score", "steps"), [("coverage", 400), ("location-aware", 250)])
+@pytest.mark.parametrize(("score", "steps"), [("coverage", 500), ("location-aware", 250)])
 def test_a_score_that_looks_back_needs_no_positions(score, steps, tmp_path, monkeypatch):
     short = ReverseTask.create(ReverseSettings(symbols=8, shortest=3, longest=5, train=20_000, valid=64))
     sizes = {
@@ -118,6 +118,6 @@ def test_a_score_that_looks_back_needs_no_positions(score, steps, tmp_path, monk
     }
     budget = {"steps": steps, "batch": 600, "lr": 1e-2}
     model = train(short, tmp_path / "run", positions="none", **sizes, **budget)
-    at_least(accuracy(model, short, 5), 0.75, "accuracy")
+    at_least(accuracy(model, short, 5), 0.75, "accuracy", mean=0.9734, sd=0.0530)
     monkeypatch.setattr(History, "advance", lambda history, weights: history)
-    at_most(accuracy(model, short, 5), 0.55, "accuracy, nothing handed on")
+    at_most(accuracy(model, short, 5), 0.55, "accuracy, nothing handed on", mean=0.2840, sd=0.0508)
