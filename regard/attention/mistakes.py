@@ -98,6 +98,7 @@ def _of_call(
         )
     return (
         _rows(owner, "query", query, source)
+        or _values(owner, query, source)
         or _history(owner, history, source)
         or _foreign(owner, "query", query, module, source.keys)
         or _foreign(owner, "source.keys", source.keys, module, None)
@@ -116,6 +117,16 @@ def _rows(owner: str, name: str, x: Tensor, source: Source) -> ShapeError | None
     lead = ", ".join(map(str, rows))
     return ShapeError(
         f"{owner}: `{name}` has shape {tuple(x.shape)}; expected ({lead}, …), as many rows as the source."
+    )
+
+
+def _values(owner: str, query: Tensor, source: Source) -> ShapeError | None:
+    """The values have other rows than the query, which the keys alone would fit."""
+    if source.copies > 1 or broadcasts(query.shape[:-2], source.values.shape[:-2]):
+        return None
+    return ShapeError(
+        f"{owner}: `source.values` has shape {tuple(source.values.shape)}; expected as many rows as the query "
+        f"{tuple(query.shape)}."
     )
 
 

@@ -74,11 +74,8 @@ class MultiHead(nn.Module):
         parts: dict[str, Any] = self._modules  # where nn.Module keeps them: short calls feel the search
         attention, W_K, W_V = parts["attention"], parts["W_K"], parts["W_V"]
         widths = (W_K.in_features, W_V.in_features)
-        if (
-            keys.ndim < 2
-            or (keys.shape[-1], values.shape[-1]) != widths
-            or keys.shape[:-1] != values.shape[:-1]
-        ):
+        fit = min(keys.ndim, values.ndim) >= 2 and (keys.shape[-1], values.shape[-1]) == widths
+        if not fit or keys.shape[:-1] != values.shape[:-1]:
             given = ("keys", keys, "... S Dk"), ("values", values, "... S Dv")
             check_shapes("MultiHead", *given, Dk=widths[0], Dv=widths[1])
         if mask is None and attention.window is None:

@@ -93,11 +93,10 @@ def _recording(modules: dict[str, nn.Module], keep: Keep) -> Recording:
 
 
 def _check_attends(model: nn.Module) -> None:
-    """Refuse a model that is made of PyTorch's own layers alone, none of which attends."""
+    """Refuse a model that is made of PyTorch's own layers and ours, none of which attends."""
     for module in model.modules():
-        if not type(module).__module__.startswith("torch.nn.modules.") or isinstance(
-            module, nn.MultiheadAttention
-        ):
+        known = type(module).__module__.startswith(("torch.nn.modules.", "regard."))
+        if not known or isinstance(module, Attention | nn.MultiheadAttention):
             return
     raise ConfigError(
         f"record: `model` has no attention inside its {type(model).__name__}; expected one or more. "

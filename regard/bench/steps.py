@@ -159,7 +159,7 @@ def compare(subject: Subject, device: str, *, quick: bool) -> list[Step]:
     """Parity of loss and gradients, then time and memory."""
     model, task, batch = subject.model(device, quick=quick)
     plain = by_reference(model)
-    with record(model) as trace, torch.no_grad():
+    with record(model) as trace:  # with gradients, as a training step has them
         task.loss(model.eval(), batch)
     kernels = tuple(sorted({result.kernel for results in trace.values() for result in results}))
     shape = tuple(batch.source.shape)

@@ -1,6 +1,7 @@
 """What every trained system has: its run, where it computes and in which precision."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.base import Decoding
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.shipped.find import RECORD, read_packed
 from regard.train.run import Run
 
@@ -50,9 +51,19 @@ class System:
         """How to search: as the recipe says, unless told otherwise."""
         return replace(self.trained.config.decode.with_beam(beam), nbest=nbest)
 
-    def computing(self) -> torch.autocast:
+    @contextmanager
+    def computing(self) -> Iterator[None]:
         """The context in which the model is called."""
-        return torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None)
+        try:
+            with torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None):
+                yield
+        except RuntimeError as error:
+            if self.half is None or "primitive descriptor" not in str(error):
+                raise
+            raise ConfigError(
+                f"{self.name}: `dtype` has {self.half}, in which this CPU cannot run a layer of the model; "
+                "expected torch.float32, or none."
+            ) from error
 
     def place(self, batch: Any) -> Any:
         """A batch on the model's device, its numbers in the precision of the weights."""

@@ -77,7 +77,7 @@ def test_rows_can_be_selected_for_beam_search():
 def test_there_is_no_attention():
     model = build()
     assert model.aligner is None
-    refusal = pytest.raises(ConfigError, match=r"^record: `model` has no Attention inside its Seq2Seq; ")
+    refusal = pytest.raises(ConfigError, match=r"^record: `model` has no attention inside its Seq2Seq; ")
     with refusal, record(model):
         pass
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.errors import RegardError, ShapeError
+from regard.errors import ConfigError, RegardError, ShapeError
 from regard.systems.caption_system import CaptionSystem
 from regard.systems.entailment_system import EntailmentSystem
 from regard.systems.few_shot_system import FewShotSystem
@@ -138,7 +138,14 @@ def test_other_precisions_compute_in_them(trained, recipe, kind, one, many, dtyp
     plain = one(regard.load(trained(recipe), device="cpu"))
     system = regard.load(trained(recipe), device="cpu", dtype=dtype)
     assert (system.dtype, system.device.type) == (dtype, "cpu")
-    found = one(system)
+    try:
+        found = one(system)
+    except ConfigError:
+        if dtype != torch.bfloat16:
+            raise
+        with pytest.raises(ConfigError, match="in which this CPU cannot run a layer of the model"):
+            one(system)  # oneDNN has no LSTM in half precision for every CPU
+        return
     assert all(weights.isfinite().all() for weights in content(found))
     if dtype == torch.float64:
         assert repr(found) == repr(plain)

@@ -76,7 +76,7 @@ def test_show_draws_samples_and_looks(tmp_path):
 
 
 def test_sample_writes_a_sheet_of_the_classes_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.train.run.open_run", lambda folder: build(tmp_path))
+    monkeypatch.setattr("regard.train.run.open_run", lambda folder, **_: build(tmp_path))
     out = tmp_path / "sheet.png"
     asked = ["sample", str(tmp_path), "--classes", "cross,circle", "--count", "3", "--scale", "2"]
     done = CliRunner().invoke(app, [*asked, "--out", str(out)])
