@@ -125,8 +125,8 @@ def _values(owner: str, query: Tensor, source: Source) -> ShapeError | None:
     if source.copies > 1 or broadcasts(query.shape[:-2], source.values.shape[:-2]):
         return None
     return ShapeError(
-        f"{owner}: `source.values` has shape {tuple(source.values.shape)}; expected as many rows as the query "
-        f"{tuple(query.shape)}."
+        f"{owner}: `source.values` has shape {tuple(source.values.shape)}; expected as many rows as "
+        f"the query {tuple(query.shape)}."
     )
 
 
