@@ -3,7 +3,6 @@
     config.toml format.json …     as in the run folder: settings and tokenizers
     model.safetensors             the weights, in int8, bfloat16 or float32
     state.json                    {"step": 900}
-    sample.tsv                    some test pairs, where the test set does not come with the package
     record.json                   what it was trained on, how, where, when, and how well it does
     README.md                     the same for readers, in the form that the Hub shows
     digests.json                  SHA-256 of each of these
@@ -15,34 +14,31 @@ run folder of its own: every command and `regard.load` read it.
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 
 from regard import catalog, storage
-from regard.errors import DataError
+from regard.decode.translator import Translator
 from regard.evaluate.base import evaluate
 from regard.evaluate.pictures import draw
 from regard.evaluate.results import commit, machine
+from regard.models.base import Translating
 from regard.shipped.card import write_card
 from regard.shipped.find import RECORD
-from regard.shipped.table import SAMPLE, Shipped
-from regard.tasks.base import Split, Task
+from regard.shipped.table import SENTENCES, Shipped
+from regard.tasks.base import Task
 from regard.tasks.pictures import PictureTask
 from regard.tasks.texts import TextTask
-from regard.tasks.translation import Example
 from regard.train import quantization, serialization
 from regard.train.checkpoint import DIGESTS, WEIGHTS, RunFolder
 from regard.train.config import override
 from regard.train.quantization import ENCODINGS, Encoding
 from regard.train.run import Run, open_run
 
-PAIRS = "sample.tsv"
 DRAWN = 200  # pictures whose halves are compared
 
 
@@ -68,11 +64,10 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
             shutil.copyfile(run / name, aside / name)
         (aside / WEIGHTS).write_bytes(safetensors.torch.save(quantization.encode(tensors, encoding)))
         _write_json(aside / "state.json", {"step": opened.step})
-        if isinstance(opened.task, TextTask):
-            write_sample(opened.task, aside / PAIRS)
         # on a CPU, as the tests measure it again
         on_cpu = Run(opened.config, opened.model.to("cpu"), opened.task, aside, opened.step)
-        small = small_figure(on_cpu, row)
+        examples = translations(on_cpu) if isinstance(opened.task, TextTask) else {}
+        small = small_figure(on_cpu, row, examples)
         record = {
             "name": out.name,
             "sentence": row.sentence,
@@ -87,6 +82,7 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
             "value": round(packed.value, 4),
             "before_packing": round(trained.value, 4),
             "small": {"metric": small.metric, "value": round(small.value, 4)},
+            "examples": examples,
             "numbers": numbers,
             "encoding": encoding,
             "parameters": sum(p.numel() for p in opened.model.parameters()),
@@ -130,10 +126,15 @@ def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]
     return Figure(*found.headline()), found.summary()
 
 
-def small_figure(run: Run, row: Shipped) -> Figure:
-    """A figure that is measured in seconds, without data that does not come with the package."""
+def small_figure(run: Run, row: Shipped, examples: dict[str, str]) -> Figure:
+    """A figure that is measured in seconds, without data that does not come with the package.
+
+    Of a model of text it is the share of `examples`, sentences with their translations, that come out again.
+    """
     if isinstance(run.task, TextTask):
-        return measure(run, SampleTask.of(run.task, run.folder))[0]
+        found = translations(run)
+        share = sum(found[source] == text for source, text in examples.items()) / max(len(examples), 1)
+        return Figure("sentences translated as recorded", share)
     if isinstance(run.task, PictureTask):  # a distance of pictures needs a classifier, which needs training
         name, share = next(iter(run.task.checks(draw(run.model, run.task, DRAWN)[0].numpy()).items()))
         return Figure(name, share)
@@ -142,38 +143,13 @@ def small_figure(run: Run, row: Shipped) -> Figure:
     return measure(run, task_class.restore(task_class.Settings(**settings), run.folder))[0]
 
 
-class SampleTask(TextTask):
-    """The test pairs that were packed with a model of text."""
-
-    @classmethod
-    def of(cls, task: TextTask, folder: Path) -> "SampleTask":
-        return cls(task.settings, Sample(folder / PAIRS, task.languages), task.source, task.target)
-
-
-class Sample:
-    """Pairs with a tab between, as a test split and nothing else."""
-
-    def __init__(self, path: Path, languages: tuple[str, str]) -> None:
-        self.path, self.languages = path, languages
-
-    def files(self) -> Sequence[Path]:
-        return [self.path]
-
-    def stream(self, split: Split) -> Iterator[Example]:
-        lines = self.path.read_text(encoding="utf-8").splitlines() if split == "test" else []
-        for line in lines:
-            source, _, target = line.partition("\t")
-            yield Example(source, target)
-
-
-def write_sample(task: TextTask, path: Path) -> None:
-    """Some pairs of the test split: every n-th, because a corpus may be sorted by length."""
-    pairs = list(task.texts.stream("test"))
-    if not pairs:
-        raise DataError(f"pack: the task {task.languages} has no test pairs; expected some to measure on.")
-    chosen = islice(pairs, 0, None, max(len(pairs) // SAMPLE, 1))
-    lines = [f"{_plain(pair.source)}\t{_plain(pair.target)}\n" for pair in islice(chosen, SAMPLE)]
-    path.write_text("".join(lines), encoding="utf-8")
+def translations(run: Run) -> dict[str, str]:
+    """Sentences of our own as the model translates them."""
+    model, task = run.model, run.task
+    assert isinstance(model, Translating)
+    assert isinstance(task, TextTask)
+    found = Translator(model, task.source, task.target).translate(list(SENTENCES), run.config.decode)
+    return {source: best.text for source, [best, *_] in zip(SENTENCES, found, strict=True)}
 
 
 def training_seconds(run: Path) -> float | None:

@@ -13,7 +13,20 @@ CC_BY = "CC-BY 2.0 FR; attribution: https://tatoeba.org and https://www.manythin
 OMNIGLOT = "Omniglot (Lake, Salakhutdinov, Tenenbaum 2015, https://github.com/brendenlake/omniglot)"
 SHORT = "It has read short everyday sentences; long or technical text is beyond it."
 SYNTHETIC = "Its world is the generated data; it knows nothing beyond it."
-SAMPLE = 100  # test pairs that are packed with a model of text that does not come with the package
+SENTENCES = (  # of our own, with which a translator is checked where its corpus is not at hand
+    "She is eating a green apple.",
+    "I would like a cup of tea.",
+    "Where is the station?",
+    "He did not come because he was ill.",
+    "We are going to the cinema tonight.",
+    "The book that you gave me is very interesting.",
+    "How old is your brother?",
+    "Please close the window.",
+    "They have lived here for ten years.",
+    "I do not know what to say.",
+    "It was raining when we left the house.",
+    "Can you help me with this?",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +77,7 @@ MODELS: tuple[Shipped, ...] = (
         licence=CC_BY,
         limits=SHORT,
         tolerance=0.2,
+        margin=0.25,
     ),
     Shipped(
         name="en-zh",
@@ -85,6 +99,7 @@ MODELS: tuple[Shipped, ...] = (
         licence=CC_BY,
         limits=f"{SHORT} It was trained on 21,000 pairs only.",
         tolerance=0.2,
+        margin=0.25,
     ),
     Shipped(
         name="en-fr-rnnsearch",
@@ -102,6 +117,7 @@ MODELS: tuple[Shipped, ...] = (
         licence=CC_BY,
         limits=SHORT,
         tolerance=0.2,
+        margin=0.25,
     ),
     Shipped(
         name="en-fr-local",
@@ -120,6 +136,7 @@ MODELS: tuple[Shipped, ...] = (
         licence=CC_BY,
         limits=SHORT,
         tolerance=0.2,
+        margin=0.25,
     ),
     Shipped(
         name="demo-rnnsearch",

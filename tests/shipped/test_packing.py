@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 import regard
 from regard.errors import DataError, RegardError
 from regard.shipped import find, pack
-from regard.shipped.table import Shipped
+from regard.shipped.table import SENTENCES, Shipped
 from regard.train.checkpoint import RunFolder
 from regard.train.config import load_recipe
 from regard.train.loop import fit
@@ -156,7 +156,7 @@ def test_where_int8_costs_too_much_more_bytes_are_taken(run, tmp_path, monkeypat
     assert figure.value == before.value
 
 
-def test_a_translator_of_text_files_is_packed_with_a_sample_of_its_test_pairs(tmp_path):
+def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentences(tmp_path):
     for name, lines in (("train", 200), ("test", 30)):
         source = [f"w{i % 7} w{i % 5} x{i % 3}" for i in range(lines)]
         (tmp_path / f"{name}.en").write_text("\n".join(source) + "\n")
@@ -177,12 +177,12 @@ def test_a_translator_of_text_files_is_packed_with_a_sample_of_its_test_pairs(tm
     ]
     run = train(tmp_path / "run", "translator", *settings, *sizes, "train.steps=3", "decode.beam=1")
     record = pack.pack(run, tmp_path / "mine", pack.row_of("mine", run, data="", licence=""))
-    pairs = (tmp_path / "mine" / "sample.tsv").read_text(encoding="utf-8").splitlines()
-    assert len(pairs) == 30
-    assert pairs[0] == "w0 w0 x0\tW0 W0 X0"
+    assert list(record["examples"]) == list(SENTENCES)
     opened = open_run(tmp_path / "mine", device="cpu")
     row = pack.row_of("mine", run, data="", licence="")
-    assert pack.small_figure(opened, row).value == pytest.approx(record["small"]["value"], abs=1e-3)
+    assert record["small"]["value"] == pack.small_figure(opened, row, record["examples"]).value == 1.0
+    wrong = dict.fromkeys(SENTENCES, "nothing that it says")
+    assert pack.small_figure(opened, row, wrong).value == 0.0
     assert "not stated" in (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
 
 

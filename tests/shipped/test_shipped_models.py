@@ -30,7 +30,7 @@ def test_nothing_else_lies_beside_them():
 def test_its_figure_on_a_small_split_is_the_recorded_one(name):
     known = row(name)
     record = json.loads((find.FOLDER / name / find.RECORD).read_text(encoding="utf-8"))
-    figure = small_figure(open_run(find.find_run(name), device="cpu"), known)
+    figure = small_figure(open_run(find.find_run(name), device="cpu"), known, record.get("examples", {}))
     assert figure.metric == record["small"]["metric"]
     margin = 5 * known.tolerance if known.margin is None else known.margin
     assert figure.value == pytest.approx(record["small"]["value"], abs=margin)
