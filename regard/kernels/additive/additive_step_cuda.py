@@ -25,7 +25,7 @@ def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, 
     """The context, (N, T, Dv), with its gradient.
 
     W (D, Dq) projects the query (N, T, Dq); None where it is a, projected already. The other arguments are
-    explained in additive.py; v may have axes of one.
+    explained in additive_operands.py; v may have axes of one.
     """
     if torch.is_grad_enabled():
         return Step.apply(query, W, b, v, values, facts)  # type: ignore[no-untyped-call]
