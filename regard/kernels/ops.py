@@ -12,8 +12,8 @@ when it first runs.
     regard::sparsemax           the weights of rows of scores, float32
     regard::sparsemax_product   attention with a product and sparsemax: context and weights
 
-The arguments are explained in additive_operands.py, causal_offset.py and local_attention.py. Gradients of gradients are not
-defined, and are refused.
+The arguments are explained in additive_operands.py, causal_offset.py and local_attention.py. Gradients of
+gradients are not defined, and are refused.
 """
 # mypy: disable-error-code="no-untyped-call"
 

@@ -140,7 +140,7 @@ def attended(
 
     W (D, Dq) projects the query (..., T, Dq); None where it is a, projected already. The leading axes are
     those of b (..., S, D) and values (..., S, Dv) too; v may have axes of one. `facts` are the last six of
-    the arguments explained in additive_operands.py, for one leading axis. Softmax where no normalizer is named.
+    the arguments explained in additive_operands.py, for one leading axis. The default is softmax.
     """
     rows = SOFTMAX if normalizer is None else normalizer
     if torch.is_grad_enabled():
