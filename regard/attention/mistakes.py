@@ -30,7 +30,7 @@ def call_explained(owner: str) -> Callable[[Callable[..., R]], Callable[..., R]]
 
     def decorate(run: Callable[..., R]) -> Callable[..., R]:
         @wraps(run)
-        def explained(self: nn.Module, query: Tensor, source: Source, **rest: Any) -> R:
+        def explained(self: nn.Module, query: Tensor, source: Source | None = None, **rest: Any) -> R:
             if torch.compiler.is_compiling():
                 return run(self, query, source, **rest)
             try:

@@ -99,12 +99,20 @@ class MultiHead(nn.Module):
     def forward(
         self,
         query: Tensor,
-        source: Source,
+        source: Source | None = None,
         *,
+        mask: Mask | Tensor | None = None,
         history: History | None = None,
         generator: torch.Generator | None = None,
     ) -> AttentionResult:
-        """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S)."""
+        """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S).
+
+        Without a source it is self-attention: the query is its own source, under this mask.
+        """
+        if source is None:
+            source = self.prepare(query, mask=mask)
+        elif mask is not None:
+            raise ConfigError("MultiHead: `mask` has been given beside a source; expected it in `prepare`.")
         if query.ndim < 2 or query.shape[-1] != self.dim:
             check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
         if query.ndim < source.keys.ndim - 1:

@@ -1,10 +1,11 @@
 """Multi-head attention against Vaswani 2017, section 3.2.2, as loops over scalars."""
 
+import pytest
 import torch
 from oracles.multihead import multihead
 from torch.testing import assert_close
 
-from regard import MultiHead
+from regard import ConfigError, Mask, MultiHead
 
 
 def test_multihead():
@@ -30,3 +31,14 @@ def test_two_heads_by_hand():
     # head 0 scores (0, ln 3), head 1 (ln 3, 0): weights (1/4, 3/4) and (3/4, 1/4)
     assert_close(result.weights, torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]]))
     assert_close(result.context, torch.tensor([[0.25, 0.25]]))
+
+
+def test_without_a_source_it_is_self_attention():
+    heads, x = MultiHead(8, 2), torch.randn(2, 5, 8)
+    mask = Mask(causal=True, lengths=torch.tensor([5, 3]))
+    found, expected = heads(x, mask=mask), heads(x, heads.prepare(x, mask=mask))
+    assert torch.equal(found.context, expected.context)
+    assert torch.equal(found.weights, expected.weights)
+    assert torch.equal(heads(x).context, heads(x, heads.prepare(x)).context)
+    with pytest.raises(ConfigError, match=r"^MultiHead: `mask` has been given beside a source; expected"):
+        heads(x, heads.prepare(x), mask=mask)
