@@ -185,7 +185,7 @@ def test_gradients_pass_through_the_history(score):
     assert_close(a, b)
     last = attention(query, source).weights[:, -1].square().sum()
     [slope] = torch.autograd.grad(last, query)
-    assert (slope[:, 0].abs().sum(-1) > 1e-6).all()  # the first query moves the last alignment
+    assert (slope[:, 0].abs().sum(-1) > 0).all()  # the first query moves the last alignment, however little
 
 
 @looking_back
