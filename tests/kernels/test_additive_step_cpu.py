@@ -106,3 +106,14 @@ def test_nan_is_not_swallowed():
         context = attention(query, attention.prepare(torch.randn(2, 9, 8))).context
     assert context[0].isnan().all()
     assert context[1].isfinite().all()
+
+
+def test_values_of_inference_mode_beside_keys_that_are_not():
+    attention = attention_of(8, "auto")
+    keys = torch.randn(1, 9, 8)
+    with torch.inference_mode():
+        values = torch.randn(1, 9, 8)
+    with torch.no_grad():
+        result = attention(torch.randn(1, 1, 8), attention.prepare(keys, values))
+    assert result.kernel == "additive-step-cpu"
+    assert_close(result.context, result.weights @ values)

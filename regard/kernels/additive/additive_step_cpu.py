@@ -14,8 +14,8 @@ from torch import Tensor
 from regard.attention import reference
 from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive
+from regard.attention.keep import version_of
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.source import Source
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
 from regard.kernels.shapes import flat, leading
@@ -92,8 +92,7 @@ ADDITIVE_STEP_CPU = AdditiveStepCPU()
 class Prepared(NamedTuple):
     """What is computed of a source once, for all steps that ask it."""
 
-    keys: Tensor
-    version: int  # of the keys, when they were read
+    version: int  # of keys and values, when they were read
     lead: tuple[int, ...]
     panels: Tensor  # (N, P, D, 16): e^{2b}
     values: Tensor  # (N, S, Dv)
@@ -104,18 +103,12 @@ def prepared(call: Call) -> Prepared:
     """The exponentials of a source's keys, kept with the source; made again if the keys were written to."""
     source = call.source
     keys, values = source.keys, source.values
-    version = -1 if keys.is_inference() else keys._version + values._version
+    version = version_of(keys) + version_of(values)
+    lead = leading(call.query, keys, values)
     found: Prepared | None = source.__dict__.get("_exponentials")
-    if found is None or found.version != version or found.lead != _lead(call, source):
-        lead = _lead(call, source)
+    if found is None or found.version != version or found.lead != lead:
         b = flat(keys.detach(), lead)
-        reach = float(b.abs().max())
-        found = Prepared(
-            keys, version, lead, panels_of(exponentials(b)), flat(values.detach(), lead).contiguous(), reach
-        )
+        own = flat(values.detach(), lead).contiguous()
+        found = Prepared(version, lead, panels_of(exponentials(b)), own, float(b.abs().max()))
         source.__dict__["_exponentials"] = found
     return found
-
-
-def _lead(call: Call, source: Source) -> tuple[int, ...]:
-    return leading(call.query, source.keys, source.values)
