@@ -131,6 +131,9 @@ def _typical(device: str) -> dict[str, Any]:
     """A call of each place that has a fused path."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    from regard.data.batches import PairBatch
+    from regard.decode.base import WuPenalty
+    from regard.decode.beam import Call, Options
     from regard.layers.fast_decoder import Steps
     from regard.layers.lstmn import LSTMNCell
     from regard.layers.transformer import LayerNorm
@@ -148,6 +151,9 @@ def _typical(device: str) -> dict[str, Any]:
         sequence = machine._sequence(torch.empty(2, 5, 9, device=device))
         tape = cell._recurrence(torch.empty(2, 5, 80, device=device))
         steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
+        words, lengths = (torch.empty(n, dtype=torch.long, device=device) for n in ((2, 9), (2,)))
+        batch = PairBatch(words, lengths, words, lengths)
+        decoding = Call(translator, batch, Options(5, 1, 0, WuPenalty(0.6), attention=False), lengths, 20)
     return {
         "cosine-query": (score, x),
         "ntm": sequence,
@@ -155,6 +161,7 @@ def _typical(device: str) -> dict[str, Any]:
         "residual-norm": Closing(x, x, norm, dropout, True),
         "cross-entropy": (x,),
         "decoder-step": steps,
+        "decoding": decoding,
     }
 
 

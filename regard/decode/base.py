@@ -146,9 +146,10 @@ def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
 
 def forbid(log_probabilities: Tensor, *, step: int, minimum: int) -> Tensor:
     """(R, V) with -inf for pad and bos, and for eos while fewer than `minimum` tokens are there."""
-    forbidden = [PAD, BOS, EOS] if step < minimum else [PAD, BOS]
-    index = torch.tensor(forbidden, device=log_probabilities.device)
-    return log_probabilities.index_fill(-1, index, -torch.inf)
+    allowed = log_probabilities.clone()
+    for token in (PAD, BOS, EOS) if step < minimum else (PAD, BOS):
+        allowed[:, token] = -torch.inf
+    return allowed
 
 
 def advance(

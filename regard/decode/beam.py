@@ -11,14 +11,15 @@ which makes stopping exact: it never changes the result. With width 1 this is gr
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from regard.attention import paths
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS
-from regard.decode.backpointers import Ends, Trellis
+from regard.decode.backpointers import Ends, Track, Trellis
 from regard.decode.base import (
     Hypothesis,
     LengthPenalty,
@@ -55,10 +56,13 @@ def beam_search(
     if batch.size == 0:
         return []
     with evaluating(model):
-        trellis, ends = _search(model, batch, _Options(width, nbest, minimum, penalty, attention), limits)
-        tracks = trellis.tracks(ends, batch)
+        call = Call(
+            model, batch, Options(width, nbest, minimum, penalty, attention), limits, int(limits.max())
+        )
+        path = paths.choose("decoding", call)
+        tracks, sentences = step_by_step(call) if path is None else path.run(call)
     found: list[list[Hypothesis]] = [[] for _ in range(batch.size)]
-    for sentence, track in zip(ends.sentences.tolist(), tracks, strict=True):
+    for sentence, track in zip(sentences, tracks, strict=True):
         found[sentence].append(track.hypothesis(penalty))
     if not all(found):
         raise DataError(
@@ -72,7 +76,9 @@ def _rank(hypothesis: Hypothesis) -> tuple[bool, float]:
 
 
 @dataclass(frozen=True)
-class _Options:
+class Options:
+    """What is searched for; as in `beam_search`."""
+
     width: int
     nbest: int
     minimum: int
@@ -80,7 +86,7 @@ class _Options:
     attention: bool
 
 
-class _Finished(NamedTuple):
+class Finished(NamedTuple):
     """The best ended hypotheses of each running sentence, by falling score; -inf: none yet."""
 
     scores: Tensor  # (B, N)
@@ -104,59 +110,106 @@ class _Finished(NamedTuple):
         return type(self)(*(tensor[rows] for tensor in self))
 
 
-class _Continuations(NamedTuple):
+class Continuations(NamedTuple):
+    """The best ways to go on from what is alive."""
+
     total: Tensor  # (B, K) log-probabilities; -inf: no such continuation
     rows: Tensor  # (B, K) the rows of the model's state that they continue
     tokens: Tensor  # (B, K)
     nodes: Tensor  # (B, K) their own numbers
 
 
-def _search(
-    model: StepDecoder[State], batch: PairBatch, options: _Options, limits: Tensor
-) -> tuple[Trellis, Ends]:
+class Beam(NamedTuple):
+    """A search between two steps: what is alive for each of B sentences, and what has ended."""
+
+    state: Any  # of the model, a row for each that is alive
+    tokens: Tensor  # (B k,) the last token of each
+    total: Tensor  # (B, k) its log-probability; -inf: it has ended
+    finished: Finished
+
+    @staticmethod
+    def start(model: StepDecoder[Any], batch: PairBatch, nbest: int) -> "Beam":
+        device = batch.source.device
+        total = torch.zeros(batch.size, 1, device=device)
+        tokens = torch.full((batch.size,), BOS, device=device)
+        return Beam(model.start(batch), tokens, total, Finished.none(total, nbest))
+
+
+class Step(NamedTuple):
+    """One step of a search."""
+
+    beam: Beam  # after it, with the rows of the state before it: `best.rows` are to be selected
+    best: Continuations
+    log_probabilities: Tensor  # (B K,) of the token of each continuation
+    over: Tensor  # (B,) nothing alive can still change what is returned
+    weights: dict[str, Tensor]
+
+
+def extend(model: StepDecoder[Any], beam: Beam, limits: Tensor, length: int, options: Options) -> Step:
+    """Make what is alive one token longer, which makes `length`."""
+    each, state, weights = advance(model, beam.tokens, beam.state, attention=options.attention)
+    each = forbid(each, step=length - 1, minimum=options.minimum)
+    best = _continuations(beam.total, each, options.width)
+    ended = best.tokens == EOS
+    scores = best.total / options.penalty.divisor(torch.full_like(limits[:1], length))
+    finished = beam.finished.offer(scores.masked_fill(~ended, -torch.inf), length, best.nodes)
+    total = best.total.masked_fill(ended, -torch.inf)
+    bound = total.amax(1) / options.penalty.divisor(limits)
+    over = (limits <= length) | (bound <= finished.scores[:, -1])
+    after = Beam(state, best.tokens.flatten(), total, finished)
+    return Step(after, best, each[best.rows, best.tokens].flatten(), over, weights)
+
+
+class Call(NamedTuple):
+    """A search that is about to run."""
+
+    model: StepDecoder[Any]
+    batch: PairBatch
+    options: Options
+    limits: Tensor  # (B,) steps
+    longest: int  # the largest of them
+
+
+Found = tuple[list[Track], list[int]]  # the paths of all hypotheses that can be returned, their sentences
+
+
+def step_by_step(call: Call) -> Found:
+    """The search itself; sentences that are over leave the batch, so that the rest runs faster."""
+    model, batch, options, limits, longest = call
     trellis = Trellis()
     ends: list[Ends] = []
-    sentences = torch.arange(batch.size, device=limits.device)  # the running ones, as are limits
-    origin, tokens = sentences, torch.full_like(sentences, BOS)
-    total = torch.zeros(batch.size, 1, device=limits.device)  # (B, K) log-probabilities of what is alive
-    finished = _Finished.none(total, options.nbest)
-    state = model.start(batch)
-    for length in range(1, int(limits.max()) + 1):
-        each, state, weights = advance(model, tokens, state, attention=options.attention)
-        each = forbid(each, step=length - 1, minimum=options.minimum)
-        best = _continuations(total, each, options.width)
+    sentences = origin = torch.arange(batch.size, device=limits.device)  # the running ones, as are limits
+    beam = Beam.start(model, batch, options.nbest)
+    for length in range(1, longest + 1):
+        step = extend(model, beam, limits, length, options)
+        beam, best = step.beam, step.best
         trellis.add(
             origin=origin,
             rows=best.rows.flatten(),
-            tokens=best.tokens.flatten(),
-            log_probabilities=each[best.rows, best.tokens].flatten(),
-            weights=weights,
+            tokens=beam.tokens,
+            log_probabilities=step.log_probabilities,
+            weights=step.weights,
         )
-        ended = best.tokens == EOS
-        scores = best.total / options.penalty.divisor(torch.full_like(limits[:1], length))
-        finished = finished.offer(scores.masked_fill(~ended, -torch.inf), length, best.nodes)
-        total = best.total.masked_fill(ended, -torch.inf)
-
-        bound = total.amax(1) / options.penalty.divisor(limits)
-        over = (limits <= length) | (bound <= finished.scores[:, -1])
-        leaving, staying = _split(over)
+        leaving, staying = _split(step.over)
         if len(leaving):
-            ends.append(_ended(finished.select(leaving), sentences[leaving]))
-            ends.append(
-                _cut(
-                    finished.select(leaving), total[leaving], best.nodes[leaving], sentences[leaving], length
-                )
-            )
+            finished, lengths = beam.finished.select(leaving), torch.full_like(leaving, length)
+            alive = beam.total[leaving], best.nodes[leaving]
+            ends.append(ends_of(finished, *alive, sentences[leaving], lengths))
         if len(staying) == 0:
             break
-        sentences, limits, total = sentences[staying], limits[staying], total[staying]
-        finished = finished.select(staying)
-        origin, tokens = best.nodes[staying].flatten(), best.tokens[staying].flatten()
-        state = model.select(state, best.rows[staying].flatten())
-    return trellis, Ends.join(ends)
+        sentences, limits = sentences[staying], limits[staying]
+        origin = best.nodes[staying].flatten()
+        beam = Beam(
+            model.select(beam.state, best.rows[staying].flatten()),
+            best.tokens[staying].flatten(),
+            beam.total[staying],
+            beam.finished.select(staying),
+        )
+    last = Ends.join(ends)
+    return trellis.tracks(last, batch), last.sentences.tolist()
 
 
-def _continuations(total: Tensor, each: Tensor, width: int) -> _Continuations:
+def _continuations(total: Tensor, each: Tensor, width: int) -> Continuations:
     """(B, k) hypotheses, (B k, V) next tokens -> the best `width` of their k · V continuations.
 
     No hypothesis has more than `width` of them, so the best of each are found first: what the model said
@@ -169,7 +222,7 @@ def _continuations(total: Tensor, each: Tensor, width: int) -> _Continuations:
     best, index = sums.flatten(1).topk(min(width, k * m))  # (B, K)
     rows = torch.arange(B, device=total.device)[:, None] * k + index // m
     nodes = torch.arange(best.numel(), device=total.device).reshape(best.shape)
-    return _Continuations(best, rows, tokens.reshape(B, k * m).gather(1, index), nodes)
+    return Continuations(best, rows, tokens.reshape(B, k * m).gather(1, index), nodes)
 
 
 def _split(over: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,15 +232,15 @@ def _split(over: Tensor) -> tuple[Tensor, Tensor]:
     return order[:count], order[count:]
 
 
-def _ended(finished: _Finished, sentences: Tensor) -> Ends:
+def ends_of(finished: Finished, total: Tensor, nodes: Tensor, sentences: Tensor, lengths: Tensor) -> Ends:
+    """What sentences that are over return: what has ended, and where that is too little, what was cut.
+
+    `total` and `nodes` (B, K) are of what was alive at each sentence's last step, number `lengths` (B,).
+    """
     there = finished.scores != -torch.inf  # not `>`: what is not a number must come to light
-    return Ends(sentences[:, None].expand_as(there)[there], finished.lengths[there], finished.nodes[there])
-
-
-def _cut(finished: _Finished, total: Tensor, nodes: Tensor, sentences: Tensor, length: int) -> Ends:
-    """What is alive at the maximum, for sentences of which too few hypotheses have ended."""
+    ended = Ends(sentences[:, None].expand_as(there)[there], finished.lengths[there], finished.nodes[there])
     enough = finished.scores[:, -1:] != -torch.inf
     best, index = total.masked_fill(enough, -torch.inf).topk(min(finished.scores.shape[1], total.shape[1]))
     there = best != -torch.inf
-    cut = nodes.gather(1, index)[there]
-    return Ends(sentences[:, None].expand_as(there)[there], torch.full_like(cut, length), cut)
+    owners, last = (x[:, None].expand_as(there)[there] for x in (sentences, lengths))
+    return Ends.join([ended, Ends(owners, last, nodes.gather(1, index)[there])])

@@ -2,8 +2,10 @@
 
 from torch import Tensor
 
+from regard.attention import paths
 from regard.data.batches import PairBatch
-from regard.decode.base import Hypothesis, Lengths, PowerPenalty, forbid, limits_of
+from regard.decode.base import Hypothesis, Lengths, PowerPenalty, evaluating, forbid, limits_of
+from regard.decode.beam import Call, Options
 from regard.decode.rollout import walk
 from regard.models.base import State, StepDecoder
 
@@ -27,5 +29,13 @@ def greedy(
         return forbid(log_probabilities, step=step, minimum=minimum).topk(1).indices.squeeze(-1)
 
     limits = limits_of(batch, maximum, minimum)
+    sum_of_all = PowerPenalty(0.0)
+    if batch.size:
+        call = Call(model, batch, Options(1, 1, minimum, sum_of_all, attention), limits, int(limits.max()))
+        if (path := paths.choose("decoding", call)) is not None:
+            with evaluating(model):
+                tracks, sentences = path.run(call)
+            found = dict(zip(sentences, tracks, strict=True))
+            return [found[row].hypothesis(sum_of_all) for row in range(batch.size)]
     tracks = walk(model, batch, pick=pick, limits=limits, attention=attention)
-    return [track.hypothesis(PowerPenalty(0.0)) for track in tracks]
+    return [track.hypothesis(sum_of_all) for track in tracks]

@@ -10,6 +10,7 @@ from regard.kernels.lstmn.lstmn_tape import LSTMN
 from regard.kernels.ntm.ntm_sequence import NTM
 from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
+from regard.kernels.product.product_step import PRODUCT_STEP
 from regard.kernels.product.sdpa import SDPA
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 from regard.kernels.training.cross_entropy import CROSS_ENTROPY
@@ -19,6 +20,7 @@ ADDITIVE = (ADDITIVE_STEP_CPU, ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, 
 for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
     dispatch.register(kernel)
 paths.register("cosine-query", COSINE_QUERY)
+paths.register("product-step", PRODUCT_STEP)
 paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)

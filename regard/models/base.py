@@ -75,6 +75,13 @@ class Translating(Model):
         """Keep (R,) rows of the state, in this order; rows may repeat."""
         raise NotImplementedError(f"{type(self).__name__} defines no select(state, rows).")
 
+    def reorder(self, state: Any, rows: Tensor, copies: int) -> Any:
+        """As `select`, where every sentence stays: rows come in its order, `copies` for each.
+
+        What belongs to a sentence can stay where it is, and nothing waits for the device.
+        """
+        return self.select(state, rows)
+
 
 class StepDecoder(Protocol[State]):
     """What greedy, beam and sampled decoding need of a model, and all they know of it."""

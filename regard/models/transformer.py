@@ -207,9 +207,16 @@ class Transformer(Translating):
         return log_probabilities, state._replace(caches=caches, looked=looked, step=state.step + 1)
 
     def select(self, state: TransformerState, rows: Tensor) -> TransformerState:
+        return self._written(state._replace(sources=share(state.sources, rows)), rows)
+
+    def reorder(self, state: TransformerState, rows: Tensor, copies: int) -> TransformerState:
+        sources = tuple(replace(source, copies=copies) for source in state.sources)
+        return self._written(state._replace(sources=sources), rows)
+
+    def _written(self, state: TransformerState, rows: Tensor) -> TransformerState:
+        """The state with these rows of what was written."""
         caches = tuple(cache.select(rows) for cache in state.caches)
-        looked = tuple(each.select(rows) for each in state.looked)
-        return state._replace(sources=share(state.sources, rows), caches=caches, looked=looked)
+        return state._replace(caches=caches, looked=tuple(each.select(rows) for each in state.looked))
 
     def _encode(self, batch: PairBatch) -> tuple[Tensor, Mask]:
         """(B, S, d) what the encoder found, and which of it is padding."""
