@@ -14,6 +14,7 @@ from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
+from regard.kernels.product.product_step import ProductStep
 from regard.kernels.training.residual import Closing
 
 COLUMNS = ("score", "normalizer", "window", "device", "queries", "kernel", "why not another")
@@ -147,7 +148,7 @@ def _typical(device: str) -> dict[str, Any]:
         score, norm, dropout = CosineScore(), LayerNorm(16), torch.nn.Dropout(0.1)
     with FakeTensorMode(), torch.no_grad():
         x = torch.empty(2, 5, 16, device=device, dtype=half)
-        keys = torch.empty(2, 8, 5, 2, device=device)
+        keys, query = torch.empty(2, 8, 5, 2, device=device), torch.empty(2, 8, 2, device=device)
         sequence = machine._sequence(torch.empty(2, 5, 9, device=device))
         tape = cell._recurrence(torch.empty(2, 5, 80, device=device))
         steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
@@ -161,6 +162,7 @@ def _typical(device: str) -> dict[str, Any]:
         "residual-norm": Closing(x, x, norm, dropout, True),
         "cross-entropy": (x,),
         "decoder-step": steps,
+        "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
         "decoding": decoding,
     }
 

@@ -60,20 +60,20 @@ class PairBatch:
             targets,
         )
 
-    def rounded(self) -> "PairBatch":
-        """The same pairs under more padding: both lengths multiples of 4, the rows of 8.
+    def rounded(self, lengths: int = ROUND_LENGTHS, rows: int = ROUND_ROWS) -> "PairBatch":
+        """The same pairs under more padding: both lengths multiples of `lengths`, the rows of `rows`.
 
         So few shapes exist that a step can be captured for each. A row that is only padding has a source of
         one eos, so that there is something to attend to, and a target of no word: it counts nothing.
         """
         (B, S), T = self.source.shape, self.target.shape[1]
-        more = -B % ROUND_ROWS
-        source = F.pad(self.source, (0, -S % ROUND_LENGTHS, 0, more), value=PAD)
+        more = -B % rows
+        source = F.pad(self.source, (0, -S % lengths, 0, more), value=PAD)
         source[B:, :1] = EOS
         return PairBatch(
             source,
             F.pad(self.source_lengths, (0, more), value=1),
-            F.pad(self.target, (0, -T % ROUND_LENGTHS, 0, more), value=PAD),
+            F.pad(self.target, (0, -T % lengths, 0, more), value=PAD),
             F.pad(self.target_lengths, (0, more), value=0),
         )
 

@@ -85,10 +85,10 @@ class Trellis:
 
     def tracks(self, ends: Ends, batch: PairBatch) -> list[Track]:
         """The whole path of each end."""
+        self._steps, ends = _on_the_host(self._steps), Ends(*(tensor.cpu() for tensor in ends))
         nodes, rows = self._trace(ends)
         tokens = torch.stack([s.tokens[n] for s, n in zip(self._steps, nodes, strict=True)], dim=-1)
         each = torch.stack([s.log_probabilities[n] for s, n in zip(self._steps, nodes, strict=True)], dim=-1)
-        each = each.cpu()
         lengths = ends.lengths.tolist()
         attention = self._attention(rows, ends, batch)
         found = [
@@ -125,7 +125,9 @@ class Trellis:
         for step, row in zip(self._steps, rows, strict=True):
             # a module that had nothing to look at in this step, such as an empty tape, saw no columns
             seen = step.weights.get(path)
-            taken.append(torch.zeros(len(row), *shape[1:-1], 0) if seen is None else seen[row].cpu())
+            taken.append(
+                torch.zeros(len(row), *shape[1:-1], 0) if seen is None else seen[row.to(seen.device)].cpu()
+            )
         widths = [weights.shape[-1] for weights in taken]
         every = torch.stack(
             [F.pad(w, (0, max(widths) - w.shape[-1])) for w in taken], dim=-2
@@ -137,3 +139,16 @@ class Trellis:
             every[n, ..., :T, : own[sentence] if over_source else widths[T - 1]].clone()
             for n, (T, sentence) in enumerate(zip(lengths, sentences, strict=True))
         ]
+
+
+def _on_the_host(steps: list[_Step]) -> list[_Step]:
+    """The same steps, with all but their weights in the host's memory: four copies, however many they are."""
+    if not steps or steps[0].rows.is_cpu:
+        return steps
+    columns = []
+    for tensors in zip(*(step[:4] for step in steps), strict=True):
+        sizes = [len(tensor) for tensor in tensors]
+        columns.append(torch.cat(tensors).cpu().split(sizes))
+    return [
+        _Step(*moved, step.weights) for moved, step in zip(zip(*columns, strict=True), steps, strict=True)
+    ]

@@ -216,7 +216,10 @@ def _continuations(total: Tensor, each: Tensor, width: int) -> Continuations:
     is then compared before a long sum can round it away.
     """
     B, k = total.shape
-    values, tokens = each.topk(min(width, each.shape[-1]))
+    if width == 1 and each.is_cuda:  # topk takes a dozen kernels; of equals either may come first there
+        values, tokens = each.max(-1, keepdim=True)
+    else:
+        values, tokens = each.topk(min(width, each.shape[-1]))
     m = values.shape[-1]
     sums = total[:, :, None] + values.reshape(B, k, m)
     best, index = sums.flatten(1).topk(min(width, k * m))  # (B, K)

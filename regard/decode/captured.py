@@ -43,6 +43,7 @@ from regard.models.base import Translating
 
 LONGEST = 256  # steps: each is a graph, and a graph takes memory
 SHAPES = 8  # whose graphs are kept for a model; the one that was used longest ago goes first
+ROUND = 8  # what lengths of sources are multiples of, and sentences; of fewer, there are 1, 2 or 4
 LOOK = 4  # steps between two looks at whether all sentences are over, which wait for the device
 
 
@@ -178,6 +179,8 @@ class CapturedSearch:
             return "the weights are wanted, which a graph does not keep"
         if not isinstance(model, Translating) or type(call.batch) is not PairBatch:
             return f"{type(model).__name__} does not translate pairs of sentences"
+        if not model.capturable:
+            return f"{type(model).__name__} waits for the device"
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return "somebody else is capturing"
         if call.longest > LONGEST:
@@ -192,7 +195,8 @@ class CapturedSearch:
         """As the search step by step, which the first batch of a shape gets."""
         model, batch, options, limits, longest = call
         assert isinstance(model, Translating)
-        B, rounded = batch.size, batch.rounded()
+        B = batch.size
+        rounded = batch.rounded(lengths=ROUND, rows=min(ROUND, 1 << (B - 1).bit_length()))
         padded = limits.new_ones(rounded.size)
         padded[:B] = limits
         recording = self._recording(model, rounded, padded, options)

@@ -1,10 +1,11 @@
-"""One step of a Transformer's decoder on a CPU, in as many calls as it has operations.
+"""One step of a Transformer's decoder, in as many calls as it has operations.
 
 `Decoder.step` is the reference: it composes modules, so that any score, norm and kernel fits and everything
 can be recorded. At one position a step, that costs a good part of the time. Here the same equations run on a
 flat list of weights, gathered once a batch, for the decoder that the paper prints: scaled dot products,
 softmax, layer norm. `gather` says None for every other; and while somebody listens to an attention, the
-modules run.
+modules run. On a GPU fewer calls are fewer kernels, which is what a captured step (regard/decode/captured.py)
+spends its time on.
 
     post-norm   x ← LayerNorm(x + Sublayer(x))                          (section 3.1)
     pre-norm    x ← x + Sublayer(LayerNorm(x))
@@ -29,6 +30,7 @@ from regard.attention.parts import foreign, named
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.trace import is_recorded
+from regard.kernels.product.product_step import ProductStep
 from regard.layers.transformer import (
     Decoder,
     DecoderLayer,
@@ -101,19 +103,29 @@ def _look_back(layer: _Layer, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
     query, keys, values = F.linear(h, *layer.W_QKV).view(R, 3, layer.heads, 1, -1).unbind(1)
     cache = cache.append(Source(keys, values, ALL))
     seen = cache.source
-    context = F.scaled_dot_product_attention(query, seen.keys, seen.values, scale=layer.scale)
+    call = ProductStep(query[:, :, 0], seen.keys, seen.values, None, 1, layer.scale)
+    path = paths.choose("product-step", call) if h.is_cuda else None
+    if path is not None:
+        context = path.run(call)
+    else:
+        context = F.scaled_dot_product_attention(query, seen.keys, seen.values, scale=layer.scale)
     return F.linear(context.reshape(R, -1), *layer.W_O), cache
 
 
 def _look_over(layer: _Layer, h: Tensor, source: Source) -> Tensor:
     """(R, dim) the words, the source of each; hypotheses that share a source ask it together."""
-    R = h.shape[0]
-    query = F.linear(h, *layer.source_W_Q).view(R // source.copies, source.copies, layer.heads, -1)
+    R, mask = h.shape[0], source.mask.dense
+    query = F.linear(h, *layer.source_W_Q).view(R, layer.heads, -1)
+    if h.is_cuda:
+        seen = None if mask is None else mask.expand(len(source.keys), 1, 1, source.S)[:, 0, 0]
+        call = ProductStep(query, source.keys, source.values, seen, source.copies, layer.source_scale)
+        if (path := paths.choose("product-step", call)) is not None:
+            return F.linear(path.run(call).view(R, -1), *layer.source_W_O)
     context = F.scaled_dot_product_attention(
-        query.transpose(1, 2),
+        query.view(R // source.copies, source.copies, layer.heads, -1).transpose(1, 2),
         source.keys,
         source.values,
-        attn_mask=source.mask.dense,
+        attn_mask=mask,
         scale=layer.source_scale,
     )  # (B, H, copies, D)
     return F.linear(context.transpose(1, 2).reshape(R, -1), *layer.source_W_O)
@@ -134,9 +146,11 @@ class FastDecoder:
 
     def refuses(self, call: Steps) -> str | None:
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
-            return "gradients, autocast or a compiled graph are wanted"
+            return "gradients, autocast on a CPU or a compiled graph are wanted"
         if not all(_is_dense(source) for source in call.sources):
-            return "a source is not float32 on a CPU with a mask that all queries of a row share"
+            return (
+                "a source is on neither a CPU in float32 nor a GPU, or its queries see different parts of it"
+            )
         if any(cache.mask.window is not None for cache in call.caches):
             return "the decoder looks back through a window"
         parts = _parts(call.decoder)
@@ -193,10 +207,11 @@ def _attentions(decoder: Decoder) -> list[Attention]:
 
 
 def _is_dense(source: Source) -> bool:
-    """On a CPU, in float32, with a mask that is the same for each query of a row."""
+    """On a CPU in float32 or on a GPU, with a mask that is the same for each query of a row."""
     mask, keys = source.mask, source.keys
     known = mask.lengths is None and not mask.is_by_query
-    return known and keys.device.type == "cpu" and keys.dtype == torch.float32 and keys.ndim == 4
+    where = keys.is_cuda or (keys.is_cpu and keys.dtype == torch.float32)
+    return known and where and keys.ndim == 4
 
 
 def _flat(layer: DecoderLayer) -> _Layer:
@@ -227,11 +242,19 @@ def _scale(heads: MultiHead) -> float:
 def _above_one_another(*parts: nn.Linear) -> Affine:
     """Several products with one input as a single one."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    return torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None
+    return _cast(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
 
 
 def _affine(linear: nn.Linear) -> Affine:
-    return linear.weight, linear.bias
+    return _cast(linear.weight, linear.bias)
+
+
+def _cast(weight: Tensor, bias: Tensor | None) -> Affine:
+    """As autocast would cast them at every step, here once."""
+    if not (weight.is_cuda and torch.is_autocast_enabled("cuda")):
+        return weight, bias
+    dtype = torch.get_autocast_dtype("cuda")
+    return weight.to(dtype), None if bias is None else bias.to(dtype)
 
 
 def _norm(norm: nn.Module) -> Norm:

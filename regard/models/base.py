@@ -61,7 +61,12 @@ class Model(nn.Module):
 
 
 class Translating(Model):
-    """A model that turns one sequence into another, one step at a time: a Model that is a StepDecoder."""
+    """A model that turns one sequence into another, one step at a time: a Model that is a StepDecoder.
+
+    It is `capturable` if `start` and `step` never wait for the device, so that they can become CUDA graphs.
+    """
+
+    capturable: ClassVar[bool] = True
 
     def start(self, batch: PairBatch) -> Any:
         """Encode the source; the state before the first target token."""

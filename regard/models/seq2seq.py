@@ -63,6 +63,7 @@ class Seq2Seq(Translating):
     """Encoder, one vector, decoder."""
 
     Config = Seq2SeqConfig
+    capturable = False  # packed sequences want their lengths on the host
     reads = ("sentence pairs",)
 
     def __init__(self, config: Seq2SeqConfig) -> None:

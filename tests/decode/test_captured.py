@@ -14,6 +14,7 @@ from regard.decode import captured
 from regard.decode.base import Lengths, PowerPenalty, WuPenalty, evaluating, limits_of
 from regard.decode.beam import Call, Finished, Options, beam_search, ends_of, step_by_step
 from regard.decode.greedy import greedy
+from regard.layers.lstm import LSTMEncoder, hold_on_padding
 from regard.models.luong import Luong, LuongConfig
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -44,6 +45,9 @@ def a_model(name):
     model = MODELS[name]()
     for parameter in model.parameters():  # far from each other, so that sentences end at different lengths
         torch.nn.init.normal_(parameter, std=0.4)
+    for module in model.modules():
+        if isinstance(module, LSTMEncoder):
+            hold_on_padding(module)
     return model.eval()
 
 
@@ -97,7 +101,7 @@ def test_on_a_cpu_a_search_goes_step_by_step():
 @NVIDIA
 @pytest.mark.parametrize("autocast", [False, True], ids=["float32", "autocast"])
 @pytest.mark.parametrize("width", [1, 4])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "seq2seq"])
 def test_graphs_write_what_steps_write(name, width, autocast):
     """The second batch of a shape is captured, the third replayed with other sentences."""
     model = a_model(name).cuda()
