@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from regard.cli.common import messages, open_translator, output, say, table, waiting
+from regard.extras import needs
 
 if TYPE_CHECKING:
     from regard.compare.jobs import Job
@@ -44,6 +45,7 @@ def command(
     from regard.compare.jobs import run_jobs
     from regard.train.config import load_recipe
 
+    needs("train", "accelerate", "sacrebleu")
     started = time.perf_counter()
     configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
     messages.rule(Text("regard demo: English to French, with and without attention"), align="left")

@@ -5,8 +5,8 @@ A tokenizer is one JSON file and travels with the model: a model that is given r
     tokenizer = Tokenizer.train(texts, kind="words", language="fr")
     tokenizer.decode(tokenizer.encode("L'homme dort."))               # "L'homme dort."
 
-Words and characters are cut here; byte-pairs are learnt and cut by the `tokenizers` library, which is
-imported when it is first needed.
+Words and characters are cut here; byte-pairs are learnt by the `tokenizers` library, which is imported when
+it is first needed, and cut without it where it is not installed.
 """
 
 import json

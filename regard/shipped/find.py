@@ -8,6 +8,7 @@ from typing import Any
 
 from regard import catalog
 from regard.errors import DataError
+from regard.extras import installed
 from regard.shipped.table import NAMES
 
 FOLDER = Path(__file__).parent
@@ -74,12 +75,10 @@ def is_shipped(folder: Path) -> bool:
 
 def download(name: str) -> Path:
     """A model of the Hub, `owner/name`, from there or from its cache."""
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise DataError(
-            f"{name}: no such run folder. To load it from the Hub: pip install huggingface_hub."
-        ) from None
+    if not installed("huggingface_hub"):
+        raise DataError(f'{name}: no such run folder. To load it from the Hub: pip install "regard[hub]".')
+    from huggingface_hub import snapshot_download
+
     try:
         folder = Path(snapshot_download(name))
     except Exception as error:  # of the Hub, of the network, of the disk: many classes, one sentence
