@@ -124,9 +124,8 @@ def main() -> None:
     total, sizes = sum(took.values()), brought()
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     processor = sum(each.ru_utime + each.ru_stime for each in used)
-    print(
-        f"{total:7.1f} s in all, {processor:.1f} s of processors; {sum(sizes.values()):.0f} MB beside torch and what torch needs: {sizes}"
-    )
+    print(f"{total:7.1f} s in all, {processor:.1f} s of processors")
+    print(f"{sum(sizes.values()):.0f} MB beside torch and what torch needs: {sizes}")
     if out is not None:
         record(out, total, processor, took, sizes)
     sys.exit(0 if total < LIMIT else f"more than {LIMIT:.0f} s")
