@@ -91,6 +91,7 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 LAYERS = (
     ("errors", "renamed", "extras"),
     ("catalog", "storage"),
+    ("hub",),
     ("attention",),
     ("kernels",),
     ("integrations",),
