@@ -1,4 +1,4 @@
-"""The Hub's conventions: `save_pretrained`, `from_pretrained` and `push_to_hub`, for models and whole systems.
+"""The Hub's conventions, for models and whole systems: `save_pretrained`, `from_pretrained`, `push_to_hub`.
 
 They have the arguments of huggingface_hub's ModelHubMixin, and its push_to_hub does the sending. Saving and
 reading a folder need no other package; the Hub itself needs the extra `hub`.
@@ -78,7 +78,7 @@ class Hubbed:
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
         """Make the repository if it is not there, and send everything in one commit; its address.
 
-        The options are those of huggingface_hub: `private`, `token`, `branch`, `commit_message`, `create_pr`, …
+        The options are those of huggingface_hub: `private`, `token`, `branch`, `commit_message`, …
         """
         needs("hub", "huggingface_hub")
         from huggingface_hub import ModelHubMixin

@@ -31,7 +31,10 @@ def write_card(path: Path, record: dict[str, Any]) -> None:
 def render_card(record: dict[str, Any]) -> str:
     """The card as text."""
     model = catalog.find(record["model"], "model")
-    numbers = "\n".join(f"| {name} | {value} |" for name, value in _plain_numbers(record["numbers"]))
+    numbers = "\n".join(
+        f"| {name} | {str(value).replace('|', chr(92) + '|')} |"
+        for name, value in _plain_numbers(record["numbers"])
+    )
     settings = "".join(f" --set {setting}" for setting in record["settings"])
     seconds = record["training_seconds"]
     tags = ["attention", record["model"], record["task"]]

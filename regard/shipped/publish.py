@@ -1,6 +1,6 @@
 """A run as a folder that the Hub takes: what `save_pretrained` of a system writes.
 
-A packed run goes as it is, with its record's figures on the card. Of any other the best weights are written in
+A packed run goes as it is, with its record's figures on the card. Of any other the weights are written in
 float32, and the card says that nobody has measured it.
 """
 

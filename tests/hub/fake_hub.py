@@ -1,9 +1,9 @@
-"""A Hub on this machine: just enough of its HTTP interface to make repositories, send files and get them back.
+"""A Hub on this machine: enough of its HTTP interface to make repositories, send files and get them back.
 
-    with FakeHub() as hub:
-        hub.address                      # for HF_ENDPOINT
-        hub.files["somebody/model"]      # name -> bytes
-        hub.asked                        # every request, "GET /api/models/…"
+with FakeHub() as hub:
+    hub.address                      # for HF_ENDPOINT
+    hub.files["somebody/model"]      # name -> bytes
+    hub.asked                        # every request, "GET /api/models/…"
 """
 
 import base64
@@ -105,7 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.reply({"error": "Repository not found"}, status=404, X_Error_Code="RepoNotFound")
             return
         siblings = [{"rfilename": file} for file in self.hub.files[name]]
-        self.reply({"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "private": False, "tags": []})
+        self.reply(
+            {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "private": False, "tags": []}
+        )
 
     def tree(self, name, *, body):
         files = self.hub.files[name].items()
