@@ -68,7 +68,7 @@ def description_of(tokenizer: object) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not hasattr(backend, "to_str") or not hasattr(backend, "encode_batch"):
         raise DataError(
-            f"Tokenizer: {type(tokenizer).__name__} was given; expected a Tokenizer of regard, a fast tokenizer "
-            "of transformers, or one of `tokenizers`."
+            f"Tokenizer: {type(tokenizer).__name__} was given; expected a Tokenizer of regard, a fast one of "
+            "transformers, or one of `tokenizers`."
         )
     return str(backend.to_str())

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard import catalog, hub
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 State = TypeVar("State")
 
@@ -79,10 +79,16 @@ class Model(hub.Hubbed, nn.Module):
         (folder / hub.CARD).write_text(_card(self, row, name, card), encoding="utf-8")
 
     @classmethod
-    def _read(cls, folder: Path, *, map_location: str | torch.device = "cpu", strict: bool = True) -> Self:
+    def _read(
+        cls, folder: Path, *, map_location: str | torch.device = "cpu", strict: bool = True, **options: Any
+    ) -> Self:
         from safetensors import SafetensorError
         from safetensors.torch import load_model
 
+        if options:
+            raise ConfigError(
+                f"from_pretrained: `{next(iter(options))}` is unknown; expected map_location or strict."
+            )
         try:
             given = json.loads((folder / hub.CONFIG).read_text(encoding="utf-8"))
             known, row = given.pop("model", None), _row(cls)

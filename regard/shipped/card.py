@@ -31,10 +31,7 @@ def write_card(path: Path, record: dict[str, Any]) -> None:
 def render_card(record: dict[str, Any]) -> str:
     """The card as text."""
     model = catalog.find(record["model"], "model")
-    numbers = "\n".join(
-        f"| {name} | {str(value).replace('|', chr(92) + '|')} |"
-        for name, value in _plain_numbers(record["numbers"])
-    )
+    numbers = "\n".join(f"| {name} | {value} |" for name, value in _plain_numbers(record["numbers"]))
     settings = "".join(f" --set {setting}" for setting in record["settings"])
     seconds = record["training_seconds"]
     tags = ["attention", record["model"], record["task"]]
@@ -129,5 +126,6 @@ def _plain_numbers(numbers: dict[str, Any], before: str = "") -> list[tuple[str,
         if isinstance(value, dict):
             found += _plain_numbers(value, f"{before}{name}, ")
         elif isinstance(value, int | float | str) and not isinstance(value, bool):
-            found.append((f"{before}{name}".replace("_", " "), value))
+            shown = value.replace("|", r"\|") if isinstance(value, str) else value  # a bar would end the cell
+            found.append((f"{before}{name}".replace("_", " "), shown))
     return found

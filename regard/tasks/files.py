@@ -171,7 +171,7 @@ class RowTexts(Texts):
     def _example(self, row: Mapping[str, Any]) -> Example:
         pair = row.get("translation", row)
         try:
-            return Example(*(str(pair[language]) for language in self.languages))
+            return Example(str(pair[self.languages[0]]), str(pair[self.languages[1]]))
         except KeyError as error:
             raise DataError(
                 f"files: a row of the dataset has {', '.join(pair)}; expected {error.args[0]!r} among them, "
