@@ -47,7 +47,7 @@ $(VENV)/.torch: constraints.txt
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
-	$(PIP) install -c constraints.txt -e .
+	$(PIP) install -c constraints.txt -e ".[train]"
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml constraints.txt

@@ -61,6 +61,9 @@ def test_importing_regard_loads_torch_alone(fresh):
         "safetensors",
         "PIL",
         "tensorboard",
+        "scipy",
+        "huggingface_hub",
+        "transformers",
     ],
 )
 def test_importing_regard_does_not_load(fresh, name):
@@ -86,8 +89,9 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 
 # low to high; what stands on one line may import each other
 LAYERS = (
-    ("errors", "renamed"),
+    ("errors", "renamed", "extras"),
     ("catalog", "storage"),
+    ("hub",),
     ("attention",),
     ("kernels",),
     ("integrations",),
@@ -172,6 +176,7 @@ FORBIDDEN = {
     "old names import nothing": lambda a, b: a == "regard.renamed",
     "storage imports nothing": lambda a, b: a == "regard.storage",
     "errors import nothing": lambda a, b: a == "regard.errors",
+    "extras import errors alone": lambda a, b: a == "regard.extras" and b != "regard.errors",
 }
 
 

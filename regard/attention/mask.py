@@ -16,9 +16,9 @@ from regard.errors import MaskError, shown
 X = TypeVar("X")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Mask:
-    """What may be attended. True means: may attend."""
+    """What may be attended. True means: may attend. Its arguments have names: `Mask(lengths=[12, 7])`."""
 
     causal: bool = False  # s <= t
     # (B,) visible source positions per row: a list, or a tensor of any integer dtype; kept as int64
@@ -26,6 +26,11 @@ class Mask:
     window: tuple[int, int] | None = None  # t - left <= s <= t + right
     dense: Tensor | None = None  # bool, broadcastable to (..., T, S)
     offset: int = 0  # absolute position of query 0 (incremental decoding)
+
+    def __new__(cls, *given: object, **facts: object) -> Self:
+        if given:
+            raise MaskError(f"Mask: {shown(given[0])} was given without a name; expected {_named(given[0])}.")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
@@ -206,6 +211,19 @@ def _broadcasts(dense: torch.Size, keys: torch.Size) -> bool:
         return False
     leads = zip(reversed(dense[:-2]), reversed(keys[:-1]), strict=False)
     return all(mask in (1, own) or own == 1 for mask, own in leads)
+
+
+def _named(given: object) -> str:
+    """How a value that was given by position is probably meant."""
+    if isinstance(given, bool):
+        return f"Mask(causal={given})"
+    if isinstance(given, Mask):
+        return "the mask itself, or Mask.of(mask)"
+    if isinstance(given, tuple) and len(given) == 2:
+        return "Mask(window=(left, right)), or Mask(lengths=…)"
+    if isinstance(given, Tensor) and given.dtype == torch.bool:
+        return "Mask(dense=…), or Mask.padding(…) for (B, S)"
+    return "Mask(lengths=…), Mask(causal=True), Mask(window=(left, right)) or Mask(dense=…)"
 
 
 def _check_dense(name: str, dense: object) -> None:

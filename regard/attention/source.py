@@ -87,7 +87,10 @@ class Source:
             return self
         mask, first = self.mask, max(0, self.S - T)
         # of one query the last position sees all before it
-        mask = Mask(False, mask.lengths, mask.window, mask.dense, first) if T == 1 else mask.at(first)
+        if T == 1:
+            mask = Mask(lengths=mask.lengths, window=mask.window, dense=mask.dense, offset=first)
+        else:
+            mask = mask.at(first)
         return Source(self.keys, self.values, mask, self.copies, silent=self.silent)
 
     def append(self, other: "Source") -> "Source":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from regard.cli.common import RunArgument, complain, open_run, output, read_input, say, table
+from regard.cli.common import DeviceOption, RunArgument, complain, open_run, output, read_input, say, table
 from regard.data.parallel import read_lines
 from regard.errors import ConfigError, DataError
 
@@ -31,6 +31,7 @@ def command(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Draw the attention into a .png or .svg file."),
     ] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Ask about a story; the answer, and how much each hop attended to each sentence.
 
@@ -48,7 +49,7 @@ def command(
     if not question.strip():
         raise ConfigError('ask: no question is given; expected one behind the story, "Where is the milk?".')
     text = "\n".join(read_input() if story == "-" else read_lines(Path(story)))
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     if not isinstance(opened.task, QuestionTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected 'babi' or 'stories'.")
     found = ask(opened.model, opened.task, text, question)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, complain, open_run, say
+from regard.cli.common import BeamOption, DeviceOption, RunArgument, complain, open_run, say
 from regard.errors import ConfigError, DataError
 
 AT_ONCE = 32  # pictures described together
@@ -32,6 +32,7 @@ def command(
         typer.Option("--form", help="Captions alone, or with attention."),
     ] = "text",
     beam: BeamOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Describe pictures, and draw where the model looked at each word.
 
@@ -50,7 +51,7 @@ def command(
         raise DataError(f"{files[0]}: has no picture; expected .jpg, .png and the like.")
     single = len(paths) == 1 and not files[0].is_dir()
     target = _target(out, single=single)
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     task = opened.task
     if not isinstance(task, CaptionTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected one of captions: shapes, flickr8k.")

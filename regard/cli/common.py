@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.table import Table
 
 from regard.data.parallel import decode_lines
 from regard.decode.base import WIDEST
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -32,6 +32,11 @@ RunArgument = Annotated[
 BeamOption = Annotated[
     int | None,
     typer.Option("--beam", min=1, max=WIDEST, help="Hypotheses kept; default as in the recipe."),
+]
+
+DeviceOption = Annotated[
+    Literal["cpu", "cuda", "mps"] | None,
+    typer.Option("--device", help="Where to compute; default: the accelerator if there is one."),
 ]
 
 # without markup: what is printed has words of the user's, such as the name of a folder with brackets
@@ -73,7 +78,29 @@ def open_run(name: Path, *, device: str | None = None) -> "Run":
     from regard.shipped.find import find_run
     from regard.train.run import open_run
 
+    check_device(device)
     return open_run(find_run(name), device=device)
+
+
+def check_device(device: str | None) -> None:
+    """Refuse a device that torch does not find here."""
+    import torch
+
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if device is not None and not there.get(device, True):
+        raise ConfigError(f"`--device` has {device}, which torch does not find here; expected cpu.")
+
+
+def train_on(device: str | None) -> None:
+    """Let Accelerate train there, in this process and in those it starts; None: where it finds best."""
+    check_device(device)
+    if device is None:
+        return
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError(
+            f"`--device` has {device} in one of several processes; their launcher chooses the devices."
+        )
+    os.environ["ACCELERATE_TORCH_DEVICE"] = device
 
 
 @dataclass(frozen=True)
@@ -86,12 +113,12 @@ class OpenTranslator:
     step: int
 
 
-def open_translator(folder: Path) -> OpenTranslator:
+def open_translator(folder: Path, *, device: str | None = None) -> OpenTranslator:
     """The run of a folder or a name; only translation models can be asked in words."""
     from regard.models.base import Translating
     from regard.tasks.translation import TranslationTask
 
-    run = open_run(folder)
+    run = open_run(folder, device=device)
     if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):
         raise DataError(f"{folder}: task is {run.config.task!r}; expected a translation task.")
     return OpenTranslator(run.config, run.model, run.task, run.step)

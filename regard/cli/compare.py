@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, messages, output, say, table
+from regard.cli.common import BeamOption, DeviceOption, messages, output, say, table, train_on
 from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
@@ -75,6 +75,7 @@ def command(
         str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
     ] = "",
     jobs: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
+    device: DeviceOption = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of each.")] = 1,
     deadline: Annotated[
         float | None,
@@ -115,6 +116,7 @@ def command(
         data="",
         owner="compare",
     )
+    train_on(device)
     _name_folder(data)
     alone = text.given and not recipes and task is None  # without a recipe
     comparison = plan(

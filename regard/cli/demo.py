@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from regard.cli.common import messages, open_translator, output, say, table, waiting
+from regard.cli.common import DeviceOption, messages, open_translator, output, say, table, train_on, waiting
+from regard.extras import needs
 
 if TYPE_CHECKING:
     from regard.compare.jobs import Job
@@ -34,6 +35,7 @@ def command(
     results: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also record the figures there, as JSON.")
     ] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Train two translators on the embedded English-French corpus and see what attention changes.
 
@@ -44,6 +46,8 @@ def command(
     from regard.compare.jobs import run_jobs
     from regard.train.config import load_recipe
 
+    needs("train", "accelerate", "sacrebleu")
+    train_on(device)
     started = time.perf_counter()
     configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
     messages.rule(Text("regard demo: English to French, with and without attention"), align="left")
@@ -51,7 +55,7 @@ def command(
     jobs = [_job(name, config, folder) for name, config in configs.items()]
     say("Two networks learn from the same sentences, side by side; the sentences come from a grammar.")
     run_jobs(jobs, workers=min(2, cores), threads=max(1, min(2, cores // 2)), console=messages)
-    found = {name: _measure(folder / FOLDERS[name]) for name in configs}
+    found = {name: _measure(folder / FOLDERS[name], device) for name in configs}
     _print_scores(found)
     _print_translations(found)
     written = draw_demo(found, folder)
@@ -69,10 +73,10 @@ def _job(name: str, config: "RunConfig", folder: Path) -> "Job":
     return Job(TITLES[name], name, run, config.train.steps)
 
 
-def _measure(run: Path) -> "TranslationEvaluation":
+def _measure(run: Path, device: str | None) -> "TranslationEvaluation":
     from regard.evaluate.translation import evaluate_translation
 
-    opened = open_translator(run)
+    opened = open_translator(run, device=device)
     with waiting("translating", len(opened.task.examples("test"))) as progress:
         how = opened.config.decode
         return evaluate_translation(opened.model, opened.task, "test", decoding=how, progress=progress)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, open_translator, say, waiting
+from regard.cli.common import DeviceOption, RunArgument, open_translator, say, waiting
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def command(
         Path | None, typer.Option("--out", metavar="FILE", help=f"Default {NAME} in the run folder.")
     ] = None,
     minimum: Annotated[int, typer.Option(min=1, help="Times a translation must have been seen.")] = 2,
+    device: DeviceOption = None,
 ) -> None:
     """Learn a dictionary from a run's alignments of its training pairs, words outside the vocabulary too.
 
@@ -42,7 +43,7 @@ def command(
     run = find_run(run)
     if out is None and is_shipped(run):
         raise ConfigError(f"dictionary: {run.name} ships with the package; expected `--out FILE`.")
-    opened = open_translator(run)
+    opened = open_translator(run, device=device)
     if opened.model.aligner is None:
         raise DataError(
             f"{run}: model is {opened.config.model!r}, which has no attention; expected one that has."

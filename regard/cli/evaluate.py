@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, open_run, output, say, table, waiting
+from regard.cli.common import BeamOption, DeviceOption, RunArgument, open_run, output, say, table, waiting
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.errors import DataError
 
@@ -21,6 +21,7 @@ def command(
     run: RunArgument,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which examples.")] = "test",
     beam: BeamOption = None,
+    device: DeviceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outputs, one a line.")] = None,
     on: Annotated[
@@ -40,7 +41,7 @@ def command(
     """
     from regard.evaluate.base import Listing, evaluate
 
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     dictionary = choose_dictionary(opened.folder, unknown)
     how = replace(opened.config.decode.with_beam(beam), dictionary=dictionary)
     task = opened.task if on is None else other_corpus(opened, on, data)

@@ -20,7 +20,7 @@ def command(
     regard export runs/transformer-en-fr --to ctranslate2
     regard translate runs/transformer-en-fr/ctranslate2 "She is eating a green apple."
 
-    The folder has the tokenizers too and needs nothing of the run. Both need `pip install '.[export]'`.
+    The folder has the tokenizers too and needs nothing of the run. Both need pip install "regard[export]".
     """
     from regard.export.formats import export_run
     from regard.shipped.find import is_shipped

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, say, waiting
+from regard.cli.common import DeviceOption, RunArgument, check_device, say, waiting
 
 
 def command(
@@ -16,6 +16,7 @@ def command(
     tolerance: Annotated[
         float | None, typer.Option(min=0.0, help="How much of the test figure fewer bytes may cost.")
     ] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Pack a run: best weights in few bytes, settings, tokenizers, a card with its figures, digests.
 
@@ -33,6 +34,7 @@ def command(
     from regard.shipped.pack import pack, row_of
     from regard.shipped.table import row
 
+    check_device(device)
     if out.exists() and not (out / RECORD).is_file():
         raise ConfigError(f"pack: `OUT` has {out}, which is there and is no packed run; expected a new name.")
     folder = find_run(run)
@@ -47,7 +49,7 @@ def command(
         tolerance=chosen.tolerance if tolerance is None else tolerance,
     )
     with waiting("measuring"):
-        record = pack(folder, out, chosen)
+        record = pack(folder, out, chosen, device=device)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
     say(f"packed: {out}, {size:.2f} MB in {record['encoding']}")
     say(f"{record['metric']} {record['value']:g}, {record['before_packing']:g} before")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, complain, open_run, read_input, say
+from regard.cli.common import BeamOption, DeviceOption, RunArgument, complain, open_run, read_input, say
 from regard.data.parallel import read_lines
 from regard.errors import ConfigError, DataError
 
@@ -31,6 +31,7 @@ def command(
         typer.Option("--form", help="Numbers of the points, the points themselves, or everything."),
     ] = "numbers",
     beam: BeamOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Ask a trained model about your own points: in which order does it point at them?
 
@@ -47,7 +48,7 @@ def command(
 
     if out is not None and out.suffix.lower() not in PICTURES:
         raise ConfigError(f"point: `--out` has the ending {out.suffix!r}; expected {' or '.join(PICTURES)}.")
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     task = opened.task
     if not isinstance(task, PointingTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected one that points: sort, hull, …")

@@ -24,6 +24,7 @@ def command(
     system: Annotated[
         str, typer.Option(metavar="NAME", help="Only recipes that have this in their name, such as ntm.")
     ] = "",
+    best: Annotated[bool, typer.Option("--best", help="Of each metric only the best value.")] = False,
     add: Annotated[
         Path | None,
         typer.Option(metavar="COMPARISON", help="First record a folder that `regard compare` wrote."),
@@ -47,11 +48,11 @@ def command(
     """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date.
 
     regard results
-    regard results --system ntm
+    regard results --system ntm --best
     regard results --add comparisons/scores
     regard results --add comparisons/luong --commit 39ac4b37a4c4 --paper "luong-global-dot=18.6 table 4"
     """
-    from regard.evaluate.results import read_results
+    from regard.evaluate.results import best_of_each_metric, read_results
 
     folder = folder or default_folder()
     if add is not None:
@@ -68,6 +69,8 @@ def command(
     if system and not found:
         known = sorted({result.recipe.partition("-")[0] for result in read_results(folder)})
         raise DataError(f"results: `--system` has {system!r}; {suggest(system, known)}")
+    if best:
+        found = best_of_each_metric(found)
     if as_json:
         typer.echo(json.dumps([asdict(result) for result in found], ensure_ascii=False, indent=2))
         return

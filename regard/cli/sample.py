@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import RunArgument, open_run, say
+from regard.cli.common import DeviceOption, RunArgument, open_run, say
 from regard.errors import ConfigError, DataError
 
 
@@ -18,6 +18,7 @@ def command(
     count: Annotated[int, typer.Option(min=1, max=1000, help="Pictures of each class.")] = 10,
     scale: Annotated[int, typer.Option(min=1, max=32, help="Screen pixels a pixel.")] = 2,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the noise.")] = 1,
+    device: DeviceOption = None,
 ) -> None:
     """Draw pictures of given classes and write them as one sheet, pixel by pixel.
 
@@ -33,18 +34,18 @@ def command(
 
     if out.suffix.lower() != ".png":
         raise ConfigError(f"sample: `--out` has the ending {out.suffix!r}; expected .png.")
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     task, model = opened.task, opened.model
     if not isinstance(task, PictureTask):
         raise DataError(f"{run}: task is {opened.config.task!r}; expected one of pictures to be made.")
     names = [name.strip() for name in classes.split(",")] if classes else list(task.classes)
     numbers = torch.tensor([class_number(task, name, owner="sample: `--classes`") for name in names])
     noise = torch.randn(len(names) * count, model.config.noise, generator=torch.Generator().manual_seed(seed))
-    device, drawn = next(model.parameters()).device, []
+    place, drawn = next(model.parameters()).device, []
     with evaluating(model):
         labels = numbers.repeat_interleave(count)
         for i in range(0, len(labels), 250):
-            part = noise[i : i + 250].to(device), labels[i : i + 250].to(device)
+            part = noise[i : i + 250].to(place), labels[i : i + 250].to(place)
             made = model.sample(*part)  # type: ignore[operator]
             drawn.append(to_pixels(made).cpu())
     sheet = torch.cat(drawn).view(len(names), count, task.side, task.side, 3).transpose(1, 2)

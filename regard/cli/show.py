@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.common import BeamOption, RunArgument, open_run, say
+from regard.cli.common import BeamOption, DeviceOption, RunArgument, open_run, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def command(
         "attention.png"
     ),
     beam: BeamOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Draw what the model attended to: words, memory rows, points, as its task has them.
 
@@ -47,7 +48,7 @@ def command(
 
     if out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected {', '.join(ENDINGS)}.")
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     viewer: Viewer = load(opened.task.viewer)
     typer.echo(viewer(opened, text, out, beam=beam))
     say(f"drawn: {out}")

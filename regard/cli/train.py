@@ -1,13 +1,12 @@
 """regard train: a recipe, your own files or a corpus by name become a run folder."""
 
 import json
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.common import is_main_process, say
+from regard.cli.common import DeviceOption, is_main_process, say, train_on
 from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
 from regard.errors import ConfigError
 
@@ -50,9 +49,7 @@ def command(
     model: Annotated[
         str, typer.Option(metavar="NAME", help="A model of `regard list model` with its own defaults.")
     ] = "",
-    device: Annotated[
-        Literal["cpu", "cuda", "mps"] | None, typer.Option(help="Default: the accelerator if there is one.")
-    ] = None,
+    device: DeviceOption = None,
 ) -> None:
     """Train a model from a recipe, from two text files, or from a corpus by name.
 
@@ -85,8 +82,7 @@ def command(
     for name, given_name in (("RECIPE", recipe), ("--run", run)):
         if given_name is not None and not given_name.strip():
             raise ConfigError(f"train: `{name}` is empty; expected a name.")
-    if device is not None:
-        _choose_device(device)
+    train_on(device)
     folder = Path(run) if run else Path("runs") / (Path(recipe).stem if recipe else text.name)
     if is_main_process():
         require_free(folder)  # before the task is prepared, which may take minutes
@@ -104,20 +100,6 @@ def command(
     say(f"training {config.model}, {parameters:,} parameters, into {folder}")
     report(fit(built, task, config, run=folder, resume=resume))
     say(f"next: regard evaluate {folder}")
-
-
-def _choose_device(device: str) -> None:
-    """Let Accelerate train there; where it starts several processes, each has its own."""
-    import torch
-
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there[device]:
-        raise ConfigError(f"train: `--device` has {device}, which torch does not find here; expected cpu.")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError(
-            f"train: `--device` has {device} in one of several processes; their launcher chooses the devices."
-        )
-    os.environ["ACCELERATE_TORCH_DEVICE"] = device
 
 
 def choose_config(recipe: str | None, text: Text, model: str, overrides: list[str]) -> "RunConfig":

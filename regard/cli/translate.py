@@ -10,6 +10,7 @@ import typer
 
 from regard.cli.common import (
     BeamOption,
+    DeviceOption,
     complain,
     messages,
     open_translator,
@@ -18,7 +19,7 @@ from regard.cli.common import (
 )
 from regard.cli.dictionary import UnknownOption, choose_dictionary
 from regard.decode.base import WIDEST
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.decode.base import Decoding
@@ -39,6 +40,7 @@ def command(
         typer.Argument(metavar="[TEXT|-]", help="A sentence; `-` or nothing reads standard input."),
     ] = None,
     beam: BeamOption = None,
+    device: DeviceOption = None,
     nbest: Annotated[int, typer.Option(min=1, max=WIDEST, help="Translations for each sentence.")] = 1,
     align: Annotated[
         bool, typer.Option("--align", help="Add links between the pieces in Pharaoh format, 0-0 1-2.")
@@ -68,7 +70,7 @@ def command(
     interactive = text in (None, "-") and sys.stdin is not None and sys.stdin.isatty()
     lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
     folder = find_run(run)
-    translator, settings = open_any(folder, align=align)
+    translator, settings = open_any(folder, align=align, device=device)
     how = replace(settings.with_beam(beam), nbest=nbest, dictionary=choose_dictionary(folder, unknown))
     if text is not None and _names_a_file(text):
         complain(f"{text!r} is a file; its name is translated. Its lines: regard translate {run} - < {text}")
@@ -90,20 +92,22 @@ def _names_a_file(text: str) -> bool:
         return False
 
 
-def open_any(folder: Path, *, align: bool) -> "tuple[TextTranslator, Decoding]":
+def open_any(folder: Path, *, align: bool, device: str | None = None) -> "tuple[TextTranslator, Decoding]":
     """What translates in a folder, a run or an export, and how its recipe wants it decoded."""
     from regard.decode.translator import Translator
     from regard.export.base import is_export
     from regard.export.formats import open_export
 
     if not is_export(folder):
-        opened = open_translator(folder)
+        opened = open_translator(folder, device=device)
         if align and opened.model.aligner is None:
             raise DataError(
                 f"{folder}: model is {opened.config.model!r}, which has no attention; expected, for --align, "
                 "one that has."
             )
         return Translator(opened.model, opened.task.source, opened.task.target), opened.config.decode
+    if device is not None:
+        raise ConfigError(f"translate: `--device` has {device}, and the engine of an export chooses its own.")
     exported, translator = open_export(folder)
     if align and translator.aligner is None:
         raise DataError(

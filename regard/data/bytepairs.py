@@ -2,9 +2,11 @@
 
     l o w e r  ->  lo w e r  ->  low e r  ->  low er  ->  lower
 
-The `tokenizers` library learns the merges and cuts text by them. `DroppedMerges` cuts training text by
-chance: each merge that could be made is left out with some probability, so that a model sees a word whole
-most of the time and in smaller pieces now and then. The library does that too, but cannot be given a seed.
+The `tokenizers` library learns the merges, and cuts text by them where it is installed; `Merges` cuts in the
+same way without it, more slowly, so that a trained model needs nothing but Python. `DroppedMerges` cuts
+training text by chance: each merge that could be made is left out with some probability, so that a model
+sees a word whole most of the time and in smaller pieces now and then. The library does that too, but cannot
+be given a seed.
 
 Sennrich, Haddow, Birch. Neural machine translation of rare words with subword units. 2016.
 https://arxiv.org/abs/1508.07909
@@ -15,14 +17,18 @@ https://arxiv.org/abs/1910.13267
 import json
 import random
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
 from regard.data.spacing import Spacing, owners, spans
+from regard.extras import installed, needs
 
 BYTES = 256
+NEXT_LINE = 0x85  # a control character that counts as a space
+KEPT_WORDS = 100_000  # that `Merges` remembers
 
 
 class BytePairs:
@@ -34,25 +40,25 @@ class BytePairs:
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]], language: str) -> None:
         self._merges = [(str(left), str(right)) for left, right in merges]
-        self._library = _library(list(vocabulary), self._merges)
+        made = _Library if installed("tokenizers") else Merges
+        self._cutter: _Library | Merges = made(list(vocabulary), self._merges)
         self._spacing = Spacing(language)
 
     def cut(self, text: str) -> list[str]:
-        return list(self._library.encode(text, add_special_tokens=False).tokens)
+        return self._cutter.cut(text)[0]
 
     def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
         # spaced as raw text is, because raw text is what the pieces were learnt from
         text = self._spacing.join(words)
-        cut = self._library.encode(text, add_special_tokens=False)
-        return list(cut.tokens), owners(cut.offsets, spans(text, words))
+        pieces, offsets = self._cutter.cut(text)
+        return pieces, owners(offsets, spans(text, words))
 
     def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        # the library numbers the vocabulary as we do, and its bytes leave nothing unknown
-        return [cut.ids for cut in self._library.encode_batch_fast(texts, add_special_tokens=False)]
+        return self._cutter.numbers(texts)
 
     def words(self, text: str) -> list[str]:
         """What no merge reaches across: words with the space before them, in the vocabulary's letters."""
-        return [word for word, _ in self._library.pre_tokenizer.pre_tokenize_str(text)]
+        return self._cutter.words(text)
 
     @cached_property
     def ranks(self) -> dict[tuple[str, str], int]:
@@ -121,20 +127,102 @@ class DroppedMerges:
             pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
 
 
-def _library(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
-    """The library's tokenizer without its notion of special tokens: "<eos>" in a text is just text."""
-    from tokenizers import Tokenizer as Library
-    from tokenizers import models, pre_tokenizers
+class _Library:
+    """Text cut by `tokenizers`, without its notion of special tokens: "<eos>" in a text is just text."""
 
-    library = Library(models.BPE(vocab={piece: i for i, piece in enumerate(vocabulary)}, merges=merges))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return library
+    def __init__(self, vocabulary: list[str], merges: list[tuple[str, str]]) -> None:
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        numbers = {piece: number for number, piece in enumerate(vocabulary)}
+        self._tokenizer = Tokenizer(models.BPE(vocab=numbers, merges=merges))
+        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+    def cut(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        return list(found.tokens), list(found.offsets)
+
+    def numbers(self, texts: list[str]) -> list[list[int]]:
+        # numbered as our vocabulary; its bytes leave nothing unknown
+        return [found.ids for found in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def words(self, text: str) -> list[str]:
+        return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(text)]
+
+
+class Merges:
+    """Text cut by the merges alone, exactly as the library cuts it."""
+
+    def __init__(self, vocabulary: list[str], merges: list[tuple[str, str]]) -> None:
+        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
+        self._ranks = {pair: rank for rank, pair in enumerate(merges)}
+        self._known: dict[str, list[str]] = {}  # words that were cut before
+
+    def cut(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        """The pieces, and for each the characters of the text, from and to, that it has a byte of."""
+        pieces: list[str] = []
+        offsets: list[tuple[int, int]] = []
+        place = 0
+        for word in _words(text):
+            owner = [place + i for i, letter in enumerate(word) for _ in letter.encode("utf-8")]
+            start = 0
+            for piece in self._cut(_to_letters(word)):
+                pieces.append(piece)
+                offsets.append((owner[start], owner[start + len(piece) - 1] + 1))
+                start += len(piece)
+            place += len(word)
+        return pieces, offsets
+
+    def numbers(self, texts: list[str]) -> list[list[int]]:
+        return [[self._numbers[piece] for piece in self.cut(text)[0]] for text in texts]
+
+    def words(self, text: str) -> list[str]:
+        return [_to_letters(word) for word in _words(text)]
+
+    def _cut(self, word: str) -> list[str]:
+        if word not in self._known:
+            if len(self._known) == KEPT_WORDS:
+                self._known.clear()
+            self._known[word] = self._merge(list(word))
+        return self._known[word]
+
+    def _merge(self, pieces: list[str]) -> list[str]:
+        """Make the earliest-learnt merge, the leftmost first, until there is none."""
+        while True:
+            possible = [
+                (self._ranks[pair], i) for i, pair in enumerate(pairwise(pieces)) if pair in self._ranks
+            ]
+            if not possible:
+                return pieces
+            _, i = min(possible)
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, each with the space before it, as byte-level vocabularies cut them."""
+    # letters, numbers, spaces and other characters beyond ASCII are cut as "a", "0", tab and "!" are
+    return [text[slice(*found.span())] for found in _WORD.finditer(text.translate(_KINDS))]
+
+
+class _Kinds(dict[int, str]):
+    """For each character one of ASCII that is cut in the same way; found when it is first asked for."""
+
+    def __missing__(self, code: int) -> str:
+        category = "Zs" if code == NEXT_LINE else unicodedata.category(chr(code))
+        self[code] = chr(code) if code < 128 else {"L": "a", "N": "0", "Z": "\t"}.get(category[0], "!")
+        return self[code]
+
+
+_KINDS = _Kinds()
+_WORD = re.compile(
+    r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+", re.ASCII
+)  # the pattern of GPT-2
 
 
 def learn_bytepairs(
     texts: Iterable[str], size: int, minimum: int, *, specials: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
     """A vocabulary of `size` pieces, specials first, then every byte; and the merges in their order."""
+    needs("train", "tokenizers")
     from tokenizers import Tokenizer as Library
     from tokenizers import models, pre_tokenizers, trainers
 
@@ -163,6 +251,10 @@ def _byte_letters() -> tuple[str, ...]:
 @cache
 def _letter_bytes() -> dict[str, int]:
     return {letter: byte for byte, letter in enumerate(_byte_letters())}
+
+
+def _to_letters(text: str) -> str:
+    return "".join(_byte_letters()[byte] for byte in text.encode("utf-8"))
 
 
 def _to_bytes(letters: str) -> bytes:

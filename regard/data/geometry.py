@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import ConfigError, DataError
+from regard.extras import needs
 
 Points = NDArray[np.floating[Any]]  # (..., n, D)
 Numbers = NDArray[np.int64]
@@ -159,6 +160,7 @@ def most_triangles(n: int) -> int:
 
 def triangles(points: Points) -> Numbers:
     """(n, 2) -> (k, 3) in canonical order; none where all points lie on a line."""
+    needs("train", "scipy")
     from scipy.spatial import Delaunay, QhullError
 
     points = np.asarray(points, dtype=np.float64)

@@ -8,17 +8,9 @@ symbol, positions 1 … n are the points. The target writes position p as number
     position               0           1         2         …
 """
 
-import logging
-import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
-from typing import Literal, Self, cast
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -26,7 +18,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard import storage
 from regard.data.batches import PairBatch
 from regard.data.counter_rng import random_words, unit
 from regard.data.geometry import QUESTIONS, Numbers, Points, check_points
@@ -37,9 +28,6 @@ Spread = Literal["uniform", "log-uniform"]
 FIRST = len(SPECIAL)  # the number of point 0
 SHIFT = FIRST - 1  # from a point's position to its number
 CHUNK = 2048  # sets solved at a time
-IN_PROCESS = 50_000  # so many sets are solved without other processes and kept in memory
-_VERSION = 3  # of sets and answers; a change of either makes older files useless
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -146,65 +134,3 @@ class PointSets:
     def width(self) -> int:
         """Numbers of the longest answer."""
         return QUESTIONS[self.question].longest(self.longest)
-
-    def solved(self, count: int, *, folder: str = "", processes: int = 0) -> Numbers:
-        """The answers to examples 0 … count - 1.
-
-        Up to 50,000 are solved here and now. More are solved once, by several processes, into a file that is
-        mapped and not read: in `folder`, or in regard's cache.
-        """
-        if count <= IN_PROCESS:
-            return self.answers(np.arange(count))
-        home = Path(folder) if folder else storage.cache_folder() / "points"
-        spread = "" if self.spread == "uniform" else f"-{self.spread}"
-        kind = f"{self.question}-{self.shortest}-{self.longest}{spread}"
-        path = home / f"{kind}-{self.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
-        if not path.exists():
-            self._write(path, count, processes or os.cpu_count() or 1)
-        return np.load(path, mmap_mode="r")
-
-    def _write(self, path: Path, count: int, processes: int) -> None:
-        """Let each process fill its part of a file beside `path`, then rename it."""
-        began = time.perf_counter()
-        print(f"{self.question}: solving {count:,} point sets with {processes} processes …", file=sys.stderr)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        storage.remove_left_over(path.parent)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".solving.") as aside:
-            part = Path(aside) / path.name
-            kind = np.int8 if self.longest < 128 else np.int16
-            np.lib.format.open_memmap(part, mode="w+", dtype=kind, shape=(count, self.width)).flush()
-            bounds = np.linspace(0, count, processes + 1).astype(int).tolist()
-            own = [self.question, self.key, str(self.shortest), str(self.longest), self.spread]
-            workers = [
-                subprocess.Popen(
-                    [sys.executable, "-m", "regard.data.points", *own, str(part), str(start), str(stop)],
-                    env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                    stderr=subprocess.PIPE,
-                )
-                for start, stop in pairwise(bounds)
-            ]
-            try:
-                errors = [worker.communicate()[1] for worker in workers]
-            finally:
-                for worker in workers:
-                    worker.kill()  # only after an interruption is any of them still at work
-            if any(worker.returncode for worker in workers):
-                last = b"".join(errors).decode(errors="replace").strip().splitlines()[-1:]
-                raise DataError(f"{self.question}: solving failed: {' '.join(last) or 'a process died'}.")
-            part.replace(path)
-        _log.info("%s: %d sets in %.0f s", path, count, time.perf_counter() - began)
-
-
-def _solve_part(words: Sequence[str]) -> None:
-    """What one process of `PointSets.solved` does."""
-    question, key, shortest, longest, spread, path, start, stop = words
-    sets = PointSets(question, key, int(shortest), int(longest), cast(Spread, spread))
-    file = np.load(path, mmap_mode="r+")
-    for i in range(int(start), int(stop), CHUNK):
-        examples = np.arange(i, min(i + CHUNK, int(stop)))
-        file[examples[0] : examples[-1] + 1] = sets.answers(examples)
-    file.flush()
-
-
-if __name__ == "__main__":
-    _solve_part(sys.argv[1:])

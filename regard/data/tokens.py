@@ -5,8 +5,8 @@ A tokenizer is one JSON file and travels with the model: a model that is given r
     tokenizer = Tokenizer.train(texts, kind="words", language="fr")
     tokenizer.decode(tokenizer.encode("L'homme dort."))               # "L'homme dort."
 
-Words and characters are cut here; byte-pairs are learnt and cut by the `tokenizers` library, which is
-imported when it is first needed.
+Words and characters are cut here; byte-pairs are learnt by the `tokenizers` library, which is imported when
+it is first needed, and cut without it where it is not installed.
 """
 
 import json
@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, get_args
 
 from regard import storage
+from regard.data.borrowed import Borrowed, description_of
 from regard.data.bytepairs import BYTES, BytePairs, DroppedMerges, learn_bytepairs
 from regard.data.spacing import Spacing, owners, spans
 from regard.errors import ConfigError, DataError
 
 Kind = Literal["words", "characters", "bpe"]
+BORROWED = "borrowed"  # the kind of a tokenizer of another library
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 PAD_PIECE, BOS_PIECE, EOS_PIECE, UNK_PIECE = SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -63,7 +65,13 @@ class Tokenizer:
     """Text to numbers and back. Numbers 0..3 are pad, bos, eos, unk."""
 
     def __init__(
-        self, cutter: _Cutter, vocabulary: Sequence[str], *, kind: Kind, language: str, lowercase: bool
+        self,
+        cutter: _Cutter,
+        vocabulary: Sequence[str],
+        *,
+        kind: Kind | Literal["borrowed"],
+        language: str,
+        lowercase: bool,
     ) -> None:
         self.kind = kind
         self.language = language
@@ -104,6 +112,14 @@ class Tokenizer:
         )
 
     @classmethod
+    def of(cls, tokenizer: Any, *, language: str = "und") -> "Tokenizer":
+        """One of ours as it is; one of `tokenizers`, or a fast one of transformers, to cut as it cuts."""
+        if isinstance(tokenizer, Tokenizer):
+            return tokenizer
+        cutter = Borrowed(description_of(tokenizer), language)
+        return cls(cutter, (*SPECIAL, *cutter.pieces), kind="borrowed", language=language, lowercase=False)
+
+    @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote."""
         path = Path(path)
@@ -127,11 +143,13 @@ class Tokenizer:
     @classmethod
     def _build(cls, record: Mapping[str, Any]) -> Self:
         kind, language, pieces = record["kind"], record["language"], tuple(record["pieces"])
-        if kind not in get_args(Kind) or pieces[: len(SPECIAL)] != SPECIAL:
+        if kind not in (*get_args(Kind), BORROWED) or pieces[: len(SPECIAL)] != SPECIAL:
             raise KeyError("kind or pieces")
         cutter: _Cutter
         if kind == "bpe":
             cutter = BytePairs(pieces, record["merges"], language)
+        elif kind == BORROWED:
+            cutter = Borrowed(record["tokenizer"], language)
         elif kind == "characters":
             cutter = _Characters(language)
         else:
@@ -211,7 +229,7 @@ class Tokenizer:
         return self._cutter.cut(_prepare(text, self.lowercase))
 
 
-FIELDS = "kind, language, lowercase, pieces, and casing (words) or merges (bpe)"
+FIELDS = "kind, language, lowercase, pieces, and casing (words), merges (bpe) or tokenizer (borrowed)"
 
 
 def _prepare(text: str, lowercase: bool) -> str:

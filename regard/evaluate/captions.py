@@ -23,6 +23,7 @@ from regard.decode.base import GREEDY, Decoding
 from regard.decode.captions import Caption, describe
 from regard.errors import DataError
 from regard.evaluate.base import Advance, MeasureTable
+from regard.extras import needs
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.captions import CaptionTask, Named
@@ -134,6 +135,7 @@ def evaluate_captions(
     progress: Advance | None = None,
 ) -> CaptionEvaluation:
     """Describe every picture of a split, and compare."""
+    needs("train", "sacrebleu")
     began = time.perf_counter()
     count, size = task.count(split), max(1, BATCH // decoding.beam)
     if count == 0:
@@ -190,6 +192,7 @@ def on_grid(mask: NDArray[np.bool_], places: int) -> NDArray[np.bool_]:
 
 def corpus_bleu(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Bleus:
     """BLEU-1 to 4 of captions that are words with single spaces; a picture may have fewer references."""
+    needs("train", "sacrebleu")
     from sacrebleu.metrics.bleu import BLEU
 
     if len(captions) != len(references) or not captions:

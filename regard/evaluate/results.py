@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
@@ -13,6 +14,12 @@ import torch
 
 from regard import storage
 from regard.errors import DataError
+
+# what a metric is called of which less is better
+_LESS_IS_BETTER = re.compile(
+    r"error|perplexity|bits|distance|seconds|megabytes|memory|exponent|length, n|\babove\b|slowdown"
+    r"|difference|jitter"
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,17 @@ def write_result(folder: Path | str, result: Result) -> Path:
 def read_results(folder: Path | str) -> list[Result]:
     """Every record of every recipe, sorted by recipe, metric and date."""
     return [result for path in sorted(Path(folder).glob("*.json")) for result in _read(path)]
+
+
+def best_of_each_metric(results: Iterable[Result]) -> list[Result]:
+    """The best record of each metric, in the order of the metrics' first records."""
+    found: dict[str, Result] = {}
+    for result in results:
+        known = found.get(result.metric)
+        sign = -1 if _LESS_IS_BETTER.search(result.metric) else 1
+        if known is None or sign * result.value > sign * known.value:
+            found[result.metric] = result
+    return list(found.values())
 
 
 def machine() -> str:

@@ -11,10 +11,10 @@ Three forms of BLEU are in use, and they differ by points:
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from regard.errors import ConfigError, DataError
+from regard.extras import installed, needs
 
 UNSPACED = ("zh", "ja", "ko", "th")  # written without spaces: Moses has nothing to say about these
 
@@ -64,6 +64,7 @@ def score_text(
 ) -> Scores:
     """Score raw, detokenised text against one reference a sentence; `language` is the target's."""
     _check_lines("score_text", hypotheses, references=references)
+    needs("train", "sacrebleu")
     from sacrebleu.metrics.chrf import CHRF
 
     main, chrf = (
@@ -97,8 +98,9 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], *, language
     BLEU counts these tokens as they are. None where Moses cannot tell words, or sacremoses is not installed.
     """
     code = _code(language)
-    if code in UNSPACED or find_spec("sacremoses") is None:
+    if code in UNSPACED or not installed("sacremoses"):
         return None
+    needs("train", "sacrebleu")
     from sacrebleu.metrics.bleu import BLEU
 
     tokens = [_moses_tokens(lines, code) for lines in (hypotheses, references)]
@@ -147,6 +149,7 @@ def _within(length: int, below: int, high: int | None) -> bool:
 
 
 def _metric(language: str, lowercase: bool) -> Any:
+    needs("train", "sacrebleu")
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(tokenize="zh" if _code(language) == "zh" else "13a", lowercase=lowercase)

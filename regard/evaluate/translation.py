@@ -16,6 +16,7 @@ from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
 from regard.evaluate.base import MeasureTable
 from regard.evaluate.text import LengthScore, Scores, bleu, score_by_length, score_text
+from regard.extras import needs
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.translation import Owners, TranslationTask
@@ -112,6 +113,7 @@ def evaluate_translation(
     progress: Callable[[int], None] | None = None,
 ) -> TranslationEvaluation:
     """Translate a split and compare with its references and gold links."""
+    needs("train", "sacrebleu")
     started = time.perf_counter()
     examples = task.examples(split)
     if not examples:

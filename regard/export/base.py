@@ -7,7 +7,6 @@
 A folder is written aside and renamed, so that it is there whole or not at all.
 """
 
-import importlib
 import json
 import shutil
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 from regard import storage
 from regard.data.tokens import Tokenizer
 from regard.decode.base import Decoding
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
@@ -116,18 +115,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise DataError(f"{path}: fields are missing or wrong; export the run again.")
     return record
-
-
-def needed(*names: str) -> None:
-    """Refuse to go on without these packages, which are not among those that regard always needs."""
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            raise ConfigError(
-                f"export: the package {name!r} is not installed; expected the extra `export`: "
-                "pip install '.[export]' in the folder of regard."
-            ) from None
 
 
 def check_length(encoded: Sequence[Sequence[int]], longest: int) -> None:

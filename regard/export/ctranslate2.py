@@ -31,7 +31,8 @@ from regard.data.tokens import BOS_PIECE, EOS, EOS_PIECE, PAD_PIECE, UNK, UNK_PI
 from regard.decode.base import Decoding, Hypothesis, PowerPenalty, limits_of
 from regard.decode.translator import TextTranslator
 from regard.errors import ConfigError, DataError
-from regard.export.base import Export, Translatable, check_length, describe, needed, new_folder
+from regard.export.base import Export, Translatable, check_length, describe, new_folder
+from regard.extras import needs
 from regard.layers.positions import LearnedPositions, Positions, SinusoidalPositions, sinusoids
 from regard.layers.transformer import DecoderLayer, EncoderLayer, FeedForward, LayerNorm
 from regard.models.base import Translating
@@ -47,7 +48,7 @@ ALIGNER = "attention"  # the path under which hypotheses carry the alignment
 
 def export(given: Translatable, out: Path) -> Path:
     """Write the folder that `ctranslate2.Translator(str(out))` and `regard translate` read."""
-    needed("ctranslate2")
+    needs("export", "ctranslate2")
     model = checked(given.model)
     with new_folder(out) as folder:
         save(model, given.task.source.vocabulary, given.task.target.vocabulary, folder)
@@ -197,7 +198,7 @@ class EngineTranslator(TextTranslator):
     """CTranslate2's engine with our tokenizers; on a GPU where it finds one."""
 
     def __init__(self, exported: Export) -> None:
-        needed("ctranslate2")
+        needs("export", "ctranslate2")
         import ctranslate2
 
         super().__init__(exported.source, exported.target, aligner=ALIGNER)

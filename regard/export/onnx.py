@@ -37,9 +37,10 @@ from regard.data.batches import PairBatch
 from regard.decode.base import Decoding, Hypothesis
 from regard.decode.translator import Translator
 from regard.errors import ConfigError, DataError
-from regard.export.base import Export, Translatable, check_length, describe, needed, new_folder
+from regard.export.base import Export, Translatable, check_length, describe, new_folder
 from regard.export.ctranslate2 import longest as most_positions
 from regard.export.ctranslate2 import table
+from regard.extras import needs
 from regard.layers.positions import Positions
 from regard.layers.transformer import Looked
 from regard.models.base import Translating
@@ -238,7 +239,7 @@ def steps_of(model: Translating) -> Steps:
 
 def export(given: Translatable, out: Path) -> Path:
     """Write the folder that `regard translate` reads."""
-    needed("onnx", "onnxscript", "onnxruntime")
+    needs("export", "onnx", "onnxscript", "onnxruntime")
     steps = steps_of(given.model)
     with new_folder(out) as folder:
         save(steps, folder)
@@ -350,7 +351,7 @@ class OnnxModel(Translating):
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        needed("onnxruntime")
+        needs("export", "onnxruntime")
         self._begin, self._advance = (_session(folder / name) for name in (ENCODER, STEP))
         self._names = [each.name for each in self._begin.get_outputs()]
         self._changing = [each.name for each in self._advance.get_outputs()[1:]]

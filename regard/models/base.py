@@ -1,14 +1,19 @@
 """What a model promises: a forward pass for training, and one step at a time for decoding."""
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeVar, get_origin, get_type_hints
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard import catalog, hub
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
+from regard.errors import ConfigError, DataError
 
 State = TypeVar("State")
 
@@ -22,8 +27,11 @@ class Player:
     turns: int = 1  # how often it learns in one update, each time from a new batch
 
 
-class Model(nn.Module):
+class Model(hub.Hubbed, nn.Module):
     """A complete system, built from one frozen dataclass.
+
+    Weights and config go to a folder, or to the Hub, by `save_pretrained` and `push_to_hub`, and come back by
+    the class's `from_pretrained`.
 
     `Config` is the dataclass; `aligner` is the path of the attention that aligns source and target, as
     `record(model)` names it, or None for a model without attention. `steps` are the methods that do one step
@@ -58,6 +66,89 @@ class Model(nn.Module):
 
     def after_step(self, step: int) -> None:
         """Called after update number `step`, for what follows the weights: an average of them."""
+
+    def _write(self, folder: Path, name: str, card: Mapping[str, Any]) -> None:
+        from safetensors.torch import save_model
+
+        save_model(self, str(folder / hub.WEIGHTS))
+        row = _row(type(self))
+        config = ({"model": row.key} if row else {}) | asdict(self.config)
+        (folder / hub.CONFIG).write_text(
+            json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8"
+        )
+        (folder / hub.CARD).write_text(_card(self, row, name, card), encoding="utf-8")
+
+    @classmethod
+    def _read(
+        cls, folder: Path, *, map_location: str | torch.device = "cpu", strict: bool = True, **options: Any
+    ) -> Self:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_model
+
+        if options:
+            raise ConfigError(
+                f"from_pretrained: `{next(iter(options))}` is unknown; expected map_location or strict."
+            )
+        try:
+            given = json.loads((folder / hub.CONFIG).read_text(encoding="utf-8"))
+            known, row = given.pop("model", None), _row(cls)
+        except (OSError, ValueError, AttributeError) as error:
+            raise DataError(
+                f"{folder}: {hub.CONFIG} cannot be read; expected a folder that save_pretrained wrote."
+            ) from error
+        if row is not None and known not in (None, row.key):
+            raise DataError(f"{folder}: the model is {known!r}; expected {row.key!r}, for {cls.__name__}.")
+        try:
+            model = cls(_filled(cls.Config, given))
+            load_model(model, str(folder / hub.WEIGHTS), strict=strict)
+        except (OSError, TypeError, KeyError, SafetensorError) as error:
+            said = str(error).partition("\n")[0].rstrip(".")
+            raise DataError(f"{folder}: does not fit {cls.__name__}: {said}.") from error
+        except RuntimeError as error:  # names or shapes of weights
+            raise DataError(f"{folder}: {hub.WEIGHTS} does not fit {hub.CONFIG}.") from error
+        return model.to(map_location).eval()
+
+
+def _row(kind: type[Model]) -> catalog.Row | None:
+    """The catalogue's row of a model; None for one of somebody's own."""
+    path = f"{kind.__module__}:{kind.__name__}"
+    return next((row for row in catalog.rows("model") if row.path == path), None)
+
+
+def _filled(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """A config from JSON: inner configs are dataclasses again, lists are tuples."""
+    hints, given = get_type_hints(kind), dict(values)
+    for field in fields(kind):
+        hint, value = hints[field.name], given.get(field.name)
+        if is_dataclass(hint) and isinstance(value, dict):
+            given[field.name] = _filled(hint, value)  # type: ignore[arg-type]
+        elif get_origin(hint) is not list and isinstance(value, list):
+            given[field.name] = tuple(value)
+    return kind(**given)
+
+
+def _card(model: Model, row: catalog.Row | None, name: str, card: Mapping[str, Any]) -> str:
+    """What the Hub shows of weights that nobody measured."""
+    kind = type(model)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    tags = ["attention", "model_hub_mixin", "pytorch_model_hub_mixin", *([row.key] if row else [])]
+    said = f"{row.title} ({row.authors}, {row.year}). {row.sentence}" if row else f"A {kind.__name__}."
+    cited = f"\n## Citation\n\n{hub.citation(row)}\n" if row else ""
+    facts = "".join(f"- **{key.capitalize()}**: {text}\n" for key, text in card.items() if key != "license")
+    return f"""{hub.head(card.get("license"), tags)}
+
+# {name}
+
+{said}
+
+```python
+from {kind.__module__} import {kind.__name__}
+
+model = {kind.__name__}.from_pretrained("{name}")
+```
+
+- **Size**: {size:,} parameters.
+{facts}{cited}"""
 
 
 class Translating(Model):

@@ -1,9 +1,12 @@
 """A model card in Markdown, made from a packed model's record; its head is the one that the Hub reads."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from regard import catalog
+from regard.hub import citation, head
 
 # how the Hub names a licence, by how the record's begins
 LICENCES = {"Apache-2.0": "apache-2.0", "MIT": "mit", "CC-BY 2.0": "cc-by-2.0"}
@@ -31,11 +34,8 @@ def render_card(record: dict[str, Any]) -> str:
     numbers = "\n".join(f"| {name} | {value} |" for name, value in _plain_numbers(record["numbers"]))
     settings = "".join(f" --set {setting}" for setting in record["settings"])
     seconds = record["training_seconds"]
-    return f"""---
-library_name: regard
-license: {hub_licence(record["licence"])}
-tags: [attention, {record["model"]}, {record["task"]}]
----
+    tags = ["attention", record["model"], record["task"]]
+    return f"""{head(hub_licence(record["licence"]), tags, _figures(record))}
 
 # {record["name"]}
 
@@ -58,7 +58,54 @@ model = regard.load("{record["name"]}")
 | number | value |
 |---|---|
 {numbers}
+
+## Citation
+
+{citation(model)}
 """
+
+
+def render_plain_card(
+    name: str, model: str, task: str, *, parameters: int, step: int, said: Mapping[str, Any]
+) -> str:
+    """The card of a run that was not packed: it has no figures yet."""
+    row = catalog.find(model, "model")
+    facts = "".join(f"- **{key.capitalize()}**: {text}\n" for key, text in said.items() if key != "license")
+    return f"""{head(said.get("license"), ["attention", model, task])}
+
+# {name}
+
+{row.title} ({row.authors}, {row.year}). {row.sentence}
+
+```python
+import regard
+
+model = regard.load("{name}")
+{call(task)}
+```
+
+- **Trained**: {step} steps of the task {task}; `regard pack` measures it and writes the figures here.
+- **Size**: {parameters:,} parameters.
+{facts}
+## Citation
+
+{citation(row)}
+"""
+
+
+def _figures(record: dict[str, Any]) -> str:
+    """The test figure as the Hub reads it."""
+    plain = {
+        "name": record["name"],
+        "results": [
+            {
+                "task": {"type": record["task"]},
+                "dataset": {"name": record["data"], "type": record["task"]},
+                "metrics": [{"type": record["metric"], "value": record["value"]}],
+            }
+        ],
+    }
+    return f"model-index: {json.dumps([plain], ensure_ascii=False)}"  # YAML takes JSON
 
 
 def call(task: str) -> str:
@@ -79,5 +126,6 @@ def _plain_numbers(numbers: dict[str, Any], before: str = "") -> list[tuple[str,
         if isinstance(value, dict):
             found += _plain_numbers(value, f"{before}{name}, ")
         elif isinstance(value, int | float | str) and not isinstance(value, bool):
-            found.append((f"{before}{name}".replace("_", " "), value))
+            shown = value.replace("|", r"\|") if isinstance(value, str) else value  # a bar would end the cell
+            found.append((f"{before}{name}".replace("_", " "), shown))
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard import catalog
+from regard import catalog, hub
 from regard.errors import DataError
 from regard.shipped.table import NAMES
 
@@ -74,19 +74,15 @@ def is_shipped(folder: Path) -> bool:
 
 def download(name: str) -> Path:
     """A model of the Hub, `owner/name`, from there or from its cache."""
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise DataError(
-            f"{name}: no such run folder. To load it from the Hub: pip install huggingface_hub."
-        ) from None
-    try:
-        folder = Path(snapshot_download(name))
-    except Exception as error:  # of the Hub, of the network, of the disk: many classes, one sentence
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
-        raise DataError(
-            f"{name}: no such run folder, and the Hub did not give it ({type(error).__name__}: {reason})."
-        ) from error
-    if not (folder / "config.toml").is_file():
-        raise DataError(f"{name}: this model of the Hub has no config.toml; expected one packed by regard.")
+    folder = hub.fetch(name)
+    require_system(folder, name)
     return folder
+
+
+def require_system(folder: Path, name: str) -> None:
+    """Refuse a folder of the Hub that is no whole system."""
+    if (folder / "config.toml").is_file():
+        return
+    alone = (folder / hub.CONFIG).is_file() and (folder / hub.WEIGHTS).is_file()
+    hint = " A model alone is read by its class: RNNsearch.from_pretrained(…)." if alone else ""
+    raise DataError(f"{name}: this model of the Hub has no config.toml; expected one packed by regard.{hint}")

@@ -50,9 +50,9 @@ class Figure:
     value: float
 
 
-def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
+def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> dict[str, Any]:
     """Write a run's best weights and all they need into `out`, which is replaced; the record."""
-    opened = open_run(run)
+    opened = open_run(run, device=device)
     trained, numbers = measure(opened)
     tensors = serialization.weights(opened.model)
     encoding, packed = choose_encoding(opened, tensors, trained, row.tolerance)

@@ -1,23 +1,26 @@
 """What every trained system has: its run, where it computes and in which precision."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
+from regard import hub
 from regard.decode.base import Decoding
 from regard.errors import ConfigError, DataError
-from regard.shipped.find import RECORD, read_packed
+from regard.shipped.find import RECORD, read_packed, require_system
+from regard.shipped.publish import write_folder
 from regard.train.run import Run
 
 T = TypeVar("T")
 AT_ONCE = 64  # examples of a batch
 
 
-class System:
+class System(hub.Hubbed):
     """A trained model with all it needs."""
 
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
@@ -75,6 +78,19 @@ class System:
             if isinstance(value, Tensor) and value.is_floating_point()
         }
         return replace(moved, **cast)
+
+    def _write(self, folder: Path, name: str, card: Mapping[str, Any]) -> None:
+        write_folder(self.trained, folder, name, card)
+
+    @classmethod
+    def _read(cls, folder: Path, **options: Any) -> Self:
+        from regard.systems.loading import load  # which knows all systems
+
+        require_system(folder, str(folder))
+        system = load(folder, **options)
+        if not isinstance(system, cls):
+            raise DataError(f"{folder}: holds a {type(system).__name__}; expected a {cls.__name__}.")
+        return system
 
     def _weight(self) -> Tensor:
         return next(self.trained.model.parameters())

@@ -12,13 +12,14 @@ or of more than 100,000 pairs so few that 2,000 are.
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from regard.data.parallel import Parallel
-from regard.errors import ConfigError
+from regard.data.tokens import Tokenizer
+from regard.errors import ConfigError, DataError
 from regard.tasks.base import Split
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
 from regard.tasks.translation import Example
@@ -66,6 +67,21 @@ class FilesTask(TextTask):
         texts = cls.open_texts(settings)
         texts.check()
         return cls(settings, texts, *learn_tokenizers(texts, settings))
+
+    @classmethod
+    def from_dataset(cls, dataset: Any, settings: FilesSettings, *, tokenizer: Any = None) -> Self:
+        """The task of pairs in memory: a Dataset or DatasetDict of `datasets`, or a list of mappings.
+
+        A row has the two sides under the names of the settings' languages, itself or in its `translation`.
+        Of splits there may be `train`, `validation` (or `valid`) and `test`; without any, pairs are held out
+        as from files. `tokenizer` serves both sides: one of ours, of transformers or of `tokenizers`; else
+        tokenizers are learnt. What is trained can be loaded without the dataset.
+        """
+        texts = RowTexts(dataset, (settings.source_language, settings.target_language))
+        if tokenizer is None:
+            return cls(settings, texts, *learn_tokenizers(texts, settings))
+        shared = Tokenizer.of(tokenizer, language=settings.target_language)
+        return cls(settings, texts, shared, shared)
 
 
 class FileTexts(Texts):
@@ -122,6 +138,45 @@ class FileTexts(Texts):
 
     def _open(self, source: str, target: str) -> Parallel:
         return self._opened.setdefault((source, target), Parallel(Path(source), Path(target)))
+
+
+class RowTexts(Texts):
+    """The splits of rows in memory."""
+
+    def __init__(self, dataset: Any, languages: tuple[str, str]) -> None:
+        self.languages = languages
+        splits = dataset if isinstance(dataset, Mapping) else {"train": dataset}
+        self._splits = {{"validation": "valid"}.get(name, name): rows for name, rows in splits.items()}
+        if not len(self._splits.get("train", ())):
+            raise DataError(
+                f"files: the dataset has {', '.join(splits) or 'nothing'}; expected rows of 'train'."
+            )
+
+    def files(self) -> Sequence[Path]:
+        return ()
+
+    def stream(self, split: Split) -> Iterator[Example]:
+        own = self._splits.get(split)
+        if own is None and split == "test" and "valid" in self._splits:
+            own = self._splits["valid"]
+        held_out = own is None or (split == "train" and "valid" not in self._splits)
+        rows = self._splits["train"] if own is None else own
+        every = max(HELD_OUT, -(-len(rows) // ENOUGH))
+        few = len(rows) < every  # then the first is held out and trained on
+        for number, row in enumerate(rows, 1):
+            kept = number == 1 if few else number % every == 0
+            if not held_out or ((few or not kept) if split == "train" else kept):
+                yield self._example(row)
+
+    def _example(self, row: Mapping[str, Any]) -> Example:
+        pair = row.get("translation", row)
+        try:
+            return Example(str(pair[self.languages[0]]), str(pair[self.languages[1]]))
+        except KeyError as error:
+            raise DataError(
+                f"files: a row of the dataset has {', '.join(pair)}; expected {error.args[0]!r} among them, "
+                "the language of one side."
+            ) from None
 
 
 def report_skipped(pairs: Parallel) -> None:

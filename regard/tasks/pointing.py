@@ -2,8 +2,8 @@
 
 The points are uniform in the unit square (numbers in the unit interval, for sorting), in random order. Sets
 of different sizes share a batch. Example numbers are seeds: a set is a function of its split and number
-alone, and only the answers to the training sets are kept. What an answer is, also for degenerate sets, is
-told in data/geometry.py.
+alone. The answers to many training sets are found while training (data/solving.py). What an answer is, also
+for degenerate sets, is told in data/geometry.py.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134
@@ -22,6 +22,7 @@ from torch import nn
 
 from regard.data.geometry import QUESTIONS, Numbers, Points
 from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
+from regard.data.solving import Answers, solved
 from regard.errors import ConfigError
 from regard.tasks.base import Loss, Split
 
@@ -43,7 +44,7 @@ class PointingSettings:
     tests: tuple[int, ...] = (5, 10, 20, 50)  # sizes of the test sets, also such as training never saw
     seed: int = 1
     cache: str = ""  # folder for the training answers; empty: regard's cache
-    processes: int = 0  # that solve the training sets; 0 = one a core
+    processes: int = 0  # that solve the training sets ahead of the training; 0 = one a core
 
 
 class PointingTask:
@@ -59,12 +60,12 @@ class PointingTask:
 
     def __init__(self, settings: PointingSettings) -> None:
         self.settings = settings
-        self._train: Numbers | None = None
+        self._train: Answers | None = None
         self._others: dict[tuple[Split, int], Numbers] = {}
 
     @classmethod
     def create(cls, settings: PointingSettings) -> Self:
-        """The task with the answers to its training sets."""
+        """The task; the answers to its training sets begin to be found."""
         task = cls(settings)
         task._check()
         task.train_answers()
@@ -92,11 +93,11 @@ class PointingTask:
             if getattr(s, name) < 1:
                 raise ConfigError(f"{self.question}: `{name}` has {getattr(s, name)}; expected 1 or more.")
 
-    def train_answers(self) -> Numbers:
-        """(train, M), in memory or mapped from the cache."""
+    def train_answers(self) -> Answers:
+        """(train, M), in memory, mapped from the cache, or solved when they are asked for."""
         if self._train is None:
             s = self.settings
-            self._train = self._sets("train").solved(s.train, folder=s.cache, processes=s.processes)
+            self._train = solved(self._sets("train"), s.train, folder=s.cache, processes=s.processes)
         return self._train
 
     def _sets(self, split: Split, size: int | None = None) -> PointSets:

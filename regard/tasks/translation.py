@@ -59,7 +59,9 @@ class TranslationTask:
             raise ConfigError(f"task: `smoothing` has {smoothing}; expected 0 or more, and less than 1.")
         if r_drop < 0.0:
             raise ConfigError(f"task: `r_drop` has {r_drop}; expected 0 or more.")
-        self.source, self.target = source, target
+        shared = source is target
+        self.source = Tokenizer.of(source)
+        self.target = self.source if shared else Tokenizer.of(target)
         self.smoothing, self.r_drop = smoothing, r_drop
         self._examples: dict[Split, Sequence[Example]] = {}
         self._encoded: dict[Split, EncodedPairs] = {}

@@ -24,12 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from accelerate import Accelerator, DistributedDataParallelKwargs
-from accelerate.state import AcceleratorState
-from accelerate.utils import DistributedType, GradScalerKwargs, broadcast_object_list, set_seed
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, DataError
+from regard.extras import needs
 from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
 from regard.train import durable, serialization
@@ -45,6 +43,16 @@ from regard.train.metrics import Metrics
 from regard.train.optimizers import build_optimizer
 from regard.train.progress import Progress, Quiet, View, choose_progress
 from regard.train.schedule import learning_rate
+
+needs("train", "accelerate")
+from accelerate import Accelerator, DistributedDataParallelKwargs  # noqa: E402
+from accelerate.state import AcceleratorState  # noqa: E402
+from accelerate.utils import (  # noqa: E402
+    DistributedType,
+    GradScalerKwargs,
+    broadcast_object_list,
+    set_seed,
+)
 
 # every process holds the whole model; a model in parts (FSDP, DeepSpeed) would need other checkpoints
 _WHOLE_MODELS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)

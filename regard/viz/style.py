@@ -15,13 +15,12 @@ from pathlib import Path
 
 import matplotlib.style
 from fontTools.subset import Options, Subsetter, load_font, save_font  # type: ignore[import-untyped]
+from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-
-from regard.errors import ConfigError
 
 INK = "#1d232b"  # words and numbers
 QUIET = "#66707c"  # captions, ticks
@@ -40,7 +39,11 @@ WEIGHTS = LinearSegmentedColormap.from_list(
 
 DPI = 200  # twice the resolution of a page at 100 %
 LATIN = "DejaVu Sans"  # comes with matplotlib: the same letters on every machine
-CHINESE = "Noto Sans SC"
+CHINESE = (
+    "Noto Sans SC Subset"  # ours: simplified characters, punctuation and kana; tools/make_font.py made it
+)
+RARE = "Noto Sans SC"  # the whole font, of the package zhplot: the extra `chinese`
+FONT = Path(__file__).parent / "fonts" / "NotoSansSC-Subset.ttf"
 LONGEST = 24  # characters of a label before it is shortened
 
 _CJK = re.compile(
@@ -78,11 +81,16 @@ def look(words: Iterable[str] = ()) -> Iterator[None]:
 
 
 def font_families(words: Iterable[str]) -> list[str]:
-    """The Latin family, followed by the Chinese one if any word needs it."""
-    if any(has_chinese(word) for word in words):
-        _register_chinese()
+    """The Latin family; behind it the Chinese one if a word needs it, and the one with rare characters."""
+    text = "".join(words)
+    if not has_chinese(text):
+        return [LATIN]
+    _register(FONT)
+    whole = _whole_font() if _is_rare(text) else None
+    if whole is None:
         return [LATIN, CHINESE]
-    return [LATIN]
+    _register(whole)
+    return [LATIN, CHINESE, RARE]
 
 
 def has_chinese(text: str) -> bool:
@@ -96,25 +104,35 @@ def chinese_subset(text: str) -> bytes:
     subsetter = Subsetter(options)
     subsetter.populate(unicodes=sorted({ord(letter) for letter in text if has_chinese(letter)}))
     file = BytesIO()
-    with load_font(str(_chinese_font()), options) as font:
+    font_file = (_whole_font() if _is_rare(text) else None) or FONT
+    with load_font(str(font_file), options) as font:
         subsetter.subset(font)
         save_font(font, file, options)
     return file.getvalue()
 
 
-def _chinese_font() -> Path:
+def _is_rare(text: str) -> bool:
+    """Whether the text has a Chinese character that our own font lacks."""
+    return any(has_chinese(letter) and ord(letter) not in _written() for letter in set(text))
+
+
+@lru_cache(maxsize=1)
+def _written() -> frozenset[int]:
+    with TTFont(FONT) as font:
+        return frozenset(font.getBestCmap())
+
+
+def _whole_font() -> Path | None:
     # the package is located but not imported: importing it would change the user's default font
     package = importlib.util.find_spec("zhplot")
     folders = package.submodule_search_locations if package else None
     fonts = [font for folder in folders or () for font in Path(folder).glob("fonts/NotoSansSC-Regular.*")]
-    if not fonts:
-        raise ConfigError("viz: no font with Chinese characters was found; expected the package 'zhplot'.")
-    return fonts[0]
+    return fonts[0] if fonts else None
 
 
-@lru_cache(maxsize=1)
-def _register_chinese() -> None:
-    font_manager.fontManager.addfont(_chinese_font())
+@lru_cache
+def _register(font: Path) -> None:
+    font_manager.fontManager.addfont(font)
 
 
 def label(word: str) -> str:

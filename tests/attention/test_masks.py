@@ -1,5 +1,7 @@
 """Masks: an algebra with &, and what it means pair by pair."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -133,9 +135,9 @@ def test_equal_masks_are_equal_and_one_changed_fact_makes_them_differ(mask):
     assert mask != Mask(causal=not mask.causal, offset=mask.offset)
     assert mask != "a mask"
     if mask.lengths is not None:
-        assert mask != Mask(mask.causal, mask.lengths + 1, mask.window, mask.dense, mask.offset)
+        assert mask != replace(mask, lengths=mask.lengths + 1)
     if mask.dense is not None:
-        assert mask != Mask(mask.causal, mask.lengths, mask.window, ~mask.dense, mask.offset)
+        assert mask != replace(mask, dense=~mask.dense)
 
 
 def test_a_mask_of_every_kind_of_argument():
@@ -237,7 +239,7 @@ WRONG = {
     r"^Mask: `window` has \(0\.5, 1\); expected \(left, right\)": lambda: Mask(window=(0.5, 1)),
     r"^Mask: `causal` has 'yes'; expected True or False\.$": lambda: Mask(causal="yes"),
     r"^Mask: `causal` has a tensor of shape \(3, 5\); expected True or False\.$": lambda: Mask(
-        torch.ones(T, S).bool()
+        causal=torch.ones(T, S).bool()
     ),
     r"^Mask: `offset` has 1\.5; expected a whole number\.$": lambda: Mask(offset=1.5),
     r"^Mask: `offset` has a tensor of shape \(\); expected a whole number\.$": lambda: Mask().at(
@@ -309,3 +311,28 @@ def test_a_mask_prints_its_facts_and_has_no_hash():
     assert repr(Mask(lengths=[1] * 9, dense=torch.ones(4, 5) > 0)) == "Mask(lengths=(9,), dense=(4, 5))"
     with pytest.raises(TypeError, match="unhashable"):
         hash(Mask())
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (True, "True was given without a name; expected Mask(causal=True)."),
+        (
+            [3, 2],
+            "[3, 2] was given without a name; expected Mask(lengths=…), Mask(causal=True), "
+            "Mask(window=(left, right)) or Mask(dense=…).",
+        ),
+        (
+            torch.ones(2, 3, dtype=torch.bool),
+            "a tensor of shape (2, 3) was given without a name; "
+            "expected Mask(dense=…), or Mask.padding(…) for (B, S).",
+        ),
+        ((1, 0), "(1, 0) was given without a name; expected Mask(window=(left, right)), or Mask(lengths=…)."),
+        (Mask(), "a Mask was given without a name; expected the mask itself, or Mask.of(mask)."),
+    ],
+    ids=["causal", "lengths", "dense", "window", "mask"],
+)
+def test_an_argument_without_a_name_is_refused_with_the_name(given, said):
+    with pytest.raises(MaskError) as error:
+        Mask(given)
+    assert str(error.value) == f"Mask: {said}"

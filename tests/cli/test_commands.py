@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from regard import __version__, catalog
 from regard.train.config import recipe_names
@@ -152,13 +153,40 @@ def test_what_stands_in_brackets_is_not_lost(command, run, tmp_path):
     assert f"{folder}, step" in command("evaluate", folder).out
     out = tmp_path / "[bold]a[" / "].svg"
     assert command("show", folder, "a b c", "--out", out).err == f"drawn: {out}\n"
-    assert "pip install '.[export]'" in " ".join(command("export", "--help").out.split())
+    assert 'pip install "regard[export]"' in " ".join(command("export", "--help").out.split())
 
 
 def test_show_writes_a_page(command, run, tmp_path):
     out = tmp_path / "a.html"
     assert command("show", run, "a b c d", "--out", out).status == 0
     assert "<!doctype html>" in out.read_text()
+
+
+def test_the_best_results_of_a_system(command):
+    """Regard's own, which come with the package."""
+    rows = [line.split("\t") for line in command("results", "--system", "ntm", "--best").out.splitlines()]
+    assert rows
+    assert all("ntm" in row[0] for row in rows)
+    assert len({row[1] for row in rows}) == len(rows)
+    several = command("results", "--system", "luong").out.splitlines()
+    assert 0 < len(command("results", "--system", "luong", "--best").out.splitlines()) < len(several)
+
+
+COMPUTING = ("train", "evaluate", "compare", "translate", "dictionary", "pack", "ask", "point", "caption")
+COMPUTING += ("sample", "show", "bench", "demo")
+
+
+@pytest.mark.parametrize("name", COMPUTING)
+def test_every_command_that_computes_takes_a_device(name, command):
+    assert "--device" in command(name, "--help").out
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="it would be there")
+def test_a_device_that_is_not_there_is_refused(command):
+    sentence = "`--device` has mps, which torch does not find here; expected cpu."
+    for words in (["translate", "demo-rnnsearch", "a"], ["train", "rnnsearch-reverse"], ["show", "stories"]):
+        found = command(*words, "--device", "mps")
+        assert (found.status, found.err) == (2, f"regard: {sentence}\n")
 
 
 def test_results_in_a_pipe_are_tab_separated(command, tmp_path):

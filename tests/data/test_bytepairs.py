@@ -1,11 +1,13 @@
 """Byte-pairs whose merges are left out by chance."""
 
 import itertools
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.data.bytepairs import Merges, _Library
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError
 
@@ -73,3 +75,49 @@ def test_words_have_no_merges_to_leave_out():
         ConfigError, match=r"^Tokenizer: `kind` has 'words', which merges nothing; expected 'bpe'\.$"
     ):
         tokenizer.recut(share=0.1, seed=1)
+
+
+def known(character):
+    """Assigned in this Python's Unicode; the library may know letters of a later one."""
+    return unicodedata.category(character) != "Cn"
+
+
+PARTS = st.sampled_from(
+    [
+        " ",
+        "  ",
+        "\n",
+        "'s",
+        "'re",
+        "'S",
+        "it's",
+        "\u00a0",
+        "\x85",
+        "\x1c",
+        "é",
+        "½",
+        "Ⅷ",
+        "中",
+        "_",
+        "...",
+        "12",
+    ]
+)
+CHARACTERS = st.characters(exclude_categories=["Cs", "Cn"]).filter(known)
+
+
+@given(parts=st.lists(PARTS | st.text(CHARACTERS, max_size=6), max_size=10))
+@settings(max_examples=300)
+def test_without_the_library_text_is_cut_the_same(tokenizer, parts):
+    merges = [tuple(pair) for pair in tokenizer._cutter.settings()["merges"]]
+    library, ours = (made(list(tokenizer.vocabulary), merges) for made in (_Library, Merges))
+    text = "".join(parts)
+    assert ours.cut(text) == library.cut(text)
+    assert ours.words(text) == library.words(text)
+    assert ours.numbers([text]) == library.numbers([text])
+
+
+def test_without_the_library_byte_pairs_cannot_be_learnt(monkeypatch):
+    monkeypatch.setattr("regard.extras.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r'expected the extra \'train\': pip install "regard\[train\]"'):
+        Tokenizer.train(TEXTS, kind="bpe", size=300)

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from regard.errors import DataError
-from regard.evaluate.results import Result, commit, machine, read_results, write_result
+from regard.evaluate.results import (
+    Result,
+    best_of_each_metric,
+    commit,
+    machine,
+    read_results,
+    write_result,
+)
 
 RESULT = Result(
     recipe="rnnsearch-grammar",
@@ -50,6 +57,12 @@ def test_the_same_measurement_is_kept_once(tmp_path):
     write_result(tmp_path, RESULT)
     write_result(tmp_path, replace(RESULT, value=98.0))
     assert [r.value for r in read_results(tmp_path)] == [98.0]
+
+
+def test_the_best_of_a_metric_is_the_most_or_the_least():
+    values = {"BLEU": (20.0, 30.0, 25.0), "alignment error rate": (0.3, 0.1, 0.2), "perplexity": (90.0, 91.0)}
+    several = [replace(RESULT, metric=metric, value=value) for metric in values for value in values[metric]]
+    assert [result.value for result in best_of_each_metric(several)] == [30.0, 0.1, 90.0]
 
 
 def test_a_folder_without_results_has_none(tmp_path):

@@ -15,7 +15,7 @@ from regard.decode.greedy import greedy
 from regard.decode.translator import Translator
 from regard.errors import ConfigError, DataError
 from regard.evaluate.text import score_text
-from regard.export.base import needed, read_export
+from regard.export.base import read_export
 from regard.export.ctranslate2 import checked, save
 from regard.export.formats import export_run, open_export
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -254,12 +254,3 @@ def test_a_damaged_record_is_told(exported, tmp_path):
     (tmp_path / "export.json").write_text('{"format": 1}')
     with pytest.raises(DataError, match=r"fields are missing or wrong; export the run again."):
         read_export(tmp_path)
-
-
-def test_a_missing_package_names_the_extra():
-    with pytest.raises(ConfigError) as error:
-        needed("no_such_engine")
-    assert str(error.value) == (
-        "export: the package 'no_such_engine' is not installed; expected the extra `export`: "
-        "pip install '.[export]' in the folder of regard."
-    )

@@ -1,6 +1,7 @@
 """The Triton kernels of bands by Triton's interpreter. test_local_kernel.py starts this file."""
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
@@ -55,7 +56,7 @@ def facts(S, window):
     }
     if window is not None:
         return more | {"a window": Mask(window=(3, 2))}
-    return {name: Mask(m.causal, m.lengths, (5, 2), None, m.offset) for name, m in more.items()}
+    return {name: replace(m, window=(5, 2), dense=None) for name, m in more.items()}
 
 
 @pytest.mark.parametrize("window", [LocalMonotonic(half_width=4), None], ids=["local-m", "the mask's"])

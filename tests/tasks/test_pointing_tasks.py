@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data import points as module
+from regard.data import solving
 from regard.data.points import FIRST, PointSets, own_batch, points_of, positions
+from regard.data.solving import solved
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
 from regard.tasks.pointing import DelaunayTask, HullTask, PointingSettings, SortTask, TourTask
@@ -141,16 +142,47 @@ def test_the_loss_is_the_sum_of_minus_log_probabilities():
     ids=["uniform", "log-uniform"],
 )
 def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, capsys, spread, name):
-    monkeypatch.setattr(module, "IN_PROCESS", 10)
+    monkeypatch.setattr(solving, "IN_PROCESS", 10)
+    monkeypatch.setattr(solving, "LOOK", 0.0)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     sets = PointSets("tsp", "1 train", 3, 6, spread)
-    found = sets.solved(50, processes=2)
-    assert isinstance(found, np.memmap)
-    assert np.array_equal(found, sets.answers(np.arange(50)))
-    assert capsys.readouterr().err == "tsp: solving 50 point sets with 2 processes …\n"
+    numbers = np.array([7, 49, 0])
+    found = solved(sets, 50, processes=2)
+    assert np.array_equal(found[numbers], sets.answers(numbers)), "asked for before they are there"
+    assert capsys.readouterr().err == "tsp: 50 point sets are solved while training\n"
+    for worker in found._workers:
+        assert worker.wait(timeout=60) == 0
+    assert np.array_equal(found[numbers], sets.answers(numbers))
     assert [path.name for path in (tmp_path / "points").iterdir()] == [name]
-    sets.solved(50)
+    again = solved(sets, 50)
+    assert isinstance(again, np.memmap)
+    assert np.array_equal(again, sets.answers(np.arange(50)))
     assert capsys.readouterr().err == "", "the second time it is there"
+
+
+def test_parts_that_another_run_has_solved_are_read(tmp_path, monkeypatch):
+    """Answers are mixed from parts that are there, even wrong ones, and sets that are solved now."""
+    monkeypatch.setattr(solving, "IN_PROCESS", 10)
+    monkeypatch.setattr(solving, "PART", 16)
+    monkeypatch.setenv("LOCAL_RANK", "1")  # one process of several: it starts no others
+    sets = PointSets("hull", "1 train", 5, 9)
+    found = solved(sets, 50, folder=str(tmp_path))
+    assert found._workers == []
+    numbers = np.array([20, 3, 31, 49])
+    right = sets.answers(numbers)
+    np.save(found.folder / "1.npy", np.full((16, sets.width), 5, dtype=np.int8))
+    rows = found[numbers]
+    assert np.array_equal(rows[[1, 3]], right[[1, 3]])
+    assert (rows[[0, 2]] == 5).all()
+
+
+def test_a_process_that_fails_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(solving, "IN_PROCESS", 10)
+    monkeypatch.setattr(solving, "LOOK", 0.0)
+    found = solved(PointSets("riddle", "1 train", 5, 9), 50, folder=str(tmp_path), processes=1)
+    found._workers[0].wait(timeout=60)
+    with pytest.raises(DataError, match=r"^riddle: solving failed: KeyError: 'riddle'\.$"):
+        found[np.array([1])]
 
 
 def test_a_batch_of_own_points_has_no_answer():

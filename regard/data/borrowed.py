@@ -1,0 +1,74 @@
+"""Tokenizers of other libraries: transformers' fast ones, and those of `tokenizers` that lie below them.
+
+Their pieces keep their order behind our four specials; their own specials are left out. The JSON file of such
+a tokenizer holds the library's own description, so that a model travels with it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from regard.data.spacing import Spacing, owners, spans
+from regard.errors import DataError
+from regard.extras import needs
+
+
+class Borrowed:
+    """Text cut by a tokenizer of the `tokenizers` library."""
+
+    def __init__(self, description: Mapping[str, Any] | str, language: str) -> None:
+        needs("train", "tokenizers")
+        from tokenizers import Tokenizer
+
+        text = description if isinstance(description, str) else json.dumps(description)
+        self._tokenizer = Tokenizer.from_str(text)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        self._spacing = Spacing(language)
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """The vocabulary in the order of its numbers, without special tokens."""
+        special = {
+            token.content for token in self._tokenizer.get_added_tokens_decoder().values() if token.special
+        }
+        vocabulary = self._tokenizer.get_vocab()
+        return [piece for piece in sorted(vocabulary, key=vocabulary.__getitem__) if piece not in special]
+
+    def cut(self, text: str) -> list[str]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).tokens)
+
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        text = self._spacing.join(words)
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        return list(found.tokens), owners(found.offsets, spans(text, words))
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        unknown = known["<unk>"]
+        cut = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return [[known.get(piece, unknown) for piece in found.tokens] for found in cut]
+
+    def join(self, pieces: Sequence[str]) -> str:
+        decoder = self._tokenizer.decoder
+        return decoder.decode(list(pieces)) if decoder else " ".join(pieces)
+
+    def show(self, piece: str) -> str:
+        return piece
+
+    def hide(self, shown: str) -> str:
+        return shown
+
+    def settings(self) -> dict[str, Any]:
+        return {"tokenizer": json.loads(self._tokenizer.to_str())}
+
+
+def description_of(tokenizer: object) -> str:
+    """The library's description of a tokenizer of transformers or `tokenizers`."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not hasattr(backend, "to_str") or not hasattr(backend, "encode_batch"):
+        raise DataError(
+            f"Tokenizer: {type(tokenizer).__name__} was given; expected a Tokenizer of regard, a fast one of "
+            "transformers, or one of `tokenizers`."
+        )
+    return str(backend.to_str())

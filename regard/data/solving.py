@@ -1,0 +1,172 @@
+"""Answers to many point sets, solved while they are being used.
+
+A set is a function of its number, so its answer can be found at any time. The first batch solves its own
+sets; meanwhile other processes go through all of them, a file of answers for every part, and what they have
+found is not solved again. The parts lie in regard's cache until all are there and are joined into one file,
+which later runs map. So training begins at once, and every batch is what it always was.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard import storage
+from regard.data.geometry import Numbers
+from regard.data.points import PointSets, Spread
+from regard.errors import DataError
+
+IN_PROCESS = 50_000  # so many sets are solved here and now, and kept in memory
+PART = 2048  # sets of a file
+LOOK = 1.0  # seconds between two looks for new files
+NICE = 10  # whoever solves ahead gives way to the training
+_VERSION = 3  # of sets and answers; a change of either makes older files useless
+_log = logging.getLogger(__name__)
+
+
+class Answers(Protocol):
+    """Something like an array (count, M), filled up with -1."""
+
+    def __getitem__(self, examples: NDArray[np.int64], /) -> Numbers: ...
+
+
+def solved(sets: PointSets, count: int, *, folder: str = "", processes: int = 0) -> Answers:
+    """The answers to examples 0 … count - 1; `processes` solve ahead, one a core if 0.
+
+    What they find is kept in `folder`, or in regard's cache.
+    """
+    if count <= IN_PROCESS:
+        return sets.answers(np.arange(count))
+    home = Path(folder) if folder else storage.cache_folder() / "points"
+    spread = "" if sets.spread == "uniform" else f"-{sets.spread}"
+    kind = f"{sets.question}-{sets.shortest}-{sets.longest}{spread}"
+    path = home / f"{kind}-{sets.key.replace(' ', '-')}-{count}-v{_VERSION}.npy"
+    if path.exists():
+        return cast(Answers, np.load(path, mmap_mode="r"))
+    return Solving(sets, count, path, processes or os.cpu_count() or 1)
+
+
+class Solving:
+    """Answers that are solved when they are asked for, unless another process has found them by then."""
+
+    def __init__(self, sets: PointSets, count: int, path: Path, processes: int) -> None:
+        self.sets, self.count, self.path = sets, count, path
+        self.folder = path.with_suffix(".parts")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        storage.remove_left_over(self.folder)
+        self._parts: dict[int, Numbers] = {}  # read so far, mapped
+        self._whole: Numbers | None = None
+        self._looked = -LOOK
+        self._began = time.perf_counter()
+        self._workers = self._start(processes) if os.environ.get("LOCAL_RANK", "0") == "0" else []
+        self._end = weakref.finalize(self, _stop, self._workers)
+
+    def __getitem__(self, examples: NDArray[np.int64]) -> Numbers:
+        if self._whole is None:
+            self._look()
+        if self._whole is not None:
+            return self._whole[examples]
+        found = np.full((len(examples), self.sets.width), -1, dtype=np.int64)
+        parts = examples // PART
+        missing = ~np.isin(parts, list(self._parts))
+        for number in np.unique(parts[~missing]).tolist():
+            here = parts == number
+            found[here] = self._parts[number][examples[here] - number * PART]
+        if missing.any():
+            found[missing] = self.sets.answers(examples[missing])
+        return found
+
+    def _start(self, processes: int) -> list[subprocess.Popen[bytes]]:
+        sets = self.sets
+        print(f"{sets.question}: {self.count:,} point sets are solved while training", file=sys.stderr)
+        own = [sets.question, sets.key, str(sets.shortest), str(sets.longest), sets.spread]
+        own += [str(self.folder), str(self.count)]
+        return [
+            subprocess.Popen(
+                [sys.executable, "-m", "regard.data.solving", *own, str(worker), str(processes)],
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                stderr=subprocess.PIPE,
+            )
+            for worker in range(processes)
+        ]
+
+    def _look(self) -> None:
+        """Map the files that are new; join them when all are there."""
+        if time.monotonic() - self._looked < LOOK:
+            return
+        self._looked = time.monotonic()
+        if self.path.exists():  # another run has joined them
+            self._finish()
+            return
+        for worker in self._workers:
+            if worker.poll():
+                raise DataError(f"{self.sets.question}: solving failed: {_last_line(worker)}.")
+        with suppress(FileNotFoundError):  # removed by a run that has joined them; seen at the next look
+            for file in self.folder.glob("*.npy"):
+                if (number := int(file.stem)) not in self._parts:
+                    self._parts[number] = np.load(file, mmap_mode="r")
+        if len(self._parts) == -(-self.count // PART):
+            self._join()
+
+    def _join(self) -> None:
+        aside = storage.aside(self.path)
+        with aside.open("wb") as file:
+            np.save(file, np.concatenate([self._parts[number] for number in sorted(self._parts)]))
+        aside.replace(self.path)
+        _log.info("%s: %d sets in %.0f s", self.path, self.count, time.perf_counter() - self._began)
+        self._finish()
+
+    def _finish(self) -> None:
+        self._whole = np.load(self.path, mmap_mode="r")
+        self._parts.clear()
+        self._end()
+        for file in self.folder.glob("*"):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):  # another run writes there still
+            self.folder.rmdir()
+
+
+def _last_line(worker: subprocess.Popen[bytes]) -> str:
+    said = worker.communicate()[1].decode(errors="replace").strip().splitlines()
+    return said[-1] if said else "a process died"
+
+
+def _stop(workers: Sequence[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        worker.kill()
+        worker.wait()
+        if worker.stderr is not None:
+            worker.stderr.close()
+
+
+def _solve(words: Sequence[str]) -> None:
+    """What one of the processes does: every so many-th part that is not there yet."""
+    question, key, shortest, longest, spread, folder, count, worker, processes = words
+    sets = PointSets(question, key, int(shortest), int(longest), cast(Spread, spread))
+    kind = np.int8 if sets.longest < 128 else np.int16
+    parent = os.getppid()
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    for number in range(int(worker), -(-int(count) // PART), int(processes)):
+        path = Path(folder) / f"{number}.npy"
+        if os.getppid() != parent or not path.parent.exists():  # nobody waits for it any more
+            return
+        if not path.exists():
+            found = sets.answers(np.arange(number * PART, min((number + 1) * PART, int(count))))
+            aside = storage.aside(path)
+            with aside.open("wb") as file:
+                np.save(file, found.astype(kind))
+            aside.replace(path)
+
+
+if __name__ == "__main__":
+    _solve(sys.argv[1:])

@@ -1,0 +1,54 @@
+"""A run as a folder that the Hub takes: what `save_pretrained` of a system writes.
+
+A packed run goes as it is, with its record's figures on the card. Of any other the weights are written in
+float32, and the card says that nobody has measured it.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+
+from regard import hub
+from regard.shipped.card import render_card, render_plain_card
+from regard.shipped.find import RECORD
+from regard.train import serialization
+from regard.train.checkpoint import DIGESTS, RunFolder
+from regard.train.run import Run
+
+
+def write_folder(run: Run, folder: Path, name: str, card: Mapping[str, Any]) -> None:
+    """Write settings, tokenizers, weights, a card that calls the system `name`, and digests."""
+    if run.folder.resolve() != folder.resolve():
+        for file in json.loads((run.folder / DIGESTS).read_text(encoding="utf-8")):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(run.folder / file, folder / file)
+    config = run.config
+    record = folder / RECORD
+    if RunFolder(run.folder).is_packed and record.is_file():
+        found = json.loads(record.read_text(encoding="utf-8")) | {"name": name}
+        said = {"license": "licence"}  # the record's spelling
+        found |= {said.get(key, key): text for key, text in card.items()}
+        _write_json(record, found)
+        text = render_card(found)
+    else:
+        weights = serialization.weights(run.model)
+        (folder / hub.WEIGHTS).write_bytes(safetensors.torch.save(weights))
+        _write_json(folder / "state.json", {"step": run.step})
+        size = sum(parameter.numel() for parameter in run.model.parameters())
+        text = render_plain_card(name, config.model, config.task, parameters=size, step=run.step, said=card)
+    (folder / hub.CARD).write_text(text, encoding="utf-8")
+    _write_json(folder / hub.CONFIG, {"library_name": "regard", "model": config.model, "task": config.task})
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != DIGESTS)
+    digests = {
+        path.relative_to(folder).as_posix(): [hashlib.sha256(path.read_bytes()).hexdigest()] for path in files
+    }
+    _write_json(folder / DIGESTS, digests)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
