@@ -113,12 +113,13 @@ def test_a_beam_of_given_length_writes_the_same_words(tmp_path):
     model = transformer()
     with torch.no_grad():
         model.W.weight = torch.nn.Parameter(model.W.weight.clone())
-        # CTranslate2 leaves pad and bos out of the sum, we do not: they have no share in it here
+        # CTranslate2 leaves out of the sum what may not be written, here pad, bos and eos; we do not. So they
+        # have no share in it
         last = model.decoder.layers[-1].around_feed_forward.norm
         last.weight[0], last.bias[0] = 0.0, 1.0
         model.W.weight[:, 0] = 0.0
-        model.W.weight[:2] = 0.0
-        model.W.weight[:2, 0] = -50.0
+        model.W.weight[:3] = 0.0
+        model.W.weight[:3, 0] = -50.0
     sources = rows(5, 8, 8, 11)
     ours = beam_search(
         model, pair_batch(sources, [[]] * 4), width=4, maximum=9, minimum=9, penalty=PowerPenalty(0.0)
