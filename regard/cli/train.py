@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from regard.cli.common import is_main_process, say
-from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
+from regard.cli.text import (
+    FILES,
+    RECURRENT,
+    File,
+    Language,
+    Text,
+    chosen_size,
+    chosen_steps,
+    given_value,
+    text_settings,
+)
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -123,18 +133,21 @@ def _choose_device(device: str) -> None:
 def choose_config(recipe: str | None, text: Text, model: str, overrides: list[str]) -> "RunConfig":
     """The recipe's config, with the text and the model that were named in the place of its own."""
     from regard.train.config import load_recipe
+    from regard.train.own_text import RECIPE
 
     tables: dict[str, dict[str, Any]] = {}
     chosen = []
+    named = model or given_value(overrides, "model.name")
+    used = recipe or (RECURRENT if named else RECIPE)
     if text.given:
-        tables["task"] = text_settings(recipe or DEFAULT) | text.table()
+        tables["task"] = text_settings(used) | text.table()
         if recipe is None:
-            chosen += chosen_steps(text)
+            chosen += chosen_steps(text) if named else chosen_size(text, overrides)
     elif text.data:
         chosen.append(f"task.data={json.dumps(text.data)}")
     if model:
         tables["model"] = {"name": model}
-    return load_recipe(recipe or DEFAULT, [*chosen, *overrides], tables=tables)
+    return load_recipe(used, [*chosen, *overrides], tables=tables)
 
 
 def report(summary: "Summary") -> None:
