@@ -1,14 +1,14 @@
 """Which Transformer is best for how much text: the sizes of regard/train/own_text.py and others.
 
-    python benchmarks/own_text.py --source train.en --target train.de --valid-source val.en --valid-target val.de \
-        --pairs 1000 3000 10000 29000 --minutes 9 --jobs 14 --out own-text.json
-    python benchmarks/own_text.py --corpus tatoeba-en-fr --data corpora --pairs 10000 30000 100000 --out tatoeba.json
+    python benchmarks/own_text.py --source train.en --target train.de --valid-source val.en \
+        --valid-target val.de --pairs 1000 3000 10000 29000 --minutes 9 --jobs 16 --out own-text.json
+    python benchmarks/own_text.py --corpus tatoeba-en-fr --data corpora --pairs 10000 100000 --out tatoeba.json
 
-For each number of pairs, drawn at random, it trains the recurrent network that `regard train --source A
---target B` took before (`rnnsearch`), the row of the table (`table`) and a few variants of it, several at once,
-each in a process of its own. Each is measured on the validation text: BLEU and chrF of the best weights, and of
-the mean of the last five evaluations' weights. At the deadline trainings are stopped and measured as they are;
-what is not measured five seconds before `--minutes` are over is left out. The file is written after every result.
+For each number of pairs, drawn at random, it trains the recurrent network that was the default before
+(`rnnsearch`), the row of the table (`table`) and a few variants of it, several at once, each in a process of
+its own. Each is measured on the validation text: BLEU and chrF of the best weights, and of the mean of the
+last five evaluations' weights. At the deadline trainings are stopped and measured as they are; what has no
+figures five seconds before `--minutes` are over is left out. The file is written after every result.
 """
 
 import argparse

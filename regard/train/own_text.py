@@ -1,4 +1,4 @@
-"""The Transformer that `regard train --source A --target B` takes: sized by how many sentence pairs there are.
+"""The Transformer that `regard train --source A --target B` takes, sized by the number of pairs.
 
 Little text wants a small network, much dropout and few pieces; much text the paper's base size. A run makes
 `passes` passes through the text and ends before them when the validation loss has not fallen for
