@@ -2,7 +2,7 @@
 
     python benchmarks/own_text.py --source train.en --target train.de --valid-source val.en \
         --valid-target val.de --pairs 1000 3000 10000 29000 --minutes 9 --jobs 16 --out own-text.json
-    python benchmarks/own_text.py --corpus tatoeba-en-fr --data corpora --pairs 10000 100000 --out tatoeba.json
+    python benchmarks/own_text.py --corpus tatoeba-en-fr --data corpora --pairs 10000 100000 --out other.json
 
 For each number of pairs, drawn at random, it trains the recurrent network that was the default before
 (`rnnsearch`), the row of the table (`table`) and a few variants of it, several at once, each in a process of
