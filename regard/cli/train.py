@@ -72,6 +72,7 @@ def command(
     regard train --corpus multi30k-en-de --data corpora
     regard train --resume --run runs/general
 
+    Text without a recipe or a model is learnt by a Transformer whose size follows from the amount of text.
     Ctrl-C saves the state; `--resume` goes on as if nothing had happened.
     """
     from regard.train.checkpoint import RunFolder
@@ -108,6 +109,8 @@ def command(
         config = choose_config(recipe, text, model, overrides)
         if is_main_process():
             RunFolder(folder).require_new()
+        if recipe is None and config.model == "transformer" and not model:
+            say(f"chosen for this much text: {describe_size(config)}")
         say(f"preparing the task {config.task}")
         built, task = create(config)
     parameters = sum(p.numel() for p in built.parameters())
@@ -148,6 +151,16 @@ def choose_config(recipe: str | None, text: Text, model: str, overrides: list[st
     if model:
         tables["model"] = {"name": model}
     return load_recipe(used, [*chosen, *overrides], tables=tables)
+
+
+def describe_size(config: "RunConfig") -> str:
+    """The network and its training in one line."""
+    model, task, train = config.model_settings, config.task_settings, config.train
+    ends = ", fewer if the validation loss stops falling" if train.patience else ""
+    return (
+        f"{model['layers']} layers, width {model['d_model']}, dropout {model['dropout']}, {task['size']:,} pieces; "
+        f"{train.steps:,} steps{ends}"
+    )
 
 
 def report(summary: "Summary") -> None:
