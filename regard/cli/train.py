@@ -157,10 +157,8 @@ def describe_size(config: "RunConfig") -> str:
     """The network and its training in one line."""
     model, task, train = config.model_settings, config.task_settings, config.train
     ends = ", fewer if the validation loss stops falling" if train.patience else ""
-    return (
-        f"{model['layers']} layers, width {model['d_model']}, dropout {model['dropout']}, {task['size']:,} pieces; "
-        f"{train.steps:,} steps{ends}"
-    )
+    network = f"{model['layers']} layers, width {model['d_model']}, dropout {model['dropout']}"
+    return f"{network}, {task['size']:,} pieces; {train.steps:,} steps{ends}"
 
 
 def report(summary: "Summary") -> None:
