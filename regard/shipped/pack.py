@@ -1,14 +1,14 @@
 """A trained run as one small folder: to ship, to publish, to keep.
 
     config.toml format.json …     as in the run folder: settings and tokenizers
-    model.safetensors             the weights, in int8, bfloat16 or float32
+    model.safetensors             the weights, in int8 (a scale a row, or for each 32), bfloat16 or float32
     state.json                    {"step": 900}
     record.json                   what it was trained on, how, where, when, and how well it does
     README.md                     the same for readers, in the form that the Hub shows
     digests.json                  SHA-256 of each of these
 
-The weights take the fewest bytes that cost no more than a tolerance of the test figure. What is written is a
-run folder of its own: every command and `regard.load` read it.
+The weights take the fewest bytes that cost no more than a tolerance of the validation figure; the test figure
+is measured afterwards. What is written is a run folder of its own: every command and `regard.load` read it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from regard.models.base import Translating
 from regard.shipped.card import write_card
 from regard.shipped.find import RECORD
 from regard.shipped.table import SENTENCES, Shipped
-from regard.tasks.base import Task
+from regard.tasks.base import Split, Task
 from regard.tasks.pictures import PictureTask
 from regard.tasks.texts import TextTask
 from regard.train import quantization, serialization
@@ -55,7 +55,8 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
     opened = open_run(run)
     trained, numbers = measure(opened)
     tensors = serialization.weights(opened.model)
-    encoding, packed = choose_encoding(opened, tensors, trained, row.tolerance)
+    encoding = choose_encoding(opened, tensors, row.tolerance)
+    packed, _ = measure(opened)
     aside = storage.aside(out)
     aside.mkdir(parents=True)
     try:
@@ -104,25 +105,23 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
     return record
 
 
-def choose_encoding(
-    run: Run, tensors: serialization.Tensors, trained: Figure, tolerance: float
-) -> tuple[Encoding, Figure]:
-    """The encoding of fewest bytes that changes the figure by no more than `tolerance`, and that figure.
+def choose_encoding(run: Run, tensors: serialization.Tensors, tolerance: float) -> Encoding:
+    """The encoding of fewest bytes that changes the validation figure by no more than `tolerance`.
 
     The model is left with the weights as they will be read back.
     """
+    trained, _ = measure(run, split="valid")
     for encoding in ENCODINGS:
         packed = quantization.decode(quantization.encode(tensors, encoding))
         serialization.load_weights(run.model, packed)
-        figure, _ = measure(run)
-        if abs(figure.value - trained.value) <= tolerance:
+        if abs(measure(run, split="valid")[0].value - trained.value) <= tolerance:
             break
-    return encoding, figure
+    return encoding
 
 
-def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]:
-    """The headline of the task's evaluation of its test split, decoded as the recipe says; all numbers."""
-    found = evaluate(run.model, task or run.task, "test", decoding=run.config.decode)
+def measure(run: Run, task: Task | None = None, split: Split = "test") -> tuple[Figure, dict[str, Any]]:
+    """The headline of the task's evaluation of a split, decoded as the recipe says; all numbers."""
+    found = evaluate(run.model, task or run.task, split, decoding=run.config.decode)
     return Figure(*found.headline()), found.summary()
 
 

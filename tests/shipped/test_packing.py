@@ -139,21 +139,27 @@ def test_a_failure_leaves_the_folder_as_it_was(run, packed, monkeypatch, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 
 
-def test_where_int8_costs_too_much_more_bytes_are_taken(run, tmp_path, monkeypatch):
-    """int8 is made to hurt: all rows share one scale that is far too coarse."""
-    exact = pack.quantization.to_int8
-
-    def coarse(tensor):
-        numbers, scale = exact(tensor)
-        return (numbers // 120).to(torch.int8), scale * 120
-
-    monkeypatch.setattr(pack.quantization, "to_int8", coarse)
+def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken(run, monkeypatch):
+    """int8 is made to hurt: all scales are far too coarse, first of the rows, then of the groups too."""
     opened = open_run(run, device="cpu")
     tensors = pack.serialization.weights(opened.model)
-    before, _ = pack.measure(opened)
-    encoding, figure = pack.choose_encoding(opened, tensors, before, tolerance=0.0)
-    assert encoding in ("bf16", "float32")
-    assert figure.value == before.value
+    asked = []
+    exact = pack.measure
+    monkeypatch.setattr(pack, "measure", lambda run, split: asked.append(split) or exact(run, split=split))
+    for spoilt, expected in (
+        ("to_int8", ("int8-groups", "bf16", "float32")),
+        ("to_int8_groups", ("bf16", "float32")),
+    ):
+        fine = getattr(pack.quantization, spoilt)
+
+        def coarse(tensor, fine=fine):
+            numbers, scale = fine(tensor)
+            return (numbers // 120).to(torch.int8), scale * 120
+
+        monkeypatch.setattr(pack.quantization, spoilt, coarse)
+        pack.serialization.load_weights(opened.model, tensors)
+        assert pack.choose_encoding(opened, tensors, tolerance=0.0) in expected
+    assert set(asked) == {"valid"}
 
 
 def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentences(tmp_path):
