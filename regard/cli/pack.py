@@ -22,7 +22,7 @@ def command(
     regard pack runs/rnnsearch-en-fr my-translator --data "my own text" --licence CC0
     regard translate my-translator "She is eating a green apple."
 
-    Weights are int8 with a scale for each row, or for each 32 numbers, or bfloat16, or float32: the first that
+    Weights are int8 with a scale for each row, or each 32 numbers, or bfloat16, or float32: the first that
     costs no more of the validation figure than --tolerance (default 0.002; the models of `regard models` have
     their own). Every command reads the folder as a run folder, and the Hub takes it as it is.
     """

@@ -40,6 +40,8 @@ from regard.train.quantization import ENCODINGS, Encoding
 from regard.train.run import Run, open_run
 
 DRAWN = 200  # pictures whose halves are compared
+# what is known of the training; a folder that is packed once more keeps it
+KEPT = ("before_packing", "numbers", "training_seconds", "machine", "date", "commit")
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,9 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
     opened = open_run(run)
     trained, numbers = measure(opened)
     tensors = serialization.weights(opened.model)
-    encoding = choose_encoding(opened, tensors, row.tolerance)
+    encoding, validation = choose_encoding(opened, tensors, row.tolerance)
     packed, _ = measure(opened)
+    again = json.loads((run / RECORD).read_text(encoding="utf-8")) if (run / RECORD).is_file() else {}
     aside = storage.aside(out)
     aside.mkdir(parents=True)
     try:
@@ -82,6 +85,7 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
             "metric": packed.metric,
             "value": round(packed.value, 4),
             "before_packing": round(trained.value, 4),
+            "validation": validation,
             "small": {"metric": small.metric, "value": round(small.value, 4)},
             "examples": examples,
             "numbers": numbers,
@@ -92,6 +96,7 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
             "machine": machine(),
             "date": date.today().isoformat(),
             "commit": commit(),
+            **{name: again[name] for name in KEPT if name in again},
         }
         _write_json(aside / RECORD, record)
         write_card(aside / "README.md", record)
@@ -105,18 +110,20 @@ def pack(run: Path, out: Path, row: Shipped) -> dict[str, Any]:
     return record
 
 
-def choose_encoding(run: Run, tensors: serialization.Tensors, tolerance: float) -> Encoding:
-    """The encoding of fewest bytes that changes the validation figure by no more than `tolerance`.
-
-    The model is left with the weights as they will be read back.
+def choose_encoding(
+    run: Run, tensors: serialization.Tensors, tolerance: float
+) -> tuple[Encoding, dict[str, float]]:
+    """The encoding of fewest bytes that changes the validation figure by no more than `tolerance`, and both
+    figures. The model is left with the weights as they will be read back.
     """
-    trained, _ = measure(run, split="valid")
+    before = measure(run, split="valid")[0].value
     for encoding in ENCODINGS:
         packed = quantization.decode(quantization.encode(tensors, encoding))
         serialization.load_weights(run.model, packed)
-        if abs(measure(run, split="valid")[0].value - trained.value) <= tolerance:
+        value = measure(run, split="valid")[0].value
+        if abs(value - before) <= tolerance:
             break
-    return encoding
+    return encoding, {"before": round(before, 4), "value": round(value, 4)}
 
 
 def measure(run: Run, task: Task | None = None, split: Split = "test") -> tuple[Figure, dict[str, Any]]:

@@ -4,7 +4,8 @@
 
 "int8": a matrix has one scale a row, which is an output of a linear layer or a word of an embedding.
 "int8-groups": each 32 numbers of a row, the last perhaps fewer, have a scale of their own in bfloat16. One
-large number then spoils the steps of 31 others and not of its whole row, for 1/16 more bytes.
+large number then spoils the steps of 31 others and not of its whole row, for 1/16 more bytes. Rows that are
+shorter than a group are bfloat16: they are few, and a flag among two coordinates would leave these no steps.
 Vectors (biases, norms, running means) stay as they are: they are few, and everything depends on them.
 """
 
@@ -28,7 +29,7 @@ def encode(tensors: dict[str, Tensor], encoding: Encoding) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if encoding == "float32" or not tensor.is_floating_point() or tensor.ndim < 2:
             encoded[name] = tensor
-        elif encoding == "bf16":
+        elif encoding == "bf16" or (encoding == "int8-groups" and tensor[0].numel() < GROUP):
             encoded[name] = tensor.bfloat16()
         elif encoding == "int8-groups":
             encoded[name], encoded[name + GROUP_SCALES] = to_int8_groups(tensor)

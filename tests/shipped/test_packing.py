@@ -72,7 +72,8 @@ def test_the_record_and_the_card_say_what_it_is(packed):
     record = json.loads((packed / "record.json").read_text(encoding="utf-8"))
     assert (record["recipe"], record["model"], record["step"]) == ("decomposable-toy", "decomposable", 20)
     assert record["encoding"] == "int8"
-    assert abs(record["value"] - record["before_packing"]) <= ROW.tolerance
+    found = record["validation"]
+    assert abs(found["value"] - found["before"]) <= ROW.tolerance
     card = (packed / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: regard\nlicense: mit\n")
     for said in (
@@ -110,6 +111,15 @@ def test_packing_again_gives_the_same_weights_and_replaces_the_folder(run, tmp_p
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == weights
     assert not (tmp_path / "a" / "left-over").exists()
     assert first["value"] == second["value"]
+
+
+def test_a_packed_run_that_is_packed_once_more_keeps_what_is_known_of_its_training(
+    packed, tmp_path, monkeypatch
+):
+    record = json.loads((packed / "record.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(pack, "machine", lambda: "another machine")
+    again = pack.pack(packed, tmp_path / "tiny", ROW)
+    assert {name: again[name] for name in pack.KEPT} == {name: record[name] for name in pack.KEPT}
 
 
 def test_a_packed_run_does_not_go_on(packed):
@@ -158,7 +168,7 @@ def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken
 
         monkeypatch.setattr(pack.quantization, spoilt, coarse)
         pack.serialization.load_weights(opened.model, tensors)
-        assert pack.choose_encoding(opened, tensors, tolerance=0.0) in expected
+        assert pack.choose_encoding(opened, tensors, tolerance=0.0)[0] in expected
     assert set(asked) == {"valid"}
 
 
