@@ -9,6 +9,10 @@ For each number of pairs, drawn at random, it trains the recurrent network that 
 its own. Each is measured on the validation text: BLEU and chrF of the best weights, and of the mean of the
 last five evaluations' weights. At the deadline trainings are stopped and measured as they are; what has no
 figures five seconds before `--minutes` are over is left out. The file is written after every result.
+
+    python benchmarks/own_text.py --record own-text.json other.json
+
+writes what such files hold into results/own-text.json, means over the seeds.
 """
 
 import argparse
@@ -21,6 +25,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -31,6 +36,19 @@ sys.path.insert(0, str(ROOT))
 
 MEASURING = 60.0  # seconds kept for measuring what the deadline stopped
 SIDES = ("source", "target", "valid_source", "valid_target")
+SHOWN = {  # settings in a record, and where a config has them
+    "layers": ("model", "layers"),
+    "d_model": ("model", "d_model"),
+    "d_ff": ("model", "d_ff"),
+    "heads": ("model", "attention.heads"),
+    "dropout": ("model", "dropout"),
+    "vocabulary": ("task", "size"),
+    "smoothing": ("task", "smoothing"),
+    "r_drop": ("task", "r_drop"),
+    "batch": ("train", "batch"),
+    "lr": ("train", "lr"),
+    "warmup": ("train", "warmup"),
+}
 
 
 def variants(pairs: int) -> dict[str, list[str]]:
@@ -92,11 +110,10 @@ def _network(layers: int, width: int, inner: int, heads: int, dropout: float) ->
 
 def train(order: dict[str, Any]) -> dict[str, Any]:
     """One training and its figures; SIGTERM ends the training, not the measuring."""
-    import torch
-
     from regard.cli.text import FILES, Text
     from regard.cli.train import choose_config
     from regard.evaluate.base import evaluate
+    from regard.evaluate.results import machine
     from regard.train.interrupt import Interrupted
     from regard.train.loop import fit
     from regard.train.progress import Quiet
@@ -119,7 +136,8 @@ def train(order: dict[str, Any]) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "steps": config.train.steps,
         "settings": config.tables(),
-        "machine": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "machine": machine(),
+        "date": date.today().isoformat(),
     }
     for checkpoint in ("best", "averaged") if config.train.average and whole else ("best",):
         opened = open_run(run, checkpoint=checkpoint)
@@ -227,7 +245,8 @@ class Benchmark:
         return child.communicate()[0]
 
     def write(self) -> None:
-        text = json.dumps({"text": self.given.name, "results": self.results}, indent=1, ensure_ascii=False)
+        found = {"text": self.given.name, "commit": self.given.commit, "results": self.results}
+        text = json.dumps(found, indent=1, ensure_ascii=False)
         self.given.out.write_text(text + "\n", encoding="utf-8")
 
 
@@ -253,6 +272,51 @@ def write_text(stem: Path, sides: Sequence[str], pairs: Sequence[tuple[str, str]
     return paths
 
 
+def record(files: Sequence[Path], folder: Path) -> None:
+    """The mean over the seeds of each network on each amount of text, as result records."""
+    from statistics import mean
+
+    from regard.evaluate.results import Result, write_result
+
+    for file in files:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        for each in found["results"]:
+            groups.setdefault((each["pairs"], each["variant"]), []).append(each)
+        for (pairs, variant), runs in sorted(groups.items()):
+            averaged = [run["averaged"]["bleu"] for run in runs if "averaged" in run]
+            result = Result(
+                recipe="own-text",
+                metric=f"{found['text']}, {pairs:,} pairs, {variant}: BLEU on the validation text",
+                value=round(mean(run["best"]["bleu"] for run in runs), 2),
+                paper_value=None,
+                paper_note="",
+                seconds=round(60 * mean(run["minutes"] for run in runs), 1),
+                machine=runs[0]["machine"],
+                date=runs[0]["date"],
+                commit=found["commit"],
+                seeds=tuple(sorted(run["seed"] for run in runs)),
+                details={
+                    "text": found["text"],
+                    "pairs": pairs,
+                    "variant": variant,
+                    "values": {str(run["seed"]): run["best"]["bleu"] for run in runs},
+                    "chrf": round(mean(run["best"]["chrf"] for run in runs), 2),
+                    "averaged": round(mean(averaged), 2) if averaged else None,
+                    "parameters": runs[0]["parameters"],
+                    "steps": runs[0]["steps"],
+                    "best_step": [run["best"]["step"] for run in runs],
+                    "whole": all(run["whole"] for run in runs),
+                    "settings": {
+                        name: runs[0]["settings"][table][key]
+                        for name, (table, key) in SHOWN.items()
+                        if key in runs[0]["settings"][table]
+                    },
+                },
+            )
+            write_result(folder, result)
+
+
 def say(line: str) -> None:
     """A line with the time of day."""
     print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
@@ -276,15 +340,21 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("own-text.json"))
+    parser.add_argument("--record", type=Path, nargs="+", metavar="FILE", help="train nothing, write records")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.record:
+        record(given.record, ROOT / "results")
+        return
     if given.train:
         print(json.dumps(train(json.loads(given.train)), ensure_ascii=False, default=list))
         return
+    from regard.evaluate.results import commit
+
     with TemporaryDirectory(prefix="own-text-") as name:
         folder = Path(name)
         given.files = {side: getattr(given, side) for side in SIDES}
-        given.name = given.corpus or given.source
+        given.name, given.commit = given.corpus or Path(given.source).name, commit()
         if given.corpus:
             given.files, given.languages = corpus_files(given.corpus, given.data, folder)
         elif not all(given.files.values()):

@@ -67,7 +67,7 @@ def to_int8(tensor: Tensor) -> tuple[Tensor, Tensor]:
 def to_int8_groups(tensor: Tensor) -> tuple[Tensor, Tensor]:
     """(R, …) -> (R, …) int8 and (R, groups of a row) bfloat16 scales; a group of zeros has the scale 1."""
     rows = tensor.detach().float().flatten(1)
-    groups = F.pad(rows, (0, -rows.shape[1] % GROUP)).unflatten(1, (-1, GROUP))
+    groups = torch.unflatten(F.pad(rows, (0, -rows.shape[1] % GROUP)), 1, (-1, GROUP))
     scale = (groups.abs().amax(-1) / LARGEST).bfloat16()
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
     numbers = (groups / scale[..., None].float()).round().clamp(-LARGEST, LARGEST).to(torch.int8)
