@@ -215,6 +215,10 @@ class GatedEncoder(nn.Module):
     their sign. His r acts before the matrix, as ONNX's does unless `linear_before_reset` is set.
     """
 
+    W: Tensor  # (2, 3 n, inputs)
+    R: Tensor  # (2, 3 n, n)
+    B: Tensor  # (2, 6 n)
+
     def __init__(self, encoder: BidirectionalEncoder) -> None:
         super().__init__()
         self.encoder = encoder
@@ -225,9 +229,9 @@ class GatedEncoder(nn.Module):
 
     def _parts(self, cell: GatedCell) -> tuple[Tensor, Tensor, Tensor]:
         """What ONNX calls W, R and B, each for z, r and the candidate."""
-        new, z, r = cell.W.weight.split(self.n)
-        b_new, b_z, b_r = cell.W.bias.split(self.n)
-        u_z, u_r = cell.U_gates.weight.split(self.n)
+        new, z, r = torch.split(cell.W.weight, self.n)
+        b_new, b_z, b_r = torch.split(cell.W.bias, self.n)
+        u_z, u_r = torch.split(cell.U_gates.weight, self.n)
         biases = torch.cat([-b_z, b_r, b_new, b_new.new_zeros(3 * self.n)])
         return torch.cat([-z, r, new]), torch.cat([-u_z, u_r, cell.U.weight]), biases
 
