@@ -108,7 +108,7 @@ SIZES = (
         warmup=1000,
         lr=0.001,
         smoothing=0.1,
-        r_drop=0.0,
+        r_drop=1.0,
         passes=30,
     ),
     Size(
