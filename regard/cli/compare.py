@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.common import BeamOption, DeviceOption, messages, output, say, table, train_on
-from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
+from regard.cli.text import FILES, RECURRENT, File, Language, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
 
@@ -120,7 +120,7 @@ def command(
     _name_folder(data)
     alone = text.given and not recipes and task is None  # without a recipe
     comparison = plan(
-        DEFAULT if alone else task,
+        RECURRENT if alone else task,
         recipes=_split(recipes),
         models=_split(models),
         scores=_split(scores),

@@ -15,7 +15,7 @@ def command(
         Path | None, typer.Option("--out", metavar="DIR", help="Default: a folder of that name in the run.")
     ] = None,
 ) -> None:
-    """Write a trained translator for CTranslate2 (the Transformer) or ONNX (the Transformer, luong).
+    """Write a trained translator for CTranslate2 (the Transformer) or ONNX (rnnsearch and luong too).
 
     regard export runs/transformer-en-fr --to ctranslate2
     regard translate runs/transformer-en-fr/ctranslate2 "She is eating a green apple."

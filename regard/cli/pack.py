@@ -14,7 +14,7 @@ def command(
     data: Annotated[str, typer.Option(metavar="TEXT", help="What it was trained on, for its card.")] = "",
     licence: Annotated[str, typer.Option(metavar="TEXT", help="The licence of that data.")] = "",
     tolerance: Annotated[
-        float | None, typer.Option(min=0.0, help="How much of the test figure fewer bytes may cost.")
+        float | None, typer.Option(min=0.0, help="How much of the validation figure fewer bytes may cost.")
     ] = None,
     device: DeviceOption = None,
 ) -> None:
@@ -23,9 +23,9 @@ def command(
     regard pack runs/rnnsearch-en-fr my-translator --data "my own text" --licence CC0
     regard translate my-translator "She is eating a green apple."
 
-    Weights are int8 with a scale for each row, or bfloat16 or float32 where that would cost more of the test
-    figure than --tolerance (default 0.002; the models of `regard models` have their own). Every command reads
-    the folder as a run folder, and the Hub takes it as it is.
+    Weights are int8 with a scale for each row, or each 32 numbers, or bfloat16, or float32: the first that
+    costs no more of the validation figure than --tolerance (default 0.002; the models of `regard models` have
+    their own). Every command reads the folder as a run folder, and the Hub takes it as it is.
     """
     from dataclasses import replace
 

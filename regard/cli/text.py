@@ -1,6 +1,7 @@
 """The text that `regard train` and `regard compare` take in place of a recipe's: files, or a named corpus."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ import typer
 
 from regard.errors import ConfigError
 
-DEFAULT = "translator"  # the recipe of text that comes without one
+RECURRENT = "translator"  # the recipe of text that comes without one, where a model or variants are named
 PASSES = 10  # through the text, where the steps are chosen from its size
 LETTERS = 4  # bytes of text for a piece, roughly
 FEWEST, MOST = 500, 60_000  # steps
@@ -49,8 +50,11 @@ class Text:
 
     def pair(self) -> tuple[str, str]:
         """The two languages."""
+        from regard.data.corpora import find_corpus
         from regard.tasks.files import guess_language
 
+        if self.corpus:
+            return find_corpus(self.corpus).languages
         source, target = self.languages
         return (
             source or guess_language(self.files["source"]),
@@ -74,6 +78,22 @@ class Text:
             return find_corpus(self.corpus).paths("train", self.data)
         return [Path(self.files["source"]), Path(self.files["target"])]
 
+    def measure(self) -> tuple[int, int]:
+        """How many training pairs there are, and how many bytes of text."""
+        from regard.data.corpora import find_corpus
+        from regard.data.parallel import Parallel
+
+        pairs: Iterable[tuple[str, ...]] = (
+            ((found.source, found.target) for found in find_corpus(self.corpus).stream("train", self.data))
+            if self.corpus
+            else Parallel(*self.paths())
+        )
+        count = size = 0
+        for pair in pairs:
+            count += 1
+            size += sum(len(side.encode()) for side in pair)
+        return count, size
+
 
 def text_settings(recipe: str) -> dict[str, Any]:
     """How a recipe cuts text: what stays of its task when it is given other text."""
@@ -84,12 +104,31 @@ def text_settings(recipe: str) -> dict[str, Any]:
     return {key: value for key, value in load_recipe(recipe).task_settings.items() if key in shared}
 
 
+def chosen_size(text: Text, overrides: Sequence[str] = ()) -> list[str]:
+    """A Transformer for this much text, and how it is trained; `overrides` are the user's own settings."""
+    import torch
+
+    from regard.tasks.texts import is_unspaced
+    from regard.train.own_text import settings_for
+
+    # characters on one side share nothing with the other; words are counted for each side
+    joint = not any(map(is_unspaced, text.pair())) and given_value(overrides, "task.pieces") in (None, "bpe")
+    gpu = torch.cuda.is_available() and os.environ.get("ACCELERATE_TORCH_DEVICE", "cuda") == "cuda"
+    return settings_for(*text.measure(), joint=joint, gpu=gpu and torch.cuda.is_bf16_supported())
+
+
+def given_value(overrides: Sequence[str], key: str) -> str | None:
+    """What the last `key=value` says; None where there is none."""
+    given = [value.strip() for name, _, value in (each.partition("=") for each in overrides) if name == key]
+    return given[-1] if given else None
+
+
 def chosen_steps(text: Text) -> list[str]:
-    """Some passes through the text, in the steps of the default recipe."""
+    """Some passes through the text, in the steps of the recurrent recipe."""
     from regard.tasks.texts import text_bytes
     from regard.train.config import load_recipe
 
-    batch = load_recipe(DEFAULT).train.batch
+    batch = load_recipe(RECURRENT).train.batch
     try:
         pieces = text_bytes(text.paths()) / LETTERS
     except OSError as error:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.common import DeviceOption, is_main_process, say, train_on
-from regard.cli.text import DEFAULT, FILES, File, Language, Text, chosen_steps, text_settings
+from regard.cli.text import (
+    FILES,
+    RECURRENT,
+    File,
+    Language,
+    Text,
+    chosen_size,
+    chosen_steps,
+    given_value,
+    text_settings,
+)
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,6 +69,7 @@ def command(
     regard train --corpus multi30k-en-de --data corpora
     regard train --resume --run runs/general
 
+    Text without a recipe or a model is learnt by a Transformer whose size follows from the amount of text.
     Ctrl-C saves the state; `--resume` goes on as if nothing had happened.
     """
     from regard.train.checkpoint import RunFolder
@@ -94,6 +105,8 @@ def command(
         config = choose_config(recipe, text, model, overrides)
         if is_main_process():
             RunFolder(folder).require_new()
+        if recipe is None and config.model == "transformer" and not model:
+            say(f"chosen for this much text: {describe_size(config)}")
         say(f"preparing the task {config.task}")
         built, task = create(config)
     parameters = sum(p.numel() for p in built.parameters())
@@ -105,18 +118,29 @@ def command(
 def choose_config(recipe: str | None, text: Text, model: str, overrides: list[str]) -> "RunConfig":
     """The recipe's config, with the text and the model that were named in the place of its own."""
     from regard.train.config import load_recipe
+    from regard.train.own_text import RECIPE
 
     tables: dict[str, dict[str, Any]] = {}
     chosen = []
+    named = model or given_value(overrides, "model.name")
+    used = recipe or (RECURRENT if named else RECIPE)
     if text.given:
-        tables["task"] = text_settings(recipe or DEFAULT) | text.table()
+        tables["task"] = text_settings(used) | text.table()
         if recipe is None:
-            chosen += chosen_steps(text)
+            chosen += chosen_steps(text) if named else chosen_size(text, overrides)
     elif text.data:
         chosen.append(f"task.data={json.dumps(text.data)}")
     if model:
         tables["model"] = {"name": model}
-    return load_recipe(recipe or DEFAULT, [*chosen, *overrides], tables=tables)
+    return load_recipe(used, [*chosen, *overrides], tables=tables)
+
+
+def describe_size(config: "RunConfig") -> str:
+    """The network and its training in one line."""
+    model, task, train = config.model_settings, config.task_settings, config.train
+    ends = ", fewer if the validation loss stops falling" if train.patience else ""
+    network = f"{model['layers']} layers, width {model['d_model']}, dropout {model['dropout']}"
+    return f"{network}, {task['size']:,} pieces; {train.steps:,} steps{ends}"
 
 
 def report(summary: "Summary") -> None:

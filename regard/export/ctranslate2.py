@@ -61,7 +61,7 @@ def checked(model: Translating) -> Transformer:
     if not isinstance(model, Transformer):
         raise ConfigError(
             f"export to ctranslate2: the model is {type(model).__name__}; expected Transformer. "
-            "`--to onnx` takes luong too."
+            "`--to onnx` takes luong and rnnsearch too."
         )
     config, shape = model.config, model.shape
     demands = (

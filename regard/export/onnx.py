@@ -10,6 +10,8 @@ free in both graphs; float32 throughout.
     transformer      visible (B, S), source_keys and source_values (B, N, H, S, D),
                      position (B,), keys and values (B, N, H, T, D)
     luong            visible (B, S), source_keys and source_values (B, S, n), hidden (B, N, 2, n), fed (B, n)
+    rnnsearch        visible (B, S), source_keys and source_values (B, S, n), hidden (B, n); of several heads
+                     source_keys and source_values (B, H, S, D)
 
 Greedy and beam search are ours and know nothing of it: `OnnxModel` has start, step and select.
 
@@ -31,6 +33,7 @@ from torch import Tensor, nn
 
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.data.batches import PairBatch
@@ -42,9 +45,11 @@ from regard.export.ctranslate2 import longest as most_positions
 from regard.export.ctranslate2 import table
 from regard.extras import needs
 from regard.layers.positions import Positions
+from regard.layers.recurrent import BidirectionalEncoder, GatedCell
 from regard.layers.transformer import Looked
 from regard.models.base import Translating
 from regard.models.luong import Luong, LuongState
+from regard.models.rnnsearch import RNNsearch, SearchState
 from regard.models.transformer import Transformer
 
 TO = "onnx"
@@ -168,7 +173,8 @@ class LuongSteps(Steps):
 
     def __init__(self, model: Luong) -> None:
         super().__init__()
-        _check_luong(model)
+        _check_window(model)
+        _check_score(model)
         self.model = model
         attends, feeds = model.config.attends, model.config.feed
         source: Mapping[str, Axes] = {
@@ -203,17 +209,95 @@ class LuongSteps(Steps):
         return {"hidden": hidden} | ({} if state.fed is None else {"fed": state.fed})
 
 
-def _check_luong(model: Luong) -> None:
-    window = model.config.attention.window
-    if window != "global":
-        raise ConfigError(
-            f"export to onnx: `attention.window` has {window!r}; expected 'global', since the step's "
-            "graph does not count its steps."
+class GatedEncoder(nn.Module):
+    """RNNsearch's encoder as ONNX's own GRU, for sentences of every length.
+
+    Bahdanau's z weighs the new candidate, ONNX's the old state: 1 - σ(x) = σ(-x), so the weights of z change
+    their sign. His r acts before the matrix, as ONNX's does unless `linear_before_reset` is set.
+    """
+
+    W: Tensor  # (2, 3 n, inputs)
+    R: Tensor  # (2, 3 n, n)
+    B: Tensor  # (2, 6 n)
+
+    def __init__(self, encoder: BidirectionalEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.n = encoder.rightward.hidden
+        parts = [self._parts(cell) for cell in (encoder.rightward, encoder.leftward)]
+        for name, both in zip(("W", "R", "B"), zip(*parts, strict=True), strict=True):
+            self.register_buffer(name, torch.stack(both).detach())
+
+    def _parts(self, cell: GatedCell) -> tuple[Tensor, Tensor, Tensor]:
+        """What ONNX calls W, R and B, each for z, r and the candidate."""
+        new, z, r = torch.split(cell.W.weight, self.n)
+        b_new, b_z, b_r = torch.split(cell.W.bias, self.n)
+        u_z, u_r = torch.split(cell.U_gates.weight, self.n)
+        biases = torch.cat([-b_z, b_r, b_new, b_new.new_zeros(3 * self.n)])
+        return torch.cat([-z, r, new]), torch.cat([-u_z, u_r, cell.U.weight]), biases
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """As BidirectionalEncoder; annotations of padding are zero."""
+        if not torch.onnx.is_in_onnx_export():
+            return self.encoder(inputs, lengths)
+        states = torch.onnx.ops.symbolic(
+            "GRU",
+            [inputs.transpose(0, 1), self.W, self.R, self.B, lengths.int()],
+            {"hidden_size": self.n, "direction": "bidirectional", "linear_before_reset": 0},
+            dtype=inputs.dtype,
+            shape=(inputs.shape[1], 2, inputs.shape[0], self.n),
         )
-    _check_score(model)
+        return states.permute(2, 0, 1, 3).flatten(2), states[0, 1]
 
 
-def _check_score(model: Transformer | Luong) -> None:
+class RNNsearchSteps(Steps):
+    """RNNsearch's step: the decoder's state and the source."""
+
+    longest = NO_END
+
+    def __init__(self, model: RNNsearch) -> None:
+        super().__init__()
+        _check_window(model)
+        _check_score(model)
+        self.model = model
+        self.heads = isinstance(model.attention, MultiHead)
+        axis = 2 if self.heads else 1
+        self.constant: Mapping[str, Axes] = {
+            "visible": {0: "rows", 1: "source"},
+            "source_keys": {0: "rows", axis: "source"},
+            "source_values": {0: "rows", axis: "source"},
+        }
+        self.changing: Mapping[str, Axes] = {"hidden": {0: "rows"}}
+        model.encoder = GatedEncoder(model.encoder)  # type: ignore[assignment]
+
+    def begin(self, source: Tensor, lengths: Tensor) -> State:
+        state = self.model.start(PairBatch(source, lengths, source, lengths))
+        return {
+            "visible": torch.arange(source.shape[1], device=source.device) < lengths[:, None],
+            "source_keys": state.source.keys,
+            "source_values": state.source.values,
+            "hidden": state.state[:, 0],
+        }
+
+    def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        visible = state["visible"][:, None]
+        mask = Mask(dense=visible[:, None] if self.heads else visible)
+        source = Source(state["source_keys"], state["source_values"], mask)
+        before = SearchState(state["hidden"][:, None], source, None, 0)
+        log_probabilities, after = self.model.step(tokens, before)
+        return log_probabilities, {"hidden": after.state[:, 0]}
+
+
+def _check_window(model: Luong | RNNsearch) -> None:
+    window = model.config.attention.window
+    if window == "local-monotonic":
+        raise ConfigError(
+            f"export to onnx: `attention.window` has {window!r}; expected 'global' or 'local-predictive', "
+            "since the step's graph does not count its steps."
+        )
+
+
+def _check_score(model: Transformer | Luong | RNNsearch) -> None:
     if any(isinstance(part, HistoryScore) for part in model.modules()):
         raise ConfigError(
             f"export to onnx: `attention.score` has {model.config.attention.score!r}, which looks back at "
@@ -221,7 +305,11 @@ def _check_score(model: Transformer | Luong) -> None:
         )
 
 
-STEPS: dict[type[Translating], type[Any]] = {Transformer: TransformerSteps, Luong: LuongSteps}
+STEPS: dict[type[Translating], type[Any]] = {
+    Transformer: TransformerSteps,
+    Luong: LuongSteps,
+    RNNsearch: RNNsearchSteps,
+}
 
 
 def steps_of(model: Translating) -> Steps:
@@ -233,8 +321,10 @@ def steps_of(model: Translating) -> Steps:
                 if isinstance(module, Attention):
                     module.kernel = "reference"  # fused kernels are operations that ONNX does not have
             return made
-    names = " or ".join(known.__name__ for known in STEPS)
-    raise ConfigError(f"export to onnx: the model is {type(model).__name__}; expected {names}.")
+    *names, last = (known.__name__ for known in STEPS)
+    raise ConfigError(
+        f"export to onnx: the model is {type(model).__name__}; expected {', '.join(names)} or {last}."
+    )
 
 
 def export(given: Translatable, out: Path) -> Path:

@@ -1,14 +1,14 @@
 """A trained run as one small folder: to ship, to publish, to keep.
 
     config.toml format.json …     as in the run folder: settings and tokenizers
-    model.safetensors             the weights, in int8, bfloat16 or float32
+    model.safetensors             the weights, in int8 (a scale a row, or for each 32), bfloat16 or float32
     state.json                    {"step": 900}
     record.json                   what it was trained on, how, where, when, and how well it does
     README.md                     the same for readers, in the form that the Hub shows
     digests.json                  SHA-256 of each of these
 
-The weights take the fewest bytes that cost no more than a tolerance of the test figure. What is written is a
-run folder of its own: every command and `regard.load` read it.
+The weights take the fewest bytes that cost no more than a tolerance of the validation figure; the test figure
+is measured afterwards. What is written is a run folder of its own: every command and `regard.load` read it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from regard.models.base import Translating
 from regard.shipped.card import write_card
 from regard.shipped.find import RECORD
 from regard.shipped.table import SENTENCES, Shipped
-from regard.tasks.base import Task
+from regard.tasks.base import Split, Task
 from regard.tasks.pictures import PictureTask
 from regard.tasks.texts import TextTask
 from regard.train import quantization, serialization
@@ -40,6 +40,8 @@ from regard.train.quantization import ENCODINGS, Encoding
 from regard.train.run import Run, open_run
 
 DRAWN = 200  # pictures whose halves are compared
+# what is known of the training; a folder that is packed once more keeps it
+KEPT = ("before_packing", "numbers", "training_seconds", "machine", "date", "commit")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
     opened = open_run(run, device=device)
     trained, numbers = measure(opened)
     tensors = serialization.weights(opened.model)
-    encoding, packed = choose_encoding(opened, tensors, trained, row.tolerance)
+    encoding, validation = choose_encoding(opened, tensors, row.tolerance)
+    packed, _ = measure(opened)
+    again = json.loads((run / RECORD).read_text(encoding="utf-8")) if (run / RECORD).is_file() else {}
     aside = storage.aside(out)
     aside.mkdir(parents=True)
     try:
@@ -81,6 +85,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
             "metric": packed.metric,
             "value": round(packed.value, 4),
             "before_packing": round(trained.value, 4),
+            "validation": validation,
             "small": {"metric": small.metric, "value": round(small.value, 4)},
             "examples": examples,
             "numbers": numbers,
@@ -91,6 +96,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
             "machine": machine(),
             "date": date.today().isoformat(),
             "commit": commit(),
+            **{name: again[name] for name in KEPT if name in again},
         }
         _write_json(aside / RECORD, record)
         write_card(aside / "README.md", record)
@@ -105,24 +111,24 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
 
 
 def choose_encoding(
-    run: Run, tensors: serialization.Tensors, trained: Figure, tolerance: float
-) -> tuple[Encoding, Figure]:
-    """The encoding of fewest bytes that changes the figure by no more than `tolerance`, and that figure.
-
-    The model is left with the weights as they will be read back.
+    run: Run, tensors: serialization.Tensors, tolerance: float
+) -> tuple[Encoding, dict[str, float]]:
+    """The encoding of fewest bytes that changes the validation figure by no more than `tolerance`, and both
+    figures. The model is left with the weights as they will be read back.
     """
+    before = measure(run, split="valid")[0].value
     for encoding in ENCODINGS:
         packed = quantization.decode(quantization.encode(tensors, encoding))
         serialization.load_weights(run.model, packed)
-        figure, _ = measure(run)
-        if abs(figure.value - trained.value) <= tolerance:
+        value = measure(run, split="valid")[0].value
+        if abs(value - before) <= tolerance:
             break
-    return encoding, figure
+    return encoding, {"before": round(before, 4), "value": round(value, 4)}
 
 
-def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]:
-    """The headline of the task's evaluation of its test split, decoded as the recipe says; all numbers."""
-    found = evaluate(run.model, task or run.task, "test", decoding=run.config.decode)
+def measure(run: Run, task: Task | None = None, split: Split = "test") -> tuple[Figure, dict[str, Any]]:
+    """The headline of the task's evaluation of a split, decoded as the recipe says; all numbers."""
+    found = evaluate(run.model, task or run.task, split, decoding=run.config.decode)
     return Figure(*found.headline()), found.summary()
 
 

@@ -40,7 +40,9 @@ class Shipped:
     data: str = GENERATED
     licence: str = OWN  # of the data
     limits: str = SYNTHETIC
-    tolerance: float = 0.002  # how much of its figure packing may cost; 0.2 BLEU, 0.2 % of accuracy
+    tolerance: float = (
+        0.002  # how much of its validation figure packing may cost; 0.2 BLEU, 0.2 % of accuracy
+    )
     small: tuple[str, ...] = ()  # settings of a test split that is measured in seconds, without other data
     margin: float | None = None  # how far that split's figure may be off on another CPU; 5 tolerances
     seeds: int = 1  # trainings, of which the one with the lowest validation loss is packed
@@ -98,7 +100,7 @@ MODELS: tuple[Shipped, ...] = (
         data=TATOEBA,
         licence=CC_BY,
         limits=f"{SHORT} It was trained on 21,000 pairs only.",
-        tolerance=0.2,
+        tolerance=0.05,  # a scale a row costs 0.10 there, and more of the test figure
         margin=0.25,
     ),
     Shipped(

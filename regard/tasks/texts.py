@@ -233,7 +233,7 @@ def learn_tokenizers(
         shared = _learn(chain(*sides), settings, "bpe", texts.languages[1])
         return shared, shared
     source, target = (
-        _learn(side, settings, "characters" if _unspaced(language) else settings.pieces, language)
+        _learn(side, settings, "characters" if is_unspaced(language) else settings.pieces, language)
         for side, language in zip(sides, texts.languages, strict=True)
     )
     return source, target
@@ -254,7 +254,8 @@ def _learn(
     )
 
 
-def _unspaced(language: str) -> bool:
+def is_unspaced(language: str) -> bool:
+    """Whether text of this language is cut into characters."""
     return language.lower().replace("_", "-").partition("-")[0] == "zh"
 
 

@@ -79,7 +79,7 @@ def test_a_recurrent_run_is_refused_in_one_sentence(command, run, tmp_path):
     assert refused.status == 2
     assert refused.err == (
         "regard: export to ctranslate2: the model is RNNsearch; expected Transformer. `--to onnx` takes "
-        "luong too.\n"
+        "luong and rnnsearch too.\n"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -2,20 +2,22 @@
 
 import json
 import tomllib
+from itertools import pairwise
 
 import pytest
 
 from regard.cli.text import Text
 from regard.cli.train import choose_config
 from regard.errors import ConfigError
+from regard.train.own_text import FEWEST, SIZES, size_for
 
 TINY = [
     word
     for setting in (
-        "model.embedding=8",
-        "model.hidden=8",
-        "model.attention.hidden=8",
-        "model.readout=8",
+        "model.layers=1",
+        "model.d_model=8",
+        "model.d_ff=8",
+        "model.attention.heads=2",
         "task.size=300",
         "train.steps=4",
         "train.warmup=0",
@@ -54,8 +56,9 @@ def test_two_files_become_a_translator(command, data, caplog):
     config = tomllib.loads((data / "runs" / "en-fr" / "config.toml").read_text())
     task = config["task"]
     assert (task["source"], task["source_language"]) == (str(data / "mine" / "train.en"), "en")
-    assert (task["target_language"], task["pieces"]) == ("fr", "bpe")
-    assert config["model"]["name"] == "rnnsearch"
+    assert (task["target_language"], task["pieces"], task["joint"]) == ("fr", "bpe", True)
+    assert config["model"]["name"] == "transformer"
+    assert config["train"]["patience"] > 0
     assert command("translate", "runs/en-fr", "I have 3 dogs.").status == 0
 
 
@@ -84,14 +87,55 @@ def text(**given):
     return Text(files, given.get("languages", ("", "")), given.get("corpus", ""), given.get("data", ""))
 
 
-def test_steps_follow_the_amount_of_text(data):
-    few = choose_config(None, text(source="mine/train.en", target="mine/train.fr"), "", [])
-    assert few.train.steps == 500
+def own(source, target, *overrides, model="", **given):
+    return choose_config(None, text(source=source, target=target, **given), model, list(overrides))
+
+
+def test_the_network_grows_with_the_text(data):
+    write("many.en", ["word " * 10] * 25_000)
+    few, many = own("mine/train.en", "mine/train.fr"), own("many.en", "many.en")
+    for config in (few, many):
+        assert (config.model, config.task_settings["joint"]) == ("transformer", True)
+        assert config.model_settings["dropout"] > 0
+    assert few.model_settings["d_model"] < many.model_settings["d_model"]
+    assert few.task_settings["size"] < many.task_settings["size"]
+    assert few.train.steps == FEWEST
+    size = size_for(25_000)
+    assert many.train.steps == size.passes * 2 * 49 * 25_000 // 4 // size.batch
+    assert many.train.steps // 50 < many.train.evaluate_every < many.train.steps // 20
+    assert own("many.en", "many.en", "train.steps=7", "model.d_model=64").train.steps == 7
+
+
+def test_text_that_is_no_byte_pairs_on_both_sides_shares_no_vocabulary(data):
+    for config in (
+        own("mine/train.en", "mine/train.fr", languages=("en", "zh")),
+        own("mine/train.en", "mine/train.fr", "task.pieces=words"),
+    ):
+        assert (config.task_settings["joint"], config.model_settings["tied"]) == (False, "target")
+
+
+def test_rows_of_the_table_are_in_order_and_make_sense():
+    assert [size.pairs for size in SIZES] == sorted({size.pairs for size in SIZES})
+    assert SIZES[0].pairs == 0
+    assert size_for(10_000_000) is SIZES[-1]
+    for below, size in pairwise(SIZES):
+        assert size_for(size.pairs) is size
+        assert size_for(size.pairs - 1) is below
+        assert below.layers * below.d_model <= size.layers * size.d_model
+        assert below.vocabulary <= size.vocabulary
+        assert below.passes >= size.passes
+        assert below.dropout >= size.dropout
+    assert all(size.d_model % size.heads == 0 for size in SIZES)
+
+
+@pytest.mark.parametrize("how", [{"model": "rnnsearch"}, {"overrides": ["model.name=rnnsearch"]}])
+def test_a_model_that_is_named_is_trained_as_it_always_was(data, how):
     write("many.en", ["word " * 100] * 10_000)
-    many = choose_config(None, text(source="many.en", target="many.en"), "", [])
-    assert many.train.steps == 10 * 2 * (501 * 10_000) // 4 // many.train.batch
-    asked = choose_config(None, text(source="many.en", target="many.en"), "", ["train.steps=7"])
-    assert asked.train.steps == 7
+    given = text(source="many.en", target="many.en")
+    config = choose_config(None, given, how.get("model", ""), how.get("overrides", []))
+    assert (config.model, config.train.batch, config.train.patience) == ("rnnsearch", 4096, 0)
+    assert config.train.steps == 10 * 2 * (501 * 10_000) // 4 // config.train.batch
+    assert not config.task_settings["joint"]
 
 
 def test_a_recipe_gives_its_model_to_other_text_and_keeps_how_it_cuts(data):

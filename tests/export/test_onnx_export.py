@@ -12,6 +12,7 @@ from regard.decode.greedy import greedy
 from regard.errors import ConfigError, DataError
 from regard.export.onnx import OnnxModel, save, steps_of
 from regard.models.luong import Luong, LuongConfig
+from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -33,7 +34,24 @@ def luong(**settings):
     return Luong(LuongConfig(**sizes | choices | settings))
 
 
-@pytest.fixture(scope="module", params=[transformer, luong], ids=["transformer", "luong"])
+def local():
+    return luong(attention=AttentionConfig("concat", hidden=7, window="local-predictive", half_width=3))
+
+
+def rnnsearch(**settings):
+    sizes = {"source_vocab": V, "target_vocab": V + 2, "embedding": 6, "hidden": 8, "readout": 5}
+    choices = {"encoder_hidden": 7, "query": "state+word", "attention": AttentionConfig("additive", hidden=9)}
+    return RNNsearch(RNNsearchConfig(**sizes | choices | settings))
+
+
+def heads():
+    return rnnsearch(query="state", attention=AttentionConfig("scaled-dot", heads=2))
+
+
+MODELS = {"transformer": transformer, "luong, local-p": local, "rnnsearch": rnnsearch}
+
+
+@pytest.fixture(scope="module", params=MODELS.values(), ids=MODELS)
 def pair(request, tmp_path_factory):
     """A model, and the same in onnxruntime."""
     torch.manual_seed(offset_seed(7))
@@ -71,6 +89,20 @@ def test_greedy_and_beam_search_run_on_it_unchanged(pair):
         assert [each.score for each in a] == pytest.approx([each.score for each in b], abs=1e-3)
 
 
+@pytest.mark.parametrize("build", [luong, heads], ids=["luong", "rnnsearch, two heads"])
+def test_steps_on_plain_tensors_are_the_models_own(build):
+    model = build().eval()
+    steps = steps_of(model)
+    batch = pair_batch(rows(3, 7, 1), [[]] * 3)
+    with torch.no_grad():
+        ours, theirs = model.start(batch), steps.begin(batch.source, batch.source_lengths)
+        for tokens in torch.randint(1, V, (4, 3)):
+            expected, ours = model.step(tokens, ours)
+            found, changed = steps.advance(tokens, theirs)
+            theirs |= changed
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
 def test_a_step_leaves_its_state_as_it_was(pair):
     _, exported = pair
     state = exported.start(pair_batch(rows(4, 2), [[], []]))
@@ -98,8 +130,13 @@ def test_the_model_that_is_exported_stays_as_it_was():
         ),
         (
             lambda: luong(attention=AttentionConfig("dot", window="local-monotonic")),
-            "export to onnx: `attention.window` has 'local-monotonic'; expected 'global', since the step's "
-            "graph does not count its steps.",
+            "export to onnx: `attention.window` has 'local-monotonic'; expected 'global' or "
+            "'local-predictive', since the step's graph does not count its steps.",
+        ),
+        (
+            lambda: rnnsearch(attention=AttentionConfig("coverage", hidden=4)),
+            "export to onnx: `attention.score` has 'coverage', which looks back at earlier alignments; "
+            "expected one that does not.",
         ),
         (
             lambda: luong(attention=AttentionConfig("coverage")),
@@ -113,10 +150,10 @@ def test_the_model_that_is_exported_stays_as_it_was():
         ),
         (
             lambda: Seq2Seq(Seq2SeqConfig(source_vocab=9, target_vocab=9, embedding=4, hidden=4, layers=1)),
-            "export to onnx: the model is Seq2Seq; expected Transformer or Luong.",
+            "export to onnx: the model is Seq2Seq; expected Transformer, Luong or RNNsearch.",
         ),
     ],
-    ids=["restricted", "window", "score", "score of a Transformer", "model"],
+    ids=["restricted", "window", "score of RNNsearch", "score", "score of a Transformer", "model"],
 )
 def test_what_the_graphs_cannot_hold_is_refused(model, sentence):
     with pytest.raises(ConfigError) as error:

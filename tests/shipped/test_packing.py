@@ -72,7 +72,8 @@ def test_the_record_and_the_card_say_what_it_is(packed):
     record = json.loads((packed / "record.json").read_text(encoding="utf-8"))
     assert (record["recipe"], record["model"], record["step"]) == ("decomposable-toy", "decomposable", 20)
     assert record["encoding"] == "int8"
-    assert abs(record["value"] - record["before_packing"]) <= ROW.tolerance
+    found = record["validation"]
+    assert abs(found["value"] - found["before"]) <= ROW.tolerance
     card = (packed / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: regard\nlicense: mit\n")
     for said in (
@@ -112,6 +113,15 @@ def test_packing_again_gives_the_same_weights_and_replaces_the_folder(run, tmp_p
     assert first["value"] == second["value"]
 
 
+def test_a_packed_run_that_is_packed_once_more_keeps_what_is_known_of_its_training(
+    packed, tmp_path, monkeypatch
+):
+    record = json.loads((packed / "record.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(pack, "machine", lambda: "another machine")
+    again = pack.pack(packed, tmp_path / "tiny", ROW)
+    assert {name: again[name] for name in pack.KEPT} == {name: record[name] for name in pack.KEPT}
+
+
 def test_a_packed_run_does_not_go_on(packed):
     with pytest.raises(DataError, match="only its weights were kept; it cannot go on"):
         RunFolder(packed).load()
@@ -139,21 +149,27 @@ def test_a_failure_leaves_the_folder_as_it_was(run, packed, monkeypatch, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
 
 
-def test_where_int8_costs_too_much_more_bytes_are_taken(run, tmp_path, monkeypatch):
-    """int8 is made to hurt: all rows share one scale that is far too coarse."""
-    exact = pack.quantization.to_int8
-
-    def coarse(tensor):
-        numbers, scale = exact(tensor)
-        return (numbers // 120).to(torch.int8), scale * 120
-
-    monkeypatch.setattr(pack.quantization, "to_int8", coarse)
+def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken(run, monkeypatch):
+    """int8 is made to hurt: all scales are far too coarse, first of the rows, then of the groups too."""
     opened = open_run(run, device="cpu")
     tensors = pack.serialization.weights(opened.model)
-    before, _ = pack.measure(opened)
-    encoding, figure = pack.choose_encoding(opened, tensors, before, tolerance=0.0)
-    assert encoding in ("bf16", "float32")
-    assert figure.value == before.value
+    asked = []
+    exact = pack.measure
+    monkeypatch.setattr(pack, "measure", lambda run, split: asked.append(split) or exact(run, split=split))
+    for spoilt, expected in (
+        ("to_int8", ("int8-groups", "bf16", "float32")),
+        ("to_int8_groups", ("bf16", "float32")),
+    ):
+        fine = getattr(pack.quantization, spoilt)
+
+        def coarse(tensor, fine=fine):
+            numbers, scale = fine(tensor)
+            return (numbers // 120).to(torch.int8), scale * 120
+
+        monkeypatch.setattr(pack.quantization, spoilt, coarse)
+        pack.serialization.load_weights(opened.model, tensors)
+        assert pack.choose_encoding(opened, tensors, tolerance=0.0)[0] in expected
+    assert set(asked) == {"valid"}
 
 
 def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentences(tmp_path):

@@ -40,7 +40,9 @@ def test_its_figure_on_a_small_split_is_the_recorded_one(name):
 def test_packing_cost_no_more_than_its_tolerance_and_the_record_is_that_of_the_table(name):
     record = json.loads((find.FOLDER / name / find.RECORD).read_text(encoding="utf-8"))
     known = row(name)
-    assert abs(record["value"] - record["before_packing"]) <= known.tolerance + 1e-4
+    # models packed before validation chose the encoding have no figures of it
+    found = record.get("validation", {"before": record["before_packing"], "value": record["value"]})
+    assert abs(found["value"] - found["before"]) <= known.tolerance + 1e-4
     assert (record["recipe"], tuple(record["settings"])) == (known.recipe, known.settings)
     assert (record["data"], record["licence"]) == (known.data, known.licence)
 

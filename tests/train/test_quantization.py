@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.train.quantization import ENCODINGS, SCALE, decode, encode
+from regard.train.quantization import ENCODINGS, GROUP_SCALES, SCALE, decode, encode
 
 
 def weights():
@@ -23,6 +23,38 @@ def test_each_number_of_int8_is_at_most_half_a_step_of_its_row_away():
         step = given[name].abs().flatten(1).amax(1) / 127
         error = (read[name] - given[name]).abs().flatten(1).amax(1)
         assert (error <= step * 0.5001).all()
+
+
+def test_each_number_of_a_group_is_about_half_a_step_of_its_group_away():
+    given = weights() | {"uneven": torch.randn(3, 70)}
+    read = decode(encode(given, "int8-groups"))
+    for name in ("W", "uneven"):
+        groups, errors = given[name].flatten(1), (read[name] - given[name]).flatten(1)
+        for start in range(0, groups.shape[1], 32):
+            step = groups[:, start : start + 32].abs().amax(1) / 127
+            assert (errors[:, start : start + 32].abs().amax(1) <= step * 0.76).all()  # the scale is rounded
+
+
+def test_a_large_number_spoils_its_group_alone():
+    given = torch.full((1, 64), 0.01)
+    given[0, 0] = 100.0
+    rows, groups = (decode(encode({"W": given}, how))["W"] for how in ("int8", "int8-groups"))
+    assert (rows[0, 1:] == 0).all()
+    assert (groups[0, 1:32] == 0).all()
+    torch.testing.assert_close(groups[0, 32:], given[0, 32:], rtol=0.005, atol=0)
+
+
+def test_rows_shorter_than_a_group_are_bfloat16():
+    given = torch.tensor([[0.5, -0.25, 9984.0]] * 4)
+    encoded = encode({"W": given}, "int8-groups")
+    assert list(encoded) == ["W"]
+    torch.testing.assert_close(decode(encoded)["W"], given, rtol=1 / 256, atol=0)
+
+
+def test_groups_take_a_scale_of_two_bytes_for_32_numbers():
+    encoded = encode({"W": torch.randn(5, 70)}, "int8-groups")
+    scales = encoded["W" + GROUP_SCALES]
+    assert (encoded["W"].dtype, tuple(scales.shape), scales.dtype) == (torch.int8, (5, 3), torch.bfloat16)
 
 
 def test_each_number_of_bfloat16_is_within_a_256th():
@@ -47,9 +79,11 @@ def test_int8_takes_a_quarter_of_the_bytes_and_a_scale_for_each_row():
     assert (encoded["W"].dtype, tuple(encoded["W" + SCALE].shape)) == (torch.int8, (5, 1))
 
 
-def test_a_row_of_zeros_stays_zero_and_rows_of_other_sizes_keep_their_own_scale():
-    given = torch.tensor([[0.0, 0.0], [1e-6, -2e-6], [300.0, -100.0]])
-    read = decode(encode({"W": given}, "int8"))["W"]
+@pytest.mark.parametrize("encoding", ["int8", "int8-groups"])
+@pytest.mark.parametrize("columns", [1, 32])
+def test_a_row_of_zeros_stays_zero_and_rows_of_other_sizes_keep_their_own_scale(encoding, columns):
+    given = torch.tensor([[0.0, 0.0], [1e-6, -2e-6], [300.0, -100.0]]).repeat(1, columns)
+    read = decode(encode({"W": given}, encoding))["W"]
     torch.testing.assert_close(read, given, rtol=0.02, atol=0)
     assert (read[0] == 0).all()
 
