@@ -2,7 +2,7 @@
 
 import { strongest } from "./matrix.js";
 import { themeOf } from "./palette.js";
-import { addStyle, escapeXml, make, shown } from "./style.js";
+import { addStyle, escapeXml, make, pictureOf, shown } from "./style.js";
 
 /** @typedef {import("./matrix.js").Matrix} Matrix */
 /**
@@ -175,11 +175,11 @@ export function curves(element, given) {
       const on = each.row === row || each.column === column;
       each.path.setAttribute("class", any ? (on ? "rg-on" : "rg-dim") : "");
     }
-    texts.rows.forEach((each, i) => each.setAttribute("class", kind(i === row, row >= 0 || weight(i, column) <= 0.15)));
-    texts.columns.forEach((each, i) => each.setAttribute("class", kind(i === column, column >= 0 || weight(row, i) <= 0.15)));
-    /** @param {boolean} on @param {boolean} far */
-    function kind(on, far) {
-      return on ? "rg-on" : any && far ? "rg-dim" : "";
+    for (const [i, each] of texts.rows.entries()) put(each, i === row, row >= 0 || weight(i, column) <= 0.15);
+    for (const [i, each] of texts.columns.entries()) put(each, i === column, column >= 0 || weight(row, i) <= 0.15);
+    /** @param {Element} each @param {boolean} on @param {boolean} far */
+    function put(each, on, far) {
+      each.setAttribute("class", on ? "rg-on" : any && far ? "rg-dim" : "");
     }
     if (options.say) say.textContent = options.say(row, column);
     else say.textContent = row >= 0 ? sentenceOf("rows", row) : column >= 0 ? sentenceOf("columns", column) : words.hint;
@@ -233,17 +233,8 @@ export function curves(element, given) {
     },
     toSVG,
     /** @returns {Promise<Blob>} */
-    async toPNG() {
-      const picture = new Image();
-      picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(toSVG())}`;
-      await picture.decode();
-      const canvas = document.createElement("canvas"), ratio = Math.max(2, devicePixelRatio || 1);
-      canvas.width = Number(svg.getAttribute("width")) * ratio;
-      canvas.height = Number(svg.getAttribute("height")) * ratio;
-      canvas.getContext("2d")?.drawImage(picture, 0, 0, canvas.width, canvas.height);
-      return new Promise((resolve, reject) => {
-        canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("curves: the browser made no picture."))), "image/png");
-      });
+    toPNG() {
+      return pictureOf(toSVG(), Number(svg.getAttribute("width")), Number(svg.getAttribute("height")));
     },
   };
 }

@@ -46,7 +46,7 @@ function floats(bytes) {
 export function matrixOf(lists) {
   const rows = lists.length, columns = rows ? lists[0].length : 0;
   const values = new Float32Array(rows * columns);
-  lists.forEach((list, row) => values.set(Array.from(list), row * columns));
+  for (const [row, list] of lists.entries()) values.set(Array.from(list), row * columns);
   return { rows, columns, values };
 }
 
@@ -83,7 +83,7 @@ export function poolColumns({ rows, columns, values }) {
     const from = row * columns, to = row * half;
     for (let column = 0; column < half; column++) {
       const a = values[from + 2 * column], b = 2 * column + 1 < columns ? values[from + 2 * column + 1] : 0;
-      pooled[to + column] = a > b ? a : b;
+      pooled[to + column] = Math.max(a, b);
     }
   }
   return { rows, columns: half, values: pooled };
@@ -96,8 +96,7 @@ export function poolRows({ rows, columns, values }) {
   for (let row = 0; row < half; row++) {
     const a = 2 * row * columns, b = 2 * row + 1 < rows ? a + columns : a, to = row * columns;
     for (let column = 0; column < columns; column++) {
-      const x = values[a + column], y = values[b + column];
-      pooled[to + column] = x > y ? x : y;
+      pooled[to + column] = Math.max(values[a + column], values[b + column]);
     }
   }
   return { rows: half, columns, values: pooled };
@@ -118,4 +117,21 @@ export function pyramid(whole) {
     return fresh;
   }
   return { at };
+}
+
+/** The matrix in at most `most` rows and columns; each cell is the largest of those it stands for.
+ * @param {Matrix} matrix @param {number} most @returns {Matrix} */
+export function shrink(matrix, most) {
+  const { rows, columns, values } = matrix;
+  if (rows <= most && columns <= most) return matrix;
+  const high = Math.ceil(rows / most), wide = Math.ceil(columns / most);
+  const r = Math.ceil(rows / high), c = Math.ceil(columns / wide), small = new Float32Array(r * c);
+  for (let row = 0; row < rows; row++) {
+    const to = Math.floor(row / high) * c, from = row * columns;
+    for (let column = 0; column < columns; column++) {
+      const place = to + Math.floor(column / wide), value = values[from + column];
+      if (value > small[place]) small[place] = value;
+    }
+  }
+  return { rows: r, columns: c, values: small };
 }

@@ -35,6 +35,27 @@ const RULES = `
 .rg-heads button:hover { box-shadow: 0 0 0 2px var(--soft, GrayText); }
 .rg-heads button[aria-pressed=true] { box-shadow: 0 0 0 2px var(--b, #d4600b); }
 .rg-heads canvas { display: block; width: 100%; height: 100%; }
+.rg-side { display: grid; grid-template-columns: auto minmax(0, 1fr); column-gap: 14px; margin-bottom: 8px; }
+.rg-side > span { font-size: 12px; line-height: 26px; color: var(--soft, GrayText); min-width: 3.4em; }
+.rg-list { display: flex; flex-wrap: wrap; gap: 2px 3px; max-height: 15rem; overflow-y: auto; padding: 3px; grid-column: -2; }
+.rg-list button { font: inherit; color: inherit; cursor: default; min-width: 24px; padding: 1px 6px 0; border: 0; border-radius: 5px;
+  background: none; line-height: 1.35; overflow-wrap: anywhere; text-align: center; }
+.rg-list button::after { content: attr(data-weight); display: block; min-height: 1.2em; font-size: 10.5px; line-height: 1.2;
+  font-variant-numeric: tabular-nums; opacity: .85; }
+.rg-list button.rg-chosen { box-shadow: 0 0 0 2px var(--b, #d4600b); }
+.rg-list button.rg-linked { text-decoration: underline 2px var(--gold, #c24e00); text-underline-offset: 3px; }
+.rg-columns { display: grid; gap: 22px; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); align-items: start; }
+.rg-columns > * { min-width: 0; }
+.rg-columns.rg-narrow { grid-template-columns: minmax(0, 1fr); }
+.rg-trace { display: grid; gap: 22px; grid-template-columns: auto minmax(0, 1fr); align-items: start; }
+.rg-trace > * { min-width: 0; }
+.rg-trace.rg-narrow { grid-template-columns: minmax(0, 1fr); }
+.rg-chips { display: flex; flex-wrap: wrap; gap: 8px; margin-bottom: 14px; }
+.rg-chips button { font: inherit; font-size: 13px; color: var(--soft, GrayText); background: none; border-radius: 999px; padding: 3px 12px;
+  border: 1px solid var(--line, rgb(128 128 128 / .4)); cursor: pointer; overflow-wrap: anywhere; }
+.rg-chips button[aria-pressed=true] { color: var(--a, #0b4f8a); border-color: currentColor; font-weight: 600; }
+.rg-title { font-size: 13px; font-weight: 600; letter-spacing: .08em; text-transform: uppercase; color: var(--soft, GrayText); margin: 0 0 10px; }
+.rg-note { color: var(--soft, GrayText); font-size: 13px; margin: 12px 0 0; max-width: 60em; }
 @media (prefers-reduced-motion: reduce) { .rg-view * { transition: none !important; } }
 `;
 
@@ -74,4 +95,19 @@ export function shown(weight, largest = 1) {
   const percent = 100 * weight;
   if (percent > 0 && percent < 0.1) return "< 0.1 %";
   return `${percent.toFixed(percent < 9.95 && percent > 0 ? 1 : 0)} %`;
+}
+
+/** An SVG as a PNG, in two pixels for one.
+ * @param {string} svg @param {number} width @param {number} height @returns {Promise<Blob>} */
+export async function pictureOf(svg, width, height) {
+  const picture = new Image();
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  await picture.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * width;
+  canvas.height = 2 * height;
+  canvas.getContext("2d")?.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve, reject) => {
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("views: the browser made no picture."))), "image/png");
+  });
 }
