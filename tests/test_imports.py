@@ -87,7 +87,7 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 # low to high; what stands on one line may import each other
 LAYERS = (
     ("errors", "renamed"),
-    ("catalog", "storage"),
+    ("catalog", "storage", "web"),
     ("attention",),
     ("kernels",),
     ("integrations",),
@@ -102,6 +102,7 @@ LAYERS = (
     ("export",),
     ("shipped",),
     ("systems",),
+    ("notebook",),
     ("bench",),
     ("cli",),
 )
@@ -190,7 +191,7 @@ def test_the_walk_sees_the_imports():
 
 # within the algebra: facts, then equations, then what composes them
 ALGEBRA = (
-    ("numerics", "parts", "paths", "mask"),
+    ("numerics", "parts", "paths", "mask", "display"),
     ("forms", "source", "result"),
     ("history", "cache", "hidden", "shared", "fitting", "keep", "steps", "summary"),
     ("trace",),

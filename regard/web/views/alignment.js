@@ -15,7 +15,7 @@ import { words } from "./words.js";
  * @property {[number, number][]} [marks]
  * @property {[string, string]} [names] of rows and columns
  * @property {string} [label]
- * @property {boolean} [stacked] the words below the map, whatever the width
+ * @property {HTMLElement} [wordsIn] where the words go, if not beside the map
  * @property {(row: number) => void} [onSelect]
  * @property {(row: number, column: number) => string} [say]
  */
@@ -29,7 +29,8 @@ export function alignment(element, given) {
   addStyle(element);
   const view = make("div", "rg-columns", element);
   const left = make("div", ""), right = make("div", "");
-  view.append(...(options.stacked ? [right, left] : [left, right]));
+  (options.wordsIn ?? view).append(left);
+  view.append(right);
   let selected = options.selected ?? -1;
 
   /** @param {number} row */
@@ -56,7 +57,7 @@ export function alignment(element, given) {
   }
 
   function fit() {
-    view.classList.toggle("rg-narrow", options.stacked === true || element.clientWidth < WIDE || !list);
+    view.classList.toggle("rg-narrow", options.wordsIn !== undefined || element.clientWidth < WIDE || !list);
     left.style.display = list ? "" : "none";
   }
 
@@ -92,6 +93,7 @@ export function alignment(element, given) {
       size.disconnect();
       map.destroy();
       list?.destroy();
+      left.remove();
       view.remove();
     },
     toPNG: () => map.toPNG(),

@@ -173,6 +173,8 @@ export function heads(element, given) {
   }
 
   return {
+    /** Pixels that the whole grid needs. */
+    width: () => box.firstElementChild?.clientWidth ?? 0,
     /** @param {Partial<HeadsOptions>} data */
     update(data) {
       options = { ...options, ...data };

@@ -22,7 +22,7 @@ import { addStyle, escapeXml, make, shown } from "./style.js";
  */
 
 const WORDS = {
-  zoomIn: "Zoom in", zoomOut: "Zoom out", whole: "Show all", looked: "looked at", nothing: "nothing",
+  zoomIn: "Zoom in", zoomOut: "Zoom out", whole: "Show all", looked: "looked at", nothing: "nothing", point: "Point at a cell.",
   hint: "Arrow keys move, + and − zoom, Enter selects.", heatmap: "heat map", rows: "rows", columns: "columns",
 };
 const CELL = 44; // pixels, at most
@@ -92,7 +92,7 @@ export function heatmap(element, given) {
 
   /** @param {"rows" | "columns"} axis the widest word, in pixels */
   function widest(axis) {
-    basePen.font = font();
+    basePen.font = font(true);
     const count = options.matrix[axis], step = Math.max(1, Math.floor(count / 400));
     let width = 0;
     for (let i = 0; i < count; i += step) width = Math.max(width, basePen.measureText(name(axis, i)).width);
@@ -106,7 +106,8 @@ export function heatmap(element, given) {
   function layOut() {
     const { rows, columns } = options.matrix;
     const total = Math.max(120, element.clientWidth);
-    const maxHeight = options.maxHeight ?? Math.max(280, Math.min(720, 0.75 * innerHeight));
+    const screenful = parent === window ? innerHeight : screen.availHeight; // a frame grows with what it holds
+    const maxHeight = options.maxHeight ?? Math.max(280, Math.min(720, 0.75 * screenful));
     const left = Math.ceil(Math.min(widest("rows"), 120, 0.3 * total)) + 10;
     const wide = widest("columns"), right = options.columns ? 0.6 * basePen.measureText(name("columns", columns - 1)).width : 12;
     const free = total - left - 2 - Math.min(right, 60);
@@ -284,10 +285,11 @@ export function heatmap(element, given) {
   /** @param {number} row @param {number} column */
   function sentence(row, column) {
     if (options.say) return options.say(row, column);
-    if (row < 0) return "";
+    if (row < 0) return words.point;
     const best = strongest(options.matrix, row, 3);
     const list = best.map(({ index, weight }) => `${numbered("columns", index)} ${shown(weight, scaleEnd)}`).join(", ");
-    const start = `“${numbered("rows", row)}” ${words.looked} ${list || words.nothing}`;
+    const position = options.rows && options.matrix.rows > 40 ? ` (${row})` : "";
+    const start = `“${name("rows", row)}”${position} ${words.looked} ${list || words.nothing}`;
     if (column < 0 || best.some(({ index }) => index === column)) return start;
     return `${start}; ${numbered("columns", column)} ${shown(options.matrix.values[row * options.matrix.columns + column], scaleEnd)}`;
   }

@@ -49,6 +49,8 @@ const RULES = `
 .rg-columns.rg-narrow { grid-template-columns: minmax(0, 1fr); }
 .rg-trace { display: grid; gap: 22px; grid-template-columns: auto minmax(0, 1fr); align-items: start; }
 .rg-trace > * { min-width: 0; }
+.rg-left { min-width: min(300px, 100%) !important; }
+.rg-fit { width: 0; min-width: 100%; margin-top: 18px; }
 .rg-trace.rg-narrow { grid-template-columns: minmax(0, 1fr); }
 .rg-chips { display: flex; flex-wrap: wrap; gap: 8px; margin-bottom: 14px; }
 .rg-chips button { font: inherit; font-size: 13px; color: var(--soft, GrayText); background: none; border-radius: 999px; padding: 3px 12px;
@@ -56,6 +58,7 @@ const RULES = `
 .rg-chips button[aria-pressed=true] { color: var(--a, #0b4f8a); border-color: currentColor; font-weight: 600; }
 .rg-title { font-size: 13px; font-weight: 600; letter-spacing: .08em; text-transform: uppercase; color: var(--soft, GrayText); margin: 0 0 10px; }
 .rg-note { color: var(--soft, GrayText); font-size: 13px; margin: 12px 0 0; max-width: 60em; }
+.rg-note:empty { display: none; }
 @media (prefers-reduced-motion: reduce) { .rg-view * { transition: none !important; } }
 `;
 

@@ -22,8 +22,9 @@ export function trace(element, { data, fetchRows }) {
   const view = make("div", "rg-view", element);
   const chips = make("div", "rg-chips", view);
   const body = make("div", "rg-trace", view);
-  const left = make("div", "", body), right = make("div", "", body);
+  const left = make("div", "rg-left", body), right = make("div", "", body);
   const title = make("h2", "rg-title", right), box = make("div", "", right), note = make("p", "rg-note", right);
+  const wordsIn = make("div", "rg-fit");
   title.setAttribute("aria-live", "polite");
   make("p", "rg-note", view).textContent = data.note;
   /** @type {Map<string, Matrix>} */
@@ -61,7 +62,7 @@ export function trace(element, { data, fetchRows }) {
     };
   }
 
-  const grid = heads(left, {
+  const grid = heads(make("div", "", left), {
     ...gridOptions(),
     thumbnail: async (layer, head) => {
       const wire = group.layers[layer]?.heads[head];
@@ -69,6 +70,8 @@ export function trace(element, { data, fetchRows }) {
     },
     onSelect: (layer, head) => void show(layer, head),
   });
+
+  left.append(wordsIn);
 
   /** @param {Layer} layer @param {"rows" | "columns"} axis @param {number} pool @returns {string[] | undefined} */
   function names(layer, axis, pool) {
@@ -99,11 +102,12 @@ export function trace(element, { data, fetchRows }) {
   function draw(layer, head, matrix, pool) {
     const rows = names(layer, "rows", pool), columns = names(layer, "columns", pool);
     const same = layer.rows >= 0 && layer.rows === layer.columns;
-    title.textContent = `Layer ${layer.name}, head ${head}`;
+    const of = layer.name ? `Layer ${layer.name}` : "Attention";
+    title.textContent = layer.heads.length > 1 ? `${of}, head ${head}` : of;
     title.title = layer.path;
     note.textContent = pool === 1 ? "" : `Each cell is the largest weight of ${pool} × ${pool}: all of this head would be too large for the page.` +
       (fetchRows ? " Select a row to fetch the weights of its first query." : "");
-    const options = { matrix, rows, columns, same, label: `${layer.path}, head ${head}`, stacked: true };
+    const options = { matrix, rows, columns, same, label: `${layer.path}, head ${head}`, wordsIn };
     if (large) large.update(options);
     else large = alignment(box, { ...options, names: ["query", "key"], onSelect: (found) => void selected(found) });
     row = Math.min(row, matrix.rows - 1);
@@ -122,7 +126,7 @@ export function trace(element, { data, fetchRows }) {
   }
 
   function fit() {
-    body.classList.toggle("rg-narrow", element.clientWidth < left.scrollWidth + 420);
+    body.classList.toggle("rg-narrow", element.clientWidth < grid.width() + 420);
   }
 
   view.addEventListener("keydown", (event) => {
