@@ -1,7 +1,6 @@
 """The page of a view: one HTML file that holds everything it shows and asks nothing of any host."""
 
 import base64
-import json
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from regard.notebook.layers import Group, Texts
 from regard.notebook.tiles import Tile
-from regard.web.bundle import VIEWS, bundle
+from regard.web.bundle import VIEWS, as_json, bundle
 
 POLICY = (
     "default-src 'none'; img-src data: blob:; font-src data:; style-src 'unsafe-inline'; "
@@ -103,11 +102,6 @@ def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
 
 def _paragraph(text: str) -> str:
     return f'<p class="summary">{escape(text)}</p>'
-
-
-def as_json(data: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def write_page(path: Path, html: str) -> None:

@@ -5,9 +5,11 @@ modules do not meet. It knows the two statements that the views use: `import { a
 and `export` before a declaration.
 """
 
+import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 VIEWS = Path(__file__).parent / "views"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";$', re.MULTILINE)
@@ -41,3 +43,8 @@ def _module(name: str) -> str:
     text = _EXPORT.sub(r"\1 \2", text)
     text = _COMMENT.sub("", text)  # what documents and types the source
     return f"views.{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();"
+
+
+def as_json(data: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

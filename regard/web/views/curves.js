@@ -156,8 +156,8 @@ export function curves(element, given) {
   function sentenceOf(axis, index) {
     const isRow = axis === "rows", others = isRow ? options.columns : options.rows;
     const best = strongest(options.matrix, index, 3, isRow ? "row" : "column");
-    const list = best.map((found) => `${others[found.index]} ${shown(found.weight)}`).join(", ");
-    return `“${options[axis][index]}” ${isRow ? words.looked : words.by} ${list || words.nothing}`;
+    const list = best.map((found) => `${others[found.index].trim()} ${shown(found.weight)}`).join(", ");
+    return `“${options[axis][index].trim()}” ${isRow ? words.looked : words.by} ${list || words.nothing}`;
   }
 
   /** @param {number} row @param {number} column @param {boolean} [tell] */

@@ -87,7 +87,7 @@ export function heatmap(element, given) {
 
   /** @param {"rows" | "columns"} axis @param {number} index */
   function name(axis, index) {
-    return options[axis]?.[index] ?? String(index);
+    return options[axis]?.[index]?.trim() || String(index);
   }
 
   /** @param {"rows" | "columns"} axis the widest word, in pixels */
@@ -139,7 +139,8 @@ export function heatmap(element, given) {
   }
 
   function maxZoom() {
-    return Math.max(1, 28 / Math.min(place.cellWidth, place.cellHeight));
+    const cell = Math.min(place.cellWidth, place.cellHeight);
+    return cell >= READABLE ? 1 : 28 / cell;
   }
 
   function clamp() {
