@@ -2,8 +2,9 @@
 
 import heapq
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -24,12 +25,32 @@ class Tile:
     levels: NDArray[np.uint8]
     scale: float
     pool: int
-    packed: bytes
+
+    def halved(self) -> "Tile":
+        """The largest of each 2 × 2."""
+        return Tile(pool(self.levels, 2), self.scale, 2 * self.pool)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The levels, deflated."""
+        return zlib.compress(self.levels.tobytes())
 
     @property
     def size(self) -> int:
         """Bytes in the page, in base64."""
-        return 4 * ((len(self.packed) + 2) // 3)
+        return _base64(len(self.packed))
+
+    @cached_property
+    def guess(self) -> int:
+        """About that size, from an eighth of the rows where there are many."""
+        if len(self.levels) < 64:
+            return self.size
+        some = self.levels[np.arange(len(self.levels)) % 64 < 8]
+        return _base64(len(zlib.compress(some.tobytes(), 1)) * len(self.levels) // len(some))
+
+
+def _base64(count: int) -> int:
+    return 4 * ((count + 2) // 3)
 
 
 def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
@@ -37,24 +58,27 @@ def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
     first = 1
     while sum(layer.heads * layer.T * layer.S for layer in layers) // first**2 > MOST:
         first *= 2
-    tiles = [[_tile(*quantize(head), first) for head in _pooled(layer, first)] for layer in layers]
-    total = sum(tile.size for row in tiles for tile in row)
-    largest = [(-tile.size, i, j) for i, row in enumerate(tiles) for j, tile in enumerate(row)]
+    tiles = [[Tile(*quantize(head), first) for head in _pooled(layer, first)] for layer in layers]
+    flat = [tile for row in tiles for tile in row]
+    # compressing all of them would take long; a guess is about a quarter too large
+    flat = _fitted(flat, limit * 5 // 4, lambda tile: tile.guess)
+    flat = _fitted(flat, limit, lambda tile: tile.size)
+    found = iter(flat)
+    return [[next(found) for _ in row] for row in tiles]
+
+
+def _fitted(tiles: list[Tile], limit: int, size: Callable[[Tile], int]) -> list[Tile]:
+    """The tiles, the largest of them pooled until the sum of their sizes is within the limit."""
+    total = sum(map(size, tiles))
+    largest = [(-size(tile), i) for i, tile in enumerate(tiles) if tile.levels.size > LEAST]
     heapq.heapify(largest)
     while total > limit and largest:
-        _, i, j = heapq.heappop(largest)
-        before = tiles[i][j]
-        if before.levels.size <= LEAST:
-            continue
-        after = _tile(pool(before.levels, 2), before.scale, 2 * before.pool)
-        tiles[i][j] = after
-        total += after.size - before.size
-        heapq.heappush(largest, (-after.size, i, j))
+        _, i = heapq.heappop(largest)
+        before, tiles[i] = tiles[i], tiles[i].halved()
+        total += size(tiles[i]) - size(before)
+        if tiles[i].levels.size > LEAST:
+            heapq.heappush(largest, (-size(tiles[i]), i))
     return tiles
-
-
-def _tile(levels: NDArray[np.uint8], scale: float, pooled: int) -> Tile:
-    return Tile(levels, scale, pooled, zlib.compress(levels.tobytes(), 6))
 
 
 def _pooled(layer: Layer, size: int) -> NDArray[np.float32]:

@@ -33,9 +33,10 @@ def decode_matrix(found: dict[str, Any]) -> NDArray[np.float32]:
 
 def quantize(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], float]:
     """Levels from 0 to 255, and the weight that 255 stands for; what is negative or no number is 0."""
-    cleaned = np.nan_to_num(np.asarray(weights, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0).clip(0)
+    cleaned = np.array(weights, dtype=np.float32)
+    cleaned[~(cleaned > 0) | np.isinf(cleaned)] = 0.0
     scale = float(cleaned.max(initial=0.0)) or 1.0
-    return np.rint(cleaned * np.float32(255 / scale)).clip(0, 255).astype(np.uint8), scale
+    return np.rint(np.multiply(cleaned, 255 / scale, out=cleaned)).astype(np.uint8), scale
 
 
 def wire(values: NDArray[Any], scale: float, *, compress: bool) -> dict[str, Any]:
