@@ -11,8 +11,7 @@ from regard.integrations.transformers import TracedText, trace_text
 
 transformers = pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).parents[1] / "integrations"))
-from families import FAMILIES  # noqa: E402
-from test_transformers import tokenizer_of  # noqa: E402
+from families import FAMILIES, tokenizer_of  # noqa: E402
 
 
 def layers(view):
