@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo models test test-matrix test-gpu docs lint types format clean
+.PHONY: demo models test test-matrix test-gpu test-web test-browser docs lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
@@ -26,6 +26,17 @@ docs: $(VENV)/.installed-docs          ## the documentation, into site/
 test-gpu: $(VENV)/.installed-dev          ## the tests that need an accelerator
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m gpu -n 4 --dist worksteal
 
+test-web: node_modules/.installed          ## types, style and unit tests of the scripts in regard/web; needs node alone
+	npm run --silent types
+	npm run --silent lint
+	npm run --silent test
+
+test-browser: $(VENV)/.installed-browser          ## the views in Chromium: speed, keys, pages without a network
+	@test -n "$$REGARD_CHROMIUM" || command -v chromium >/dev/null || \
+	{ test "$$(id -u)" = 0 && apt-get install -y -qq chromium; } || \
+	{ echo "There is no chromium. On Debian: sudo apt-get install chromium; elsewhere set REGARD_CHROMIUM to its path."; exit 1; }
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/web
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -38,7 +49,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # torch goes first, at its pin: a CPU build that pip can find is then kept, and nothing asks for another
 $(VENV)/.torch: constraints.txt
@@ -56,4 +67,12 @@ $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml constraints.txt
 
 $(VENV)/.installed-docs: $(VENV)/.installed pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e ".[docs]"
+	touch $@
+
+$(VENV)/.installed-browser: $(VENV)/.installed-dev pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e ".[dev,browser]"
+	touch $@
+
+node_modules/.installed: package.json
+	npm install --no-audit --no-fund --silent
 	touch $@

@@ -20,6 +20,7 @@ import regard.kernels  # noqa: F401  (registers the fused kernels)
 from regard.analysis.ablation import ablate
 from regard.attention.attend import attend
 from regard.attention.compose import Attention
+from regard.attention.display import RENDERERS
 from regard.attention.history import History
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
@@ -72,6 +73,36 @@ def show(weights: Any, *, rows: Sequence[str] | None = None, columns: Sequence[s
     return matrix(weights, rows, columns)
 
 
+def view(
+    trace: Any,
+    tokens: Sequence[str] | None = None,
+    target_tokens: Sequence[str] | None = None,
+    *,
+    batch: int = 0,
+    call: int | None = None,
+    limit: int = 2_000_000,
+) -> Any:
+    """What every head of a model looked at: of a trace, of what `trace_text` returns, or of one result.
+
+    As the last line of a notebook's cell it shows itself; `.save("x.html" | "x.png" | "x.svg")`, `.open()` in
+    the browser, `.widget()` with exact weights from this process. `tokens` name the source positions,
+    `target_tokens` those of an encoder-decoder's target; `batch` is the example. The steps of a generation
+    are joined; of other calls `call` is the one shown. Heads are pooled where the page would have more than
+    `limit` bytes.
+    """
+    from regard.notebook.view import view
+
+    return view(trace, tokens, target_tokens, batch=batch, call=call, limit=limit)
+
+
+def _render(shown: Any) -> str | None:
+    from regard.notebook.view import render
+
+    return render(shown)
+
+
+RENDERERS.append(_render)  # a trace or a result as the last line of a notebook's cell
+
 __all__ = [
     "AdditiveScore",
     "Alignment",
@@ -113,4 +144,5 @@ __all__ = [
     "load",
     "record",
     "show",
+    "view",
 ]

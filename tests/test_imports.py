@@ -90,7 +90,7 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 # low to high; what stands on one line may import each other
 LAYERS = (
     ("errors", "renamed", "extras"),
-    ("catalog", "storage"),
+    ("catalog", "storage", "web"),
     ("hub",),
     ("attention",),
     ("kernels",),
@@ -106,6 +106,7 @@ LAYERS = (
     ("export",),
     ("shipped",),
     ("systems",),
+    ("notebook",),
     ("bench",),
     ("cli",),
 )
@@ -195,7 +196,7 @@ def test_the_walk_sees_the_imports():
 
 # within the algebra: facts, then equations, then what composes them
 ALGEBRA = (
-    ("numerics", "parts", "paths", "mask"),
+    ("numerics", "parts", "paths", "mask", "display"),
     ("forms", "source", "result"),
     ("history", "cache", "hidden", "shared", "fitting", "keep", "steps", "summary"),
     ("trace",),

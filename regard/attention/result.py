@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from regard.attention.display import html_of
 from regard.errors import ConfigError, ShapeError, check_whole, shown
 
 NUMBERS = 2**25  # of a block of rows, while it is computed
@@ -169,6 +170,9 @@ class AttentionResult:
         state = "computed" if self.has_weights else "on demand"
         shape = tuple(self.context.shape)
         return f"AttentionResult(context={shape}, kernel={self.kernel!r}, weights {state})"
+
+    def _repr_html_(self) -> str:
+        return html_of(self, repr(self))
 
 
 def _largest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.attention.display import html_of
 from regard.attention.keep import Keep
 from regard.attention.result import AttentionResult
 from regard.attention.steps import joined
@@ -45,6 +46,11 @@ class Trace(dict[str, list[AttentionResult]]):
             known = ", ".join(map(repr, self)) or "none"
             raise ConfigError(f"Trace.steps: `path` has {path!r}; expected a recorded path: {known}.")
         return joined(path, self[path])
+
+    def _repr_html_(self) -> str:
+        """In a notebook: all heads to look at; `regard.view(trace, tokens)` has the words."""
+        count = sum(map(len, self.values()))
+        return html_of(self, f"Trace of {len(self)} modules, {count} calls; regard.view(trace) draws it.")
 
 
 @dataclass(eq=False)

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.compose import Attention
+from regard.attention.display import html_of
 from regard.attention.foreign.seen import Bias, RecordedResult, Seen
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
@@ -202,6 +203,9 @@ class TracedText(NamedTuple):
     tokens: list[str]  # of the source, or of everything that a decoder has read and written
     target_tokens: list[str] | None  # of an encoder-decoder's target
     output: Any  # what the model, or its `generate`, returned
+
+    def _repr_html_(self) -> str:
+        return html_of(self, f"What a model did with: {' '.join(self.tokens)}")
 
 
 def trace_text(

@@ -1,16 +1,23 @@
 """Style and script of the report page: plain, inline, and without a request to any host."""
 
+from regard.web.bundle import bundle
+
 STYLE = """
 :root {
   --paper: #ffffff; --card: #f6f8fa; --ink: #1d232b; --quiet: #5d6875; --rule: #d8dee4;
   --accent: 15 74 138; --accent-ink: #0f4a8a; --gold: #c24e00; --differs: #fde5d3; --missed: #dbe9f8;
 }
 @media (prefers-color-scheme: dark) {
-  :root {
+  :root:not([data-theme=light]) {
     --paper: #12161c; --card: #1a2028; --ink: #e6eaef; --quiet: #98a4b1; --rule: #303a45;
     --accent: 92 170 240; --accent-ink: #8cc4f8; --gold: #ff9a4d; --differs: #5a3217; --missed: #1d3f63;
   }
 }
+:root[data-theme=dark] {
+  --paper: #12161c; --card: #1a2028; --ink: #e6eaef; --quiet: #98a4b1; --rule: #303a45;
+  --accent: 92 170 240; --accent-ink: #8cc4f8; --gold: #ff9a4d; --differs: #5a3217; --missed: #1d3f63;
+}
+:root { --soft: var(--quiet); --line: var(--rule); --a: var(--accent-ink); --b: var(--gold); }
 * { box-sizing: border-box; }
 html { color-scheme: light dark; -webkit-text-size-adjust: 100%; }
 body {
@@ -53,28 +60,6 @@ mark { color: inherit; border-radius: 3px; padding: 0 .15em; text-decoration: un
 mark.differs { background: var(--differs); text-decoration-color: var(--gold); }
 mark.missed { background: var(--missed); text-decoration: underline 2px dotted var(--accent-ink); }
 .alignment { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 1rem; }
-.alignment { display: flex; flex-wrap: wrap; gap: .75rem 1.5rem; align-items: flex-start; }
-.alignment .sides { flex: 1 1 20rem; min-width: 0; }
-.alignment .side { display: grid; grid-template-columns: 4rem 1fr; align-items: start; }
-.alignment .side > span { font-size: .8rem; color: var(--quiet); line-height: 1.9rem; }
-.words { display: flex; flex-wrap: wrap; gap: .1rem .2rem; margin: 0 0 .5rem; font-size: .95rem; }
-.words button {
-  --weight: 0; font: inherit; color: inherit; cursor: default; min-width: 1.9rem; padding: .1rem .4rem .05rem;
-  border: 1px solid transparent; border-radius: 5px; background: rgb(var(--accent) / var(--weight));
-  line-height: 1.35; overflow-wrap: anywhere;
-}
-.words button::after {
-  content: attr(data-number); display: block; min-height: 1.15em; font-size: .68rem; line-height: 1.15;
-  font-variant-numeric: tabular-nums; opacity: .85;
-}
-.words button.strong { color: var(--paper); }
-.words button.chosen { border-color: var(--ink); }
-.words button.gold { box-shadow: 0 2px 0 var(--gold); }
-.words button:focus-visible { outline: 2px solid var(--accent-ink); outline-offset: 1px; }
-.alignment canvas { display: block; border: 1px solid var(--rule); border-radius: 3px;
-  max-width: 100%; background: var(--paper); touch-action: pan-y; }
-.alignment output { display: block; min-height: 1.5em; font-size: .875rem; color: var(--quiet);
-  margin: .35rem 0 0; }
 .key { white-space: nowrap; }
 .key::before { content: ""; display: inline-block; width: .6rem; height: .6rem; margin-right: .35rem;
   border: 2px solid var(--gold); }
@@ -84,7 +69,7 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule);
   main { padding: 1.75rem 1rem 3rem; }
   h1 { font-size: 1.6rem; }
   section { margin-top: 2.25rem; }
-  .pair, .alignment .side { grid-template-columns: 1fr; }
+  .pair { grid-template-columns: 1fr; }
   th, td { padding: .35rem .6rem; }
   table tr > :first-child { white-space: normal; }
 }
@@ -102,105 +87,7 @@ footer { margin-top: 4rem; padding-top: 1rem; border-top: 1px solid var(--rule);
 }
 """
 
-SCRIPT = """
-"use strict";
-function start(view) {
-  const sources = [...view.querySelectorAll(".source button")];
-  const targets = [...view.querySelectorAll(".target button")];
-  const canvas = view.querySelector("canvas");
-  const output = view.querySelector("output");
-  const S = sources.length, T = targets.length, scale = Number(view.dataset.scale);
-  const bytes = Uint8Array.from(atob(view.dataset.weights), (letter) => letter.charCodeAt(0));
-  const weight = (t, s) => bytes[t * S + s] / 255 * scale;
-  const gold = new Set(view.dataset.gold.split(" ").filter(Boolean));
-  let chosen = { target: 0, source: -1 };
 
-  const number = (value) => value < 0.005 ? "" : value.toFixed(2).replace(/^0/, "");
-  const shade = (button, value, linked) => {
-    button.style.setProperty("--weight", (value / scale).toFixed(3));
-    button.dataset.number = number(value);
-    button.classList.toggle("strong", value / scale > 0.66);
-    button.classList.toggle("gold", linked);
-  };
-  const clear = (button) => shade(button, 0, false);
-
-  function describe(button, others, values, arrow) {
-    const best = values.map((value, i) => [value, i]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-    const parts = best.filter(([value]) => value >= 0.005)
-      .map(([value, i]) => others[i].dataset.word + " " + value.toFixed(2));
-    output.textContent = button.dataset.word + " " + arrow + " " + (parts.join(", ") || "nothing");
-  }
-
-  function draw() {
-    const room = Math.min(view.clientWidth - 34, 240);
-    const cell = Math.max(1, Math.min(14, Math.floor(room / S), Math.floor(480 / T)));
-    const ratio = window.devicePixelRatio || 1;
-    canvas.style.width = cell * S + 2 + "px";
-    canvas.width = cell * S * ratio;
-    canvas.height = cell * T * ratio;
-    const style = getComputedStyle(view), pen = canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    for (let t = 0; t < T; t++) {
-      for (let s = 0; s < S; s++) {
-        pen.fillStyle = `rgb(${style.getPropertyValue("--accent")} / ${bytes[t * S + s] / 255})`;
-        pen.fillRect(s * cell, t * cell, cell, cell);
-        if (gold.has(s + "-" + t) && cell > 4) {
-          pen.strokeStyle = style.getPropertyValue("--gold");
-          pen.lineWidth = 1.5;
-          pen.strokeRect(s * cell + 2, t * cell + 2, cell - 4, cell - 4);
-        }
-      }
-    }
-    pen.strokeStyle = style.getPropertyValue("--ink");
-    pen.lineWidth = 1;
-    if (chosen.target >= 0) pen.strokeRect(0.5, chosen.target * cell + 0.5, S * cell - 1, cell - 1);
-    if (chosen.source >= 0) pen.strokeRect(chosen.source * cell + 0.5, 0.5, cell - 1, T * cell - 1);
-  }
-
-  function choose(target, source) {
-    chosen = { target, source };
-    sources.forEach((button, s) => button.classList.toggle("chosen", s === source));
-    targets.forEach((button, t) => button.classList.toggle("chosen", t === target));
-    if (target >= 0) {
-      targets.forEach(clear);
-      sources.forEach((button, s) => shade(button, weight(target, s), gold.has(s + "-" + target)));
-      describe(targets[target], sources, sources.map((_, s) => weight(target, s)), "\\u2190");
-    } else {
-      sources.forEach(clear);
-      targets.forEach((button, t) => shade(button, weight(t, source), gold.has(source + "-" + t)));
-      describe(sources[source], targets, targets.map((_, t) => weight(t, source)), "\\u2192");
-    }
-    draw();
-  }
-
-  function listen(buttons, pick) {
-    buttons.forEach((button, i) => {
-      button.tabIndex = i ? -1 : 0;
-      for (const event of ["pointerenter", "focus", "click"]) button.addEventListener(event, () => pick(i));
-      button.addEventListener("focus", () => {
-        buttons.forEach((other, j) => { other.tabIndex = i === j ? 0 : -1; });
-      });
-      button.addEventListener("keydown", (event) => {
-        const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-        const next = { Home: 0, End: buttons.length - 1 }[event.key] ?? (step ? i + step : -1);
-        if (!buttons[next]) return;
-        event.preventDefault();
-        buttons[next].focus();
-      });
-    });
-  }
-
-  listen(targets, (t) => choose(t, -1));
-  listen(sources, (s) => choose(-1, s));
-  const point = (event) => {
-    const t = Math.floor(event.offsetY / canvas.clientHeight * T);
-    if (t >= 0 && t < T && t !== chosen.target) choose(t, -1);
-  };
-  canvas.addEventListener("pointermove", point);
-  canvas.addEventListener("pointerdown", point);
-  new ResizeObserver(draw).observe(view);
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  choose(Math.min(Number(view.dataset.first), T - 1), -1);
-}
-document.querySelectorAll(".alignment").forEach(start);
-"""
+def script() -> str:
+    """The views of `regard/web`, one for each alignment of the page."""
+    return f"{{\n{bundle('report')}\nviews.report.start(document);\n}}"

@@ -20,6 +20,8 @@ from regard.viz import page
 from regard.viz.files import check_ending, write_aside
 from regard.viz.style import chinese_subset, has_chinese
 from regard.viz.weights import Array, Weights, check_links, check_weights, peak
+from regard.web.bundle import as_json
+from regard.web.matrix import wire
 
 Cell = str | int | float | bool | None
 
@@ -115,7 +117,7 @@ def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> s
             *bodies,
             "<footer>Made with regard.</footer>",
             "</main>",
-            *([f"<script>{page.SCRIPT}</script>"] if views else []),
+            *([f"<script>{page.script()}</script>"] if views else []),
             "</body>",
             "</html>",
             "",
@@ -249,28 +251,22 @@ def _media_type(section: FigureSection, data: bytes) -> str:
 def _alignment(section: AlignmentSection) -> str:
     weights = check_weights("AlignmentSection", section.weights, section.source, section.target)
     links = check_links("AlignmentSection", section.gold, len(section.source), len(section.target))
-    scale = peak(weights)
-    levels = np.rint(weights / scale * 255).clip(0, 255).astype(np.uint8)
-    attributes = " ".join(
-        [
-            f'data-weights="{base64.b64encode(levels.tobytes()).decode("ascii")}"',
-            f'data-scale="{scale:g}"',
-            f'data-gold="{" ".join(f"{s}-{t}" for s, t in links)}"',
-            f'data-first="{_first(section.target, weights)}"',
-        ]
-    )
+    levels = np.rint(weights / peak(weights) * 255).clip(0, 255).astype(np.uint8)
+    data = {
+        "matrix": wire(levels, peak(weights), compress=False),
+        "rows": list(section.target),
+        "columns": list(section.source),
+        "marks": [[t, s] for s, t in links],
+        "selected": _first(section.target, weights),
+        "label": section.title,
+    }
     key = ' <span class="key">gold link</span>' if links else ""
     caption = f"<figcaption>{escape(section.caption)}{key}</figcaption>" if section.caption or key else ""
     return "\n".join(
         [
-            f'<figure><div class="alignment" {attributes}>',
-            '<div class="sides">',
-            _words("source", section.source),
-            _words("target", section.target),
-            '<output aria-live="polite"></output></div>',
-            f'<canvas role="img" aria-label="{_describe(section)}"></canvas>',
+            f'<figure><div class="alignment"><script type="application/json">{as_json(data)}</script></div>',
             '<noscript><p class="note">This view needs scripts, which are part of this page.</p></noscript>',
-            f"</div>{caption}</figure>",
+            f"{caption}</figure>",
         ]
     )
 
@@ -279,22 +275,6 @@ def _first(target: Sequence[str], weights: Array) -> int:
     """The target word shown before anyone points: the surest one, but a word rather than a full stop."""
     sure = weights.max(axis=1)
     return max(range(len(target)), key=lambda t: (any(map(str.isalnum, target[t])), sure[t]))
-
-
-def _describe(section: AlignmentSection) -> str:
-    words = f"{len(section.target)} target words by {len(section.source)} source words"
-    return escape(f"Heat map of the weights, {words}")
-
-
-def _words(side: str, words: Sequence[str]) -> str:
-    buttons = "".join(
-        f'<button type="button" data-word="{escape(word)}"{_language(word)}>{escape(word) or "␣"}</button>'
-        for word in words
-    )
-    return (
-        f'<div class="side"><span>{side}</span>'
-        f'<div class="words {side}" role="group" aria-label="{side} words">{buttons}</div></div>'
-    )
 
 
 def _language(text: str) -> str:

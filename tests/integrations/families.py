@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import torch
 import transformers
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32, "intermediate_size": 48}
 TRANSLATES = {
@@ -96,3 +99,12 @@ def attentions_of(name, output):
         return list(found[0])
     encoder, own, cross = found
     return [*encoder, *(x for both in zip(own, cross, strict=True) for x in both)]
+
+
+def tokenizer_of(words):
+    """A tokenizer that knows these words."""
+    made = Tokenizer(WordLevel({word: n for n, word in enumerate(["<pad>", "<s>", "</s>", *words])}, "<pad>"))
+    made.pre_tokenizer = Whitespace()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", bos_token="<s>"
+    )

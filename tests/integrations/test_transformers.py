@@ -3,10 +3,7 @@
 import pytest
 import torch
 import transformers
-from families import FAMILIES, attentions_of, model_of, text
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
+from families import FAMILIES, attentions_of, model_of, text, tokenizer_of
 
 from regard import AdditiveScore, ConfigError, LocalMonotonic, Sparsemax, ablate, record
 from regard.attention.record import UnseenWarning
@@ -287,14 +284,6 @@ def test_what_regard_does_not_compute_is_refused():
 
 
 # a text
-
-
-def tokenizer_of(words):
-    made = Tokenizer(WordLevel({word: n for n, word in enumerate(["<pad>", "<s>", "</s>", *words])}, "<pad>"))
-    made.pre_tokenizer = Whitespace()
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", bos_token="<s>"
-    )
 
 
 def test_a_text_with_its_tokens():

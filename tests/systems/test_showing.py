@@ -17,7 +17,7 @@ def test_any_matrix_is_drawn_with_its_names(tmp_path):
     found = regard.show(weights, rows=["le", "chat", "dort"], columns=["the", "cat"])
     assert repr(found) == "<Matrix 3 × 2>"
     page = found.save(tmp_path / "x.html").read_text(encoding="utf-8")
-    assert all(f'data-word="{word}"' in page for word in ("le", "chat", "dort", "the", "cat"))
+    assert '"rows":["le","chat","dort"],"columns":["the","cat"]' in page
     assert found.save(tmp_path / "x.svg").read_bytes().startswith(b"<?xml")
 
 

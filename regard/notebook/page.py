@@ -1,0 +1,115 @@
+"""The page of a view: one HTML file that holds everything it shows and asks nothing of any host."""
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from regard.notebook.layers import Group, Texts
+from regard.notebook.tiles import Tile
+from regard.web.bundle import VIEWS, as_json, bundle
+
+POLICY = (
+    "default-src 'none'; img-src data: blob:; font-src data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'"
+)
+
+
+def trace_data(groups: Sequence[Group], tiles: dict[str, list[Tile]], texts: Texts) -> dict[str, Any]:
+    """What `views/trace.js` draws."""
+    words: list[list[str]] = []
+
+    def number(found: list[str] | None) -> int:
+        if found is None:
+            return -1
+        if found not in words:
+            words.append(found)
+        return words.index(found)
+
+    shown = []
+    for group in groups:
+        layers = []
+        for layer, name in zip(group.layers, group.names, strict=True):
+            rows, columns = (number(found) for found in texts.of(layer))
+            heads = [_head(tile) for tile in tiles[layer.path]]
+            shape = [layer.T, layer.S]
+            layers.append(
+                {
+                    "name": name,
+                    "path": layer.path,
+                    "shape": shape,
+                    "rows": rows,
+                    "columns": columns,
+                    "heads": heads,
+                }
+            )
+        shown.append({"name": group.name, "layers": layers})
+    return {"groups": shown, "texts": words, "note": _note(tiles)}
+
+
+def _head(tile: Tile) -> dict[str, Any]:
+    return {
+        "shape": list(tile.levels.shape),
+        "type": "uint8",
+        "scale": float(f"{tile.scale:.6g}"),
+        "pool": tile.pool,
+        "compressed": "deflate",
+        "data": base64.b64encode(tile.packed).decode("ascii"),
+    }
+
+
+def _note(tiles: dict[str, list[Tile]]) -> str:
+    every = [tile for row in tiles.values() for tile in row]
+    pooled = [tile.pool for tile in every if tile.pool > 1]
+    if not pooled:
+        return ""
+    sizes = " or ".join(f"{size} × {size}" for size in sorted(set(pooled)))
+    return (
+        f"{len(pooled)} of {len(every)} heads are shown pooled: a cell is the largest of {sizes} weights. "
+        "For exact weights give regard.view a larger `limit`, fewer layers, or use its .widget()."
+    )
+
+
+def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
+    """The page as text."""
+    style = (VIEWS / "page.css").read_text(encoding="utf-8")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            "<body>",
+            "<main>",
+            f"<header><h1>{escape(title)}</h1>" + (_paragraph(summary) if summary else "") + "</header>",
+            '<div class="card"><div id="view"></div></div>',
+            '<noscript><p class="summary">This page needs scripts, which are part of it.</p></noscript>',
+            "</main>",
+            f'<script type="application/json" id="data">{as_json(data)}</script>',
+            f"<script>{{\n{bundle('trace_page')}\nviews.trace_page.start(document);\n}}</script>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _paragraph(text: str) -> str:
+    return f'<p class="summary">{escape(text)}</p>'
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write the page; a failure leaves what was there before."""
+    from regard.viz.files import write_aside
+
+    write_aside(path, lambda aside: _write(aside, html))
+
+
+def _write(path: Path, html: str) -> None:
+    path.write_text(html, encoding="utf-8", newline="\n")

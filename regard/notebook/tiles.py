@@ -1,0 +1,97 @@
+"""Weights in few bytes: one byte a weight, deflated, and max-pooled where that is still too much."""
+
+import heapq
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.notebook.layers import Layer
+from regard.web.matrix import quantize
+
+MOST = 2**26  # weights of all heads that are compressed as they are; beyond that they are pooled first
+Number = TypeVar("Number", np.uint8, np.float32)
+LEAST = 64  # weights of a tile that is not pooled further
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """One head: levels from 0 to 255, and how many positions one cell stands for on each axis."""
+
+    levels: NDArray[np.uint8]
+    scale: float
+    pool: int
+
+    def halved(self) -> "Tile":
+        """The largest of each 2 × 2."""
+        return Tile(pool(self.levels, 2), self.scale, 2 * self.pool)
+
+    @cached_property
+    def packed(self) -> bytes:
+        """The levels, deflated."""
+        return zlib.compress(self.levels.tobytes())
+
+    @property
+    def size(self) -> int:
+        """Bytes in the page, in base64."""
+        return _base64(len(self.packed))
+
+    @cached_property
+    def guess(self) -> int:
+        """About that size, from an eighth of the rows where there are many."""
+        if len(self.levels) < 64:
+            return self.size
+        some = self.levels[np.arange(len(self.levels)) % 64 < 8]
+        return _base64(len(zlib.compress(some.tobytes(), 1)) * len(self.levels) // len(some))
+
+
+def _base64(count: int) -> int:
+    return 4 * ((count + 2) // 3)
+
+
+def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
+    """The heads of each layer in at most `limit` bytes: the largest are pooled until all fit."""
+    first = 1
+    while sum(layer.heads * layer.T * layer.S for layer in layers) // first**2 > MOST:
+        first *= 2
+    tiles = [[Tile(*quantize(head), first) for head in _pooled(layer, first)] for layer in layers]
+    flat = [tile for row in tiles for tile in row]
+    # compressing all of them would take long; a guess is about a quarter too large
+    flat = _fitted(flat, limit * 5 // 4, lambda tile: tile.guess)
+    flat = _fitted(flat, limit, lambda tile: tile.size)
+    found = iter(flat)
+    return [[next(found) for _ in row] for row in tiles]
+
+
+def _fitted(tiles: list[Tile], limit: int, size: Callable[[Tile], int]) -> list[Tile]:
+    """The tiles, the largest of them pooled until the sum of their sizes is within the limit."""
+    total = sum(map(size, tiles))
+    largest = [(-size(tile), i) for i, tile in enumerate(tiles) if tile.levels.size > LEAST]
+    heapq.heapify(largest)
+    while total > limit and largest:
+        _, i = heapq.heappop(largest)
+        before, tiles[i] = tiles[i], tiles[i].halved()
+        total += size(tiles[i]) - size(before)
+        if tiles[i].levels.size > LEAST:
+            heapq.heappush(largest, (-size(tiles[i]), i))
+    return tiles
+
+
+def _pooled(layer: Layer, size: int) -> NDArray[np.float32]:
+    """(H, T / size, S / size) the weights of all heads; each is the largest of size × size."""
+    step = -(-layer.block // size) * size
+    blocks = [pool(layer.rows(first, min(first + step, layer.T)), size) for first in range(0, layer.T, step)]
+    return np.concatenate(blocks, axis=1)
+
+
+def pool(array: NDArray[Number], size: int) -> NDArray[Number]:
+    """(..., T, S) -> the largest of each size × size cells; the last ones may stand for fewer."""
+    if size == 1:
+        return array
+    *_, T, S = array.shape
+    rows = np.maximum.reduceat(array, np.arange(0, T, size), axis=-2)
+    return np.maximum.reduceat(rows, np.arange(0, S, size), axis=-1)
