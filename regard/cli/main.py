@@ -30,6 +30,7 @@ from regard.cli import (
     point,
     results,
     sample,
+    serve,
     show,
     train,
     translate,
@@ -64,6 +65,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("caption", caption.command),
     ("sample", sample.command),
     ("show", show.command),
+    ("serve", serve.command),
     ("results", results.command),
     ("bench", bench.command),
 )

@@ -11,7 +11,7 @@ from regard.decode.translator import Translation, Translator
 from regard.errors import DataError
 from regard.models.base import Translating
 from regard.systems.drawable import Drawable
-from regard.systems.system import System
+from regard.systems.system import System, same_length
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
 from regard.views.alignment import draw
@@ -87,3 +87,12 @@ class TranslationSystem(System):
             found = self.translator.translate(texts, self.decoding(beam, nbest=nbest))
         results = [Translated(tuple(hypotheses)) for hypotheses in found]
         return results[0] if isinstance(text, str) else results
+
+    def align(self, text: str | Sequence[str], target: str | Sequence[str]) -> Translated | list[Translated]:
+        """What the model looks at while it writes a given translation, or each of several."""
+        texts, targets = ([side] if isinstance(side, str) else list(side) for side in (text, target))
+        same_length("align", text=texts, target=targets)
+        with self.computing():
+            found = self.translator.align(texts, targets, self.decoding(None))
+        results = [Translated((each,)) for each in found]
+        return results[0] if isinstance(text, str) and isinstance(target, str) else results
