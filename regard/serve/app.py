@@ -119,13 +119,18 @@ def _systems(app: FastAPI) -> None:
         texts = [body.text] if isinstance(body.text, str) else body.text
         if body.target is not None:
             return await _align(answer, body.model, texts, body.target)
-        return await answer("translate", body.model, ("translate", body.beam), texts)
+        return await answer("translate", body.model, ("translate", body.beam, body.tree), texts)
 
     @app.post("/v1/align")
     async def align(body: given.AlignRequest, answer: Answer) -> Response:
         """What the model looks at while it writes a given translation."""
         texts = [body.text] if isinstance(body.text, str) else body.text
         return await _align(answer, body.model, texts, body.target)
+
+    @app.post("/v1/attention")
+    async def attention(body: given.AttentionRequest, answer: Answer) -> Response:
+        """One head of a Transformer, or all heads of a part."""
+        return await answer("translate", body.model, ("attention",), body)
 
     @app.post("/v1/point")
     async def point(body: given.PointRequest, answer: Answer) -> Response:

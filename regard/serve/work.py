@@ -14,6 +14,7 @@ from regard.serve import limits
 from regard.serve.problems import Problem
 from regard.serve.requests import (
     AskRequest,
+    AttentionRequest,
     CaptionRequest,
     ClassifyRequest,
     EntailRequest,
@@ -32,7 +33,7 @@ from regard.systems.memory_system import Answered, MemorySystem
 from regard.systems.picture_system import PictureSystem
 from regard.systems.pointer_system import PointedOut, PointerSystem
 from regard.systems.system import System
-from regard.systems.translation_system import Translated, TranslationSystem
+from regard.systems.translation_system import SearchTree, Translated, TranslationSystem
 from regard.tasks.ntm import AssociativeRecallTask
 
 Answers = list[dict[str, Any]]
@@ -59,13 +60,55 @@ def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
 # Translation ---------------------------------------------------------------------------------------
 
 
-def translate(system: TranslationSystem, texts: Sequence[list[str]], beam: int | None) -> Answers:
+def translate(system: TranslationSystem, texts: Sequence[list[str]], beam: int | None, tree: bool) -> Answers:
     """Lists of texts -> `{"results": [...]}` for each list."""
     flat = [text for own in texts for text in own]
     check_pieces(system, flat)
     found = system.translate(flat, beam=beam, nbest=beam or 1)
     assert isinstance(found, list)
-    return _grouped([translated(each) for each in found], texts)
+    results = [translated(system, each) for each in found]
+    if tree:
+        for text, own in zip(flat, results, strict=True):
+            own["tree"] = _tree(system.tree(text, beam=beam))
+    return _grouped(results, texts)
+
+
+def _tree(found: SearchTree) -> dict[str, Any]:
+    nodes = [
+        {
+            "id": number,
+            "parent": node.parent,
+            "step": node.step,
+            "word": piece,
+            "log_probability": node.log_probability,
+        }
+        for number, (node, piece) in enumerate(zip(found.nodes, found.pieces, strict=True))
+    ]
+    return {"nodes": nodes, "hypotheses": [list(way) for way in found.hypotheses]}
+
+
+def attention(system: TranslationSystem, requests: Sequence[AttentionRequest]) -> Answers:
+    """One head of a Transformer, or all of a part."""
+    return [_attended(system, request) for request in requests]
+
+
+def _attended(system: TranslationSystem, request: AttentionRequest) -> dict[str, Any]:
+    check_pieces(system, [request.text])
+    if request.target is not None:
+        check_pieces(system, [request.target], target=True)
+    found = system.heads(request.text, request.target)
+    part = request.part
+    rows = found.source if part == "encoder" else found.target
+    columns = found.read if part == "decoder" else found.source
+    maps = getattr(found, part)
+    made: dict[str, Any] = {"part": part, "layers": system.layers}
+    made |= {"rows": list(rows), "columns": list(columns)}
+    if request.layer is None or request.head is None:
+        return made | {"heads": [[matrix(head, small=True) for head in layer] for layer in maps]}
+    for name, given, count in (("layer", request.layer, len(maps)), ("head", request.head, maps.shape[1])):
+        if given >= count:
+            raise Problem(422, "invalid", f"{name}: has {given}; expected 0 to {count - 1}.")
+    return made | {"matrix": matrix(maps[request.layer, request.head])}
 
 
 def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> Answers:
@@ -76,13 +119,13 @@ def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> 
     check_pieces(system, targets, target=True)
     found = system.align(sources, targets)
     assert isinstance(found, list)
-    return _grouped([translated(each) for each in found], pairs)
+    return _grouped([translated(system, each) for each in found], pairs)
 
 
-def translated(found: Translated) -> dict[str, Any]:
-    """A translation with its alignment and its hypotheses."""
+def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
+    """A translation with its alignment and its hypotheses; of a Transformer also how many heads there are."""
     best = found.best
-    return {
+    made: dict[str, Any] = {
         "text": best.text,
         "source_words": list(best.source_pieces),
         "target_words": list(best.pieces),
@@ -93,6 +136,7 @@ def translated(found: Translated) -> dict[str, Any]:
             for each in found.beam
         ],
     }
+    return made if system.layers is None else made | {"layers": system.layers}
 
 
 def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: bool = False) -> None:
@@ -321,7 +365,7 @@ def _scored(found: Scored) -> dict[str, Any]:
 WORK: dict[str, Callable[..., list[Any]]] = {
     function.__name__: function
     for function in (
-        *(translate, align, point, run, ask),
+        *(translate, align, attention, point, run, ask),
         *(caption, caption_example, classify, sample, entail, score),
     )
 }
