@@ -32,6 +32,7 @@ from regard.cli import (
     sample,
     serve,
     show,
+    studio,
     train,
     translate,
 )
@@ -66,6 +67,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("sample", sample.command),
     ("show", show.command),
     ("serve", serve.command),
+    ("studio", studio.command),
     ("results", results.command),
     ("bench", bench.command),
 )

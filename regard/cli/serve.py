@@ -37,7 +37,7 @@ def command(
     regard serve runs/rnnsearch-en-fr --port 9000
     REGARD_TOKEN=$(openssl rand -hex 16) regard serve en-fr --host 0.0.0.0 --allow-host example.org
     """
-    _check_installed()
+    check_installed()
     from regard.serve.settings import Settings
     from regard.serve.start import start
 
@@ -45,7 +45,8 @@ def command(
     start(settings, names, device=device, loading=True)
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """The packages of the extra `studio` are no part of a plain installation."""
     try:
         import fastapi  # noqa: F401
         import uvicorn  # noqa: F401

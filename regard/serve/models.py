@@ -45,6 +45,7 @@ class Models:
     ) -> None:
         self.pace, self.metrics, self.device = pace, metrics, device
         self._loading = threading.Lock()
+        self.ready = True  # nothing is still to be loaded beforehand
         self._models: dict[str, Served] = {}
         for name in names:
             served = find_model(name)

@@ -1,8 +1,8 @@
 """What every request passes before a route sees it, as one ASGI middleware.
 
 `Host` must be a known name, also on loopback: a page of another site whose name was made to point here (DNS
-rebinding) is refused. A request with an `Origin` must come from this server's own page. With a token, all but
-the page itself and /healthz asks for `Authorization: Bearer …`. Bodies are read here, within a size and a
+rebinding) is refused. A request with an `Origin` must come from this server's own page. With a token, all of
+/v1 and /metrics ask for `Authorization: Bearer …`. Bodies are read here, within a size and a
 time. Every answer has headers that keep a browser from loading anything from elsewhere or showing it in a
 frame.
 """
@@ -42,8 +42,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
-OPEN = ("/healthz", "/readyz")  # also without a token
-PROTECTED = ("/v1/", "/metrics", "/docs", "/openapi.json")
+PROTECTED = ("/v1/", "/metrics")
 LARGE = ("/v1/caption",)
 
 
@@ -103,7 +102,7 @@ class _Answer:
             given = {name.lower() for name, _ in message.get("headers", [])}
             own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
             if b"cache-control" not in given:
-                own.append((b"cache-control", b"no-store"))
+                own.append((b"cache-control", b"no-cache" if b"etag" in given else b"no-store"))
             message = {**message, "headers": [*message.get("headers", []), *own]}
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
@@ -145,7 +144,7 @@ def check_origin(scope: Scope) -> None:
 def check_token(scope: Scope, settings: Settings) -> None:
     """The token, compared in constant time; the page and its files need none."""
     path = scope["path"]
-    if settings.token is None or path in OPEN or not path.startswith(PROTECTED):
+    if settings.token is None or not path.startswith(PROTECTED):
         return
     given = _one(scope, b"authorization") or ""
     scheme, _, token = given.partition(" ")

@@ -105,12 +105,15 @@ def open_socket(settings: Settings) -> socket.socket:
 def load_all(app: FastAPI) -> threading.Thread:
     """Load what is served, one model after another, while the server already answers."""
     models = app.state.models
+    models.ready = False
 
     def load() -> None:
         for served in models:
-            if app.state.stopping:
-                return
-            models.load(served)
+            try:
+                models.load(served)
+            except Exception as error:  # whoever asks for the model is told
+                log.error("cannot load", extra={"model": served.name, "error": type(error).__name__})
+        models.ready = True
 
     thread = threading.Thread(target=load, name="loading", daemon=True)
     thread.start()

@@ -74,8 +74,8 @@ class PictureSystem(System):
                 part, own = noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]
                 made = model.sample(part.to(self.device, weight.dtype), own.to(self.device))  # type: ignore[operator]
                 drawn.append(to_pixels(made.float()).cpu())
-        own = tuple(names[i % len(names)] for i in range(count))
-        return Sampled(torch.cat(drawn).numpy(), own, self._maps(noise[:maps], labels[:maps]))
+        called = tuple(names[i % len(names)] for i in range(count))
+        return Sampled(torch.cat(drawn).numpy(), called, self._maps(noise[:maps], labels[:maps]))
 
     def _maps(self, noise: Tensor, labels: Tensor) -> Tensor | None:
         """(m, L, L) of the attention that stands last in the generator; None without one, or for none."""
