@@ -83,10 +83,10 @@ def rows() -> list[dict[str, Any]]:
 
 
 def equation(docstring: str) -> str:
-    """The indented lines of a mechanism's docstring, up to its map of symbols: `paper  here  shape`."""
+    """The indented lines of a mechanism's docstring, up to its map of symbols: `paper  here …`."""
     lines: list[str] = []
     for line in docstring.splitlines():
-        if "here" in line.split() and "shape" in line.split():
+        if line.startswith("    ") and "here" in line.split():
             break
         if line.startswith("    ") or (lines and not line):
             lines.append(line[4:])

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import socket
 import threading
 from types import FrameType
@@ -59,7 +60,9 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         log.info("stopping", extra={"signal": int(sig)})
         self.config.app.state.stopping = True  # type: ignore[union-attr]
-        super().handle_exit(sig, frame)
+        # not uvicorn's own: that raises the signal again when all is done, and the exit status would not be 0
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def make_server(app: FastAPI, settings: Settings) -> Server:
@@ -92,6 +95,7 @@ def open_socket(settings: Settings) -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((settings.host.strip("[]"), settings.port))
+        opened.listen(settings.pace.connections)  # who comes before the server runs waits
     except OSError as error:
         opened.close()
         reason = (error.strerror or str(error)).lower()

@@ -1,8 +1,10 @@
 """From settings and names to a running server."""
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 
+import torch
 from fastapi import FastAPI
 
 from regard.serve.app import create_app
@@ -29,7 +31,11 @@ def start(
     loading: bool,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until a signal comes; `ready` is told the address. With `loading`, models are loaded at once."""
+    """Serve until a signal comes; `ready` is told the address. With `loading`, models are loaded at once.
+
+    One core is left to the server itself: a second thread of PyTorch's would wait for it.
+    """
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
     app = build(settings, names, device=device)
     socket = open_socket(settings)
     port = socket.getsockname()[1]
