@@ -18,6 +18,7 @@ from regard.serve.settings import Settings
 log = logging.getLogger("regard.serve")
 
 HEAD_SECONDS = 10.0  # for a client to send the head of a request
+KEEP_SECONDS = 10  # that a connection without a request stays open
 
 
 class Impatient(H11Protocol):
@@ -79,7 +80,7 @@ def make_server(app: FastAPI, settings: Settings) -> Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=int(HEAD_SECONDS),
+        timeout_keep_alive=KEEP_SECONDS,
         limit_concurrency=pace.connections,
         backlog=pace.connections,
         timeout_graceful_shutdown=int(pace.grace),

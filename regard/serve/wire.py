@@ -75,11 +75,7 @@ def read_picture(data: str) -> Pixels:
             with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
                 width, height = opened.size
                 if width * height > PIXELS:
-                    raise Problem(
-                        413,
-                        "too_large",
-                        f"picture: has {width} × {height} pixels; expected {PIXELS:,} at most.",
-                    )
+                    raise Image.DecompressionBombError
                 if min(width, height) < 8:
                     raise Problem(
                         422, "invalid", f"picture: has {width} × {height} pixels; expected 8 or more a side."
@@ -88,6 +84,10 @@ def read_picture(data: str) -> Pixels:
                 return np.asarray(_on_white(upright))
     except Problem:
         raise
+    except Image.DecompressionBombError:  # of Pillow itself, for many more
+        raise Problem(
+            413, "too_large", f"picture: has too many pixels; expected {PIXELS:,} at most."
+        ) from None
     except Exception:
         raise Problem(
             422, "invalid", "picture: cannot be read; expected a PNG or JPEG file in base64."
