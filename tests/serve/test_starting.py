@@ -9,12 +9,15 @@ import sys
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
+from regard.cli.main import app
 from regard.errors import ConfigError, DataError
 from regard.serve.limits import Pace
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
 from regard.serve.page import copy_page, require_page
+from regard.shipped.find import names as shipped
 
 ASK = {"model": "stories", "story": ["Mary went to the attic."], "question": "Where is Mary?"}
 
@@ -51,12 +54,34 @@ def test_a_server_told_to_stop_answers_what_was_asked_and_ends_with_0():
     }.items()
 
 
-def test_an_address_that_others_reach_is_not_opened_without_a_token():
-    environment = {key: value for key, value in os.environ.items() if key != "REGARD_TOKEN"}
-    command = [sys.executable, "-m", "regard", "serve", "stories", "--host", "0.0.0.0"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 2
+def test_an_address_that_others_reach_is_not_opened_without_a_token(monkeypatch):
+    monkeypatch.delenv("REGARD_TOKEN", raising=False)
+    done = CliRunner().invoke(app, ["serve", "stories", "--host", "0.0.0.0"])
+    assert done.exit_code == 2
     assert done.stderr.startswith("regard: serve: `--host` has '0.0.0.0', which others can reach;")
+
+
+def test_the_studio_copies_its_page_or_says_what_is_missing(monkeypatch, web, tmp_path):
+    monkeypatch.setattr("regard.serve.page.copy_page", lambda folder: copy_page(folder, web))
+    done = CliRunner().invoke(app, ["studio", "--static", str(tmp_path / "site")])
+    assert done.exit_code == 0
+    assert done.stdout.strip() == str(tmp_path / "site" / "index.html")
+
+
+def test_the_studio_shows_all_that_ships_and_opens_the_browser(monkeypatch, web):
+    started, opened = [], []
+    monkeypatch.setattr("regard.serve.page.require_page", lambda: web)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+
+    def start(settings, names, *, device, loading, ready):
+        started.append((settings.page, len(names), loading))
+        ready("http://127.0.0.1:8000/")
+
+    monkeypatch.setattr("regard.serve.start.start", start)
+    for options in ([], ["--no-browser"], ["--token", "0123456789abcdef"]):
+        assert CliRunner().invoke(app, ["studio", *options]).exit_code == 0
+    assert started == [(web, len(shipped()), False)] * 3
+    assert opened == ["http://127.0.0.1:8000/", "http://127.0.0.1:8000/#token=0123456789abcdef"]
 
 
 def test_models_that_cannot_be_served_are_named():

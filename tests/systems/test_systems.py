@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.errors import ConfigError, RegardError, ShapeError
+from regard.errors import ConfigError, DataError, RegardError, ShapeError
 from regard.systems.caption_system import CaptionSystem
 from regard.systems.entailment_system import EntailmentSystem
 from regard.systems.few_shot_system import FewShotSystem
@@ -282,7 +282,7 @@ def test_words_that_are_filled_up_in_a_batch_do_not_reach_the_weights(trained):
 
 
 def test_a_given_translation_is_aligned_as_the_models_own():
-    system = load("demo-rnnsearch", device="cpu")
+    system = regard.load("demo-rnnsearch", device="cpu")
     own = system.translate("The cat sleeps.")
     given = system.align("The cat sleeps.", own.text)
     assert given.text == own.text
@@ -297,7 +297,7 @@ def test_a_given_translation_is_aligned_as_the_models_own():
 
 
 def test_every_head_of_a_transformer_is_there_and_its_last_layer_is_the_alignment():
-    system = load("en-fr", device="cpu")
+    system = regard.load("en-fr", device="cpu")
     assert system.layers == {"encoder": 4, "decoder": 4, "heads": 4}
     found = system.heads("A green apple.", "Une pomme verte.")
     S, T = len(found.source), len(found.target)
@@ -307,14 +307,14 @@ def test_every_head_of_a_transformer_is_there_and_its_last_layer_is_the_alignmen
     assert len(found.read) == T
     own = system.align("A green apple.", "Une pomme verte.").alignment
     assert torch.allclose(found.cross[-1].mean(0)[:-1, :-1], own, atol=1e-5)
-    recurrent = load("demo-rnnsearch", device="cpu")
+    recurrent = regard.load("demo-rnnsearch", device="cpu")
     assert recurrent.layers is None
     with pytest.raises(DataError, match="expected 'transformer'"):
         recurrent.heads("A cat.")
 
 
 def test_the_tree_of_a_beam_ends_in_its_hypotheses():
-    system = load("demo-rnnsearch", device="cpu")
+    system = regard.load("demo-rnnsearch", device="cpu")
     tree = system.tree("She is eating an apple.", beam=4)
     beam = system.translate("She is eating an apple.", beam=4, nbest=4).beam
     for way, hypothesis in zip(tree.hypotheses, beam, strict=True):
@@ -326,7 +326,7 @@ def test_the_tree_of_a_beam_ends_in_its_hypotheses():
 
 @pytest.mark.parametrize("name", ["ntm-copy", "ntm-recall"])
 def test_the_stages_of_addressing_end_in_the_weights_of_the_tape(name):
-    system = load(name, device="cpu")
+    system = regard.load(name, device="cpu")
     run = system.example()
     stages = system.stages(run)
     weights = torch.cat([run.tape.read_weights[0], run.tape.write_weights[0]], 1)
@@ -338,7 +338,7 @@ def test_the_stages_of_addressing_end_in_the_weights_of_the_tape(name):
 
 
 def test_sampled_pictures_have_maps_when_asked():
-    system = load("sagan-shapes", device="cpu")
+    system = regard.load("sagan-shapes", device="cpu")
     assert system.sample(2).weights is None
     found = system.sample(3, maps=2)
     assert found.weights.shape[0] == 2
