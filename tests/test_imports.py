@@ -102,7 +102,7 @@ LAYERS = (
     ("export",),
     ("shipped",),
     ("systems",),
-    ("bench",),
+    ("bench", "serve"),
     ("cli",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -26,7 +26,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from regard import __version__
 from regard.serve import answers, mechanisms, page
 from regard.serve import requests as given
 from regard.serve.batching import Worker
@@ -51,20 +50,20 @@ class Answering:
         self.request = request
         self.models: Models = request.app.state.models
 
-    async def __call__(self, kind: str, model: str, key: Hashable, item: Any) -> Response:
+    async def __call__(self, kind: str, model: str, key: Hashable, item: Any, size: int = 1) -> Response:
         """The answer of a model."""
-        return await self.by(self.models.find(model, kind).worker, key, item)
+        return await self.by(self.models.find(model, kind).worker, key, item, size)
 
-    async def by(self, worker: Worker, key: Hashable, item: Any) -> Response:
+    async def by(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Response:
         """The answer of a worker, as JSON or as events."""
         if "text/event-stream" in self.request.headers.get("accept", ""):
-            work = asyncio.ensure_future(worker.submit(key, item))
+            work = asyncio.ensure_future(worker.submit(key, item, size))
             return StreamingResponse(_events(work, lambda: worker.waiting), media_type="text/event-stream")
-        return JSONResponse(await self.wait(worker, key, item))
+        return JSONResponse(await self.wait(worker, key, item, size))
 
-    async def wait(self, worker: Worker, key: Hashable, item: Any) -> Any:
+    async def wait(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Any:
         """What a worker answers; a client that leaves gives its place up."""
-        work = asyncio.ensure_future(worker.submit(key, item))
+        work = asyncio.ensure_future(worker.submit(key, item, size))
         left = asyncio.ensure_future(_gone(self.request))
         try:
             await asyncio.wait([work, left], return_when=asyncio.FIRST_COMPLETED)
@@ -117,7 +116,7 @@ def create_app(settings: Settings, models: Models, metrics: Metrics) -> FastAPI:
 
     app = FastAPI(
         title="regard",
-        version=__version__,
+        version="1",
         description="Attention at work: translate, point, run, ask, caption, classify, sample, score.",
         lifespan=lifespan,
         docs_url=None,
@@ -166,7 +165,12 @@ def _texts(app: FastAPI) -> None:
         texts = [body.text] if isinstance(body.text, str) else body.text
         if body.target is not None:
             return await _align(answer, body.model, texts, body.target)
-        return await answer("translate", body.model, ("translate", body.beam, body.tree), texts)
+        if body.tree and len(texts) > 1:
+            raise Problem(
+                422, "invalid", f"tree: has true for {len(texts)} texts; expected one text with it."
+            )
+        key = ("translate", body.beam, body.tree)
+        return await answer("translate", body.model, key, texts, len(texts))
 
     @app.post("/v1/align", responses=_ok(answers.TranslateAnswer))
     async def align(body: given.AlignRequest, answer: Answer) -> Response:
@@ -201,7 +205,8 @@ async def _align(answer: Answering, model: str, texts: list[str], target: str | 
         raise Problem(
             422, "invalid", f"target: has {len(targets)} texts and `text` {len(texts)}; expected as many."
         )
-    return await answer("translate", model, ("align",), list(zip(texts, targets, strict=True)))
+    pairs = list(zip(texts, targets, strict=True))
+    return await answer("translate", model, ("align",), pairs, len(pairs))
 
 
 def _others(app: FastAPI) -> None:

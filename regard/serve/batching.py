@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from regard.errors import RegardError
@@ -34,6 +35,7 @@ class Job:
     item: Any
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
+    size: int = 1  # how many of a batch it takes up
     arrived: float = field(default_factory=time.monotonic)
 
     def answer(self, result: Any) -> None:
@@ -80,9 +82,9 @@ class Worker:
     def waiting(self) -> int:
         return len(self._jobs)
 
-    async def submit(self, key: Hashable, item: Any) -> Any:
+    async def submit(self, key: Hashable, item: Any, size: int = 1) -> Any:
         """The answer to one item; `Problem` if there is none. Cancelled, the job leaves the queue."""
-        job = self._enter(key, item)
+        job = self._enter(key, item, size)
         try:
             return await asyncio.wait_for(job.future, self.pace.seconds)
         except TimeoutError:
@@ -93,7 +95,7 @@ class Worker:
                 job.future.cancel()
             self._leave(job)
 
-    def _enter(self, key: Hashable, item: Any) -> Job:
+    def _enter(self, key: Hashable, item: Any, size: int) -> Job:
         loop = asyncio.get_running_loop()
         with self._changed:
             if self._stopping:
@@ -102,7 +104,7 @@ class Worker:
                 raise full(len(self._jobs))
             if self._thread is None:
                 self.start()
-            job = Job(key, item, loop.create_future(), loop)
+            job = Job(key, item, loop.create_future(), loop, size)
             self._jobs.append(job)
             self._metrics.queue(self.name, len(self._jobs))
             self._changed.notify()
@@ -169,7 +171,7 @@ class Worker:
             if number != self._generation:
                 return None
             waiting = [job for job in self._jobs if not job.future.cancelled()]
-            batch = [job for job in waiting if job.key == waiting[0].key][: self.pace.batch]
+            batch = _fitting([job for job in waiting if job.key == waiting[0].key], self.pace.batch)
             taken = set(map(id, batch))
             self._jobs = deque(job for job in waiting if id(job) not in taken)
             self._running, self._since = batch, time.monotonic()
@@ -208,6 +210,14 @@ class Worker:
                 extra={"model": self.name, "error": type(error).__name__, "trace": _places(error)},
             )
             return [failed()]
+
+
+def _fitting(jobs: list[Job], most: int) -> list[Job]:
+    """The first jobs, as many as a batch takes; one alone may be larger."""
+    sizes = accumulate(job.size for job in jobs)
+    return [
+        job for number, (job, size) in enumerate(zip(jobs, sizes, strict=True)) if not number or size <= most
+    ]
 
 
 def _places(error: BaseException) -> list[str]:

@@ -12,6 +12,7 @@ PICTURE_BODY = 8_000_000  # of a request with a picture in it
 CHARACTERS = 2_000  # of a text, a sentence or a question
 TEXTS = 64  # of one request
 PIECES = 150  # of a text, once the tokenizer has cut it
+ALL_PIECES = 1_500  # of all texts of a request
 BEAM = 16
 POINTS = 200  # of a set
 SETS = 64  # point sets, bit sequences, drawings to be named of one request
@@ -44,7 +45,13 @@ class Pace:
 
 
 LIMITS: dict[str, dict[str, Any]] = {
-    "translate": {"characters": CHARACTERS, "texts": TEXTS, "pieces": PIECES, "beam": BEAM},
+    "translate": {
+        "characters": CHARACTERS,
+        "texts": TEXTS,
+        "pieces": PIECES,
+        "all_pieces": ALL_PIECES,
+        "beam": BEAM,
+    },
     "point": {"points": POINTS, "beam": BEAM},
     "run": {"rows": ROWS},
     "ask": {"sentences": SENTENCES, "characters": CHARACTERS},

@@ -6,10 +6,9 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
-import regard
 from regard.errors import ConfigError
 
-WEB = Path(regard.__file__).parent / "web"
+WEB = Path(__file__).parents[1] / "web"
 PARTS = ("studio", "views", "vendor")
 FORWARD = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>regard studio</title>

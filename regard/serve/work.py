@@ -63,7 +63,8 @@ def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
 def translate(system: TranslationSystem, texts: Sequence[list[str]], beam: int | None, tree: bool) -> Answers:
     """Lists of texts -> `{"results": [...]}` for each list."""
     flat = [text for own in texts for text in own]
-    check_pieces(system, flat)
+    for own in texts:
+        check_pieces(system, own)
     found = system.translate(flat, beam=beam, nbest=beam or 1)
     assert isinstance(found, list)
     results = [translated(system, each) for each in found]
@@ -115,8 +116,9 @@ def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> 
     """Lists of pairs of a text and its translation -> `{"results": [...]}` for each list."""
     flat = [pair for own in pairs for pair in own]
     sources, targets = [pair[0] for pair in flat], [pair[1] for pair in flat]
-    check_pieces(system, sources)
-    check_pieces(system, targets, target=True)
+    for own in pairs:
+        check_pieces(system, [pair[0] for pair in own])
+        check_pieces(system, [pair[1] for pair in own], target=True)
     found = system.align(sources, targets)
     assert isinstance(found, list)
     return _grouped([translated(system, each) for each in found], pairs)
@@ -142,14 +144,13 @@ def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
 def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: bool = False) -> None:
     """Refuse what would take too many steps."""
     tokenizer = system.translator.target if target else system.translator.source
-    for text, pieces in zip(texts, tokenizer.encode_all(texts), strict=True):
-        if len(pieces) > limits.PIECES:
-            raise Problem(
-                422,
-                "too_long",
-                f"{'target' if target else 'text'}: has {len(pieces)} pieces of words in {len(text)} "
-                f"characters; expected {limits.PIECES} at most.",
-            )
+    name, counts = "target" if target else "text", [len(pieces) for pieces in tokenizer.encode_all(texts)]
+    for count, most, what in (
+        (max(counts), limits.PIECES, "pieces of words"),
+        (sum(counts), limits.ALL_PIECES, "pieces of words in all texts"),
+    ):
+        if count > most:
+            raise Problem(422, "too_long", f"{name}: has {count} {what}; expected {most} at most.")
 
 
 def _weights(found: Translation) -> dict[str, Any] | None:

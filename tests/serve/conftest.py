@@ -1,14 +1,12 @@
 import threading
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
-from fastapi.testclient import TestClient
 
-from regard.serve.limits import Pace
-from regard.serve.server import make_server, open_socket
-from regard.serve.settings import Settings
-from regard.serve.start import build
+# a machine with a GPU needs no more than pytest; it is asked for nothing here
+collect_ignore_glob = [] if find_spec("fastapi") else ["test_*.py"]
 
 NAMES = (
     *("demo-rnnsearch", "en-fr", "sort", "ntm-copy", "ntm-recall", "stories", "lstmn"),
@@ -19,6 +17,11 @@ NAMES = (
 @pytest.fixture(scope="session")
 def client(tmp_path_factory):
     """A client of one application with a model of each kind; they are loaded when they are asked."""
+    from fastapi.testclient import TestClient
+
+    from regard.serve.settings import Settings
+    from regard.serve.start import build
+
     settings = Settings(runs=tmp_path_factory.mktemp("runs"))
     with TestClient(build(settings, NAMES, device="cpu"), base_url="http://localhost:8000") as made:
         yield made
@@ -27,6 +30,10 @@ def client(tmp_path_factory):
 @pytest.fixture
 def made():
     """made(["stories"], token="…"): a client of an application with these settings."""
+    from fastapi.testclient import TestClient
+
+    from regard.serve.settings import Settings
+    from regard.serve.start import build
 
     def make(names=("stories",), **settings):
         app = build(Settings(**settings), names, device="cpu")
@@ -38,6 +45,8 @@ def made():
 @contextmanager
 def serving(app, settings):
     """A real server in a thread; its port."""
+    from regard.serve.server import make_server, open_socket
+
     opened = open_socket(settings)
     server = make_server(app, settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
@@ -55,6 +64,9 @@ def serving(app, settings):
 @pytest.fixture
 def server():
     """server(["stories"], pace=Pace(…)): a context with a real server of these models."""
+    from regard.serve.limits import Pace
+    from regard.serve.settings import Settings
+    from regard.serve.start import build
 
     def make(names=("stories",), pace=None, **settings):
         chosen = Settings(port=0, pace=pace or Pace(), **settings)

@@ -278,10 +278,10 @@ def test_limits_are_kept_with_a_status_and_a_sentence(client):
     assert refusal(client, "translate", **fr, text="")[0] == 422
     assert refusal(client, "translate", **fr, text="A cat.", beam=17)[0] == 422
     status, message = refusal(client, "translate", **fr, text="a " * 200)
-    assert (status, message) == (
-        422,
-        "text: has 200 pieces of words in 400 characters; expected 150 at most.",
-    )
+    assert (status, message) == (422, "text: has 200 pieces of words; expected 150 at most.")
+    message = refusal(client, "translate", **fr, text=["a " * 100] * 16)[1]
+    assert message == "text: has 1600 pieces of words in all texts; expected 1500 at most."
+    assert refusal(client, "translate", **fr, text=["A cat.", "A dog."], tree=True)[0] == 422
     assert refusal(client, "point", model="sort", points=[[1]] * 201)[0] == 422
     assert refusal(client, "run", model="ntm-copy", bits=[[0] * 8] * 129)[0] == 422
     assert refusal(client, "sample", model="sagan-shapes", count=65)[0] == 422

@@ -84,6 +84,16 @@ def test_a_batch_is_no_larger_than_allowed(make):
     assert max(len(items) for _, items in compute.batches) <= 4
 
 
+def test_large_items_fill_a_batch_sooner_and_one_alone_may_be_too_large(make):
+    worker, compute, _ = make(batch=4, linger=0.05)
+
+    async def ask():
+        await asyncio.gather(*(worker.submit("k", n, 3) for n in range(3)), worker.submit("k", 9, 70))
+
+    asyncio.run(ask())
+    assert [items for _, items in compute.batches] == [[0], [1], [2], [9]]
+
+
 def test_an_item_that_cannot_be_computed_takes_no_other_with_it(make):
     worker, compute, _ = make(linger=0.05)
     compute.fail = {3: DataError("ask: `n` has 3; expected another."), 5: RuntimeError("secret")}

@@ -1,25 +1,9 @@
 """Requests drawn from the OpenAPI schema: no answer that the schema does not know, and no fault of ours."""
 
-import hypothesis
 import pytest
 
-schemathesis = pytest.importorskip("schemathesis")
-
-from schemathesis.checks import not_a_server_error  # noqa: E402
-from schemathesis.specs.openapi.checks import (  # noqa: E402
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
-
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_schema_conformance,
-]
 EACH = 6  # requests for each address
-KINDS = {
+POSTS = {  # and a model that answers them: a name drawn at random is never one
     "/v1/translate": "demo-rnnsearch",
     "/v1/align": "demo-rnnsearch",
     "/v1/attention": "demo-rnnsearch",
@@ -31,19 +15,33 @@ KINDS = {
     "/v1/sample": "sagan-shapes",
     "/v1/entail": "entailment",
     "/v1/score": "lstmn",
+    "/v1/mechanism": None,
 }
+GETS = (
+    *("/v1/models", "/v1/caption/example", "/v1/mechanisms", "/v1/runs", "/v1/runs/{id}"),
+    *("/v1/runs/{id}/events", "/healthz", "/readyz", "/metrics"),
+)
 
 
-def operations():
-    from regard.serve.settings import Settings
-    from regard.serve.start import build
-
-    paths = build(Settings(), []).openapi()["paths"]
-    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+def test_every_address_is_asked_below(client):
+    found = {(path, method) for path, methods in client.app.openapi()["paths"].items() for method in methods}
+    assert found == {(path, "post") for path in POSTS} | {(path, "get") for path in GETS}
 
 
-@pytest.mark.parametrize(("method", "path"), operations())
-def test_requests_of_the_schema_are_answered_as_the_schema_says(client, method, path):
+@pytest.mark.parametrize("path", [*POSTS, *GETS])
+def test_requests_of_the_schema_are_answered_as_the_schema_says(client, path):
+    hypothesis = pytest.importorskip("hypothesis")
+    schemathesis = pytest.importorskip("schemathesis")
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    wanted = [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_schema_conformance,
+    ]
+    method = "POST" if path in POSTS else "GET"
     operation = schemathesis.openapi.from_dict(client.app.openapi())[path][method]
 
     @hypothesis.given(case=operation.as_strategy())
@@ -55,10 +53,10 @@ def test_requests_of_the_schema_are_answered_as_the_schema_says(client, method, 
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     def asked(case):
-        if isinstance(case.body, dict) and path in KINDS and "model" in case.body:
-            case.body["model"] = KINDS[path]  # a name drawn at random is never a model
-        wanted = case.as_transport_kwargs(base_url="http://localhost:8000")
-        asked = {name: wanted[name] for name in ("method", "url", "params", "json") if name in wanted}
-        case.validate_response(client.request(**asked), checks=CHECKS)
+        if isinstance(case.body, dict) and "model" in case.body:
+            case.body["model"] = POSTS[path]
+        drawn = case.as_transport_kwargs(base_url="http://localhost:8000")
+        given = {name: drawn[name] for name in ("method", "url", "params", "json") if name in drawn}
+        case.validate_response(client.request(**given), checks=wanted)
 
     asked()
