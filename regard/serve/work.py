@@ -69,8 +69,8 @@ def translate(system: TranslationSystem, texts: Sequence[list[str]], beam: int |
     assert isinstance(found, list)
     results = [translated(system, each) for each in found]
     if tree:
-        for text, own in zip(flat, results, strict=True):
-            own["tree"] = _tree(system.tree(text, beam=beam))
+        for text, result in zip(flat, results, strict=True):
+            result["tree"] = _tree(system.tree(text, beam=beam))
     return _grouped(results, texts)
 
 
