@@ -107,7 +107,7 @@ LAYERS = (
     ("shipped",),
     ("systems",),
     ("notebook",),
-    ("bench",),
+    ("bench", "serve"),
     ("cli",),
 )
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}

@@ -30,7 +30,9 @@ from regard.cli import (
     point,
     results,
     sample,
+    serve,
     show,
+    studio,
     train,
     translate,
 )
@@ -64,6 +66,8 @@ COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("caption", caption.command),
     ("sample", sample.command),
     ("show", show.command),
+    ("serve", serve.command),
+    ("studio", studio.command),
     ("results", results.command),
     ("bench", bench.command),
 )

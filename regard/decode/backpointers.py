@@ -4,7 +4,7 @@ A *row* is what the model ran on; a *node* is one way to go on from a row. Step 
 and its token, and for each row the node of step t - 1 that it continues.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -82,6 +82,11 @@ class Trellis:
     ) -> None:
         """One step of R rows and M nodes; shapes as in _Step."""
         self._steps.append(_Step(origin, rows, tokens, log_probabilities, weights))
+
+    def nodes(self) -> Iterator[tuple[list[int], list[int], list[float]]]:
+        """For each step and each of its nodes: the node before it, the token, its log-probability."""
+        for step in self._steps:
+            yield step.origin[step.rows].tolist(), step.tokens.tolist(), step.log_probabilities.tolist()
 
     def tracks(self, ends: Ends, batch: PairBatch) -> list[Track]:
         """The whole path of each end."""

@@ -10,6 +10,7 @@ length penalty is largest at the maximum length, so no continuation scores above
 which makes stopping exact: it never changes the result. With width 1 this is greedy decoding.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -69,6 +70,59 @@ def beam_search(
             f"beam_search: sentence {found.index([])} has no possible output; every token has -inf."
         )
     return [sorted(each, key=_rank)[:nbest] for each in found]
+
+
+class Node(NamedTuple):
+    """A continuation that a beam search kept."""
+
+    step: int  # from 0
+    parent: int | None  # the number of the node that it continues; None at the start
+    token: int
+    log_probability: float  # of everything up to here
+
+
+def beam_tree(
+    model: StepDecoder[State],
+    batch: PairBatch,
+    *,
+    width: int,
+    maximum: int | Lengths,
+    penalty: LengthPenalty,
+) -> tuple[list[Node], list[list[int]]]:
+    """Everything that the search for one sentence kept, and the nodes of each hypothesis, best first."""
+    if batch.size != 1:
+        raise ConfigError(f"beam_tree: `batch` has {batch.size} sentences; expected 1.")
+    options = _Options(width, width, 0, penalty, attention=False)
+    with evaluating(model):
+        trellis, ends = _search(model, batch, options, limits_of(batch, maximum, 0))
+        tracks = trellis.tracks(ends, batch)
+    nodes: list[Node] = []
+    kept: list[list[int | None]] = []  # for each step the number of each of its nodes; None: not possible
+    for step, (parents, tokens, each) in enumerate(trellis.nodes()):
+        numbers: list[int | None] = []
+        for parent, token, own in zip(parents, tokens, each, strict=True):
+            before = kept[-1][parent] if kept else None
+            total = own + (0.0 if before is None else nodes[before].log_probability)
+            # what continues an ended hypothesis, or has no probability, only fills the beam
+            dead = bool(kept) and (before is None or nodes[before].token == EOS)
+            if dead or total == -math.inf:
+                numbers.append(None)
+                continue
+            numbers.append(len(nodes))
+            nodes.append(Node(step, before, token, total))
+        kept.append(numbers)
+    ranked = sorted(range(len(tracks)), key=lambda n: _rank(tracks[n].hypothesis(penalty)))
+    lengths, last = ends.lengths.tolist(), ends.nodes.tolist()
+    found = [_way(nodes, kept[lengths[n] - 1][last[n]]) for n in ranked[:width]]
+    return nodes, found
+
+
+def _way(nodes: list[Node], last: int | None) -> list[int]:
+    way = []
+    while last is not None:
+        way.append(last)
+        last = nodes[last].parent
+    return way[::-1]
 
 
 def _rank(hypothesis: Hypothesis) -> tuple[bool, float]:

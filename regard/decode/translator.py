@@ -145,6 +145,27 @@ class Translator(TextTranslator):
         )
         return self._aligned(encoded, several, decoding)
 
+    def align(
+        self, texts: Sequence[str], targets: Sequence[str], decoding: Decoding = GREEDY
+    ) -> list[Translation]:
+        """Each text with its given translation: the score and the weights of forced decoding."""
+        encoded = [self.source.encode(text) for text in texts]
+        written = [self.target.encode(target) for target in targets]
+        results = [nothing(text) for text in texts]
+        filled = [number for number, ids in enumerate(encoded) if ids]
+        lengths = [(len(encoded[number]) + 1, len(written[number]) + 1) for number in filled]
+        for rows in plan_in_order(lengths, budget=BUDGET):
+            chosen = [filled[row] for row in rows]
+            batch = pair_batch([encoded[n] for n in chosen], [written[n] for n in chosen]).to(self.device)
+            tracks = forced(self.model, batch, attention=self.aligner is not None)
+            for number, track in zip(chosen, tracks, strict=True):
+                found = self._translation(
+                    texts[number], track.hypothesis(decoding.rule), replace(decoding, dictionary=None)
+                )
+                pieces = tuple(self.target.pieces(targets[number]))  # unknown words by their names
+                results[number] = replace(found, text=targets[number], pieces=pieces)
+        return results
+
     def _aligned(
         self, encoded: list[list[int]], found: list[list[Hypothesis]], decoding: Decoding
     ) -> list[list[Hypothesis]]:

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
+from regard.attention.memory.cells import MemoryState, write
+from regard.attention.memory.heads import Controls
 from regard.data.bits import BitBatch, join
 from regard.errors import DataError, ShapeError
 from regard.models.ntm import NTM, Tape
@@ -17,6 +20,16 @@ from regard.tasks.bits import BitTask
 from regard.tasks.ntm import AssociativeRecallTask, CopyTask
 from regard.train.run import Run
 from regard.views.tape import draw
+
+
+class Stages(NamedTuple):
+    """How every head found its rows at each step, and the memory after it; heads that read come first."""
+
+    content: Tensor  # (T, H, N) by resemblance, equations 5 and 6
+    gated: Tensor  # (T, H, N) or from where the head stood, equation 7
+    shifted: Tensor  # (T, H, N) and moved, equation 8
+    sharpened: Tensor  # (T, H, N) equation 9: the weights themselves
+    cells: Tensor  # (T, N, M)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,6 +111,24 @@ class MachineSystem(System):
         found = [self._pose(task, each, place, axes) for each, place in zip(sequences, asked, strict=True)]
         runs = [run for part in chunks(found) for run in self.run_on(join(part))]
         return runs[0] if single else runs
+
+    def stages(self, run: MachineRun) -> Stages:
+        """The four stages of addressing of every head at each step of a run, and the memory after it."""
+        with torch.no_grad(), self.computing():
+            memory = self.model.start(1).memory
+            R, W, found = memory.read.shape[1], memory.write.shape[1], []
+            for t in range(len(run.inputs)):
+                controls = Controls(*(part[:, t].to(self.device) for part in run.tape.controls))
+                previous = torch.cat([memory.read, memory.write], 1)
+                content = content_weights(memory.cells[:, None], controls.key, controls.strength)
+                gated = interpolate(content, previous, controls.gate)
+                shifted = shift(gated, controls.shifts)
+                weights = sharpen(shifted, controls.gamma)
+                at_read, at_write = torch.split(weights, [R, W], 1)
+                cells = write(memory.cells, at_write, controls.erase, controls.add)
+                memory = MemoryState(cells, at_read, at_write)
+                found.append((content, gated, shifted, weights, cells))
+        return Stages(*(torch.cat(parts).float().cpu() for parts in zip(*found, strict=True)))
 
     def example(self, *shape: int) -> MachineRun:
         """A drawn example of some shape (`example(60)`), by default the first that the task tests."""

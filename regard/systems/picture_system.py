@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from regard.attention.record import record_any
 from regard.data.images import Pixels
 from regard.data.pictures import to_pixels
 from regard.decode.base import evaluating
@@ -26,6 +28,7 @@ class Sampled(Drawable):
 
     pictures: Pixels  # (n, H, W, 3)
     labels: tuple[str, ...]  # the class of each
+    weights: Tensor | None = None  # (m, L, L) of the first m: what each place of the feature map looked at
     title = "Samples"
 
     def __len__(self) -> int:
@@ -52,8 +55,13 @@ class PictureSystem(System):
         assert isinstance(self.trained.task, PictureTask)
         return self.trained.task
 
-    def sample(self, count: int = 1, *, classes: Sequence[str] | None = None, seed: int = 1) -> Sampled:
-        """Draw so many pictures, of these classes in turn; the same seed draws the same."""
+    def sample(
+        self, count: int = 1, *, classes: Sequence[str] | None = None, seed: int = 1, maps: int = 0
+    ) -> Sampled:
+        """Draw so many pictures, of these classes in turn; the same seed draws the same.
+
+        Of the first `maps` pictures the weights are kept, of the last attention layer, row by row of places.
+        """
         if count < 1:
             raise DataError(f"sample: `count` has {count}; expected 1 or more.")
         model, names = self.trained.model, list(classes or self.task.classes)
@@ -66,4 +74,17 @@ class PictureSystem(System):
                 part, own = noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]
                 made = model.sample(part.to(self.device, weight.dtype), own.to(self.device))  # type: ignore[operator]
                 drawn.append(to_pixels(made.float()).cpu())
-        return Sampled(torch.cat(drawn).numpy(), tuple(names[i % len(names)] for i in range(count)))
+        called = tuple(names[i % len(names)] for i in range(count))
+        return Sampled(torch.cat(drawn).numpy(), called, self._maps(noise[:maps], labels[:maps]))
+
+    def _maps(self, noise: Tensor, labels: Tensor) -> Tensor | None:
+        """(m, L, L) of the attention that stands last in the generator; None without one, or for none."""
+        model = self.trained.model
+        if model.aligner is None or not len(labels):
+            return None
+        weight = next(model.parameters())
+        with evaluating(model), self.computing(), record_any(model) as trace:
+            model.sample(noise.to(self.device, weight.dtype), labels.to(self.device))  # type: ignore[operator]
+        [result] = trace[model.aligner]
+        weights = result.weights.float().cpu()
+        return weights.reshape(len(labels), *weights.shape[-2:])

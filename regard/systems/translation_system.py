@@ -7,11 +7,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from regard.attention.record import record_any
+from regard.data.batches import pair_batch
+from regard.data.tokens import BOS_PIECE, EOS_PIECE
+from regard.decode.base import evaluating
+from regard.decode.beam import Node, beam_tree
 from regard.decode.translator import Translation, Translator
 from regard.errors import DataError
 from regard.models.base import Translating
+from regard.models.transformer import Transformer
 from regard.systems.drawable import Drawable
-from regard.systems.system import System
+from regard.systems.system import System, same_length
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
 from regard.views.alignment import draw
@@ -67,6 +73,31 @@ class Translated(Drawable):
     draw_page = draw
 
 
+@dataclass(frozen=True, eq=False)
+class HeadMaps:
+    """The attention of every layer and head of a Transformer for one pair of sentences."""
+
+    source: tuple[str, ...]  # the pieces that it read, and the end
+    target: tuple[str, ...]  # those that it wrote, and the end
+    encoder: Tensor  # (L, H, S, S)
+    decoder: Tensor  # (L, H, T, T) over what it had read: the mark before the sentence, then its pieces
+    cross: Tensor  # (L, H, T, S)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """What the columns of `decoder` stand for."""
+        return (BOS_PIECE, *self.target[:-1])
+
+
+@dataclass(frozen=True)
+class SearchTree:
+    """What a beam search kept at each step."""
+
+    nodes: tuple[Node, ...]
+    pieces: tuple[str, ...]  # of each node
+    hypotheses: tuple[tuple[int, ...], ...]  # their nodes, the best first
+
+
 class TranslationSystem(System):
     """A translator."""
 
@@ -87,3 +118,63 @@ class TranslationSystem(System):
             found = self.translator.translate(texts, self.decoding(beam, nbest=nbest))
         results = [Translated(tuple(hypotheses)) for hypotheses in found]
         return results[0] if isinstance(text, str) else results
+
+    @property
+    def layers(self) -> dict[str, int] | None:
+        """How many layers and heads a Transformer has; None for another model."""
+        model = self.trained.model
+        if not isinstance(model, Transformer):
+            return None
+        shape = model.shape
+        return {"encoder": shape.layers, "decoder": shape.decoder_layers, "heads": shape.heads}
+
+    def heads(self, text: str, target: str | None = None) -> HeadMaps:
+        """Every head of a Transformer, for a text and its translation; by default the model's own."""
+        model, layers = self.trained.model, self.layers
+        if not isinstance(model, Transformer) or layers is None:
+            raise DataError(
+                f"{self.name}: model is {self.trained.config.model!r}, which has no layers of heads; "
+                "expected 'transformer'."
+            )
+        if target is None:
+            found = self.translate(text)
+            assert isinstance(found, Translated)
+            target = found.best.written
+        tokens = self.translator.target.encode(target)
+        batch = self.place(pair_batch([self.translator.source.encode(text)], [tokens]))
+        with evaluating(model), self.computing(), record_any(model) as trace:
+            model(batch)
+
+        def every(part: str, count: int, name: str) -> Tensor:
+            paths = [f"{part}.layers.{number}.{name}.attention" for number in range(count)]
+            return torch.stack([trace[path][0].weights[0].float().cpu() for path in paths])
+
+        return HeadMaps(
+            (*self.translator.source.pieces(text), EOS_PIECE),
+            (*self.translator.target.pieces(target), EOS_PIECE),
+            every("encoder", layers["encoder"], "attention"),
+            every("decoder", layers["decoder"], "self_attention"),
+            every("decoder", layers["decoder"], "source_attention"),
+        )
+
+    def tree(self, text: str, *, beam: int | None = None) -> SearchTree:
+        """Everything that the beam search for a sentence kept."""
+        how, encoded = self.decoding(beam), self.translator.source.encode(text)
+        if not encoded:
+            return SearchTree((), (), ())
+        batch = self.place(pair_batch([encoded], [[]]))
+        with self.computing():
+            nodes, hypotheses = beam_tree(
+                self.translator.model, batch, width=how.width, maximum=how.maximum, penalty=how.rule
+            )
+        pieces = self.translator.target.pieces_of(node.token for node in nodes)
+        return SearchTree(tuple(nodes), tuple(pieces), tuple(map(tuple, hypotheses)))
+
+    def align(self, text: str | Sequence[str], target: str | Sequence[str]) -> Translated | list[Translated]:
+        """What the model looks at while it writes a given translation, or each of several."""
+        texts, targets = ([side] if isinstance(side, str) else list(side) for side in (text, target))
+        same_length("align", text=texts, target=targets)
+        with self.computing():
+            found = self.translator.align(texts, targets, self.decoding(None))
+        results = [Translated((each,)) for each in found]
+        return results[0] if isinstance(text, str) and isinstance(target, str) else results

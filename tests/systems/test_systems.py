@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.errors import ConfigError, RegardError, ShapeError
+from regard.errors import ConfigError, DataError, RegardError, ShapeError
 from regard.systems.caption_system import CaptionSystem
 from regard.systems.entailment_system import EntailmentSystem
 from regard.systems.few_shot_system import FewShotSystem
@@ -279,3 +279,68 @@ def test_words_that_are_filled_up_in_a_batch_do_not_reach_the_weights(trained):
     assert [tuple(each.shape) for each in long.weights] == [(5, 4), (4, 5)]
     assert [tuple(each.shape) for each in short.weights] == [(2, 2), (2, 2)]
     assert sum(short.probabilities.values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_given_translation_is_aligned_as_the_models_own():
+    system = regard.load("demo-rnnsearch", device="cpu")
+    own = system.translate("The cat sleeps.")
+    given = system.align("The cat sleeps.", own.text)
+    assert given.text == own.text
+    assert given.pieces == own.pieces
+    assert torch.allclose(given.alignment, own.alignment, atol=1e-5)
+    assert given.best.log_probability == pytest.approx(own.best.log_probability, abs=1e-4)
+    several = system.align(["The cat sleeps.", "", "A cat."], ["Le chat dort.", "x", "Un zyzzyva."])
+    assert [len(each.pieces) for each in several] == [4, 0, 3]
+    assert several[2].pieces[1] == "zyzzyva"
+    with pytest.raises(DataError, match="expected as many"):
+        system.align(["a", "b"], ["c"])
+
+
+def test_every_head_of_a_transformer_is_there_and_its_last_layer_is_the_alignment():
+    system = regard.load("en-fr", device="cpu")
+    assert system.layers == {"encoder": 4, "decoder": 4, "heads": 4}
+    found = system.heads("A green apple.", "Une pomme verte.")
+    S, T = len(found.source), len(found.target)
+    assert found.encoder.shape == (4, 4, S, S)
+    assert found.decoder.shape == (4, 4, T, T)
+    assert found.cross.shape == (4, 4, T, S)
+    assert len(found.read) == T
+    own = system.align("A green apple.", "Une pomme verte.").alignment
+    assert torch.allclose(found.cross[-1].mean(0)[:-1, :-1], own, atol=1e-5)
+    recurrent = regard.load("demo-rnnsearch", device="cpu")
+    assert recurrent.layers is None
+    with pytest.raises(DataError, match="expected 'transformer'"):
+        recurrent.heads("A cat.")
+
+
+def test_the_tree_of_a_beam_ends_in_its_hypotheses():
+    system = regard.load("demo-rnnsearch", device="cpu")
+    tree = system.tree("She is eating an apple.", beam=4)
+    beam = system.translate("She is eating an apple.", beam=4, nbest=4).beam
+    for way, hypothesis in zip(tree.hypotheses, beam, strict=True):
+        assert [tree.pieces[n] for n in way] == [*hypothesis.pieces, "<eos>"]
+        assert tree.nodes[way[-1]].log_probability == pytest.approx(hypothesis.log_probability, abs=1e-4)
+    assert all(sum(node.step == step for node in tree.nodes) <= 4 for step in range(8))
+    assert system.tree("").nodes == ()
+
+
+@pytest.mark.parametrize("name", ["ntm-copy", "ntm-recall"])
+def test_the_stages_of_addressing_end_in_the_weights_of_the_tape(name):
+    system = regard.load(name, device="cpu")
+    run = system.example()
+    stages = system.stages(run)
+    weights = torch.cat([run.tape.read_weights[0], run.tape.write_weights[0]], 1)
+    assert torch.allclose(stages.sharpened, weights, atol=1e-6)
+    assert torch.allclose(stages.content.sum(-1), torch.ones(()), atol=1e-4)
+    R = run.tape.read_weights.shape[2]
+    reads = torch.einsum("trn,tnm->trm", stages.sharpened[:, :R], stages.cells)
+    assert torch.allclose(reads, run.tape.reads[0], atol=1e-5)
+
+
+def test_sampled_pictures_have_maps_when_asked():
+    system = regard.load("sagan-shapes", device="cpu")
+    assert system.sample(2).weights is None
+    found = system.sample(3, maps=2)
+    assert found.weights.shape[0] == 2
+    assert torch.allclose(found.weights.sum(-1), torch.ones(()), atol=1e-4)
+    assert (found.pictures == system.sample(3).pictures).all()

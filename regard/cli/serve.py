@@ -1,0 +1,54 @@
+"""regard serve, regard studio: the HTTP server, without and with its page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.errors import ConfigError
+
+HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; others need a token.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 finds a free one.")]
+RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Your run folders, to be listed.")]
+TokenOption = Annotated[
+    str | None,
+    typer.Option("--token", envvar="REGARD_TOKEN", help="What clients must send; or REGARD_TOKEN."),
+]
+AllowOption = Annotated[
+    list[str], typer.Option("--allow-host", metavar="NAME", help="A further name that `Host` may have.")
+]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="Where to compute, such as cpu.")]
+
+
+def command(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME-OR-RUN...", help="Models of `regard models`, or run folders.")
+    ],
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    runs: RunsOption = Path("runs"),
+    token: TokenOption = None,
+    allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
+    device: DeviceOption = None,
+) -> None:
+    """Serve trained models over HTTP, as JSON; /docs lists what can be asked.
+
+    regard serve en-fr hull
+    regard serve runs/rnnsearch-en-fr --port 9000
+    REGARD_TOKEN=$(openssl rand -hex 16) regard serve en-fr --host 0.0.0.0 --allow-host example.org
+    """
+    check_installed()
+    from regard.serve.settings import Settings
+    from regard.serve.start import start
+
+    settings = Settings(host=host, port=port, token=token, hosts=tuple(allow_host), runs=runs)
+    start(settings, names, device=device, loading=True)
+
+
+def check_installed() -> None:
+    """The packages of the extra `studio` are no part of a plain installation."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ConfigError("serve: the server is not installed. pip install 'regard[studio]'.") from None

@@ -1,0 +1,64 @@
+"""regard studio: the page in the browser, and the server behind it."""
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.common import say
+from regard.cli.serve import (
+    AllowOption,
+    DeviceOption,
+    HostOption,
+    PortOption,
+    RunsOption,
+    TokenOption,
+    check_installed,
+)
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME-OR-RUN]...", help="Models to show; default all that ship."),
+    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    runs: RunsOption = Path("runs"),
+    token: TokenOption = None,
+    allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
+    device: DeviceOption = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    static: Annotated[
+        Path | None,
+        typer.Option("--static", metavar="DIR", help="Only copy the page, with precomputed examples."),
+    ] = None,
+) -> None:
+    """Look at attention in the browser: translate, point, remember, ask, see, and watch your own runs.
+
+    regard studio
+    regard studio en-fr runs/rnnsearch-en-fr --no-browser
+    regard studio --static site
+    """
+    check_installed()
+    from regard.serve.page import copy_page, require_page
+    from regard.serve.settings import Settings
+    from regard.serve.start import start
+    from regard.shipped.find import names as shipped
+
+    if static is not None:
+        typer.echo(copy_page(static))
+        return
+    settings = Settings(
+        host=host, port=port, token=token, hosts=tuple(allow_host), runs=runs, page=require_page()
+    )
+
+    def ready(address: str) -> None:
+        # behind the hash, where it reaches no server and no log
+        address = address if token is None else f"{address}#token={token}"
+        say(f"studio: {address}")
+        if browser:
+            webbrowser.open(address)
+
+    start(settings, names or shipped(), device=device, loading=False, ready=ready)

@@ -1,0 +1,280 @@
+"""What comes back, for the OpenAPI schema; work.py makes these as plain dictionaries."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class Failure(BaseModel):
+    """What went wrong."""
+
+    code: str
+    message: str = Field(description="One sentence.")
+
+
+class Error(BaseModel):
+    """Every answer that is not a success."""
+
+    error: Failure
+
+
+class Matrix(BaseModel):
+    """Numbers, row by row: uint8 values are `round(weight / scale * 255)`."""
+
+    shape: list[int]
+    type: Literal["uint8", "float32"]
+    scale: float
+    data: str = Field(description="Base64, little-endian.")
+    compressed: Literal["deflate"] | None = None
+
+
+class ModelAnswer(BaseModel):
+    """A model that is served."""
+
+    name: str
+    kind: str
+    system: str
+    summary: str
+    figure: str
+    examples: list[str]
+    limits: dict[str, Any]
+
+
+class Hypothesis(BaseModel):
+    """One hypothesis of a beam."""
+
+    text: str
+    score: float
+    words: list[str]
+    alignment: Matrix | None
+
+
+class TreeNode(BaseModel):
+    """A continuation that the search kept."""
+
+    id: int
+    parent: int | None
+    step: int
+    word: str
+    log_probability: float
+
+
+class Tree(BaseModel):
+    """All of them, and the nodes of each hypothesis, best first."""
+
+    nodes: list[TreeNode]
+    hypotheses: list[list[int]]
+
+
+class Layers(BaseModel):
+    """How many layers and heads a Transformer has."""
+
+    encoder: int
+    decoder: int
+    heads: int
+
+
+class TranslationAnswer(BaseModel):
+    """A translation; words are the pieces that the model reads and writes, spaces before them kept."""
+
+    text: str
+    source_words: list[str]
+    target_words: list[str]
+    score: float
+    alignment: Matrix | None = Field(description="Rows: target_words. None for a model without attention.")
+    beam: list[Hypothesis]
+    tree: Tree | None = None
+    layers: Layers | None = None
+
+
+class TranslateAnswer(BaseModel):
+    """One result for each text."""
+
+    results: list[TranslationAnswer]
+
+
+class AttentionAnswer(BaseModel):
+    """One head (`matrix`), or all of a part (`heads[layer][head]`)."""
+
+    part: str
+    layers: Layers
+    rows: list[str]
+    columns: list[str]
+    matrix: Matrix | None = None
+    heads: list[list[Matrix]] | None = None
+
+
+class PointAnswer(BaseModel):
+    """Numbers of points, from 0; column 0 of the weights is the end."""
+
+    question: str
+    points: list[list[float]] = Field(description="As the model saw them, in the unit square.")
+    order: list[int]
+    exact: list[int]
+    weights: Matrix | None
+    length: float | None = None
+    exact_length: float | None = None
+
+
+class Head(BaseModel):
+    """A head of the machine: where it stood at each step (steps × rows), and how it got there."""
+
+    kind: Literal["read", "write"]
+    weights: Matrix
+    stages: dict[Literal["content", "gated", "shifted", "sharpened"], Matrix]
+
+
+class Memory(BaseModel):
+    """The memory after the last step, and what was added and read at each."""
+
+    rows: int
+    width: int
+    cells: Matrix
+    added: Matrix
+    read: Matrix
+
+
+class RunAnswer(BaseModel):
+    """What the machine wrote; `wrong` counts bits."""
+
+    task: str
+    inputs: list[list[int]]
+    outputs: list[list[int]]
+    probabilities: Matrix
+    right: list[list[int]]
+    wrong: int
+    memory: Memory
+    heads: list[Head]
+
+
+class AskAnswer(BaseModel):
+    """An answer; `hops` has a row for each hop over the sentences."""
+
+    answer: str
+    probability: float
+    sentences: list[str]
+    hops: Matrix
+
+
+class CaptionAnswer(BaseModel):
+    """A caption, a map for each word, and the square that the model saw, as PNG in base64."""
+
+    text: str
+    words: list[str]
+    maps: list[Matrix]
+    grid: list[int]
+    picture: str
+
+
+class ClassifyAnswer(BaseModel):
+    """The name of the drawing; weights of each attention block over the drawings and the query."""
+
+    label: str
+    probabilities: dict[str, float]
+    weights: Matrix
+
+
+class SampleAnswer(BaseModel):
+    """PNG files in base64; for the first of them, what each place of the grid looked at."""
+
+    pictures: list[str]
+    labels: list[str]
+    classes: list[str] = Field(description="All that the model knows.")
+    maps: list[Matrix]
+    grid: list[int]
+
+
+class EntailAnswer(BaseModel):
+    """The label; weights of the premise's words over the hypothesis, and `back` the reverse."""
+
+    label: str
+    probabilities: dict[str, float]
+    premise: list[str]
+    hypothesis: list[str]
+    pooled: bool
+    weights: Matrix | None
+    back: Matrix | None
+
+
+class ScoreAnswer(BaseModel):
+    """Log-probabilities of the words and of the end; what each looked back at."""
+
+    words: list[str]
+    log_probabilities: list[float]
+    perplexity: float
+    weights: Matrix | None
+
+
+class ParameterAnswer(BaseModel):
+    """A number that can be moved."""
+
+    name: str
+    min: float
+    max: float
+    value: float
+    step: float
+
+
+class MechanismRow(BaseModel):
+    """A row of the catalogue; without parameters it has no example."""
+
+    key: str
+    kind: str
+    title: str
+    authors: str
+    year: int
+    link: str
+    equation: str
+    sentence: str
+    parameters: list[ParameterAnswer]
+    file: str
+
+
+class MechanismAnswer(BaseModel):
+    """A small example."""
+
+    weights: Matrix
+    scores: Matrix
+    rows: list[str]
+    columns: list[str]
+
+
+class RunSummary(BaseModel):
+    """A run folder of the user's."""
+
+    id: str
+    status: Literal["training", "finished", "stopped", "interrupted"]
+    model: str
+    task: str
+    step: int
+    steps: int
+    saved: int | None
+    loss: float | None
+    valid_loss: float | None
+    seconds: float | None
+    changed: str
+
+
+class Curve(BaseModel):
+    """Pairs of a step and a loss."""
+
+    train: list[list[float]]
+    valid: list[list[float]]
+
+
+class RunAlignment(BaseModel):
+    """What the latest weights make of a sentence."""
+
+    step: int
+    model: str
+    text: str
+    source_words: list[str]
+    target_words: list[str]
+    alignment: Matrix | None
+
+
+class RunDescription(RunSummary):
+    """A run with its loss curve and its latest alignment, if it has one."""
+
+    curve: Curve
+    alignment: RunAlignment | None

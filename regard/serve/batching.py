@@ -1,0 +1,230 @@
+"""One queue and one thread for each model: requests that wait together are computed together.
+
+A thread, not a process: the systems serve many threads at once, share their weights, and PyTorch gives up
+the interpreter's lock while it computes, so nothing has to be copied between processes. Inputs are bounded,
+so no request can run for long. A thread that dies is replaced, and so is one that does not come back within
+twice the time that a request may take; should the whole process die, its supervisor (systemd, a container)
+starts it anew.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from regard.errors import RegardError
+from regard.serve.limits import Pace
+from regard.serve.metrics import Metrics
+from regard.serve.problems import Problem, failed, full, stopping, too_slow
+
+log = logging.getLogger("regard.serve")
+
+Compute = Callable[[Hashable, Sequence[Any]], Sequence[Any]]  # a key and items -> as many answers
+
+
+@dataclass(eq=False)
+class Job:
+    """A request that waits for its answer."""
+
+    key: Hashable  # jobs of one key are computed together
+    item: Any
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+    size: int = 1  # how many of a batch it takes up
+    arrived: float = field(default_factory=time.monotonic)
+
+    def answer(self, result: Any) -> None:
+        """Hand a result or an exception back to the task that waits, if it still does."""
+
+        def settle() -> None:
+            if not self.future.done():
+                if isinstance(result, BaseException):
+                    self.future.set_exception(result)
+                else:
+                    self.future.set_result(result)
+
+        try:
+            self.loop.call_soon_threadsafe(settle)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+
+class Worker:
+    """The queue of a model, and the thread that empties it."""
+
+    def __init__(self, name: str, compute: Compute, pace: Pace, metrics: Metrics) -> None:
+        self.name, self.pace = name, pace
+        self._compute, self._metrics = compute, metrics
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._running: list[Job] = []
+        self._since = 0.0  # when the running batch began
+        self._generation = 0
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin; also anew, after a thread has died or hangs."""
+        with self._changed:
+            self._generation += 1
+            number = self._generation
+            self._thread = threading.Thread(
+                target=self._main, args=(number,), name=f"{self.name}-{number}", daemon=True
+            )
+            self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._jobs)
+
+    async def submit(self, key: Hashable, item: Any, size: int = 1) -> Any:
+        """The answer to one item; `Problem` if there is none. Cancelled, the job leaves the queue."""
+        job = self._enter(key, item, size)
+        try:
+            return await asyncio.wait_for(job.future, self.pace.seconds)
+        except TimeoutError:
+            self._replace_hung()
+            raise too_slow(self.pace.seconds) from None
+        finally:
+            if not job.future.done():
+                job.future.cancel()
+            self._leave(job)
+
+    def _enter(self, key: Hashable, item: Any, size: int) -> Job:
+        loop = asyncio.get_running_loop()
+        with self._changed:
+            if self._stopping:
+                raise stopping()
+            if len(self._jobs) >= self.pace.waiting:
+                raise full(len(self._jobs))
+            if self._thread is None:
+                self.start()
+            job = Job(key, item, loop.create_future(), loop, size)
+            self._jobs.append(job)
+            self._metrics.queue(self.name, len(self._jobs))
+            self._changed.notify()
+        return job
+
+    def _leave(self, job: Job) -> None:
+        with self._changed:
+            if job in self._jobs:
+                self._jobs.remove(job)
+                self._metrics.queue(self.name, len(self._jobs))
+
+    def stop(self, seconds: float) -> bool:
+        """Finish what waits, take nothing more; whether it ended in time."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is None:
+            return True
+        thread.join(seconds)
+        return not thread.is_alive()
+
+    def _replace_hung(self) -> None:
+        """Give up a thread that has been at one batch for too long; what it still returns is dropped."""
+        with self._changed:
+            if self._running and time.monotonic() - self._since > 2 * self.pace.seconds:
+                log.error("a worker hangs and is replaced", extra={"model": self.name})
+                for job in self._running:
+                    job.answer(failed())
+                self._running = []
+                self.start()
+
+    def _main(self, number: int) -> None:
+        try:
+            while (batch := self._collect(number)) is not None:
+                self._run(number, batch)
+        except BaseException as error:  # also SystemExit and MemoryError: the thread dies, the model does not
+            log.error(
+                "a worker died and is replaced", extra={"model": self.name, "error": type(error).__name__}
+            )
+            self._metrics.replaced(self.name)
+            with self._changed:
+                if number == self._generation:
+                    for job in self._running:
+                        job.answer(failed())
+                    self._running = []
+                    self.start()
+
+    def _collect(self, number: int) -> list[Job] | None:
+        """The next jobs of one key: what arrives until nothing more does; None at the end."""
+        with self._changed:
+            while not self._jobs:
+                if self._stopping or number != self._generation:
+                    return None
+                self._changed.wait()
+            end = time.monotonic() + self.pace.longest_linger
+            count = 0
+            while count != len(self._jobs) < self.pace.batch and not self._stopping:
+                count = len(self._jobs)
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(min(self.pace.linger, left))
+            if number != self._generation:
+                return None
+            waiting = [job for job in self._jobs if not job.future.cancelled()]
+            batch = _fitting([job for job in waiting if job.key == waiting[0].key], self.pace.batch)
+            taken = set(map(id, batch))
+            self._jobs = deque(job for job in waiting if id(job) not in taken)
+            self._running, self._since = batch, time.monotonic()
+            self._metrics.queue(self.name, len(self._jobs))
+            return batch
+
+    def _run(self, number: int, batch: list[Job]) -> None:
+        if not batch:
+            return
+        began = time.monotonic()
+        answers = self._answers(batch[0].key, [job.item for job in batch])
+        with self._changed:
+            if number != self._generation:
+                return
+            self._running = []
+        for job, answer in zip(batch, answers, strict=True):
+            job.answer(answer)
+        self._metrics.batch(self.name, len(batch), time.monotonic() - began)
+
+    def _answers(self, key: Hashable, items: list[Any]) -> Sequence[Any]:
+        """One for each item; an item that cannot be computed must not take the others with it."""
+        try:
+            answers = self._compute(key, items)
+            if len(answers) != len(items):
+                raise RuntimeError("not as many answers as items")
+            return answers
+        except Exception as error:
+            if len(items) > 1:
+                return [self._answers(key, [item])[0] for item in items]
+            if isinstance(error, Problem):
+                return [error]
+            if isinstance(error, RegardError):
+                return [Problem(422, "invalid", str(error))]
+            log.error(
+                "a request failed",
+                extra={"model": self.name, "error": type(error).__name__, "trace": _places(error)},
+            )
+            return [failed()]
+
+
+def _fitting(jobs: list[Job], most: int) -> list[Job]:
+    """The first jobs, as many as a batch takes; one alone may be larger."""
+    sizes = accumulate(job.size for job in jobs)
+    return [
+        job for number, (job, size) in enumerate(zip(jobs, sizes, strict=True)) if not number or size <= most
+    ]
+
+
+def _places(error: BaseException) -> list[str]:
+    """Where an error was raised, without its text: that may hold what a user typed."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        found.append(f"{code.co_filename.rpartition('regard/')[2]}:{trace.tb_lineno} {code.co_name}")
+        trace = trace.tb_next
+    return found[-8:]

@@ -1,0 +1,166 @@
+"""The catalogue over the wire, and a small example of a mechanism, computed as its parameters say.
+
+The example: eight keys, and queries that are the first six of them with noise. A score with weights of its
+own has random ones, of a seed. Sampled parts are shown as at evaluation.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import catalog
+from regard.attention.build import NORMALIZERS, SCORES, WINDOWS, Sizes, build_attention
+from regard.attention.in_order import in_order
+from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
+from regard.serve.problems import Problem
+from regard.serve.requests import MechanismRequest
+from regard.serve.wire import matrix
+
+QUERIES, KEYS, SIZE = 6, 8, 8
+KINDS: tuple[catalog.Kind, ...] = ("score", "normalizer", "window", "memory", "layer")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that can be moved."""
+
+    name: str
+    min: float
+    max: float
+    value: float
+    step: float
+
+
+SEED = Parameter("seed", 0, 99, 1, 1)
+EVERY = (SEED, Parameter("noise", 0.0, 2.0, 0.2, 0.05), Parameter("length", 0.25, 4.0, 2.0, 0.25))
+TEMPERATURE = Parameter("temperature", 0.1, 5.0, 1.0, 0.1)
+HALF_WIDTH = Parameter("half_width", 1, 5, 2, 1)
+ADDRESSING = (
+    SEED,
+    Parameter("strength", 0.0, 20.0, 5.0, 0.5),
+    Parameter("gate", 0.0, 1.0, 0.5, 0.05),
+    Parameter("shift", -1.0, 1.0, 1.0, 0.1),
+    Parameter("gamma", 1.0, 10.0, 2.0, 0.5),
+)
+
+
+def parameters_of(row: catalog.Row) -> tuple[Parameter, ...]:
+    """What can be moved in the example of a row; nothing where there is none."""
+    if row.key == "ntm-addressing":
+        return ADDRESSING
+    if row.kind in ("normalizer", "score") or row.kind == "window":
+        warm = row.key in ("softmax", "gumbel-softmax")
+        narrow = row.key.startswith("local-")
+        return (*EVERY, *((TEMPERATURE,) if warm else ()), *((HALF_WIDTH,) if narrow else ()))
+    return ()
+
+
+@cache
+def rows() -> list[dict[str, Any]]:
+    """The mechanisms of the catalogue."""
+    return [
+        {
+            "key": row.key,
+            "kind": row.kind,
+            "title": row.title,
+            "authors": row.authors,
+            "year": row.year,
+            "link": row.link,
+            "equation": equation(import_module(row.module).__doc__ or ""),
+            "sentence": row.sentence,
+            "parameters": [asdict(each) for each in parameters_of(row)],
+            "file": row.file,
+        }
+        for row in catalog.ROWS
+        if row.kind in KINDS
+    ]
+
+
+def equation(docstring: str) -> str:
+    """The indented lines of a mechanism's docstring, up to its map of symbols: `paper  here …`."""
+    lines: list[str] = []
+    for line in docstring.splitlines():
+        if line.startswith("    ") and "here" in line.split():
+            break
+        if line.startswith("    ") or (lines and not line):
+            lines.append(line[4:])
+        elif lines:
+            break
+    return "\n".join(lines).strip("\n")
+
+
+def example(requests: Sequence[MechanismRequest]) -> list[dict[str, Any]]:
+    """The weights and scores of each."""
+    return [_example(request) for request in requests]
+
+
+def _example(request: MechanismRequest) -> dict[str, Any]:
+    row = next((row for row in catalog.ROWS if row.key == request.name and row.kind in KINDS), None)
+    known = () if row is None else parameters_of(row)
+    if row is None or not known:
+        raise Problem(
+            404, "unknown_mechanism", f"name: has {request.name!r}; expected a row that has parameters."
+        )
+    values = {each.name: each.value for each in known}
+    for name, value in request.parameters.items():
+        own = next((each for each in known if each.name == name), None)
+        if own is None:
+            expected = ", ".join(values)
+            raise Problem(422, "invalid", f"parameters: has {name!r}; expected some of {expected}.")
+        if not own.min <= value <= own.max:
+            raise Problem(
+                422, "invalid", f"parameters.{name}: has {value:g}; expected {own.min:g} to {own.max:g}."
+            )
+        values[name] = value
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(values["seed"]))
+        weights, scores, names = _address(values) if row.kind == "memory" else _attend(row, values)
+    return {
+        "weights": matrix(weights),
+        "scores": matrix(scores.clamp(-1e6, 1e6)),
+        "rows": names,
+        "columns": [f"{'row' if row.kind == 'memory' else 'key'} {s + 1}" for s in range(weights.shape[1])],
+    }
+
+
+def _attend(row: catalog.Row, values: dict[str, float]) -> tuple[Tensor, Tensor, list[str]]:
+    keys = torch.nn.functional.normalize(torch.randn(KEYS, SIZE), dim=-1) * values["length"]
+    queries = keys[:QUERIES] + values["noise"] * torch.randn(QUERIES, SIZE)
+    sizes = Sizes(
+        query=SIZE,
+        keys=SIZE,
+        hidden=SIZE,
+        positions=KEYS,
+        half_width=int(values.get("half_width", 2)),
+        filters=4,
+        width=5,
+        temperature=values.get("temperature", 1.0),
+    )
+    score = row.key if row.key in SCORES else "dot"
+    normalizer = row.key if row.key in NORMALIZERS else "softmax"
+    window = row.key if row.key in WINDOWS else "global"
+    built = build_attention(score, sizes, normalizer=normalizer, window=window, kernel="reference")
+    attention = in_order(built).eval()
+    result = attention(queries[None], attention.prepare(keys[None]))
+    return result.weights[0], result.scores[0], [f"query {t + 1}" for t in range(QUERIES)]
+
+
+def _address(values: dict[str, float]) -> tuple[Tensor, Tensor, list[str]]:
+    """The four stages of addressing, one a row, of a head that stood on the third of eight memory rows."""
+    cells = torch.randn(KEYS, SIZE)
+    key = cells[5] + 0.3 * torch.randn(SIZE)
+    before = torch.zeros(KEYS).index_fill(0, torch.tensor([2]), 1.0)
+    content = content_weights(cells, key, torch.tensor([values["strength"]]))
+    gated = interpolate(content, before, torch.tensor([values["gate"]]))
+    whole, part = math.floor(values["shift"]), values["shift"] - math.floor(values["shift"])
+    moves = torch.zeros(5).index_add(0, torch.tensor([whole + 2, whole + 3]), torch.tensor([1 - part, part]))
+    shifted = shift(gated, moves)
+    weights = sharpen(shifted, torch.tensor([values["gamma"]]))
+    stages = torch.stack([content, gated, shifted, weights])
+    return stages, stages.clamp_min(1e-30).log(), ["content", "gated", "shifted", "sharpened"]

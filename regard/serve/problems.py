@@ -1,0 +1,46 @@
+"""What goes wrong, as a status, a code and one sentence."""
+
+import json
+from typing import Any
+
+
+class Problem(Exception):
+    """An answer that is an error: `{"error": {"code", "message"}}`."""
+
+    def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.headers = status, code, message, headers or {}
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"code": self.code, "message": self.message}}
+
+    def bytes(self) -> bytes:
+        return json.dumps(self.body(), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def full(waiting: int) -> Problem:
+    """Too many wait."""
+    return Problem(
+        429, "queue_full", f"{waiting} requests wait for this model already; try again.", {"Retry-After": "1"}
+    )
+
+
+def stopping() -> Problem:
+    """The server takes nothing more."""
+    return Problem(503, "stopping", "The server is stopping; try again later.", {"Retry-After": "5"})
+
+
+def too_slow(seconds: float) -> Problem:
+    """The time is over."""
+    return Problem(504, "timeout", f"There was no answer within {seconds:g} seconds; ask for less.")
+
+
+def failed() -> Problem:
+    """A fault of ours."""
+    return Problem(500, "failed", "The server failed at this request; its log says where.")
+
+
+def unknown_model(name: str, known: list[str]) -> Problem:
+    """No such model is served."""
+    listed = ", ".join(known) or "none"
+    return Problem(404, "unknown_model", f"model: has {name[:80]!r}; expected one of: {listed}.")

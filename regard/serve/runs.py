@@ -1,0 +1,192 @@
+"""The user's own runs: found by name in one folder, never by path, also while they train."""
+
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from regard.errors import RegardError
+from regard.models.base import Translating
+from regard.serve import limits
+from regard.serve.problems import Problem
+from regard.serve.wire import matrix
+from regard.tasks.translation import TranslationTask
+from regard.train.checkpoint import RunFolder
+from regard.train.config import load_run
+from regard.train.lock import FILE, GONE
+
+NAME = re.compile(r"\w[\w.+@=,-]{0,199}")
+MOST = 500  # runs that are listed
+LARGEST = 64_000_000  # bytes of metrics that are read
+
+
+class Runs:
+    """The run folders in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._alignments: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
+
+    def every(self) -> list[dict[str, Any]]:
+        """All of them, the one that changed last first."""
+        found = sorted(self._folders(), key=_changed, reverse=True)[:MOST]
+        return [about for about in map(summary, found) if about is not None]
+
+    def find(self, name: str) -> Path:
+        """The run of this id; ids are compared with what is there, and never become part of a path."""
+        for folder in self._folders():
+            if folder.name == name:
+                return folder
+        raise Problem(404, "unknown_run", f"id: has {name[:80]!r}; expected a run of /v1/runs.")
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """A run with its loss curve."""
+        folder = self.find(name)
+        about = summary(folder)
+        if about is None:
+            raise Problem(422, "unreadable", f"id: has {name!r}, whose folder cannot be read.")
+        lines, _ = read_lines(folder, 0)
+        return about | {"curve": curve(lines)}
+
+    def align(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """What the latest weights of each run make of the first sentence that it is validated with."""
+        return [self._align(self.find(name)) for name in names]
+
+    def _align(self, folder: Path) -> dict[str, Any]:
+        key = folder.name, RunFolder(folder).last_step() or 0
+        if key not in self._alignments:
+            found: dict[str, Any] = {"alignment": None}
+            with suppress(RegardError, OSError):
+                found = {"alignment": aligned(folder, key[1])}
+            self._alignments[key] = found
+            while len(self._alignments) > 32:
+                self._alignments.popitem(last=False)
+        return self._alignments[key]
+
+    def _folders(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return [
+            path
+            for path in self.folder.iterdir()
+            if NAME.fullmatch(path.name)
+            and path.is_dir()
+            and not path.is_symlink()
+            and (path / "config.toml").is_file()
+        ]
+
+
+def aligned(folder: Path, step: int) -> dict[str, Any] | None:
+    """An alignment of a translator; None for everything else."""
+    from regard.decode.base import GREEDY
+    from regard.decode.translator import Translator
+    from regard.train.run import open_run
+
+    config = load_run(RunFolder(folder).config)
+    run = open_run(folder, checkpoint="last" if RunFolder(folder).find("last") else None, device="cpu")
+    task, model = run.task, run.model
+    if not isinstance(task, TranslationTask) or not isinstance(model, Translating) or model.aligner is None:
+        return None
+    sentence = task.examples("valid")[0].source
+    [[found]] = Translator(model, task.source, task.target).translate([sentence], GREEDY)
+    return {
+        "step": step or run.step,
+        "model": config.model,
+        "text": found.text,
+        "source_words": list(found.source_pieces),
+        "target_words": list(found.pieces),
+        "alignment": None if found.weights is None else matrix(found.weights),
+    }
+
+
+def summary(folder: Path) -> dict[str, Any] | None:
+    """What a list says of a run; None if it cannot be read."""
+    run = RunFolder(folder)
+    try:
+        config = load_run(run.config)
+        saved = run.last_step()
+        lines, _ = read_lines(folder, 0)
+    except (RegardError, OSError):
+        return None
+    losses = [line for line in lines if _is_number(line.get("loss")) and "event" not in line]
+    valid = [line for line in lines if _is_number(line.get("valid_loss"))]
+    step = max([saved or 0, *(line["step"] for line in lines)])
+    return {
+        "id": folder.name,
+        "status": status(folder, step, config.train.steps),
+        "model": config.model,
+        "task": config.task,
+        "step": step,
+        "steps": config.train.steps,
+        "saved": saved,
+        "loss": losses[-1]["loss"] if losses else None,
+        "valid_loss": min((line["valid_loss"] for line in valid), default=None),
+        "seconds": next((line["seconds"] for line in reversed(lines) if "seconds" in line), None),
+        "changed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_changed(folder))),
+    }
+
+
+def status(folder: Path, step: int, steps: int) -> str:
+    """training, finished, stopped, or interrupted: its process ended without a word.
+
+    The lock itself is not asked: whoever holds it for a moment could keep a training from beginning.
+    """
+    with suppress(OSError):
+        owner = (folder / FILE).stat()
+        if owner.st_size:
+            return "training" if time.time() - owner.st_mtime < GONE else "interrupted"
+    over = False
+    with suppress(OSError, ValueError, AttributeError):
+        over = bool(json.loads((folder / "checkpoints.json").read_text(encoding="utf-8")).get("over"))
+    return "finished" if over or step >= steps or RunFolder(folder).is_packed else "stopped"
+
+
+def read_lines(folder: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines of metrics.jsonl behind an offset, and the next offset; from the start if it shrank."""
+    path = folder / "metrics.jsonl"
+    try:
+        size = path.stat().st_size
+        if path.is_symlink():
+            return [], 0
+        with path.open("rb") as file:
+            file.seek(offset if offset <= size else 0)
+            start = file.tell()
+            data = file.read(LARGEST)
+    except FileNotFoundError:
+        return [], 0
+    whole = data.rpartition(b"\n")[0]
+    lines = []
+    for line in whole.split(b"\n"):
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and isinstance(found.get("step"), int):
+                lines.append(found)
+    return lines, start + len(whole) + (1 if whole else 0)
+
+
+def curve(lines: Sequence[dict[str, Any]]) -> dict[str, list[list[float]]]:
+    """Steps and losses, of training and of validation, thinned to what a screen can show."""
+    train = [[line["step"], line["loss"]] for line in lines if _is_number(line.get("loss"))]
+    valid = [[line["step"], line["valid_loss"]] for line in lines if _is_number(line.get("valid_loss"))]
+    return {"train": _thinned(train), "valid": _thinned(valid)}
+
+
+def _thinned(points: list[list[float]]) -> list[list[float]]:
+    every = -(-len(points) // limits.RUN_POINTS) or 1
+    kept = points[::every]
+    return kept if not points or kept[-1] is points[-1] else [*kept, points[-1]]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _changed(folder: Path) -> float:
+    for name in ("metrics.jsonl", "config.toml"):
+        with suppress(OSError):
+            return (folder / name).stat().st_mtime
+    return 0.0

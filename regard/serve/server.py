@@ -1,0 +1,125 @@
+"""Uvicorn around the application: connections that send nothing are closed, SIGTERM finishes what runs."""
+
+import asyncio
+import logging
+import signal
+import socket
+import threading
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from regard.errors import ConfigError
+from regard.serve.settings import Settings
+
+log = logging.getLogger("regard.serve")
+
+HEAD_SECONDS = 10.0  # for a client to send the head of a request
+KEEP_SECONDS = 10  # that a connection without a request stays open
+
+
+class Impatient(H11Protocol):
+    """A connection that is closed if the head of its next request does not come."""
+
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        cycle = self.cycle
+        super().data_received(data)
+        if self.cycle is not cycle:  # the head is there, and a request begins
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._waiting = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
+class Server(uvicorn.Server):
+    """Tells the application as soon as it is to stop, so that endless answers end."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        log.info("stopping", extra={"signal": int(sig)})
+        self.config.app.state.stopping = True  # type: ignore[union-attr]
+        # not uvicorn's own: that raises the signal again when all is done, and the exit status would not be 0
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+
+def make_server(app: FastAPI, settings: Settings) -> Server:
+    """A server that is not running yet."""
+    pace = settings.pace
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=Impatient,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_SECONDS,
+        limit_concurrency=pace.connections,
+        backlog=pace.connections,
+        timeout_graceful_shutdown=int(pace.grace),
+        h11_max_incomplete_event_size=32_000,
+    )
+    return Server(config)
+
+
+def open_socket(settings: Settings) -> socket.socket:
+    """A socket that listens, on a free port for 0; a sentence if the address is taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((settings.host.strip("[]"), settings.port))
+        opened.listen(settings.pace.connections)  # who comes before the server runs waits
+    except OSError as error:
+        opened.close()
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(
+            f"serve: `--host` and `--port` have {settings.host}:{settings.port}, which cannot be opened "
+            f"({reason}); expected a free one. 0 finds a port."
+        ) from None
+    return opened
+
+
+def load_all(app: FastAPI) -> threading.Thread:
+    """Load what is served, one model after another, while the server already answers."""
+    models = app.state.models
+    models.ready = False
+
+    def load() -> None:
+        for served in models:
+            try:
+                models.load(served)
+            except Exception as error:  # whoever asks for the model is told
+                log.error("cannot load", extra={"model": served.name, "error": type(error).__name__})
+        models.ready = True
+
+    thread = threading.Thread(target=load, name="loading", daemon=True)
+    thread.start()
+    return thread

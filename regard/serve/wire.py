@@ -1,0 +1,120 @@
+"""Matrices and pictures over the wire.
+
+A matrix is `{"shape", "type", "scale", "data"}`: float32 as it is, or uint8 with
+`round(weight / scale * 255)` where `scale` is the largest weight; `data` is base64, of deflated bytes where
+`compressed` says so.
+"""
+
+import base64
+import binascii
+import io
+import warnings
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.images import Pixels
+from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS
+from regard.serve.problems import Problem
+
+DEFLATED = 4096  # bytes from which a matrix is compressed
+
+
+def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
+    """(T, S) weights as float32, or in a byte each where `small`."""
+    array: NDArray[Any] = np.ascontiguousarray(np.asarray(values, dtype=np.float32))
+    scale = 1.0
+    if small:
+        scale = float(array.max(initial=0.0)) or 1.0
+        array = np.rint(array.clip(0, None) / scale * 255).astype(np.uint8)
+    data = array.astype("<f4" if not small else np.uint8).tobytes()
+    made: dict[str, Any] = {
+        "shape": list(array.shape),
+        "type": "uint8" if small else "float32",
+        "scale": scale,
+    }
+    if len(data) >= DEFLATED:
+        data = zlib.compress(data, 6)
+        made["compressed"] = "deflate"
+    return made | {"data": base64.b64encode(data).decode("ascii")}
+
+
+def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None) -> NDArray[np.uint8]:
+    """(28, 28) ink of a matrix that came over the wire; the darkest ink is 255."""
+    side = DRAWING_SIDE
+    if shape != [side, side]:
+        raise Problem(422, "invalid", f"drawing: `shape` has {shape[:4]}; expected [{side}, {side}].")
+    size = side * side * (4 if kind == "float32" else 1)
+    raw = _base64(data, "drawing")
+    if compressed is not None:
+        try:
+            raw = zlib.decompressobj().decompress(raw, size + 1)
+        except zlib.error:
+            raise Problem(422, "invalid", "drawing: `data` has no deflated bytes.") from None
+    if len(raw) != size:
+        raise Problem(422, "invalid", f"drawing: `data` has another size; expected {size} bytes.")
+    if kind == "uint8":
+        return np.frombuffer(raw, np.uint8).reshape(side, side)
+    values = np.frombuffer(raw, "<f4").reshape(side, side)
+    if not np.isfinite(values).all():
+        raise Problem(422, "invalid", "drawing: `data` has numbers that are not finite.")
+    values = values.clip(0, None)
+    return np.rint(values / (values.max() or 1.0) * 255).astype(np.uint8)
+
+
+def read_picture(data: str) -> Pixels:
+    """(H, W, 3) of a PNG or JPEG file in base64; what the decoder says is not passed on."""
+    from PIL import Image, ImageOps
+
+    raw = _base64(data.partition(",")[2] if data.startswith("data:") else data, "picture")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
+                width, height = opened.size
+                if width * height > PIXELS:
+                    raise Image.DecompressionBombError
+                if min(width, height) < 8:
+                    raise Problem(
+                        422, "invalid", f"picture: has {width} × {height} pixels; expected 8 or more a side."
+                    )
+                upright: Image.Image = ImageOps.exif_transpose(opened)
+                return np.asarray(_on_white(upright))
+    except Problem:
+        raise
+    except Image.DecompressionBombError:  # of Pillow itself, for many more
+        raise Problem(
+            413, "too_large", f"picture: has too many pixels; expected {PIXELS:,} at most."
+        ) from None
+    except Exception:
+        raise Problem(
+            422, "invalid", "picture: cannot be read; expected a PNG or JPEG file in base64."
+        ) from None
+
+
+def _on_white(picture: Any) -> Any:
+    from PIL import Image
+
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        ground = Image.new("RGBA", picture.size, "white")
+        return Image.alpha_composite(ground, picture).convert("RGB")
+    return picture.convert("RGB")
+
+
+def png(pixels: Pixels) -> str:
+    """(H, W, 3) as a PNG file in base64."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _base64(data: str, owner: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise Problem(422, "invalid", f"{owner}: `data` has no base64.") from None

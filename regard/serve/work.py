@@ -1,0 +1,372 @@
+"""What is computed for each kind of request: a system and requests of one key in, as many answers out.
+
+These run in the thread of the model. They give dictionaries that JSON can hold.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+
+from regard.data.geometry import QUESTIONS, perimeter
+from regard.decode.translator import Translation
+from regard.serve import limits
+from regard.serve.problems import Problem
+from regard.serve.requests import (
+    AskRequest,
+    AttentionRequest,
+    CaptionRequest,
+    ClassifyRequest,
+    EntailRequest,
+    PointRequest,
+    RunRequest,
+    SampleRequest,
+    ScoreRequest,
+)
+from regard.serve.wire import matrix, png, read_drawing, read_picture
+from regard.systems.caption_system import Captioned, CaptionSystem
+from regard.systems.entailment_system import Entailed, EntailmentSystem
+from regard.systems.few_shot_system import FewShotSystem
+from regard.systems.language_system import LanguageSystem, Scored
+from regard.systems.machine_system import MachineRun, MachineSystem
+from regard.systems.memory_system import Answered, MemorySystem
+from regard.systems.picture_system import PictureSystem
+from regard.systems.pointer_system import PointedOut, PointerSystem
+from regard.systems.system import System
+from regard.systems.translation_system import SearchTree, Translated, TranslationSystem
+from regard.tasks.ntm import AssociativeRecallTask
+
+Answers = list[dict[str, Any]]
+KINDS: dict[type[System], str] = {
+    TranslationSystem: "translate",
+    PointerSystem: "point",
+    MachineSystem: "run",
+    MemorySystem: "ask",
+    CaptionSystem: "caption",
+    FewShotSystem: "classify",
+    PictureSystem: "sample",
+    EntailmentSystem: "entail",
+    LanguageSystem: "score",
+}
+
+
+def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
+    """The answers to items of one key: the name of a function below, and the options they share."""
+    assert isinstance(key, tuple)
+    name, *options = key
+    return WORK[name](system, items, *options)
+
+
+# Translation ---------------------------------------------------------------------------------------
+
+
+def translate(system: TranslationSystem, texts: Sequence[list[str]], beam: int | None, tree: bool) -> Answers:
+    """Lists of texts -> `{"results": [...]}` for each list."""
+    flat = [text for own in texts for text in own]
+    for own in texts:
+        check_pieces(system, own)
+    found = system.translate(flat, beam=beam, nbest=beam or 1)
+    assert isinstance(found, list)
+    results = [translated(system, each) for each in found]
+    if tree:
+        for text, result in zip(flat, results, strict=True):
+            result["tree"] = _tree(system.tree(text, beam=beam))
+    return _grouped(results, texts)
+
+
+def _tree(found: SearchTree) -> dict[str, Any]:
+    nodes = [
+        {
+            "id": number,
+            "parent": node.parent,
+            "step": node.step,
+            "word": piece,
+            "log_probability": node.log_probability,
+        }
+        for number, (node, piece) in enumerate(zip(found.nodes, found.pieces, strict=True))
+    ]
+    return {"nodes": nodes, "hypotheses": [list(way) for way in found.hypotheses]}
+
+
+def attention(system: TranslationSystem, requests: Sequence[AttentionRequest]) -> Answers:
+    """One head of a Transformer, or all of a part."""
+    return [_attended(system, request) for request in requests]
+
+
+def _attended(system: TranslationSystem, request: AttentionRequest) -> dict[str, Any]:
+    check_pieces(system, [request.text])
+    if request.target is not None:
+        check_pieces(system, [request.target], target=True)
+    found = system.heads(request.text, request.target)
+    part = request.part
+    rows = found.source if part == "encoder" else found.target
+    columns = found.read if part == "decoder" else found.source
+    maps = getattr(found, part)
+    made: dict[str, Any] = {"part": part, "layers": system.layers}
+    made |= {"rows": list(rows), "columns": list(columns)}
+    if request.layer is None or request.head is None:
+        return made | {"heads": [[matrix(head, small=True) for head in layer] for layer in maps]}
+    for name, given, count in (("layer", request.layer, len(maps)), ("head", request.head, maps.shape[1])):
+        if given >= count:
+            raise Problem(422, "invalid", f"{name}: has {given}; expected 0 to {count - 1}.")
+    return made | {"matrix": matrix(maps[request.layer, request.head])}
+
+
+def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> Answers:
+    """Lists of pairs of a text and its translation -> `{"results": [...]}` for each list."""
+    flat = [pair for own in pairs for pair in own]
+    sources, targets = [pair[0] for pair in flat], [pair[1] for pair in flat]
+    for own in pairs:
+        check_pieces(system, [pair[0] for pair in own])
+        check_pieces(system, [pair[1] for pair in own], target=True)
+    found = system.align(sources, targets)
+    assert isinstance(found, list)
+    return _grouped([translated(system, each) for each in found], pairs)
+
+
+def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
+    """A translation with its alignment and its hypotheses; of a Transformer also how many heads there are."""
+    best = found.best
+    made: dict[str, Any] = {
+        "text": best.text,
+        "source_words": list(best.source_pieces),
+        "target_words": list(best.pieces),
+        "score": best.score,
+        "alignment": _weights(best),
+        "beam": [
+            {"text": each.text, "score": each.score, "words": list(each.pieces), "alignment": _weights(each)}
+            for each in found.beam
+        ],
+    }
+    return made if system.layers is None else made | {"layers": system.layers}
+
+
+def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: bool = False) -> None:
+    """Refuse what would take too many steps."""
+    tokenizer = system.translator.target if target else system.translator.source
+    name, counts = "target" if target else "text", [len(pieces) for pieces in tokenizer.encode_all(texts)]
+    for count, most, what in (
+        (max(counts), limits.PIECES, "pieces of words"),
+        (sum(counts), limits.ALL_PIECES, "pieces of words in all texts"),
+    ):
+        if count > most:
+            raise Problem(422, "too_long", f"{name}: has {count} {what}; expected {most} at most.")
+
+
+def _weights(found: Translation) -> dict[str, Any] | None:
+    return None if found.weights is None else matrix(found.weights)
+
+
+def _grouped(results: list[dict[str, Any]], groups: Sequence[Sequence[Any]]) -> Answers:
+    each = iter(results)
+    return [{"results": [next(each) for _ in group]} for group in groups]
+
+
+# Points, bits, stories -----------------------------------------------------------------------------
+
+
+def point(system: PointerSystem, requests: Sequence[PointRequest], beam: int | None) -> Answers:
+    """The order of each set of points."""
+    dimension = QUESTIONS[system.task.question].dimension
+    for request in requests:
+        if any(len(each) != dimension for each in request.points):
+            raise Problem(
+                422, "invalid", f"points: has points of other sizes; expected {dimension} numbers in each."
+            )
+    found = system.point([request.points for request in requests], beam=beam)
+    assert isinstance(found, list)
+    return [_pointed(each, system.task.question) for each in found]
+
+
+def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
+    exact = found.right
+    made: dict[str, Any] = {
+        "question": question,
+        "points": found.points.astype(float).round(6).tolist(),
+        "order": found.order,
+        "exact": exact,
+        "weights": None if found.weights is None else matrix(found.weights),
+    }
+    if question == "tsp":
+        made["length"] = perimeter(found.points, found.order)
+        made["exact_length"] = perimeter(found.points, exact)
+    return made
+
+
+def run(system: MachineSystem, requests: Sequence[RunRequest]) -> Answers:
+    """What the machine wrote, and where its heads stood at each stage of addressing."""
+    items = isinstance(system.task, AssociativeRecallTask)
+    for request in requests:
+        if isinstance(request.bits[0][0], list) != items:
+            expected = "items, each a list of vectors" if items else "vectors"
+            raise Problem(422, "invalid", f"bits: has another depth; expected {expected} of bits.")
+    found = system.run([request.bits for request in requests], [request.ask for request in requests])
+    assert isinstance(found, list)
+    return [_ran(system, each) for each in found]
+
+
+def _ran(system: MachineSystem, found: MachineRun) -> dict[str, Any]:
+    stages, tape = system.stages(found), found.tape
+    R = tape.read_weights.shape[2]
+    heads = [
+        {
+            "kind": "read" if number < R else "write",
+            "weights": matrix(stages.sharpened[:, number], small=True),
+            "stages": {
+                name: matrix(getattr(stages, name)[:, number], small=True)
+                for name in ("content", "gated", "shifted", "sharpened")
+            },
+        }
+        for number in range(stages.sharpened.shape[1])
+    ]
+    return {
+        "task": found.task,
+        "inputs": found.inputs.long().tolist(),
+        "outputs": found.bits.tolist(),
+        "probabilities": matrix(found.probabilities),
+        "right": found.right.tolist(),
+        "wrong": found.wrong,
+        "memory": {
+            "rows": stages.cells.shape[1],
+            "width": stages.cells.shape[2],
+            "cells": matrix(stages.cells[-1]),
+            "added": matrix(tape.adds[0].flatten(1)),
+            "read": matrix(tape.reads[0].flatten(1)),
+        },
+        "heads": heads,
+    }
+
+
+def ask(system: MemorySystem, requests: Sequence[AskRequest]) -> Answers:
+    """Answers, and the sentences that each hop attended to."""
+    stories = ["\n".join(request.story) for request in requests]
+    found = system.ask(stories, [request.question for request in requests])
+    assert isinstance(found, list)
+    return [_answered(each) for each in found]
+
+
+def _answered(found: Answered) -> dict[str, Any]:
+    return {
+        "answer": found.text,
+        "probability": found.probability,
+        "sentences": list(found.sentences),
+        "hops": matrix(found.weights),
+    }
+
+
+# Pictures ------------------------------------------------------------------------------------------
+
+
+def caption(system: CaptionSystem, requests: Sequence[CaptionRequest], beam: int | None) -> Answers:
+    """Captions of pictures, and where the model looked at each word."""
+    found = system.caption([read_picture(request.picture) for request in requests], beam=beam)
+    assert isinstance(found, list)
+    return [captioned(each) for each in found]
+
+
+def caption_example(system: CaptionSystem, numbers: Sequence[int]) -> Answers:
+    """Pictures of the test set with their captions."""
+    found = system.caption([system.example(number) for number in numbers])
+    assert isinstance(found, list)
+    return [captioned(each) for each in found]
+
+
+def captioned(found: Captioned) -> dict[str, Any]:
+    """A caption, a map for each word, and the square that the model saw."""
+    weights = found.weights
+    places = 0 if weights is None else weights.shape[-1]
+    side = round(places**0.5)
+    grid = [side, side] if side * side == places else [1, places]
+    return {
+        "text": found.text,
+        "words": found.words,
+        "maps": [] if weights is None else [matrix(row.reshape(grid)) for row in weights],
+        "grid": grid,
+        "picture": png(found.picture),
+    }
+
+
+def classify(system: FewShotSystem, requests: Sequence[ClassifyRequest]) -> Answers:
+    """The name of each drawing, after labelled ones of its own."""
+    return [_classified(system, request) for request in requests]
+
+
+def _classified(system: FewShotSystem, request: ClassifyRequest) -> dict[str, Any]:
+    every = [
+        read_drawing(each.shape, each.type, each.data, each.compressed)
+        for each in (*request.drawings, request.query)
+    ]
+    found = system.classify(every[:-1], request.labels, every[-1])
+    return {
+        "label": found.label,
+        "probabilities": found.probabilities,
+        "weights": matrix(found.weights),
+    }
+
+
+def sample(system: PictureSystem, requests: Sequence[SampleRequest]) -> Answers:
+    """Pictures, and what each place of the first ones looked at."""
+    return [_sampled(system, request) for request in requests]
+
+
+def _sampled(system: PictureSystem, request: SampleRequest) -> dict[str, Any]:
+    found = system.sample(
+        request.count, classes=request.classes, seed=request.seed, maps=min(request.maps, request.count)
+    )
+    weights = found.weights
+    side = 0 if weights is None else round(weights.shape[-1] ** 0.5)
+    return {
+        "pictures": [png(picture) for picture in found.pictures],
+        "labels": list(found.labels),
+        "classes": list(system.task.classes),
+        "maps": [] if weights is None else [matrix(each, small=True) for each in weights],
+        "grid": [side, side],
+    }
+
+
+# Sentences -----------------------------------------------------------------------------------------
+
+
+def entail(system: EntailmentSystem, requests: Sequence[EntailRequest]) -> Answers:
+    """Labels of pairs of sentences, and their soft alignments."""
+    found = system.entails([each.premise for each in requests], [each.hypothesis for each in requests])
+    assert isinstance(found, list)
+    return [_entailed(each) for each in found]
+
+
+def _entailed(found: Entailed) -> dict[str, Any]:
+    there, back = found.weights or (None, None)
+    return {
+        "label": found.label,
+        "probabilities": found.probabilities,
+        "premise": ["", *found.premise],
+        "hypothesis": ["", *found.hypothesis],
+        "pooled": found.pooled,
+        "weights": None if there is None else matrix(there),
+        "back": None if back is None else matrix(back),
+    }
+
+
+def score(system: LanguageSystem, requests: Sequence[ScoreRequest]) -> Answers:
+    """How likely each word is, and what it looked back at."""
+    found = system.score([request.text for request in requests])
+    assert isinstance(found, list)
+    return [_scored(each) for each in found]
+
+
+def _scored(found: Scored) -> dict[str, Any]:
+    return {
+        "words": list(found.words),
+        "log_probabilities": found.log_probabilities.tolist(),
+        "perplexity": found.perplexity,
+        "weights": None if found.weights is None else matrix(torch.as_tensor(found.weights)),
+    }
+
+
+WORK: dict[str, Callable[..., list[Any]]] = {
+    function.__name__: function
+    for function in (
+        *(translate, align, attention, point, run, ask),
+        *(caption, caption_example, classify, sample, entail, score),
+    )
+}
