@@ -1,0 +1,1 @@
+"""What runs in the browser: drawing components, and the libraries that the studio uses."""
