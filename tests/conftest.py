@@ -102,8 +102,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "mark.gpu" not in collection_path.read_text() or None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file.
+
+    Tests that need a browser run with `-m browser` alone.
+    """
+    if config.option.markexpr != "browser":
+        items[:] = [item for item in items if item.get_closest_marker("browser") is None]
     order = os.environ.get("REGARD_TEST_ORDER")
     if order:
         items.sort(

@@ -21,7 +21,7 @@ import { currentLanguage, t } from "./texts.js";
  * @returns {{answer: any, of: any, error: ApiError | null, busy: boolean}}
  */
 export function useAnswer(path, body, { file, delay = 250 } = {}) {
-  const [state, setState] = useState({ answer: null, of: null, error: /** @type {ApiError | null} */ (null), busy: false });
+  const [state, setState] = useState(/** @type {{answer: any, of: any, error: ApiError | null, busy: boolean}} */ ({ answer: null, of: null, error: null, busy: false }));
   const key = body === null ? "" : JSON.stringify(body);
   const first = useRef(true);
   useEffect(() => {
@@ -123,34 +123,39 @@ function same(a, b) {
 
 /** @typedef {{row: number, column: number}} Hot what is pointed at; -1: nothing */
 
-const looks = new Map();
+/** @type {Map<string, Record<string, Record<string, string>>>} */
+const said = new Map();
 
-/** What the drawings say, in the language of the page. */
-function viewWords() {
+/** What a kind of drawing says, in the language of the page. @param {"map" | "curves" | "heads"} kind */
+function viewWords(kind) {
   const language = currentLanguage();
-  if (!looks.has(language)) {
-    looks.set(language, {
-      zoomIn: t("view.zoomIn"), zoomOut: t("view.zoomOut"), whole: t("view.whole"), looked: t("view.looked"), by: t("view.by"),
-      nothing: t("view.nothing"), hint: t("view.hint"), heatmap: t("view.heatmap"), rows: t("view.rows"), columns: t("view.columns"),
-      curves: t("view.curves"), layer: t("view.layer"), head: t("view.head"), heads: t("view.heads"),
-    });
-  }
-  return looks.get(language);
+  const known = said.get(language);
+  if (known) return known[kind];
+  const both = { looked: t("view.looked"), nothing: t("view.nothing") };
+  said.set(language, {
+    map: {
+      ...both, zoomIn: t("view.zoomIn"), zoomOut: t("view.zoomOut"), whole: t("view.whole"), point: t("view.point"), hint: t("view.keys"),
+      heatmap: t("view.heatmap"), rows: t("view.rows"), columns: t("view.columns"),
+    },
+    curves: { ...both, by: t("view.by"), hint: t("view.hint"), curves: t("view.curves") },
+    heads: { layer: t("view.layer"), head: t("view.head"), heads: t("view.heads") },
+  });
+  return viewWords(kind);
 }
 
 /** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, onSelect?: (row: number) => void, largest?: number, maxHeight?: number}} props */
 export function HeatMap({ keep, hot, ...data }) {
-  return html`<${View} draw=${heatmap} data=${{ ...data, words: viewWords() }} hot=${hot} keep=${keep} className="map" />`;
+  return html`<${View} draw=${heatmap} data=${{ ...data, words: viewWords("map") }} hot=${hot} keep=${keep} className="map" />`;
 }
 
 /** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, height?: number}} props */
 export function Curves({ keep, hot, ...data }) {
-  return html`<${View} draw=${curves} data=${{ ...data, words: viewWords() }} hot=${hot} keep=${keep} className="flow" />`;
+  return html`<${View} draw=${curves} data=${{ ...data, words: viewWords("curves") }} hot=${hot} keep=${keep} className="flow" />`;
 }
 
 /** @param {{layers: number, heads: number, thumbnail: (layer: number, head: number) => Promise<Matrix | null>, onSelect: (layer: number, head: number) => void, selected: [number, number], size?: number, keep?: DrawingRef}} props */
 export function HeadGrid({ keep, ...data }) {
-  return html`<${View} draw=${heads} data=${{ ...data, words: viewWords() }} keep=${keep} />`;
+  return html`<${View} draw=${heads} data=${{ ...data, words: viewWords("heads") }} keep=${keep} />`;
 }
 
 /**
@@ -200,7 +205,7 @@ export function SaveMenu({ keep, title, note }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (!open) return undefined;
-    box.current?.querySelector("li button")?.focus();
+    /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("li button"))?.focus();
     const close = (/** @type {Event} */ event) => {
       if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
     };

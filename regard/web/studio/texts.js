@@ -1,4 +1,4 @@
-// Words of the page in the reader's language: `t("translate.title")`, with values put in for {names}.
+// Words of the page in the reader's language: `t("save")`, with values put in for {names}.
 
 export const LANGUAGES = ["en", "zh"];
 

@@ -51,8 +51,8 @@ function Hops({ answer, question, busy, still, token }) {
   if (!hops || hops.columns !== answer.sentences.length) return null;
   const hop = Math.min(at, hops.rows - 1);
   const narrow = room < 520;
-  const [step, size, gap] = narrow ? [40, 15, 38] : [46, 17, 84];
-  const wide = Math.max(...answer.sentences.map((/** @type {string} */ each) => textWidth(each, size))) + 24;
+  const [step, size, gap] = narrow ? [40, 14, 31] : [46, 17, 84];
+  const wide = Math.max(...answer.sentences.map((/** @type {string} */ each) => textWidth(each, size))) + (narrow ? 12 : 24);
   const width = Math.max(room, wide + hops.rows * gap);
   const height = 34 + answer.sentences.length * step;
   const x = (/** @type {number} */ k) => width - (hops.rows - k) * gap + gap / 2;
@@ -63,16 +63,16 @@ function Hops({ answer, question, busy, still, token }) {
     <p class="quiet">${question}</p>
     <p class="answer-line" aria-live="polite">${done ? answer.answer : "…"} ${done && html`<span class="quiet small">${percent(answer.probability)}</span>`}</p>
     <div class="scroller gap" ref=${measure}><svg class="hopmap" viewBox=${`0 0 ${width} ${height}`} width=${width} height=${height} role="img" aria-label=${t("ask.label", { sentence: answer.sentences[best], hop: hop + 1 })} ref=${attach}>
-      ${Array.from({ length: hops.rows }, (_, k) => html`<text key=${k} class=${k === hop ? "on" : "soft"} x=${x(k)} y="16" text-anchor="middle">${t("ask.hop", { hop: k + 1 })}</text>`)}
+      ${Array.from({ length: hops.rows }, (_, k) => html`<text key=${k} class=${k === hop ? "on" : "soft"} x=${x(k)} y="16" text-anchor="middle">${narrow ? k + 1 : t("ask.hop", { hop: k + 1 })}</text>`)}
       ${answer.sentences.map((/** @type {string} */ sentence, /** @type {number} */ i) => {
         const y = 34 + i * step;
         const look = row[i];
         return html`<g key=${i}>
           <rect class="behind" x="0" y=${y + 2} width=${width} height=${step - 4} rx="9" opacity=${Math.min(1, look * 1.2).toFixed(2)} />
-          <text class="sentence" x="12" y=${y + step / 2 + 6} font-size=${size}>${sentence}</text>
+          <text class="sentence" x=${narrow ? 6 : 12} y=${y + step / 2 + 6} font-size=${size}>${sentence}</text>
           ${Array.from({ length: hops.rows }, (_, k) => {
             const weight = hops.values[k * hops.columns + i];
-            return k <= hop && html`<circle key=${k} class=${k === hop ? "disc now" : "disc"} cx=${x(k)} cy=${y + step / 2} r=${((narrow ? 15 : 19) * Math.sqrt(weight)).toFixed(1)}><title>${percent(weight)}</title></circle>`;
+            return k <= hop && html`<circle key=${k} class=${k === hop ? "disc now" : "disc"} cx=${x(k)} cy=${y + step / 2} r=${((narrow ? 14 : 19) * Math.sqrt(weight)).toFixed(1)}><title>${percent(weight)}</title></circle>`;
           })}
         </g>`;
       })}

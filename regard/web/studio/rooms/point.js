@@ -78,7 +78,7 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   const verdict = answer && step === steps - 1 ? judge(model, points, answer) : null;
   const known = order.every((/** @type {number} */ each) => each < points.length) && (answer?.exact ?? []).every((/** @type {number} */ each) => each < points.length);
   return html`<div class="halves">
-    <${Card} title=${t("point.network")} keep=${own.keep} name=${`${model} ${t("point.network")}`}>
+    <${Card} title=${t("point.network")} keep=${own.keep} name=${`${model} ${t("point.network")}`} busy=${busy && !answer}>
       <${Plane} attach=${own.attach} points=${points} order=${known ? order.slice(0, step + 1) : []} closed=${step === steps - 1} halo=${halo} move=${move} rule=${rule} kind="answer" label=${t("point.network")} />
       ${steps > 1 && html`<${Player} length=${steps} at=${step} onChange=${setAt} autoplay=${true} token=${`${token} ${still}`} still=${still} pace=${520} label=${t("point.play")} />`}
     <//>

@@ -146,8 +146,9 @@ function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }
   const first = steps - answer.right.length;
   const tall = Math.min(cell, 14);
   const yOut = 22 + inputs * tall + 22;
+  /** @type {{kind: string, matrix: Matrix}[]} */
   const heads = answer.heads.map((/** @type {any} */ head, /** @type {number} */ i) => ({ kind: head.kind, matrix: weights[i] }));
-  heads.sort((/** @type {any} */ a, /** @type {any} */ b) => (a.kind < b.kind ? 1 : -1));
+  heads.sort((a, b) => (a.kind < b.kind ? 1 : -1));
   const yHead = (/** @type {number} */ i) => yOut + outputs * tall + 22 + i * (slots * slot + 20);
   const height = yHead(heads.length) - 20;
   const width = LEFT + steps * cell + 8;

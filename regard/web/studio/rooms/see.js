@@ -63,7 +63,7 @@ export function writeScene(cells) {
 /** @param {CanvasRenderingContext2D} pen @param {number} shape @param {number} x @param {number} y @param {number} r */
 function paintShape(pen, shape, x, y, r) {
   const line = (/** @type {number[][]} */ points) => {
-    points.forEach(([u, v], i) => (i ? pen.lineTo(x + u * r, y + v * r) : pen.moveTo(x + u * r, y + v * r)));
+    for (const [u, v] of points) pen.lineTo(x + u * r, y + v * r);
     pen.closePath();
   };
   pen.beginPath();

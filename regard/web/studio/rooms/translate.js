@@ -37,7 +37,7 @@ export function Translate({ values, change, models, still, live }) {
       <textarea class="big" rows="1" value=${text} aria-label=${t("translate.source")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => type(event.target.value.replace(/\n/g, " "))}></textarea>
       <${Limit} text=${text} limit=${limits.characters} />
-      <div class="row gap spread">
+      <div class=${second ? "halves gap" : "gap"}>
         <${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} />
         ${second && html`<${Choice} label=${t("translate.second")} options=${options} value=${second} onChange=${(/** @type {string} */ name) => change({ with: name })} />`}
       </div>
@@ -103,14 +103,14 @@ function Looked({ shown, columns, name, busy, error, still, token, pair, target,
   const words = (shown?.words ?? []).map((/** @type {string} */ word) => word.trim() || "␣");
   const sources = columns.map((/** @type {string} */ word) => word.trim() || "␣");
   const step = Math.min(at, Math.max(0, words.length - 1));
-  const done = step >= words.length - 1;
+  const done = !shown?.alignment || step >= words.length - 1;
   const fits = matrix && matrix.rows === words.length && matrix.columns === sources.length;
   const partial = useMemo(() => (fits && !done ? upTo(matrix, step) : matrix), [matrix, fits, done, step]);
   const lit = hot.row >= 0 ? hot.row : done ? -1 : step;
   const point = (/** @type {number} */ row, /** @type {number} */ column) => setHot({ row, column });
   const title = pair ? name : t("translate.looked");
   const line = html`<p class="big out" aria-live="polite">${shown ? placeWords(shown.text, words).map((each, i) => html`<span key=${i}
-    class=${each.word === null ? "" : `word${each.word > step ? " coming" : ""}${each.word === lit ? " on" : ""}`}
+    class=${each.word === null ? "" : `word${!done && each.word > step ? " coming" : ""}${each.word === lit ? " on" : ""}`}
     onMouseEnter=${() => each.word !== null && point(each.word, -1)} onMouseLeave=${() => setHot(NOTHING)}>${each.text}</span>`) : "\u00a0"}</p>`;
   const drawn = matrix === null
     ? html`<div class="nomap">${shown && !shown.alignment ? t("translate.nothing") : "\u00a0"}</div>`
