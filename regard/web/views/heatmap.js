@@ -416,7 +416,8 @@ export function heatmap(element, given) {
     layOut();
     drawLegend();
     say.textContent = sentence(hot.row >= 0 ? hot.row : options.selected ?? -1, hot.column);
-    schedule();
+    cancelAnimationFrame(waiting);
+    draw(); // at once: a canvas that was resized is empty
   }
 
   readMatrix();
@@ -430,6 +431,10 @@ export function heatmap(element, given) {
     update(data) {
       const before = options.matrix;
       options = { ...options, ...data };
+      if (Object.keys(data).every((key) => key === "selected")) {
+        say.textContent = sentence(hot.row >= 0 ? hot.row : options.selected ?? -1, hot.column);
+        return schedule();
+      }
       words = { ...WORDS, ...options.words };
       const { rows, columns } = options.matrix;
       if (before.rows !== rows || before.columns !== columns) {
@@ -437,7 +442,7 @@ export function heatmap(element, given) {
         at.zoom = 1;
       }
       if (before !== options.matrix || "largest" in data) readMatrix();
-      whole();
+      return whole();
     },
     /** Mark a row and a column from outside, as when a word elsewhere is pointed at. @param {number} row @param {number} column */
     highlight(row, column) {
