@@ -1,4 +1,4 @@
-"""Make the studio's precomputed examples: ask a running server what the rooms show first, and keep its answers.
+"""Make the studio's examples: ask a running server what the rooms show first, and keep its answers.
 
     regard studio --no-browser --port 8000 &
     python tools/studio_examples.py http://127.0.0.1:8000

@@ -1,6 +1,7 @@
 """Ask: a story, a question, the hops."""
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -11,7 +12,7 @@ def test_a_story_of_ones_own(live, visit):
     page.get_by_label("Question").last.fill("Where is the lamp?")
     page.locator(".hopmap text", has_text="Mary went to the attic.").wait_for()
     assert "attic" in page.locator(".answer-line").inner_text()
-    page.wait_for_function("location.hash.includes('Mary+took')")
+    until(page, "location.hash.includes('Mary+took')")
     page.reload()
     page.locator(".hopmap text", has_text="Mary went to the attic.").wait_for()
 
@@ -29,7 +30,7 @@ def test_an_empty_story_and_unknown_words_are_answered_with_sentences(live, visi
     page.locator("textarea").fill("")
     assert "one sentence a line" in page.get_by_role("alert").first.inner_text()
     page.locator("textarea").fill("Xerxes besieged Byzantium.")
-    page.wait_for_function("location.hash.includes('Xerxes')")
+    until(page, "location.hash.includes('Xerxes')")
     page.wait_for_load_state("networkidle")
     visit.problems.clear()  # the browser itself notes an answer of 422
     assert page.locator(".answer-line, [role=alert]").count() >= 1

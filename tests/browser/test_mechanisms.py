@@ -1,8 +1,10 @@
 """Mechanisms, Compare and Any model."""
 
 import json
+from functools import partial
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -22,7 +24,7 @@ def test_every_mechanism_has_a_page(static, visit):
 def test_a_slider_moves_the_example_and_the_address(live, visit):
     page = visit(f"{live}#/mechanisms?name=softmax")
     page.get_by_role("slider", name="Temperature").fill("5")
-    page.wait_for_function("location.hash.includes('temperature=5')")
+    until(page, "location.hash.includes('temperature=5')")
     with page.expect_response("**/v1/mechanism") as answer:
         page.get_by_role("slider", name="Temperature").fill("0.1")
     assert answer.value.ok
@@ -36,6 +38,10 @@ def test_the_example_can_be_saved(static, visit, save):
     page = visit(f"{static}#/mechanisms?name=sparsemax")
     page.wait_for_selector(".rg-cells")
     save(page, page.get_by_role("region", name="Move it"))
+
+
+def fulfil(answer, route):
+    route.fulfill(json=answer)
 
 
 def test_runs_are_compared(live, visit):
@@ -55,14 +61,14 @@ def test_runs_are_compared(live, visit):
         for name in ("first", "second")
     ]
     curve = {"train": [[10, 1.0], [100, 0.5]], "valid": [[50, 0.6], [100, 0.25]]}
-    page.route("**/v1/runs", lambda route: route.fulfill(json=runs))
+    page.route("**/v1/runs", partial(fulfil, runs))
     for run in runs:
-        page.route(f"**/v1/runs/{run['id']}", lambda route, run=run: route.fulfill(json=run | {"curve": curve}))
+        page.route(f"**/v1/runs/{run['id']}", partial(fulfil, run | {"curve": curve}))
     page.reload()
     page.get_by_role("row").nth(2).wait_for()
-    page.wait_for_function("document.querySelectorAll('.chart .curve').length === 2")
+    until(page, "document.querySelectorAll('.chart .curve').length === 2")
     page.get_by_role("checkbox", name="Show second").uncheck()
-    page.wait_for_function("document.querySelectorAll('.chart .curve').length === 1")
+    until(page, "document.querySelectorAll('.chart .curve').length === 1")
 
 
 def test_a_saved_trace_is_opened(static, visit):

@@ -1,6 +1,7 @@
 """Point: click, drag, keys, the exact answer beside it."""
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 SQUARE = "#/point?p=100,100+900,120+880,900+120,880+500,450"
@@ -17,13 +18,13 @@ def test_a_click_adds_a_point_and_a_drag_moves_it(live, visit):
     plane.wait_for()
     box = plane.bounding_box()
     page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.3 * box["height"])
-    page.wait_for_function("document.querySelector('svg.plane').querySelectorAll('.dot').length === 6")
+    until(page, "document.querySelector('svg.plane').querySelectorAll('.dot').length === 6")
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.3 * box["height"])
     page.mouse.down()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.02 * box["height"], steps=5)
     page.mouse.up()
     page.get_by_text("5 corners").wait_for()
-    page.wait_for_function("location.hash.includes('500%2C980') || location.hash.includes('500,980')")
+    until(page, "location.hash.includes('500%2C980') || location.hash.includes('500,980')")
     address = page.url
     page.reload()
     page.get_by_text("5 corners").wait_for()
@@ -36,7 +37,7 @@ def test_points_move_and_go_by_keys(live, visit):
     page.keyboard.press("ArrowUp")
     page.get_by_role("button", name="Point 5 at 0.50, 0.47").wait_for()
     page.keyboard.press("Delete")
-    page.wait_for_function("document.querySelector('svg.plane').querySelectorAll('.dot').length === 4")
+    until(page, "document.querySelector('svg.plane').querySelectorAll('.dot').length === 4")
 
 
 def test_sorting(live, visit):

@@ -1,6 +1,7 @@
 """Remember: bits, the tape, the stages of addressing."""
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -11,7 +12,7 @@ def test_a_bit_that_is_clicked_changes_input_and_answer(live, visit):
     bit = page.get_by_role("checkbox", name="Vector 2, bit 1", exact=True)
     assert bit.get_attribute("aria-checked") == "false"
     bit.click()
-    page.wait_for_function("location.hash.includes('ff.80.f0')")
+    until(page, "location.hash.includes('ff.80.f0')")
     page.get_by_text("All 24 bits of the answer are right.").wait_for()
     page.reload()
     bit = page.get_by_role("checkbox", name="Vector 2, bit 1", exact=True)
@@ -25,7 +26,7 @@ def test_bits_change_by_keys(live, visit):
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Space")
-    page.wait_for_function("location.hash.includes('ff.40.f0')")
+    until(page, "location.hash.includes('ff.40.f0')")
 
 
 def test_longer_than_it_was_trained_for(live, visit):
@@ -53,10 +54,10 @@ def test_recall(live, visit):
     page = visit(f"{live}#/remember?model=ntm-recall")
     page.get_by_text("18 bits of the answer").wait_for()
     page.get_by_role("slider", name="Item that is shown again").fill("1")
-    page.wait_for_function("location.hash.includes('ask=1')")
+    until(page, "location.hash.includes('ask=1')")
 
 
 def test_the_tape_can_be_saved(static, visit, save):
     page = visit(f"{static}#/remember")
     page.wait_for_selector("svg.tape .write")
-    save(page, page.get_by_role("region", name="The tape over time").first)
+    save(page, page.get_by_role("region", name="The tape over time"))

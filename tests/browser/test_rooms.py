@@ -1,6 +1,7 @@
-"""What holds in every room: it opens, moves at once, has no faults for those who listen, and fits a telephone."""
+"""What holds in every room: it opens, moves at once, can be listened to, and fits a telephone."""
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 ROOMS = (
@@ -19,7 +20,7 @@ ROOMS = (
 
 def settle(page):
     page.wait_for_load_state("networkidle")
-    page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+    until(page, "!document.querySelector('[aria-busy=true]')")
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -45,7 +46,7 @@ def test_the_first_screen_moves_within_two_seconds(static, visit):
     count = page.locator(".player .count")
     count.wait_for(timeout=2000)
     first = count.inner_text()
-    page.wait_for_function("text => document.querySelector('.player .count').innerText !== text", arg=first, timeout=2000)
+    until(page, "text => document.querySelector('.player .count').innerText !== text", first, seconds=2)
 
 
 def test_whoever_wants_no_motion_sees_the_end_at_once(static, visit):

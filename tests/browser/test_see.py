@@ -3,6 +3,7 @@
 import base64
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -48,7 +49,7 @@ def test_pixels_of_a_sample_look_elsewhere(static, visit):
     page.keyboard.press("ArrowRight")
     assert page.locator(".picture .spot").get_attribute("x") != before
     page.locator(".samples button").nth(3).click()
-    page.wait_for_function("location.hash.includes('picture=3')")
+    until(page, "location.hash.includes('picture=3')")
 
 
 def test_a_character_that_is_drawn_is_named(live, visit):

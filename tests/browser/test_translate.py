@@ -3,6 +3,7 @@
 from urllib.parse import quote
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.browser
 APPLE = "She is eating a green apple."
@@ -12,7 +13,7 @@ def test_typing_translates_and_the_address_has_it(live, visit):
     page = visit(live)
     page.locator("textarea").first.fill(APPLE)
     page.get_by_text("Elle mange une pomme verte.").first.wait_for()
-    page.wait_for_function("location.hash.includes('green+apple')")
+    until(page, "location.hash.includes('green+apple')")
     page.reload()
     page.get_by_text("Elle mange une pomme verte.").first.wait_for()
     assert page.locator("textarea").first.input_value() == APPLE
@@ -32,7 +33,7 @@ def test_a_hypothesis_has_its_own_alignment_and_address(live, visit):
     rows = page.locator(".beam button")
     rows.nth(1).click()
     second = rows.nth(1).locator("span").last.inner_text()
-    page.wait_for_function("location.hash.includes('hypothesis=1')")
+    until(page, "location.hash.includes('hypothesis=1')")
     assert page.locator("p.out").inner_text() == second
     page.reload()
     page.wait_for_selector(".beam button")
@@ -64,7 +65,7 @@ def test_heads_of_a_transformer(live, visit):
     grid = page.get_by_role("grid")
     grid.scroll_into_view_if_needed()
     grid.get_by_role("button").nth(5).click()
-    page.wait_for_function("location.hash.includes('layer=1') && location.hash.includes('head=1')")
+    until(page, "location.hash.includes('layer=1') && location.hash.includes('head=1')")
     page.get_by_role("radio", name="Encoder", exact=True).click()
     page.get_by_text("The source looks at itself.").wait_for()
 

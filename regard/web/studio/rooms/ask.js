@@ -15,8 +15,8 @@ export function Ask({ values, change, models, still }) {
   const limits = models.find((model) => model.name === MODEL)?.limits ?? {};
   const story = values.story ?? first.story.join("\n");
   const question = values.question ?? first.question;
-  const [told, tell] = useTyped(story, (text) => change({ story: text }));
-  const [asked, ask] = useTyped(question, (text) => change({ question: text }));
+  const [told, tell] = useTyped(story, (text) => change({ story: text || " " }));
+  const [asked, ask] = useTyped(question, (text) => change({ question: text || " " }));
   const [plays, setPlays] = useState(0);
   const sentences = story.split("\n").map((line) => line.trim()).filter(Boolean);
   const body = sentences.length && question.trim() ? { model: MODEL, story: sentences, question } : null;

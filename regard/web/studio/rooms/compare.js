@@ -28,7 +28,7 @@ export function Compare({ values, change, live }) {
     ${shown.length > 0 && html`<${Curve} ids=${shown} />`}
     <${Card} title=${t("compare.runs")}>
       ${answer && !runs.length && html`<p>${t("compare.none")} <code>regard studio --runs DIR</code></p>`}
-      ${runs.length > 0 && html`<div class="scroller" tabindex="0" role="region" aria-label=${t("compare.runs")}><table class="runs"><thead><tr>
+      ${runs.length > 0 && html`<div class="scroller" tabindex="0" role="group" aria-label=${t("compare.runs")}><table class="runs"><thead><tr>
         <th scope="col">${t("compare.show")}</th><th scope="col">${t("compare.run")}</th><th scope="col">${t("compare.model")}</th><th scope="col">${t("compare.task")}</th><th scope="col">${t("compare.status")}</th><th scope="col">${t("compare.step")}</th><th scope="col">${t("compare.valid")}</th>
       </tr></thead><tbody>${runs.map((run) => html`<tr key=${run.id}>
         <td><input type="checkbox" checked=${shown.includes(run.id)} aria-label=${t("compare.show.run", { run: run.id })} onChange=${() => toggle(run.id)} /></td>

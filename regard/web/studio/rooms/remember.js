@@ -1,5 +1,5 @@
 // Remember: a Neural Turing Machine writes bits onto its tape and reads them back.
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { readBits, writeBits } from "../address.js";
 import { someBits, TAPES, tapeQuestion } from "../defaults.js";
 import { Card, Choice, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing, useWidth } from "../parts.js";
@@ -155,7 +155,7 @@ function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }
   const [focus, setFocus] = useState([0, 0]);
   const box = useRef(/** @type {SVGSVGElement | null} */ (null));
   const wanted = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (wanted.current) /** @type {any} */ (box.current?.querySelector('[data-focus="yes"]'))?.focus();
     wanted.current = false;
   }, [focus]);
@@ -184,7 +184,7 @@ function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }
     ${heads.map(({ kind, matrix }, i) => html`<rect key=${`l${i}`} class="lane" x=${LEFT} y=${yHead(i)} width=${steps * cell} height=${slots * slot} rx="3" />
       ${sparse(matrix, range).map(([s, place, weight]) => html`<rect key=${`w${i} ${s} ${place}`} class=${`cell ${kind}`} data-step=${s} x=${LEFT + s * cell + 0.5} y=${yHead(i) + place * slot} width=${cell - 1} height=${slot} opacity=${Math.sqrt(weight).toFixed(2)} />`)}`)}
   `, [answer, weights, focus, cell, slot, rows]);
-  return html`<div class="scroller" tabindex="0" role="region" aria-label=${t("remember.tape")} ref=${measure}>
+  return html`<div class="scroller" tabindex="0" role="group" aria-label=${t("remember.tape")} ref=${measure}>
     <svg class="tape" width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="group" aria-label=${t("remember.tape")}
       ref=${(/** @type {SVGSVGElement | null} */ element) => {
         box.current = element;

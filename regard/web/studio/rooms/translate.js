@@ -19,7 +19,7 @@ export function Translate({ values, change, models, still, live }) {
   const options = choices.map((model) => ({ value: model.name, text: tOr(`model.${model.name}`, model.name), title: model.summary }));
   const model = values.model ?? TRANSLATORS[0];
   const second = values.with;
-  const [text, type] = useTyped(values.text ?? SENTENCES[0].text, (typed) => change({ text: typed, target: null, hypothesis: null }));
+  const [text, type] = useTyped(values.text ?? SENTENCES[0].text, (typed) => change({ text: typed || " ", target: null, hypothesis: null }));
   const [plays, setPlays] = useState(0);
   const limits = choices.find((each) => each.name === model)?.limits ?? {};
   const choose = (/** @type {{text: string, model?: string, with?: string}} */ example) => {
@@ -65,7 +65,7 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
   const target = pair ? undefined : values.target;
   const body = text.trim() ? { model, text, beam: BEAM } : null;
   const best = useAnswer("translate", body, { file: "translate", delay: 150 });
-  const forced = useAnswer("align", body && target ? { model, text, target } : null, { delay: 400 });
+  const forced = useAnswer("align", body && target?.trim() ? { model, text, target } : null, { delay: 400 });
   /** @type {Translated | null} */
   const result = best.answer?.results?.[0] ?? null;
   /** @type {Translated | null} */
@@ -99,7 +99,7 @@ function Looked({ shown, columns, name, busy, error, still, token, pair, target,
   const map = useRef(null);
   const matrices = useMatrices(shown?.alignment ? [shown.alignment] : null);
   const matrix = matrices?.[0] ?? null;
-  const [draft, setDraft] = useTyped(target ?? "", (words) => edit?.(words));
+  const [draft, setDraft] = useTyped(target ?? "", (words) => edit?.(words || " "));
   const words = (shown?.words ?? []).map((/** @type {string} */ word) => word.trim() || "␣");
   const sources = columns.map((/** @type {string} */ word) => word.trim() || "␣");
   const step = Math.min(at, Math.max(0, words.length - 1));
