@@ -35,3 +35,11 @@ export function area(points, order) {
   });
   return Math.abs(twice) / 2;
 }
+
+/**
+ * Three corners a triangle; what is left over waits for its triangle.
+ * @param {number[]} order
+ */
+export function triangles(order) {
+  return Array.from({ length: Math.floor(order.length / 3) }, (_, i) => order.slice(3 * i, 3 * i + 3));
+}

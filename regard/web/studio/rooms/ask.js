@@ -1,7 +1,7 @@
 // Ask: a memory network reads a story and answers, one hop of attention after another.
 import { html, useState } from "../lib.js";
 import { STORIES } from "../defaults.js";
-import { Card, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../parts.js";
+import { Card, Choice, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../parts.js";
 import { t } from "../texts.js";
 import { textWidth } from "../words.js";
 
@@ -12,14 +12,16 @@ const MODEL = "stories";
 /** @param {RoomProps} props */
 export function Ask({ values, change, models, still }) {
   const first = STORIES[0];
-  const limits = models.find((model) => model.name === MODEL)?.limits ?? {};
+  const choices = models.filter((each) => each.kind === "ask");
+  const model = values.model ?? MODEL;
+  const limits = choices.find((each) => each.name === model)?.limits ?? {};
   const story = values.story ?? first.story.join("\n");
   const question = values.question ?? first.question;
   const [told, tell] = useTyped(story, (text) => change({ story: text || " " }));
   const [asked, ask] = useTyped(question, (text) => change({ question: text || " " }));
   const [plays, setPlays] = useState(0);
   const sentences = story.split("\n").map((line) => line.trim()).filter(Boolean);
-  const body = sentences.length && question.trim() ? { model: MODEL, story: sentences, question } : null;
+  const body = sentences.length && question.trim() ? { model, story: sentences, question } : null;
   const { answer, error, busy } = useAnswer("ask", body, { file: "ask", delay: 200 });
   const choose = (/** @type {{story: string[], question: string}} */ example) => {
     change({ story: example.story.join("\n"), question: example.question });
@@ -30,6 +32,7 @@ export function Ask({ values, change, models, still }) {
       ${answer ? html`<${Hops} answer=${answer} question=${question} busy=${busy} still=${still} token=${`${plays}`} />` : html`<${Card} title=${t("ask.looked")}><div class="nomap"> </div><//>`}
     </div>
     <${Card} title=${t("ask.story")}>
+      ${choices.length > 1 && html`<${Choice} label=${t("translate.model")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name })} options=${choices.map((each) => ({ value: each.name, text: each.name, title: each.summary }))} />`}
       <textarea class="lines" rows="7" value=${told} aria-label=${t("ask.story")} spellcheck=${false} onInput=${(/** @type {any} */ event) => tell(event.target.value)}></textarea>
       <label class="field gap"><span class="hidden-label">${t("ask.question")}</span><input class="lines" value=${asked} aria-label=${t("ask.question")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => ask(event.target.value)} /></label>

@@ -49,7 +49,7 @@ function One({ row, values, change }) {
         <span class="row"><input type="range" min=${each.min} max=${each.max} step=${each.step} value=${parameters[each.name]} onInput=${(/** @type {any} */ event) => change({ [each.name]: event.target.value })} /><output>${parameters[each.name]}</output></span></label>`)}</div>`}
       <${Problem} error=${error} />
       ${matrix && html`<div class="gap"><${HeatMap} key=${shown} matrix=${shown === "scores" ? lifted(matrix) : matrix} rows=${answer.rows} columns=${answer.columns} label=${row.title} keep=${map} /></div>`}
-      <p class="note">${t(live ? "mechanisms.note" : "mechanisms.noexample")}</p>
+      <p class="note">${t(!live ? "mechanisms.noexample" : row.kind === "memory" ? "mechanisms.memory" : "mechanisms.note")}</p>
     <//>
   </div>`;
 }

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { readPoints, writePoints } from "../address.js";
 import { POINTING, somePoints } from "../defaults.js";
-import { agreeing, area, sameCycle } from "../geometry.js";
+import { agreeing, area, sameCycle, triangles } from "../geometry.js";
 import { Card, Choice, HeatMap, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing } from "../parts.js";
 import { t, tOr } from "../texts.js";
 
@@ -75,15 +75,15 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   const exact = useSvgDrawing();
   const map = useRef(null);
   const Plane = rule.dimension === 1 ? Bars : Flat;
-  const verdict = answer && step === steps - 1 ? judge(model, points, answer) : null;
+  const verdict = answer && step === steps - 1 ? judge(points, answer) : null;
   const known = order.every((/** @type {number} */ each) => each < points.length) && (answer?.exact ?? []).every((/** @type {number} */ each) => each < points.length);
   return html`<div class="halves">
     <${Card} title=${t("point.network")} keep=${own.keep} name=${`${model} ${t("point.network")}`} busy=${busy && !answer}>
-      <${Plane} attach=${own.attach} points=${points} order=${known ? order.slice(0, step + 1) : []} closed=${step === steps - 1} halo=${halo} move=${move} rule=${rule} kind="answer" label=${t("point.network")} />
+      <${Plane} attach=${own.attach} points=${points} order=${known ? order.slice(0, step + 1) : []} closed=${step === steps - 1} question=${answer?.question} halo=${halo} move=${move} rule=${rule} kind="answer" label=${t("point.network")} />
       ${steps > 1 && html`<${Player} length=${steps} at=${step} onChange=${setAt} autoplay=${true} token=${`${token} ${still}`} still=${still} pace=${520} label=${t("point.play")} />`}
     <//>
     <${Card} title=${t("point.exact")} keep=${exact.keep} name=${`${model} ${t("point.exact")}`}>
-      <${Plane} attach=${exact.attach} points=${points} order=${known ? (answer?.exact ?? []) : []} closed=${true} halo=${[]} rule=${rule} kind="exact" label=${t("point.exact")} />
+      <${Plane} attach=${exact.attach} points=${points} order=${known ? (answer?.exact ?? []) : []} closed=${true} question=${answer?.question} halo=${[]} rule=${rule} kind="exact" label=${t("point.exact")} />
       <p class=${`note ${verdict ? (verdict.right ? "good" : "bad") : ""}`} aria-live="polite">${verdict ? verdict.text : "\u00a0"}</p>
     <//>
     ${weights && weights.columns === points.length + 1 && html`<${Card} wide title=${t("point.weights")} keep=${map} name=${`${model} ${t("point.weights")}`}>
@@ -94,20 +94,30 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   </div>`;
 }
 
-/** @param {string} model @param {number[][]} points @param {{order: number[], exact: number[]}} answer */
-function judge(model, points, { order, exact }) {
+/** @param {number[][]} points @param {import("../types.js").Pointed} answer */
+function judge(points, { question, order, exact, length, exact_length }) {
   if (points[0].length === 1) {
     const good = agreeing(order, exact);
     return { right: good === exact.length, text: t("point.sorted", { good, all: exact.length }) };
   }
+  if (question === "delaunay") {
+    const sets = (/** @type {number[]} */ list) => triangles(list).map((each) => [...each].sort((a, c) => a - c).join(" "));
+    const found = new Set(sets(order));
+    const good = sets(exact).filter((each) => found.has(each)).length;
+    return { right: good === exact.length / 3, text: t("point.triangles", { good, all: exact.length / 3 }) };
+  }
+  if (question === "tsp") {
+    const more = Number(length) / Math.max(Number(exact_length), 1e-9) - 1;
+    return { right: more < 0.0005, text: more < 0.0005 ? t("point.shortest") : t("point.longer", { share: `${(100 * more).toFixed(1)} %` }) };
+  }
   if (sameCycle(order, exact)) return { right: true, text: t("point.same", { corners: exact.length }) };
-  const share = model === "hull" ? area(points, order) / Math.max(area(points, exact), 1e-9) : 0;
+  const share = area(points, order) / Math.max(area(points, exact), 1e-9);
   const missed = exact.filter((each) => !order.includes(each)).length;
   return { right: false, text: t("point.differs", { missed, corners: exact.length, area: percent(share) }) };
 }
 
 /** @param {any} props points in a square */
-function Flat({ attach, points, order, closed, halo, move, rule, kind, label }) {
+function Flat({ attach, points, order, closed, question, halo, move, rule, kind, label }) {
   const plane = useRef(/** @type {SVGSVGElement | null} */ (null));
   const held = useRef(-1);
   const where = (/** @type {PointerEvent} */ event) => {
@@ -142,7 +152,7 @@ function Flat({ attach, points, order, closed, halo, move, rule, kind, label }) 
       move(points.filter((/** @type {number[]} */ _, /** @type {number} */ j) => j !== i));
     }
   };
-  const line = order.map((/** @type {number} */ i) => `${points[i][0]},${1 - points[i][1]}`).join(" ");
+  const line = (/** @type {number[]} */ way) => way.map((i) => `${points[i][0]},${1 - points[i][1]}`).join(" ");
   const last = order[order.length - 1];
   const Shape = closed ? "polygon" : "polyline";
   return html`<svg class="plane" viewBox="0 0 1 1" role=${move ? "application" : "img"} aria-label=${label}
@@ -151,7 +161,8 @@ function Flat({ attach, points, order, closed, halo, move, rule, kind, label }) 
       attach(element);
     }} onPointerDown=${down} onPointerMove=${drag} onPointerUp=${up} onPointerCancel=${up}>
     ${[0.25, 0.5, 0.75].map((x) => html`<line class="gridline" x1=${x} x2=${x} y1="0" y2="1" /><line class="gridline" y1=${x} y2=${x} x1="0" x2="1" />`)}
-    ${order.length > 0 && html`<${Shape} class=${`${kind}${closed ? " fill" : " open"}`} points=${line} />`}
+    ${question === "delaunay" ? triangles(order).map((way, i) => html`<polygon key=${`t${i}`} class=${kind} points=${line(way)} />`)
+    : order.length > 0 && html`<${Shape} class=${`${kind}${closed && question !== "tsp" ? " fill" : " open"}`} points=${line(order)} />`}
     ${halo.map((/** @type {number} */ weight, /** @type {number} */ i) => weight > 0.01 && html`<circle class="halo" key=${`h${i}`} cx=${points[i][0]} cy=${1 - points[i][1]} r=${0.016 + 0.055 * Math.sqrt(weight)} />`)}
     ${points.map((/** @type {number[]} */ [x, y], /** @type {number} */ i) => html`<circle key=${i} data-i=${i} cx=${x} cy=${1 - y} r=".014"
       class=${`dot${order.includes(i) ? " on" : ""}${move && i === last && !closed ? " now" : ""}`} tabindex=${move ? 0 : null} role=${move ? "button" : null}

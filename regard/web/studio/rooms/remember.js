@@ -69,28 +69,34 @@ export function rowOfStep(step, item, rows) {
 function Machine({ answer, rule, bits, flip, busy, still, token }) {
   const [at, setAt] = useState(0);
   const [picked, setPicked] = useState("");
+  const [place, setPlace] = useState(0);
   const steps = answer.inputs.length;
   const step = Math.min(at, steps - 1);
   const chosen = picked || (step < steps - answer.right.length - 1 ? "write" : "read");
   const tape = useSvgDrawing();
-  const weights = useMatrices(answer.heads.map((/** @type {any} */ head) => head.weights));
-  const number = Math.max(0, answer.heads.findIndex((/** @type {any} */ head) => head.kind === chosen));
-  const parts = useMatrices(STAGES.map((name) => answer.heads[number].stages[name]));
+  const kinds = ["write", "read"].map((kind) => answer.heads.filter((/** @type {any} */ head) => head.kind === kind));
+  const most = Math.max(...kinds.map((each) => each.length));
+  const heads = kinds.map((each) => each[Math.min(place, each.length - 1)]);
+  const weights = useMatrices(heads.map((head) => head.weights));
+  const parts = useMatrices(STAGES.map((name) => heads[chosen === "write" ? 0 : 1].stages[name]));
   const range = useMemo(() => (weights ? used(/** @type {Matrix[]} */ (weights)) : null), [weights]);
+  const high = parts ? Math.max(0.2, ...parts.map((each) => (each ? Math.max(...rowOf(each, Math.min(step, each.rows - 1))) : 0))) : 1;
   const verdict = answer.wrong === 0 ? t("remember.right", { bits: answer.right.length * answer.right[0].length })
     : t("remember.wrong", { wrong: answer.wrong, bits: answer.right.length * answer.right[0].length });
   return html`<div class=${steps > 44 ? "stack long" : "grid"}>
     <${Card} title=${t("remember.tape")} keep=${tape.keep} name=${t("remember.tape")} note=${verdict} busy=${busy}>
-      ${weights && range && html`<${Tape} answer=${answer} weights=${weights} range=${range} step=${step} onStep=${setAt} attach=${tape.attach} rule=${rule} rows=${bits.length} flip=${flip} />`}
+      ${weights && range && html`<${Tape} answer=${answer} heads=${heads.map((head, i) => ({ kind: head.kind, matrix: weights[i] }))} weights=${weights} range=${range} step=${step} onStep=${setAt} attach=${tape.attach} rule=${rule} rows=${bits.length} flip=${flip} />`}
       <${Player} length=${steps} at=${step} onChange=${setAt} autoplay=${true} token=${`${token} ${still}`} still=${still} pace=${Math.max(60, Math.min(300, 6000 / steps))} label=${t("remember.play")} />
       <p class=${`note ${answer.wrong ? "bad" : "good"}`} aria-live="polite">${verdict}</p>
       <p class="note">${t("remember.hint")}</p>
     <//>
     <${Card} title=${t("remember.addressing", { step: step + 1 })} extra=${html`<${Choice} label=${t("remember.head")} value=${chosen} onChange=${setPicked}
       options=${["write", "read"].map((kind) => ({ value: kind, text: t(`remember.${kind}`) }))} />`}>
+      ${most > 1 && html`<div class="row small heads-row"><span class="quiet">${t("remember.number")}</span><${Choice} label=${t("remember.number")} value=${String(place)} onChange=${(/** @type {string} */ value) => setPlace(Number(value))}
+        options=${Array.from({ length: most }, (_, i) => ({ value: String(i), text: String(i + 1) }))} /></div>`}
       ${parts && range && html`<div class="stages">${STAGES.map((name, i) => html`<figure key=${name}>
         <figcaption><b>${i + 1}. ${t(`stage.${name}`)}</b>${t(`stage.${name}.note`)}</figcaption>
-        <${Bars} matrix=${parts[i]} step=${step} range=${range} kind=${chosen} label=${t(`stage.${name}`)} />
+        <${Bars} matrix=${parts[i]} top=${high} step=${step} range=${range} kind=${chosen} label=${t(`stage.${name}`)} />
       </figure>`)}</div>`}
       <p class="note">${t("remember.stages.note")}</p>
     <//>
@@ -124,17 +130,17 @@ export function used(heads) {
 }
 
 /** @param {any} props */
-function Bars({ matrix, step, range, kind, label }) {
+function Bars({ matrix, top: high, step, range, kind, label }) {
   const row = rowOf(matrix, Math.min(step, matrix.rows - 1));
   const shown = range.map((/** @type {number} */ slot) => row[slot]);
   const top = shown.reduce((/** @type {number} */ best, /** @type {number} */ weight, /** @type {number} */ i) => (weight > shown[best] ? i : best), 0);
   return html`<svg viewBox=${`0 0 ${shown.length} 1`} preserveAspectRatio="none" role="img" aria-label=${t("stage.said", { stage: label, slot: range[top], weight: shown[top].toFixed(2) })}>
-    ${shown.map((/** @type {number} */ weight, /** @type {number} */ i) => weight > 0.003 && html`<rect key=${i} class=${kind} x=${i + 0.12} width=".76" y=${1 - weight} height=${weight}><title>${range[i]}: ${weight.toFixed(3)}</title></rect>`)}
+    ${shown.map((/** @type {number} */ weight, /** @type {number} */ i) => weight > 0.003 && html`<rect key=${i} class=${kind} x=${i + 0.12} width=".76" y=${1 - weight / high} height=${weight / high}><title>${range[i]}: ${weight.toFixed(3)}</title></rect>`)}
   </svg>`;
 }
 
-/** @param {any} props everything over time: what came in, what went out, where the heads stood */
-function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }) {
+/** @param {any} props `heads` with kind and matrix; everything over time: what came in, what went out, where the heads stood */
+function Tape({ answer, heads, weights, range, step, onStep, attach, rule, rows, flip }) {
   const steps = answer.inputs.length;
   const [room, measure] = useWidth(1100);
   const LEFT = room < 520 ? 66 : 92;
@@ -146,9 +152,6 @@ function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }
   const first = steps - answer.right.length;
   const tall = Math.min(cell, 14);
   const yOut = 22 + inputs * tall + 22;
-  /** @type {{kind: string, matrix: Matrix}[]} */
-  const heads = answer.heads.map((/** @type {any} */ head, /** @type {number} */ i) => ({ kind: head.kind, matrix: weights[i] }));
-  heads.sort((a, b) => (a.kind < b.kind ? 1 : -1));
   const yHead = (/** @type {number} */ i) => yOut + outputs * tall + 22 + i * (slots * slot + 20);
   const height = yHead(heads.length) - 20;
   const width = LEFT + steps * cell + 8;
@@ -181,7 +184,7 @@ function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }
         aria-label=${row < 0 ? null : t("remember.bit", { row: row + 1, bit: channel + 1 })}
         onClick=${row < 0 ? null : () => flip(row, channel)} onKeyDown=${row < 0 ? null : (/** @type {KeyboardEvent} */ event) => keys(event, row, channel)} />`;
     }))}
-    ${heads.map(({ kind, matrix }, i) => html`<rect key=${`l${i}`} class="lane" x=${LEFT} y=${yHead(i)} width=${steps * cell} height=${slots * slot} rx="3" />
+    ${heads.map((/** @type {{kind: string, matrix: Matrix}} */ { kind, matrix }, /** @type {number} */ i) => html`<rect key=${`l${i}`} class="lane" x=${LEFT} y=${yHead(i)} width=${steps * cell} height=${slots * slot} rx="3" />
       ${sparse(matrix, range).map(([s, place, weight]) => html`<rect key=${`w${i} ${s} ${place}`} class=${`cell ${kind}`} data-step=${s} x=${LEFT + s * cell + 0.5} y=${yHead(i) + place * slot} width=${cell - 1} height=${slot} opacity=${Math.sqrt(weight).toFixed(2)} />`)}`)}
   `, [answer, weights, focus, cell, slot, rows]);
   return html`<div class="scroller" tabindex="0" role="group" aria-label=${t("remember.tape")} ref=${measure}>
@@ -192,7 +195,7 @@ function Tape({ answer, weights, range, step, onStep, attach, rule, rows, flip }
       }} onClick=${click}>
       <text x="0" y=${22 + (inputs * tall) / 2 + 4}>${t("remember.input")}</text>
       <text x="0" y=${yOut + (outputs * tall) / 2 + 4}>${t("remember.output")}</text>
-      ${heads.map(({ kind }, i) => html`<text key=${i} x="0" y=${yHead(i) + (slots * slot) / 2 + 4}>${t(`remember.${kind}`)}</text>`)}
+      ${heads.map((/** @type {{kind: string}} */ { kind }, /** @type {number} */ i) => html`<text key=${i} x="0" y=${yHead(i) + (slots * slot) / 2 + 4}>${t(`remember.${kind}`)}</text>`)}
       ${cells}
       <rect class="lane" x=${LEFT + first * cell} y=${yOut} width=${answer.right.length * cell} height=${outputs * tall} rx="3" pointer-events="none" />
       ${answer.outputs.map((/** @type {number[]} */ vector, /** @type {number} */ row) => vector.map((bit, channel) => first + row <= step && html`<rect key=${`o${row} ${channel}`} data-step=${first + row}

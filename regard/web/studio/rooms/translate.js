@@ -57,7 +57,7 @@ function rank(name) {
 
 /** @param {string} sentence */
 function short(sentence) {
-  return sentence.length > 44 ? `${sentence.slice(0, 42).trimEnd()} …` : sentence;
+  return sentence.length > 36 ? `${sentence.slice(0, 34).trimEnd()} …` : sentence;
 }
 
 /** @param {any} props */
@@ -114,7 +114,7 @@ function Looked({ shown, columns, name, busy, error, still, token, pair, target,
     onMouseEnter=${() => each.word !== null && point(each.word, -1)} onMouseLeave=${() => setHot(NOTHING)}>${each.text}</span>`) : "\u00a0"}</p>`;
   const drawn = matrix === null
     ? html`<div class="nomap">${shown && !shown.alignment ? t("translate.nothing") : "\u00a0"}</div>`
-    : fits && html`<${Curves} matrix=${partial} rows=${words} columns=${sources} selected=${done ? -1 : step} hot=${hot} onHover=${point} label=${t("translate.curves.label")} keep=${flow} />`;
+    : fits && html`<${Curves} matrix=${partial} rows=${words} columns=${sources} selected=${done ? -1 : step} hot=${hot} onHover=${point} label=${t("translate.curves.label")} height=${pair ? 240 : 310} keep=${flow} />`;
   const editing = target !== undefined && edit;
   const first = html`<${Card} title=${title} keep=${matrix ? flow : undefined} name=${shown?.text} note=${name} busy=${busy}
     extra=${edit && shown && html`<button class="button" aria-pressed=${editing ? "true" : "false"} onClick=${() => edit(editing ? null : shown.text)}>${t("translate.edit")}</button>`}>
@@ -148,11 +148,16 @@ function Beam({ beam, chosen, onPick, values, change, pair }) {
     ${tree ? html`<${Tree} beam=${beam} chosen=${chosen} onPick=${onPick} attach=${attach} />` : html`<ol class="beam">
       ${beam.map((/** @type {any} */ each, /** @type {number} */ i) => html`<li key=${i}><button aria-pressed=${i === chosen ? "true" : "false"} onClick=${() => onPick(i)}>
         <span><span class="bar" style=${{ width: `${Math.round(88 * Math.exp(each.score - beam[0].score))}px` }}></span><small>${each.score.toFixed(2)}</small></span>
-        <span>${i === 0 ? each.text : difference(beam[0].text.split(" "), each.text.split(" ")).map((part, j) => html`${j ? " " : ""}${part.kind === "new" ? html`<mark>${part.text}</mark>` : part.text}`)}</span>
+        <span>${i === 0 ? each.text : difference(cut(beam[0].text), cut(each.text)).map((part) => html`${part.kind === "new" ? html`<mark>${part.text}</mark>` : part.text}`)}</span>
       </button></li>`)}
     </ol>`}
     <p class="note">${t("beam.note")}</p>
   <//>`;
+}
+
+/** Words with the spaces behind them; of Chinese, signs. @param {string} text */
+function cut(text) {
+  return /[\u4e00-\u9fff]/.test(text) ? [...text] : (text.match(/\S+\s*/g) ?? []);
 }
 
 /** @param {any} props */
@@ -206,7 +211,7 @@ function Heads({ model, text, target, values, change }) {
       <${HeadGrid} key=${`${part} ${answer.rows.join(" ")}`} layers=${layers} heads=${heads} thumbnail=${thumbnail} size=${64} selected=${[layer, head]}
         onSelect=${(/** @type {number} */ l, /** @type {number} */ h) => change({ layer: l || null, head: h || null })} />
       <div>${matrices?.[0] && html`<${HeatMap} matrix=${matrices[0]} rows=${trim(answer.rows)} columns=${trim(answer.columns)} keep=${map} maxHeight=${380}
-        label=${t("heads.label", { layer: layer + 1, head: head + 1 })} />`}
+        label=${t("heads.label", { layer, head })} />`}
         <p class="note">${t(`heads.${part}.note`)}</p></div>
     </div>`}
   <//>`;
