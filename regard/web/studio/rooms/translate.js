@@ -57,7 +57,7 @@ function rank(name) {
 
 /** @param {string} sentence */
 function short(sentence) {
-  return sentence.length > 36 ? `${sentence.slice(0, 34).trimEnd()} …` : sentence;
+  return sentence.length > 32 ? `${sentence.slice(0, 28).trimEnd()} …` : sentence;
 }
 
 /** @param {any} props */
