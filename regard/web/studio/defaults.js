@@ -1,0 +1,144 @@
+// What the rooms show first. The precomputed examples are the answers to these questions. Pure: no page is needed.
+import { drawingOf, readStrokes } from "./strokes.js";
+
+export const TRANSLATORS = ["en-fr", "en-fr-rnnsearch", "demo-rnnsearch", "demo-seq2seq", "en-zh"];
+/** @type {{text: string, model?: string, with?: string}[]} */
+export const SENTENCES = [
+  { text: "The old man who lives next door gave me a red book." },
+  { text: "My brother bought a new red car yesterday." },
+  { text: "He did not come because he was ill." },
+  { text: "The boy who often wears an old green coat reads a French novel at home.", model: "demo-rnnsearch", with: "demo-seq2seq" },
+];
+export const BEAM = 4;
+
+/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number}} PointRule */
+/** @type {Record<string, PointRule>} */
+export const POINTING = {
+  hull: { least: 3, most: 50, dimension: 2, seed: 7, count: 12 },
+  sort: { least: 2, most: 10, dimension: 1, seed: 5, count: 8 },
+};
+
+/** @typedef {{width: number, item: number, rows: number, least: number, most: number, trained: number, seed: number}} TapeRule */
+/** @type {Record<string, TapeRule>} */
+export const TAPES = {
+  "ntm-copy": { width: 8, item: 1, rows: 10, least: 1, most: 100, trained: 20, seed: 3 },
+  "ntm-recall": { width: 6, item: 3, rows: 4, least: 2, most: 12, trained: 6, seed: 8 },
+};
+
+/** @type {{story: string[], question: string}[]} */
+export const STORIES = [
+  {
+    story: ["Anna took the lamp.", "John went to the kitchen.", "Anna went to the garden.", "Mary moved to the office.", "Anna went to the attic."],
+    question: "Where is the lamp?",
+  },
+  { story: ["Mary went to the kitchen.", "John went to the garden.", "Mary moved to the attic.", "Anna went to the office."], question: "Where is Mary?" },
+  { story: ["John took the apple.", "John went to the office.", "John put the apple down.", "John went to the garden."], question: "Where is the apple?" },
+];
+
+export const CAPTIONERS = ["shapes-captions", "shapes-captions-hard"];
+export const PICTURES = 6; // examples of the test set
+export const SAMPLES = { model: "sagan-shapes", count: 8, seed: 1 };
+
+// five characters that no alphabet has, and a second drawing of the third
+export const CHARACTERS = [
+  "66iku6.ikiv.9vrv",
+  "8u88e5k8kg8i.kgtu",
+  "i4iw.6cc8icoguc.8qimsq",
+  "6ai5uauoiv6o6a.i5iv",
+  "s7c77dciqiuoou7u",
+  "h5jv.5db8idnhue.9rhnrs",
+];
+export const LABELS = ["A", "B", "C", "D", "E"];
+
+/**
+ * Random numbers from a seed, the same in every browser.
+ * @param {number} seed
+ */
+export function numbers(seed) {
+  let state = seed >>> 0 || 1;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/**
+ * Points in thousandths, none too near to another.
+ * @param {number} count
+ * @param {number} seed
+ * @param {number} dimension
+ */
+export function somePoints(count, seed, dimension) {
+  const next = numbers(seed);
+  /** @type {number[][]} */
+  const points = [];
+  for (let tries = 0; points.length < count && tries < 2000; tries++) {
+    const point = Array.from({ length: dimension }, () => Math.round(60 + 880 * next()) / 1000);
+    const apart = dimension === 2 ? 0.09 : 0.03;
+    const far = points.every((other) => Math.hypot(...other.map((x, i) => x - point[i])) > apart);
+    if (far) points.push(point);
+  }
+  return points;
+}
+
+/**
+ * @param {number} rows
+ * @param {number} width
+ * @param {number} seed
+ */
+export function someBits(rows, width, seed) {
+  const next = numbers(seed);
+  return Array.from({ length: rows }, () => Array.from({ length: width }, () => (next() < 0.5 ? 0 : 1)));
+}
+
+/**
+ * @param {number[][]} rows
+ * @param {number} size
+ */
+export function items(rows, size) {
+  return Array.from({ length: rows.length / size }, (_, i) => rows.slice(i * size, (i + 1) * size));
+}
+
+/**
+ * What is asked of a machine.
+ * @param {string} model
+ * @param {number[][]} bits
+ * @param {number} ask
+ */
+export function tapeQuestion(model, bits, ask) {
+  const { item } = TAPES[model];
+  return item === 1 ? { model, bits } : { model, bits: items(bits, item), ask };
+}
+
+/**
+ * What is asked of SNAIL.
+ * @param {string[]} characters strokes of the five, then of the one to be named
+ */
+export function characterQuestion(characters) {
+  const drawings = characters.map((text) => drawingOf(readStrokes(text)));
+  return { model: "snail-omniglot", drawings: drawings.slice(0, -1), labels: LABELS, query: drawings[drawings.length - 1] };
+}
+
+/** Every question whose answer is kept: [file, path, body]; without a body it is a GET. */
+export function questions() {
+  /** @type {[string, string, unknown][]} */
+  const list = [["models", "models", undefined]];
+  for (const model of TRANSLATORS) {
+    for (const { text } of SENTENCES) list.push(["translate", "translate", { model, text, beam: BEAM }]);
+  }
+  for (const part of ["cross", "encoder", "decoder"]) list.push(["attention", "attention", { model: "en-fr", text: SENTENCES[0].text, part }]);
+  for (const [model, { count, seed, dimension }] of Object.entries(POINTING)) {
+    list.push(["point", "point", { model, points: somePoints(count, seed, dimension) }]);
+  }
+  for (const [model, { rows, item, width, seed }] of Object.entries(TAPES)) {
+    list.push(["run", "run", tapeQuestion(model, someBits(rows * item, width, seed), 0)]);
+  }
+  for (const { story, question } of STORIES) list.push(["ask", "ask", { model: "stories", story, question }]);
+  for (let number = 0; number < PICTURES; number++) {
+    for (const model of CAPTIONERS) list.push(["caption", `caption/example?model=${model}&number=${number}`, undefined]);
+  }
+  list.push(["sample", "sample", SAMPLES]);
+  list.push(["classify", "classify", characterQuestion(CHARACTERS)]);
+  list.push(["mechanisms", "mechanisms", undefined]);
+  return list;
+}

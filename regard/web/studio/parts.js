@@ -1,0 +1,359 @@
+// What several rooms are made of.
+import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { curves } from "../views/curves.js";
+import { heads } from "../views/heads.js";
+import { heatmap } from "../views/heatmap.js";
+import { decodeMatrix } from "../views/matrix.js";
+import { ApiError, ask } from "./api.js";
+import { download, fileName, savedPage, svgDrawing } from "./save.js";
+import { currentLanguage, t } from "./texts.js";
+
+/** @typedef {import("./types.js").Wire} Wire */
+/** @typedef {import("./types.js").Matrix} Matrix */
+/** @typedef {import("./types.js").Drawing} Drawing */
+/** @typedef {{current: Drawing | null}} DrawingRef */
+
+/**
+ * The answer to a question, asked again when it changes; the last answer stays until the next is there.
+ * @param {string} path
+ * @param {unknown} body null: nothing to ask
+ * @param {{file?: string, delay?: number}} [options] `delay` in milliseconds after the last change
+ * @returns {{answer: any, of: any, error: ApiError | null, busy: boolean}}
+ */
+export function useAnswer(path, body, { file, delay = 250 } = {}) {
+  const [state, setState] = useState(/** @type {{answer: any, of: any, error: ApiError | null, busy: boolean}} */ ({ answer: null, of: null, error: null, busy: false }));
+  const key = body === null ? "" : JSON.stringify(body);
+  const first = useRef(true);
+  useEffect(() => {
+    if (body === null) {
+      setState({ answer: null, of: null, error: null, busy: false });
+      return undefined;
+    }
+    const control = new AbortController();
+    setState((before) => ({ ...before, busy: true }));
+    const timer = setTimeout(() => {
+      ask(path, body, { file, signal: control.signal }).then(
+        (answer) => !control.signal.aborted && setState({ answer, of: body, error: null, busy: false }),
+        (problem) => {
+          if (control.signal.aborted) return;
+          const error = problem instanceof ApiError ? problem : new ApiError("failed", String(problem?.message ?? problem));
+          setState((before) => ({ ...before, error, busy: false }));
+        },
+      );
+    }, first.current ? 0 : delay);
+    first.current = false;
+    return () => {
+      clearTimeout(timer);
+      control.abort();
+    };
+  }, [path, key]);
+  return state;
+}
+
+/**
+ * Matrices of an answer, decoded; null until they are.
+ * @param {(Wire | null | undefined)[] | null} wires
+ * @returns {(Matrix | null)[] | null}
+ */
+export function useMatrices(wires) {
+  const [found, setFound] = useState(/** @type {{of: unknown, matrices: (Matrix | null)[]} | null} */ (null));
+  const key = wires?.map((wire) => wire?.data).join(" ");
+  useEffect(() => {
+    let current = true;
+    if (wires) {
+      Promise.all(wires.map((wire) => (wire ? decodeMatrix(wire) : null))).then((matrices) => {
+        if (current) setFound({ of: key, matrices });
+      });
+    }
+    return () => {
+      current = false;
+    };
+  }, [key]);
+  return found && wires && found.of === key ? found.matrices : null;
+}
+
+/** @param {Matrix} matrix @returns {Matrix} */
+export function transpose({ rows, columns, values }) {
+  const turned = new Float32Array(values.length);
+  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) turned[c * rows + r] = values[r * columns + c];
+  return { rows: columns, columns: rows, values: turned };
+}
+
+/** @param {Matrix} matrix @param {number} row */
+export function rowOf({ columns, values }, row) {
+  return values.subarray(row * columns, (row + 1) * columns);
+}
+
+/**
+ * A drawing of regard/web/views inside the page; it is told only what has changed.
+ * @param {{draw: (element: HTMLElement, data: any) => any, data: Record<string, any>, hot?: Hot, keep?: DrawingRef, className?: string}} props
+ */
+export function View({ draw, data, hot, keep, className }) {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const view = useRef(/** @type {any} */ (null));
+  const latest = useRef(data);
+  const told = useRef(/** @type {Record<string, any>} */ ({}));
+  latest.current = data;
+  useLayoutEffect(() => {
+    if (!place.current) return;
+    const plain = Object.fromEntries(Object.entries(data).filter(([, value]) => typeof value !== "function"));
+    const changed = Object.fromEntries(Object.entries(plain).filter(([key, value]) => !same(value, told.current[key])));
+    told.current = plain;
+    if (!view.current) {
+      const acts = Object.keys(data).filter((key) => typeof data[key] === "function");
+      const follow = Object.fromEntries(acts.map((key) => [key, (/** @type {any[]} */ ...given) => latest.current[key](...given)]));
+      view.current = draw(place.current, { ...plain, ...follow });
+    } else if (Object.keys(changed).length) view.current.update(changed);
+    if (keep) keep.current = view.current;
+  });
+  useLayoutEffect(() => view.current?.highlight?.(hot?.row ?? -1, hot?.column ?? -1), [hot?.row, hot?.column]);
+  useEffect(() => () => {
+    view.current?.destroy();
+    view.current = null;
+    if (keep) keep.current = null;
+  }, []);
+  return html`<div class=${className} ref=${place}></div>`;
+}
+
+/** @param {any} a @param {any} b */
+function same(a, b) {
+  if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
+  return a.length === b.length && a.every((each, i) => each === b[i]);
+}
+
+/** @typedef {{row: number, column: number}} Hot what is pointed at; -1: nothing */
+
+/** @type {Map<string, Record<string, Record<string, string>>>} */
+const said = new Map();
+
+/** What a kind of drawing says, in the language of the page. @param {"map" | "curves" | "heads"} kind */
+function viewWords(kind) {
+  const language = currentLanguage();
+  const known = said.get(language);
+  if (known) return known[kind];
+  const both = { looked: t("view.looked"), nothing: t("view.nothing") };
+  said.set(language, {
+    map: {
+      ...both, zoomIn: t("view.zoomIn"), zoomOut: t("view.zoomOut"), whole: t("view.whole"), point: t("view.point"), hint: t("view.keys"),
+      heatmap: t("view.heatmap"), rows: t("view.rows"), columns: t("view.columns"),
+    },
+    curves: { ...both, by: t("view.by"), hint: t("view.hint"), curves: t("view.curves") },
+    heads: { layer: t("view.layer"), head: t("view.head"), heads: t("view.heads") },
+  });
+  return viewWords(kind);
+}
+
+/** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, onSelect?: (row: number) => void, largest?: number, maxHeight?: number}} props */
+export function HeatMap({ keep, hot, ...data }) {
+  return html`<${View} draw=${heatmap} data=${{ ...data, words: viewWords("map") }} hot=${hot} keep=${keep} className="map" />`;
+}
+
+/** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, height?: number}} props */
+export function Curves({ keep, hot, ...data }) {
+  return html`<${View} draw=${curves} data=${{ ...data, words: viewWords("curves") }} hot=${hot} keep=${keep} className="flow" />`;
+}
+
+/** @param {{layers: number, heads: number, thumbnail: (layer: number, head: number) => Promise<Matrix | null>, onSelect: (layer: number, head: number) => void, selected: [number, number], size?: number, keep?: DrawingRef}} props */
+export function HeadGrid({ keep, ...data }) {
+  return html`<${View} draw=${heads} data=${{ ...data, words: viewWords("heads") }} keep=${keep} />`;
+}
+
+/**
+ * The width of an element, in pixels, as it changes.
+ * @param {number} first
+ * @returns {[number, (element: HTMLElement | null) => void]}
+ */
+export function useWidth(first) {
+  const [width, setWidth] = useState(first);
+  const observer = useRef(/** @type {ResizeObserver | null} */ (null));
+  const seen = useRef(/** @type {HTMLElement | null} */ (null));
+  const attach = useCallback((/** @type {HTMLElement | null} */ element) => {
+    if (element === seen.current) return;
+    observer.current?.disconnect();
+    seen.current = element;
+    if (!element) return;
+    setWidth(element.clientWidth);
+    observer.current = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.current.observe(element);
+  }, []);
+  return [width, attach];
+}
+
+/** A reference to an SVG element of this page that can be saved. */
+export function useSvgDrawing() {
+  const keep = useRef(/** @type {Drawing | null} */ (null));
+  /** @param {SVGSVGElement | null} element */
+  const attach = (element) => {
+    keep.current = element ? svgDrawing(element) : null;
+  };
+  return { keep, attach };
+}
+
+/**
+ * @param {{title: string, children?: any, keep?: DrawingRef, name?: string, note?: string, wide?: boolean, extra?: any, busy?: boolean}} props
+ */
+export function Card({ title, children, keep, name, note, wide, extra, busy }) {
+  return html`<section class=${`card${wide ? " wide" : ""}`} aria-label=${title} aria-busy=${busy ? "true" : "false"}>
+    <div class="head"><h2>${title}</h2>${extra}${keep && html`<${SaveMenu} keep=${keep} title=${name ?? title} note=${note ?? ""} />`}</div>
+    <div class=${busy ? "busy" : ""}>${children}</div>
+  </section>`;
+}
+
+/** @param {{keep: DrawingRef, title: string, note: string}} props */
+export function SaveMenu({ keep, title, note }) {
+  const [open, setOpen] = useState(false);
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (!open) return undefined;
+    /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("li button"))?.focus();
+    const close = (/** @type {Event} */ event) => {
+      if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
+    };
+    document.addEventListener("pointerdown", close);
+    return () => document.removeEventListener("pointerdown", close);
+  }, [open]);
+  const save = async (/** @type {"png" | "svg" | "html"} */ kind) => {
+    setOpen(false);
+    const drawing = keep.current;
+    if (!drawing) return;
+    const name = `${fileName(title)}.${kind}`;
+    if (kind === "png") return download(await drawing.toPNG(), name);
+    const svg = drawing.toSVG();
+    if (kind === "svg") return download(new Blob([svg], { type: "image/svg+xml" }), name);
+    const dark = document.documentElement.dataset.theme === "dark";
+    const page = savedPage({ title, note, svg, address: location.href, dark, lang: currentLanguage() });
+    return download(new Blob([page], { type: "text/html" }), name);
+  };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    const items = [...(box.current?.querySelectorAll("li button") ?? [])];
+    const at = items.indexOf(/** @type {Element} */ (document.activeElement));
+    if (event.key === "Escape") {
+      setOpen(false);
+      /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("button"))?.focus();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const step = event.key === "ArrowDown" ? 1 : items.length - 1;
+      /** @type {HTMLElement} */ (items[(at + step) % items.length])?.focus();
+    }
+  };
+  return html`<div class="menu" ref=${box} onKeyDown=${open ? keys : null}>
+    <button class="button" aria-haspopup="true" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${t("save")}</button>
+    ${open && html`<ul>
+      <li><button onClick=${() => save("png")}>${t("save.png")}</button></li>
+      <li><button onClick=${() => save("svg")}>${t("save.svg")}</button></li>
+      <li><button onClick=${() => save("html")}>${t("save.page")}</button></li>
+    </ul>`}
+  </div>`;
+}
+
+/**
+ * One of several, as a row of chips; arrow keys move.
+ * @param {{label: string, options: {value: string, text: string, title?: string}[], value: string, onChange: (value: string) => void}} props
+ */
+export function Choice({ label, options, value, onChange }) {
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const at = options.findIndex((each) => each.value === value);
+    const next = (at + step + options.length) % options.length;
+    onChange(options[next].value);
+    /** @type {HTMLElement | undefined} */ (box.current?.children[next])?.focus();
+  };
+  return html`<div class="chips" role="radiogroup" aria-label=${label} ref=${box} onKeyDown=${keys}>
+    ${options.map((each) => html`<button class="chip" role="radio" key=${each.value} title=${each.title ?? ""}
+      aria-checked=${each.value === value ? "true" : "false"} tabindex=${each.value === value ? 0 : -1}
+      onClick=${() => onChange(each.value)}>${each.text}</button>`)}
+  </div>`;
+}
+
+/** @param {{error: ApiError | null}} props */
+export function Problem({ error }) {
+  if (!error) return null;
+  const known = { static: "error.static", unreachable: "error.unreachable" }[error.code];
+  return html`<p class="error" role="alert">${known ? t(known) : error.message || t("error.failed")}</p>`;
+}
+
+/**
+ * Play, pause, step and scrub through `length` steps.
+ * @param {{length: number, at: number, onChange: (at: number) => void, autoplay?: boolean, pace?: number, still: boolean, label: string, token?: string}} props
+ * `token`: play anew when it changes
+ */
+export function Player({ length, at, onChange, autoplay, pace = 450, still, label, token }) {
+  const [playing, setPlaying] = useState(false);
+  const place = useRef(at);
+  place.current = at;
+  useEffect(() => {
+    if (!autoplay || length < 2) return;
+    if (still) onChange(length - 1);
+    else {
+      onChange(0);
+      setPlaying(true);
+    }
+  }, [token]);
+  useEffect(() => {
+    if (!playing) return undefined;
+    const timer = setInterval(() => {
+      if (place.current >= length - 1) setPlaying(false);
+      else onChange(place.current + 1);
+    }, pace);
+    return () => clearInterval(timer);
+  }, [playing, length, pace]);
+  const go = (/** @type {number} */ to) => {
+    setPlaying(false);
+    onChange(Math.max(0, Math.min(length - 1, to)));
+  };
+  const toggle = () => {
+    if (!playing && at >= length - 1) onChange(0);
+    setPlaying(!playing);
+  };
+  return html`<div class="player" role="group" aria-label=${label}>
+    <button class="button" onClick=${toggle} aria-label=${playing ? t("pause") : t("play")}>${playing ? "❚❚" : "▶"}</button>
+    <button class="button" onClick=${() => go(at - 1)} disabled=${at <= 0} aria-label=${t("step.back")}>‹</button>
+    <button class="button" onClick=${() => go(at + 1)} disabled=${at >= length - 1} aria-label=${t("step.on")}>›</button>
+    <input type="range" min="0" max=${Math.max(0, length - 1)} value=${at} aria-label=${label}
+      onInput=${(/** @type {any} */ event) => go(Number(event.target.value))} />
+    <span class="count">${t("step.of", { step: Math.min(at + 1, length), steps: length })}</span>
+  </div>`;
+}
+
+/** @param {{text: string, limit: number | undefined}} props how much of a limit is used, once it is near */
+export function Limit({ text, limit }) {
+  if (!limit || text.length < 0.8 * limit) return null;
+  return html`<p class=${`note ${text.length > limit ? "bad" : ""}`}>${t("limit.characters", { used: text.length, most: limit })}</p>`;
+}
+
+/** @param {number} share */
+export function percent(share) {
+  return `${Math.round(100 * share)} %`;
+}
+
+/**
+ * A value of the address that is typed: shown at once, put into the address a little later.
+ * @param {string} value
+ * @param {(value: string) => void} change
+ * @returns {[string, (value: string) => void]}
+ */
+export function useTyped(value, change) {
+  const [typed, setTyped] = useState(value);
+  const sent = useRef(value);
+  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  useEffect(() => {
+    if (value !== sent.current) {
+      sent.current = value;
+      setTyped(value);
+    }
+  }, [value]);
+  const type = (/** @type {string} */ text) => {
+    setTyped(text);
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => {
+      sent.current = text;
+      change(text);
+    }, 300);
+  };
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return [typed, type];
+}
+

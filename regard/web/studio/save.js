@@ -1,0 +1,99 @@
+// Save a drawing as PNG, SVG, or a page that needs nothing else.
+
+/** @typedef {import("./types.js").Drawing} Drawing */
+
+const COPIED = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity",
+  "font-family", "font-size", "font-weight", "text-anchor", "image-rendering",
+];
+
+/**
+ * @param {Blob} blob
+ * @param {string} name
+ */
+export function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/**
+ * A file name without anything that a file system minds.
+ * @param {string} text
+ */
+export function fileName(text) {
+  return text.normalize("NFC").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "regard";
+}
+
+/**
+ * An SVG element of the page as a drawing of its own: what the style sheet says is written into it.
+ * @param {SVGSVGElement} element
+ * @returns {Drawing}
+ */
+export function svgDrawing(element) {
+  const toSVG = () => {
+    const copy = /** @type {SVGSVGElement} */ (element.cloneNode(true));
+    const from = [element, ...element.querySelectorAll("*")];
+    const to = [copy, ...copy.querySelectorAll("*")];
+    from.forEach((each, i) => {
+      const style = getComputedStyle(each);
+      for (const name of COPIED) {
+        const value = style.getPropertyValue(name);
+        if (value) to[i].setAttribute(name, value);
+      }
+      for (const name of ["class", "style", "tabindex", "role"]) to[i].removeAttribute(name);
+    });
+    const box = element.getBoundingClientRect();
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", String(Math.round(box.width)));
+    copy.setAttribute("height", String(Math.round(box.height)));
+    if (!copy.hasAttribute("viewBox")) copy.setAttribute("viewBox", `0 0 ${Math.round(box.width)} ${Math.round(box.height)}`);
+    return new XMLSerializer().serializeToString(copy);
+  };
+  return { toSVG, toPNG: () => rasterise(toSVG(), getComputedStyle(element).getPropertyValue("--card").trim()) };
+}
+
+/**
+ * @param {string} svg
+ * @param {string} ground
+ * @returns {Promise<Blob>}
+ */
+export async function rasterise(svg, ground) {
+  const picture = new Image();
+  const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  picture.src = address;
+  await picture.decode();
+  URL.revokeObjectURL(address);
+  const canvas = document.createElement("canvas");
+  canvas.width = 2 * picture.width;
+  canvas.height = 2 * picture.height;
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  pen.fillStyle = ground || "#ffffff";
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
+  return new Promise((done, failed) => canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("no picture"))), "image/png"));
+}
+
+/**
+ * A page that holds the drawing and says what it is; it opens without a server.
+ * @param {{title: string, note: string, svg: string, address: string, dark: boolean, lang: string}} parts
+ */
+export function savedPage({ title, note, svg, address, dark, lang }) {
+  const [ground, ink, soft] = dark ? ["#1a1f28", "#e9edf3", "#98a2b3"] : ["#ffffff", "#1c2430", "#667085"];
+  return `<!doctype html>
+<html lang="${escapeText(lang)}"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${escapeText(title)}</title>
+<style>body{margin:40px auto;max-width:1100px;padding:0 20px;background:${ground};color:${ink};font:16px/1.5 system-ui,sans-serif}svg{max-width:100%;height:auto}p{color:${soft}}</style>
+<h1>${escapeText(title)}</h1>
+${note ? `<p>${escapeText(note)}</p>\n` : ""}<figure>${svg}</figure>
+<p>regard studio: <a href="${escapeText(address)}">${escapeText(address)}</a></p>
+</html>
+`;
+}
+
+/** @param {string} text */
+export function escapeText(text) {
+  return text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign] ?? sign);
+}

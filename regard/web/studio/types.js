@@ -1,0 +1,30 @@
+// Shapes of what the server answers; types only.
+
+/** @typedef {import("../views/matrix.js").Wire} Wire */
+/** @typedef {import("../views/matrix.js").Matrix} Matrix */
+/** @typedef {{name: string, kind: string, system: string, summary: string, figure: any, limits: Record<string, any>}} ModelRow */
+/** @typedef {{text: string, score: number, words: string[], alignment: Wire | null}} Hypothesis */
+/** @typedef {{text: string, source_words: string[], target_words: string[], alignment: Wire | null, beam?: Hypothesis[], tree?: any, layers?: any}} Translated */
+/** @typedef {{question: string, order: number[], exact: number[], weights: Wire, length?: number, exact_length?: number}} Pointed */
+/** @typedef {{kind: "read" | "write", weights: Wire, stages: Record<string, Wire>}} TapeHead */
+/** @typedef {{inputs: number[][], outputs: number[][], right: number[][], wrong: number, heads: TapeHead[]}} Machine */
+/** @typedef {{answer: string, probability: number, sentences: string[], hops: Wire}} Answered */
+/** @typedef {{text: string, words: string[], maps: Wire[], grid: [number, number]}} Captioned */
+/** @typedef {{name: string, min: number, max: number, value: number, step: number}} Parameter */
+/** @typedef {{key: string, kind?: string, title: string, authors: string, year: number, link: string, equation: string, sentence: string, parameters: Parameter[], file: string}} Mechanism */
+
+/** What can be saved: a drawing of the page. */
+/** @typedef {{toPNG: () => Promise<Blob>, toSVG: () => string}} Drawing */
+
+/**
+ * What every room gets: the values of its address, how to change them, the models, and whether there is a server.
+ * @typedef {{
+ *   values: Record<string, string>,
+ *   change: (values: Record<string, string | number | boolean | null | undefined>) => void,
+ *   models: ModelRow[],
+ *   live: boolean,
+ *   still: boolean,
+ * }} RoomProps
+ */
+
+export {};

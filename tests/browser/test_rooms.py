@@ -1,0 +1,91 @@
+"""What holds in every room: it opens, moves at once, can be listened to, and fits a telephone."""
+
+import pytest
+from waiting import until
+
+pytestmark = pytest.mark.browser
+ROOMS = (
+    "translate",
+    "point",
+    "remember",
+    "ask",
+    "see",
+    "see?tab=sample",
+    "see?tab=characters",
+    "mechanisms",
+    "compare",
+    "model",
+)
+
+
+def settle(page):
+    page.wait_for_load_state("networkidle")
+    until(page, "!document.querySelector('[aria-busy=true]')")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_of_the_examples_is_accessible_in_light(room, static, visit, check_access):
+    page = visit(f"{static}#/{room}", color_scheme="light")
+    settle(page)
+    assert "regard studio" in page.title()
+    assert check_access(page) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_is_accessible_in_dark_and_chinese_and_fits_a_telephone(room, live, visit, check_access):
+    page = visit(f"{live}#/{room}", color_scheme="dark", locale="zh-CN", width=390, height=844)
+    settle(page)
+    assert page.locator("html").get_attribute("lang") == "zh-Hans"
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert check_access(page) == []
+
+
+def test_the_first_screen_moves_within_two_seconds(static, visit):
+    page = visit(static, still=False)
+    count = page.locator(".player .count")
+    count.wait_for(timeout=2000)
+    first = count.inner_text()
+    until(page, "text => document.querySelector('.player .count').innerText !== text", first, seconds=2)
+
+
+def test_whoever_wants_no_motion_sees_the_end_at_once(static, visit):
+    page = visit(static, still=True)
+    page.wait_for_selector(".player .count")
+    assert page.locator(".out .coming").count() == 0
+
+
+def test_language_and_light_are_remembered(static, visit):
+    page = visit(static)
+    page.get_by_role("button", name="中文").click()
+    page.get_by_role("heading", name="翻译", level=1).wait_for()
+    page.get_by_role("button", name="深色").click()
+    page.reload()
+    page.get_by_role("heading", name="翻译", level=1).wait_for()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_all_rooms_can_be_reached_by_keys(static, visit):
+    page = visit(static)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.get_by_role("link", name="Point").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Point", level=1).wait_for()
+    page.go_back()
+    page.get_by_role("heading", name="Translate", level=1).wait_for()
+
+
+def test_without_a_server_the_page_says_so(static, visit):
+    page = visit(static)
+    assert "regard studio" in page.get_by_role("status").first.inner_text()
+    page.get_by_label("English", exact=True).last.fill("A sentence that nobody kept.")
+    assert "needs the server" in page.get_by_role("alert").first.inner_text()
+
+
+def test_a_server_that_goes_away_is_reported(live, visit):
+    page = visit(live)
+    page.route("**/v1/translate", lambda route: route.abort())
+    page.locator("textarea").first.fill("Where is the station?")
+    assert "does not answer" in page.get_by_role("alert").first.inner_text()
+    visit.problems.clear()  # the browser itself notes the request that failed

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { difference, placeWords, prefixTree, textWidth } from "../../regard/web/studio/words.js";
+
+test("words are found in the sentence as it is written", () => {
+  const segments = placeWords("Le garçon m'a vu.", ["le", "garçon", "m", "'", "a", "vu", "."]);
+  assert.equal(segments.map((each) => each.text).join(""), "Le garçon m'a vu.");
+  assert.deepEqual(segments.filter((each) => each.word !== null).map((each) => each.text), ["Le", "garçon", "m", "'", "a", "vu", "."]);
+});
+
+test("pieces of words, with spaces before them", () => {
+  const segments = placeWords("une pomme verte.", ["une", " pomme", " ver", "te", "."]);
+  assert.deepEqual(segments.filter((each) => each.word !== null).map((each) => each.text), ["une", "pomme", "ver", "te", "."]);
+});
+
+test("a word that is not there is passed over", () => {
+  const segments = placeWords("abc def", ["abc", "<unk>", "def"]);
+  assert.deepEqual(segments.filter((each) => each.word !== null).map((each) => each.word), [0, 2]);
+});
+
+test("the difference marks what the other has not", () => {
+  const marked = (a, b) => difference(a.split(" "), b.split(" ")).filter((part) => part.kind === "new").map((part) => part.text);
+  assert.deepEqual(marked("a b c d", "a b c d"), []);
+  assert.deepEqual(marked("a b c d", "a x c d"), ["x"]);
+  assert.deepEqual(marked("a b c", "z a b c y"), ["z", "y"]);
+  assert.deepEqual(marked("a b c", "x y"), ["x", "y"]);
+});
+
+test("a tree has what hypotheses begin with in common once", () => {
+  const tree = prefixTree([["a", "b", "c"], ["a", "b", "d"], ["a", "e"]]);
+  assert.deepEqual(tree.words, ["a"]);
+  assert.deepEqual(tree.children.map((child) => child.words), [["b"], ["e"]]);
+  assert.deepEqual(tree.children[0].children.map((child) => child.words), [["c"], ["d"]]);
+  assert.deepEqual(tree.children[0].leaves, [0, 1]);
+});
+
+test("equal hypotheses, and one that another goes on from, end", () => {
+  assert.deepEqual(prefixTree([["a"], ["a"]]).children, []);
+  const tree = prefixTree([["a"], ["a", "b"]]);
+  assert.deepEqual(tree.children.map((child) => child.words), [[], ["b"]]);
+});
+
+test("Chinese signs are wider", () => {
+  assert.ok(textWidth("翻译", 10) > textWidth("ab", 10));
+});

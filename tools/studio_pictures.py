@@ -1,0 +1,86 @@
+"""Take the pictures of docs/studio.md from a running server, with Chromium.
+
+regard studio --no-browser --port 8000 &
+python tools/studio_pictures.py http://127.0.0.1:8000
+"""
+
+import io
+import os
+import shutil
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+OUT = Path(__file__).resolve().parent.parent / "docs/pictures/studio"
+LARGEST = 150_000  # bytes of a picture
+BOY = "The boy who often wears an old green coat reads a French novel at home."
+WIDE, PHONE = (1240, 940), (390, 844)
+BITS = ".".join(f"{(41 + 73 * i) % 256:x}" for i in range(40))
+
+# name: address, size, light or dark, language, what to point at
+PICTURES = {
+    "translate": (f"translate?model=demo-rnnsearch&text={quote(BOY)}", WIDE, "light", "en-US", "français"),
+    "compare-two": (
+        f"translate?model=demo-rnnsearch&with=demo-seq2seq&text={quote(BOY)}",
+        WIDE,
+        "dark",
+        "en-US",
+        None,
+    ),
+    "heads": ("translate?layer=3&head=1", WIDE, "light", "en-US", ".heads"),
+    "point": ("point", WIDE, "light", "en-US", None),
+    "remember": (f"remember?bits={BITS}", WIDE, "dark", "en-US", None),
+    "ask": ("ask", WIDE, "light", "en-US", None),
+    "see-captions": ("see?number=1", WIDE, "dark", "en-US", None),
+    "see-samples": ("see?tab=sample", WIDE, "light", "en-US", None),
+    "see-characters": ("see?tab=characters", WIDE, "light", "en-US", None),
+    "mechanisms": ("mechanisms?name=local-predictive", WIDE, "light", "en-US", None),
+    "telephone": ("translate", PHONE, "dark", "zh-CN", None),
+}
+
+
+def main(server: str, *names: str) -> None:
+    """Take all pictures, or those that are named."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    chromium = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, (address, (width, height), light, language, at) in PICTURES.items():
+            if names and name not in names:
+                continue
+            context = browser.new_context(
+                viewport={"width": width, "height": height},
+                color_scheme=light,
+                locale=language,
+                reduced_motion="reduce",
+                device_scale_factor=2 if width < 500 else 1,
+            )
+            page = context.new_page()
+            page.goto(f"{server}/#/{address}")
+            page.wait_for_load_state("networkidle")
+            page.wait_for_timeout(1500)
+            if at is not None and at.startswith("."):
+                page.locator(at).scroll_into_view_if_needed()
+                page.wait_for_timeout(800)
+            elif at is not None:
+                page.locator(".out .word", has_text=at).hover()
+            save(page.screenshot(), OUT / f"{name}.png")
+            context.close()
+        browser.close()
+
+
+def save(picture: bytes, path: Path) -> None:
+    """With 256 colours, which is enough for a page."""
+    few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    size = path.stat().st_size
+    print(f"{path.name}: {size:,} bytes")
+    if size > LARGEST:
+        raise SystemExit(f"{path.name} has {size:,} bytes; expected {LARGEST:,} at most.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].rstrip("/"), *sys.argv[2:])
