@@ -1,7 +1,7 @@
 """The tables of README and documentation, made from results/*.json.
 
-python docs/_hooks/tables.py          writes the README's anew
-python docs/_hooks/tables.py --check  fails when one of them is stale
+python docs/generator/tables.py          writes the README's anew
+python docs/generator/tables.py --check  fails when one of them is stale
 """
 
 import sys
@@ -39,7 +39,7 @@ def main() -> None:
     if "--check" not in sys.argv:
         path.write_text(new, encoding="utf-8")
     elif old != new:
-        sys.exit("README.md: a table is stale; run python docs/_hooks/tables.py.")
+        sys.exit("README.md: a table is stale; run python docs/generator/tables.py.")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def growth_table(folder: Path, device: str) -> str:
         f"{first.date}; exponents through the longest lengths.{_looks(found)}"
     )
     pictures = [
-        f"\n![{shown} of each mechanism over the length](pictures/attention-{what}-{device}.png)"
+        f"\n![{shown} of each mechanism over the length](../pictures/attention-{what}-{device}.png)"
         for what, shown in (("time", "Milliseconds"), ("memory", "Megabytes"))
         if (ROOT / "docs" / "pictures" / f"attention-{what}-{device}.png").exists()
     ]

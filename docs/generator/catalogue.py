@@ -1,4 +1,4 @@
-"""Pages that mkdocs makes while it builds: of each row of the catalogue, of the results, of the recipes."""
+"""The pages of the catalogue: one for each row, from its docstring, its card and its records."""
 
 import inspect
 import re
@@ -6,15 +6,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import experiments
-import tables
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
-from records import ROOT, markdown, newest, notes, number, papers, rows_of
+from records import ROOT, markdown, number, papers, rows_of
 
 from regard import catalog
-from regard.evaluate.results import Result, read_results
-from regard.train.config import recipe_names, recipe_sentence
+from regard.evaluate.results import Result
 
 RESULTS = ROOT / "results"
 PICTURES = ROOT / "docs" / "pictures"
@@ -30,33 +25,30 @@ TITLES: dict[catalog.Kind, str] = {
 }
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Add the generated pages to the navigation."""
-    sections = [
-        {title: [_address(row) for row in catalog.rows(kind)]}
-        for kind, title in TITLES.items()
-        if catalog.rows(kind)
-    ]
-    config.nav = [*(config.nav or []), {"Catalogue": sections}]
-    return config
+def pages() -> dict[str, str]:
+    """All generated pages of the catalogue, by their paths."""
+    made = {address(row): page(row) for row in catalog.rows()}
+    made["reference/catalogue/index.md"] = index()
+    for kind, title in TITLES.items():
+        made[f"reference/catalogue/{kind}/index.md"] = kind_index(kind, title)
+    return made
 
 
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages themselves."""
-    for row in catalog.rows():
-        files.append(File.generated(config, _address(row), content=page(row)))
-    files.append(File.generated(config, "results.md", content=results_page()))
-    files.append(File.generated(config, "recipes.md", content=recipes_page()))
-    for source in sorted((ROOT / "docs").rglob("*.md")):
-        made = experiments.pictures(source.read_text(encoding="utf-8"), RESULTS)
-        for name, content in made.items():
-            files.append(File.generated(config, f"pictures/{name}", content=content))
-    return files
+def index() -> str:
+    """The contents of the catalogue."""
+    about = (
+        "A page for every mechanism, model and task: its equation, its symbols, a picture, what was measured."
+    )
+    entries = "\n".join(f"{kind}/index" for kind in TITLES)
+    return f"# Catalogue\n\n{about}\n\n```{{toctree}}\n:maxdepth: 2\n\n{entries}\n```\n"
 
 
-def on_page_markdown(text: str, **_: Any) -> str:
-    """Put the measured tables where a page has their markers, and below each picture what it shows."""
-    return captioned(tables.filled(text, RESULTS))
+def kind_index(kind: catalog.Kind, title: str) -> str:
+    """One kind: what each row is, in a sentence."""
+    body = [[f"[{row.title}]({row.key}.md)", str(row.year), row.sentence] for row in catalog.rows(kind)]
+    table = markdown(["name", "year", "in a sentence"], body, sides="l")
+    entries = "\n".join(row.key for row in catalog.rows(kind))
+    return f"# {title}\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
 
 
 def captioned(text: str) -> str:
@@ -80,7 +72,7 @@ def page(row: catalog.Row) -> str:
     parts.append(fenced(import_module(row.module).__doc__ or ""))
     picture = f"{row.kind}-{row.key}.png"
     if (PICTURES / picture).exists():
-        parts.append(f"![{row.title}](../../pictures/{picture})")
+        parts.append(f"![{row.title}](../../../pictures/{picture})")
     measured = rows_of(RESULTS, f"{row.kind}:{row.key}")
     if measured:
         parts += ["## Measured", results_table(measured)]
@@ -137,27 +129,9 @@ def _parameter(text: str) -> str:
     return re.sub(r"<function ([\w.]+) at 0x\w+>", r"\1", text).replace("'", "")
 
 
-def _address(row: catalog.Row) -> str:
-    return f"catalogue/{row.kind}/{row.key}.md"
-
-
-def results_page() -> str:
-    """Everything that was measured, with what the paper has beside it."""
-    found = newest(read_results(RESULTS))
-    return "\n".join(
-        [
-            "# Results",
-            "",
-            "Every number was measured by the recipe or benchmark it names; the files lie in `results/`.",
-            "",
-            results_table(found),
-            "",
-            "Where a paper's number stands beside ours, the notes say how far the two can be compared:",
-            "",
-            *(f"- {note}" for note in notes(found)),
-            "",
-        ]
-    )
+def address(row: catalog.Row) -> str:
+    """The path of its page."""
+    return f"reference/catalogue/{row.kind}/{row.key}.md"
 
 
 def results_table(results: list[Result]) -> str:
@@ -168,19 +142,3 @@ def results_table(results: list[Result]) -> str:
         for r in results
     ]
     return markdown(header, body, sides="llrrrl")
-
-
-def recipes_page() -> str:
-    """How to use a recipe; and what each does and how long it takes, from its own first lines."""
-    about = (
-        "`regard train NAME` trains one; each file says the paper, what to expect and how long it takes. "
-        "`--set model.hidden=64` changes a setting, your own `.toml` file takes the place of a name."
-    )
-    body = []
-    for name in recipe_names():
-        text = (ROOT / "regard" / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-        [duration] = [
-            line.removeprefix("# time").strip() for line in text.splitlines() if line.startswith("# time")
-        ]
-        body.append([f"`{name}`", recipe_sentence(name), duration])
-    return f"# Recipes\n\n{about}\n\n{markdown(['recipe', 'what', 'time'], body, sides='l')}\n"

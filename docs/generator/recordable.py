@@ -1,7 +1,7 @@
-"""The table "What can be recorded" of docs/any-model.md, made by trying.
+"""The table "What can be recorded" of docs/how-to/any-model.md, made by trying.
 
-python docs/_hooks/recordable.py          writes it anew
-python docs/_hooks/recordable.py --check  fails when it is stale
+python docs/generator/recordable.py          writes it anew
+python docs/generator/recordable.py --check  fails when it is stale
 """
 
 import sys
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from regard import MultiHead, record
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "any-model.md"
-BEGIN, END = "<!-- made by docs/_hooks/recordable.py -->", "<!-- end -->"
+PAGE = ROOT / "docs" / "how-to" / "any-model.md"
+BEGIN, END = "<!-- made by docs/generator/recordable.py -->", "<!-- end -->"
 
 
 class Calls(nn.Module):
@@ -172,7 +172,7 @@ def main() -> None:
     if "--check" not in sys.argv:
         PAGE.write_text(new, encoding="utf-8")
     elif old != new:
-        sys.exit("docs/any-model.md: the table is stale; run python docs/_hooks/recordable.py.")
+        sys.exit("docs/how-to/any-model.md: the table is stale; run python docs/generator/recordable.py.")
 
 
 if __name__ == "__main__":
