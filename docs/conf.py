@@ -15,7 +15,7 @@ project = "regard"
 author = "The authors of regard"
 version = release = __version__
 language = "en"
-locale_dirs = ["locale"]
+locale_dirs = [str(Path(__file__).parent / "locale")]
 gettext_compact = False  # one catalogue for each page
 gettext_location = False
 gettext_last_translator = ""

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent / "generator"))
 import blocks
 import catalogue
 import experiments
+import log
 import papers
 import reference
 import tables
@@ -83,7 +84,7 @@ def _page(name: str, text: str) -> dict[str, str | bytes | Path]:
     for marker, prefix in (("<!-- systems -->", ""), ("<!-- systems of papers/ -->", "papers/")):
         if marker in page:
             page = page.replace(marker, papers.index_table(prefix))
-    files[name] = page
+    files[name] = page.replace("<!-- subjects -->", log.index(page)) if name == "log.md" else page
     return files
 
 

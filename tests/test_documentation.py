@@ -144,6 +144,11 @@ def test_the_pages_that_are_translated_are_translated_whole(built):
     assert not lacking
 
 
+def test_the_chinese_pages_are_in_chinese(pages):
+    assert "<h1>术语表<" in pages["zh/glossary.html"].text
+    assert 'lang="zh-CN"' in pages["zh/glossary.html"].text
+
+
 def test_chinese_search_finds_a_word_inside_a_sentence(built):
     index = (built / "site" / "zh" / "searchindex.js").read_text(encoding="utf-8")
     assert '"\\u6ce8\\u610f"' in index or '"注意"' in index

@@ -96,8 +96,8 @@ def recipe_keys_page() -> str:
     """The keys of every table of a recipe, with type, default and meaning, from the dataclasses."""
     parts = [
         "# Keys of a recipe",
-        "A recipe is a TOML file with four tables. `[model]` and `[task]` have a `name` and the keys of what it "
-        "names; `--set table.key=value` changes one for a run.",
+        "A recipe is a TOML file with four tables. `[model]` and `[task]` have a `name` and the keys of what "
+        "it names; `--set table.key=value` changes one for a run.",
         "## `[train]`",
         keys_table(TrainConfig),
         "## `[decode]`",
@@ -215,8 +215,8 @@ def kernels_page() -> str:
     """Device by mechanism: which kernel runs, asked of the dispatcher."""
     about = (
         "Which kernel runs which mechanism, asked of the dispatcher when this page was made. "
-        "`regard bench --explain` prints the same for your machine, and `attention.explain(query, source)` for one call. "
-        "[How the kernels work](../explanation/kernels.md)."
+        "`regard bench --explain` prints the same for your machine, and "
+        "`attention.explain(query, source)` for one call. [How the kernels work](../explanation/kernels.md)."
     )
     parts = ["# Kernels", about]
     for device, title in (("cpu", "CPU"), ("cuda", "NVIDIA GPU")):
@@ -231,8 +231,8 @@ def errors_page() -> str:
     """The errors that a user may meet."""
     about = (
         "Every error of this package is a `regard.RegardError`. Its message names the owner, the argument, "
-        "what it has, what was expected, and often a remedy. Commands print it as one sentence and exit with status 2; "
-        "an interruption exits with 130."
+        "what it has, what was expected, and often a remedy. Commands print it as one sentence and exit "
+        "with status 2; an interruption exits with 130."
     )
     found = [
         error
