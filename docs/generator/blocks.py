@@ -108,7 +108,8 @@ def shown(page: str, ran: Ran, pictures: str) -> str:
         out = next(printed).rstrip()
         if block[1] is None:
             return ""
-        return f"{block[0]}\n\n```text\n{out}\n```" if out else block[0]
+        wraps = "printed" if "   " in out else "printed prose"
+        return f"{block[0]}\n\n```{{code-block}} text\n:class: {wraps}\n\n{out}\n```" if out else block[0]
 
     page = BLOCK.sub(below, page)
     for file in sorted(ran.folder.iterdir()):

@@ -2,9 +2,11 @@
 
 python docs/generator/catalogues.py MESSAGES       after `sphinx -b gettext`, see `make catalogues`
 
-docs/locale/pages.txt names the pages; tests ask that each of them is complete in every language.
+docs/locale/pages.txt names the pages that every language has in full, which the tests ask for. The catalogue
+of any other page has its title alone, for the navigation, and is left as it is.
 """
 
+import re
 import shutil
 import sys
 import tempfile
@@ -36,11 +38,17 @@ def missing(template: Path, translated: Path) -> list[str]:
     there = catalogue(translated)
     found = []
     for message in catalogue(template):
-        if message.id:
+        if message.id and speaks(str(message.id)):
             own = there.get(message.id)
             if own is None or not own.string or own.fuzzy:
                 found.append(str(message.id))
     return found
+
+
+def speaks(message: str) -> bool:
+    """Whether there is anything to translate: words, not numbers, code or addresses alone."""
+    words = re.sub(r"`[^`]*`|\]\([^)]*\)|<https?:[^>]*>", "", message)
+    return re.search(r"[A-Za-z]{2}", words) is not None
 
 
 def main(messages: Path) -> None:
