@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
+SPHINX := $(BIN)/python -m sphinx -W --keep-going -q -c docs
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo models test test-matrix test-gpu test-web test-browser docs lint types format clean
+.PHONY: demo models test test-matrix test-gpu test-web test-browser docs catalogues lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
@@ -20,8 +21,15 @@ test: $(VENV)/.installed-dev lint          ## lint, all tests, types beside them
 test-matrix: $(VENV)/.installed-dev          ## all tests ten times: other seeds, instruction sets, threads, orders
 	$(BIN)/python tests/matrix.py $(ARGS)
 
-docs: $(VENV)/.installed-docs          ## the documentation, into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+docs: $(VENV)/.installed-docs          ## the documentation, into site/ (English) and site/zh/ (Chinese)
+	$(BIN)/python docs/generate.py build/docs/source
+	$(SPHINX) -d build/docs/doctrees/en build/docs/source site
+	$(SPHINX) -D language=zh_CN -d build/docs/doctrees/zh build/docs/source site/zh
+
+catalogues: $(VENV)/.installed-docs          ## the messages of all pages into docs/locale, for translators
+	$(BIN)/python docs/generate.py build/docs/source
+	$(SPHINX) -b gettext -d build/docs/doctrees/messages build/docs/source build/docs/messages
+	$(BIN)/python docs/generator/catalogues.py build/docs/messages
 
 test-gpu: $(VENV)/.installed-dev          ## the tests that need an accelerator
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m gpu -n 4 --dist worksteal
@@ -49,7 +57,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) node_modules site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules site build/docs demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # torch goes first, at its pin: a CPU build that pip can find is then kept, and nothing asks for another
 $(VENV)/.torch: constraints.txt

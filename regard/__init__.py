@@ -58,7 +58,7 @@ def load(
     """A trained system: a model that ships (`regard models`), a run folder, or an id of the Hub.
 
     What comes back depends on what it was trained for: a translator has `translate`, a pointer network
-    `point`; see docs/python.md. It is on the accelerator if there is one, unless `device` says otherwise.
+    `point`; see docs/reference/python.md. It is on the accelerator if there is one, unless `device` says otherwise.
     """
     from regard.systems.loading import load
 

@@ -134,8 +134,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 
 @pytest.fixture(scope="session")
 def tables():
-    """docs/_hooks/tables.py, which makes the tables of README and documentation."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_hooks"))
+    """docs/generator/tables.py, which makes the tables of README and documentation."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "generator"))
     try:
         import tables
 

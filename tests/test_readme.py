@@ -11,7 +11,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_tables_are_those_of_the_results():
     done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "_hooks" / "tables.py", "--check"],
+        [sys.executable, ROOT / "docs" / "generator" / "tables.py", "--check"],
         capture_output=True,
         text=True,
         check=False,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import transformers
 
-HOOKS = Path(__file__).parents[2] / "docs" / "_hooks"
+GENERATOR = Path(__file__).parents[2] / "docs" / "generator"
 
 
 def test_the_page_has_the_table_that_trying_makes(monkeypatch):
     transformers.logging.set_verbosity_error()
-    monkeypatch.setattr(sys, "path", [str(HOOKS), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(GENERATOR), *sys.path])
     import recordable
 
     assert recordable.table() in recordable.PAGE.read_text(encoding="utf-8")

@@ -55,7 +55,7 @@ class CosineScore(ProductScore):
         """The directions rounded once, to the precision of the query.
 
         A strength multiplies what rounding does to a direction. A fixed one is known here;
-        one that is learnt is not (docs/kernels.md says how far it may go).
+        one that is learnt is not (docs/explanation/kernels.md says how far it may go).
         """
         if self.beta is None and abs(self.strength) > STRONGEST:
             return self.form(query, keys)

@@ -1,0 +1,79 @@
+"""Sphinx settings, for both languages. `docs/generate.py` writes the pages that Sphinx reads: `make docs`."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "generator"))
+
+from chinese_search import SearchChineseByPairs
+
+from regard import __version__
+
+project = "regard"
+author = "The authors of regard"
+version = release = __version__
+language = "en"
+locale_dirs = [str(Path(__file__).parent / "locale")]
+gettext_compact = False  # one catalogue for each page
+gettext_location = False
+gettext_last_translator = ""
+gettext_language_team = ""
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+templates_path = ["_templates"]
+myst_heading_anchors = 3
+copybutton_exclude = ".linenos, .gp, .go"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_class_signature = "mixed"
+autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_inherit_docstrings = False
+autodoc_preserve_defaults = True
+add_module_names = False
+
+smartquotes = False
+
+html_theme = "furo"
+html_title = "regard"
+html_static_path = ["_static"]
+html_css_files = ["regard.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_last_updated_fmt = None
+html_theme_options = {"top_of_page_buttons": []}
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/language.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+
+
+def plain_docstring(app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text with Markdown's backticks: make reStructuredText of them."""
+    out: list[str] = []
+    inside = False
+    for line in lines:
+        if line.strip():
+            indented = line.startswith("    ")
+            if indented and not inside:
+                out += ["", "::", ""]
+            elif inside and not indented:
+                out.append("")
+            inside = indented
+        out.append(line if inside else re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line))
+    lines[:] = [line.replace("*", r"\*") if not line.startswith("    ") else line for line in out]
+
+
+def setup(app: Any) -> None:
+    """Register what this project adds to Sphinx."""
+    app.connect("autodoc-process-docstring", plain_docstring)
+    app.add_search_language(SearchChineseByPairs)

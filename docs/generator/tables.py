@@ -1,0 +1,46 @@
+"""The tables of README and documentation, made from results/*.json.
+
+python docs/generator/tables.py          writes the README's anew
+python docs/generator/tables.py --check  fails when one of them is stale
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import costs
+import experiments
+import readme
+import records
+
+MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NAME --> in a page
+    "comparison": experiments.comparison_table,  # NAME is that of the comparison
+    "lengths": experiments.lengths_table,
+    "bars": experiments.bars_picture,
+    "corpus": experiments.corpus_table,  # the end of the recipes' names
+    "layers": costs.layers_table,  # the device, cpu or cuda
+    "attention": costs.attention_table,
+    "growth": costs.growth_table,
+    "steps": costs.steps_table,
+    "choices": costs.choices_table,  # the device, or any
+}
+
+
+def filled(page: str, folder: Path) -> str:
+    """The page with a table from the results in the place of each marker."""
+    return records.markers(MAKERS).sub(lambda found: MAKERS[found[1]](folder, found[2]), page)
+
+
+def main() -> None:
+    """Write or check the README."""
+    path = records.ROOT / "README.md"
+    old = path.read_text(encoding="utf-8")
+    new = readme.renewed(old, records.ROOT / "results")
+    if "--check" not in sys.argv:
+        path.write_text(new, encoding="utf-8")
+    elif old != new:
+        sys.exit("README.md: a table is stale; run python docs/generator/tables.py.")
+
+
+if __name__ == "__main__":
+    main()
