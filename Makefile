@@ -6,10 +6,13 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -q -c docs
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo models test test-matrix test-gpu test-web test-browser docs catalogues lint types format clean
+.PHONY: demo models test test-matrix test-gpu test-web test-browser studio docs catalogues lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
+
+studio: $(VENV)/.installed-studio          ## every system in the browser, on this machine
+	$(BIN)/regard studio $(ARGS)
 
 models: $(VENV)/.installed          ## train and pack the models that ship; a GPU and REGARD_DATA are needed for some
 	$(BIN)/python tools/train_shipped.py $(or $(ARGS),--all)
@@ -39,11 +42,11 @@ test-web: node_modules/.installed          ## types, style and unit tests of the
 	npm run --silent lint
 	npm run --silent test
 
-test-browser: $(VENV)/.installed-browser          ## the views in Chromium: speed, keys, pages without a network
+test-browser: $(VENV)/.installed-browser node_modules/.installed          ## views and studio in Chromium, as a person would use them
 	@test -n "$$REGARD_CHROMIUM" || command -v chromium >/dev/null || \
 	{ test "$$(id -u)" = 0 && apt-get install -y -qq chromium; } || \
 	{ echo "There is no chromium. On Debian: sudo apt-get install chromium; elsewhere set REGARD_CHROMIUM to its path."; exit 1; }
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/web
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/web tests/browser
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -71,6 +74,10 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e ".[dev,docs]"
+	touch $@
+
+$(VENV)/.installed-studio: $(VENV)/.installed pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e ".[studio]"
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed pyproject.toml constraints.txt
