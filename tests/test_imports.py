@@ -201,7 +201,6 @@ ALGEBRA = (
     ("memory", "compose"),
     ("attend", "in_order", "multihead", "foreign"),
     ("record",),
-    ("build",),
     ("config",),
 )
 STOREY = {name: height for height, names in enumerate(ALGEBRA) for name in names}

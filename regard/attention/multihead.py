@@ -30,9 +30,19 @@ from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.errors import ConfigError, check_part, check_shapes, check_whole
 
 
+@card(
+    "layer",
+    "multi-head",
+    title="Multi-head attention",
+    authors="Vaswani et al.",
+    year=2017,
+    link="https://arxiv.org/abs/1706.03762",
+    sentence="Several attentions side by side, each in its own subspace; any score can be multi-headed.",
+)
 class MultiHead(nn.Module):
     """Same two verbs as Attention, so the two are interchangeable. Weights are per head, (B, H, T, S)."""
 

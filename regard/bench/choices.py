@@ -9,7 +9,7 @@ import torch
 
 from regard import catalog
 from regard.attention import paths
-from regard.attention.build import Sizes, build_attention
+from regard.attention.config import AttentionConfig
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.scores.cosine import CosineScore
@@ -177,11 +177,11 @@ def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choic
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    sizes = Sizes(query=32, keys=32, hidden=32, positions=S, half_width=4)
     parts = (catalog.names("score"), catalog.names("normalizer"), catalog.names("window"))
     for score, normalizer, window in product(*parts):
         with torch.device("meta"):
-            attention = build_attention(score, sizes, normalizer=normalizer, window=window).train(training)
+            config = AttentionConfig(score, normalizer=normalizer, window=window, positions=S, half_width=4)
+            attention = config.build(query=32, keys=32).train(training)
         for device in ("cpu", "cuda"):
             with FakeTensorMode(), torch.set_grad_enabled(training):
                 keys = torch.empty(2, S, 32, device=device)

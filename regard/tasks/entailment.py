@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.entailment import (
     LABELS,
     NULL,
@@ -77,6 +78,14 @@ class EntailmentSettings:
             )
 
 
+@card(
+    "task",
+    "entailment",
+    title="Entailment",
+    authors="regard",
+    year=2026,
+    sentence="Does the second sentence follow from the first? SICK, SNLI, or an embedded toy of antonyms.",
+)
 class EntailmentTask:
     """Entailment, neutral or contradiction."""
 

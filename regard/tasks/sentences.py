@@ -13,6 +13,7 @@ from typing import Literal, Self
 
 from torch import nn
 
+from regard.catalog import card
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
@@ -37,6 +38,14 @@ class SentenceSettings:
         return LanguageSettings(corpus=self.corpus, data=self.data, text=self.text, size=self.size)
 
 
+@card(
+    "task",
+    "sentences",
+    title="Language modelling, sentence by sentence",
+    authors="regard",
+    year=2026,
+    sentence="The next word of a sentence, given its own words alone; the texts of the task `language`.",
+)
 class SentenceTask:
     """The next word of a sentence."""
 

@@ -26,6 +26,7 @@ from regard.attention.dispatch import Call, Kernel
 from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast, upcast
+from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.additive.additive_operands import Operands, operands, refuses_additive, restored, visible
 from regard.kernels.compiler import library
@@ -39,6 +40,15 @@ LARGEST = 43.0  # e^{2x} is a normal float32 up to here
 SATURATED = 33.0  # beyond ±LARGEST the other side must pass this before their sum comes back from saturation
 
 
+@card(
+    "kernel",
+    "additive-cpu",
+    title="Fused additive attention on a CPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="Additive attention without its (T, S, D) tensor: exponentials per position, memory linear.",
+)
 class AdditiveCPU(Kernel):
     """The reference's additive attention, at memory linear in length."""
 

@@ -24,6 +24,7 @@ from regard.attention.dispatch import Call, Kernel
 from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, no_autocast
+from regard.catalog import card
 from regard.kernels import ops, tuning
 from regard.kernels.additive.additive_operands import (
     STEP,
@@ -41,6 +42,15 @@ from regard.kernels.sparsemax import sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import full_product
 
 
+@card(
+    "kernel",
+    "additive-cuda",
+    title="Fused additive attention on an NVIDIA GPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="The same in Triton, for more than four queries at once.",
+)
 class AdditiveCUDA(Kernel):
     """The reference's additive attention on an NVIDIA GPU, by Triton."""
 
@@ -59,6 +69,15 @@ class AdditiveCUDA(Kernel):
         return restored(attended(*arguments(call)), call)
 
 
+@card(
+    "kernel",
+    "additive-step-cuda",
+    title="Fused additive attention for a decoder's step on an NVIDIA GPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="For up to four queries at a time: keys and values are read once in each direction.",
+)
 class AdditiveStepCUDA(Kernel):
     """The same for few queries at a time, as a decoder asks them."""
 

@@ -18,6 +18,7 @@ from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast
 from regard.attention.reference import normalize, weighted_sum
+from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
@@ -27,6 +28,17 @@ from regard.kernels.product.blocks import cells
 from regard.kernels.shapes import flat
 
 
+@card(
+    "kernel",
+    "additive-scores",
+    title="Scores of additive attention on a CPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence=(
+        "For models whose output they are: made once, with their gradient, without a tensor of all features."
+    ),
+)
 class AdditiveScores(Kernel):
     """The reference's scores, weights and context of additive attention."""
 

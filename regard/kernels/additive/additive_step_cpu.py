@@ -16,6 +16,7 @@ from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive
 from regard.attention.keep import version_of
 from regard.attention.normalizers.softmax import Softmax
+from regard.catalog import card
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
 from regard.kernels.shapes import flat, leading
@@ -23,6 +24,15 @@ from regard.kernels.shapes import flat, leading
 QUERIES = 16  # more than this are worth what additive_cpu.py does for many
 
 
+@card(
+    "kernel",
+    "additive-step-cpu",
+    title="A decoder's step of additive attention on a CPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="Scores, softmax and context of a few queries in one call; exponentials of the keys are kept.",
+)
 class AdditiveStepCPU(Kernel):
     """The reference's additive attention for the steps of a decoder."""
 

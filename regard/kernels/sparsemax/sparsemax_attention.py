@@ -23,6 +23,7 @@ from regard.attention.numerics import is_lowered, no_autocast, upcast
 from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores, weighted_sum
 from regard.attention.windows.everywhere import Everywhere
+from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda
 from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
@@ -34,6 +35,17 @@ from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import WIDEST
 
 
+@card(
+    "kernel",
+    "sparsemax",
+    title="Sparsemax without sorting",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1602.02068",
+    sentence=(
+        "The threshold by Newton's steps, the gradient in closed form; in C++ on a CPU, in Triton on a GPU."
+    ),
+)
 class SparsemaxKernel(Kernel):
     """The reference's scores, normalised without sorting."""
 
