@@ -11,6 +11,8 @@ import pytest
 import regard
 from regard import ConfigError, catalog
 from regard.attention.parts import Part
+from regard.evaluate.base import EVALUATORS, of_task
+from regard.views import VIEWERS
 
 ROOT = Path(regard.__file__).parent
 MECHANISMS = sorted(
@@ -160,3 +162,11 @@ def test_the_catalogue_imports_no_mechanism():
         "regard.renamed",
     }
     assert importlib.import_module("regard.catalog") is catalog
+
+
+@pytest.mark.parametrize("table", [EVALUATORS, VIEWERS], ids=["evaluators", "viewers"])
+def test_every_task_can_be_measured_and_shown(table):
+    for row in catalog.rows("task"):
+        assert callable(of_task(table, row.load().__new__(row.load())))
+    with pytest.raises(ConfigError, match=r"^task: object has no evaluation or view; expected a task of"):
+        of_task(table, object())

@@ -54,8 +54,6 @@ class BanditTask(ActingTask):
     """Which arm next."""
 
     Settings = BanditSettings
-    evaluator = "regard.evaluate.acting:evaluate_bandits"
-    viewer = "regard.views.acting:view"
     settings: BanditSettings
 
     def sizes(self) -> dict[str, int]:

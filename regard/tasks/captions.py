@@ -39,9 +39,7 @@ class CaptionTask:
     """What captioning tasks share; a subclass says where pictures and captions come from."""
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str] = "regard.evaluate.captions:evaluate_captions"
     gives: ClassVar[str] = "pictures with captions"
-    viewer: ClassVar[str] = "regard.views.captions:view"
     side: int  # pixels of a picture's side
     encoder: FrozenEncoder | None = None
 

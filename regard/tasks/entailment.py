@@ -90,9 +90,7 @@ class EntailmentTask:
     """Entailment, neutral or contradiction."""
 
     Settings = EntailmentSettings
-    evaluator = "regard.evaluate.classification:evaluate_classification"
     gives = "labelled pairs of sentences"
-    viewer = "regard.views.entailment:view"
     labels = LABELS
 
     def __init__(self, settings: EntailmentSettings, words: WordList) -> None:

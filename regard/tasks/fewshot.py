@@ -101,9 +101,7 @@ class FewShotTask:
     """Whose drawing is it: one of N classes that an episode shows."""
 
     Settings = FewShotSettings
-    evaluator = "regard.evaluate.fewshot:evaluate_fewshot"
     gives = "episodes of few examples"
-    viewer = "regard.views.episode:view"
 
     def __init__(self, settings: FewShotSettings) -> None:
         self.settings = settings

@@ -67,9 +67,7 @@ class LanguageTask:
     """The next word of a text."""
 
     Settings = LanguageSettings
-    evaluator = "regard.evaluate.language:evaluate_language"
     gives = "running text"
-    viewer = "regard.views.words:view"
 
     def __init__(self, settings: LanguageSettings, words: WordList) -> None:
         self.settings, self.words = settings, words

@@ -59,8 +59,6 @@ class MDPTask(ActingTask):
     """What to do in which state of a process that is not known yet."""
 
     Settings = MDPSettings
-    evaluator = "regard.evaluate.acting:evaluate_processes"
-    viewer = "regard.views.acting:view"
     settings: MDPSettings
 
     def sizes(self) -> dict[str, int]:

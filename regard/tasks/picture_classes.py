@@ -75,9 +75,7 @@ class PictureClassesTask:
     """The class of a picture."""
 
     Settings = PictureClassesSettings
-    evaluator: ClassVar[str] = "regard.evaluate.classification:evaluate_classification"
     gives: ClassVar[str] = "labelled pictures"
-    viewer: ClassVar[str] = "regard.views.pooling:view"
 
     def __init__(self, settings: PictureClassesSettings) -> None:
         self.settings = settings

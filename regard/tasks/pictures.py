@@ -41,9 +41,7 @@ class PictureTask:
     """What such tasks share; a subclass says where pictures come from."""
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str] = "regard.evaluate.pictures:evaluate_pictures"
     gives: ClassVar[str] = "pictures to imitate"
-    viewer: ClassVar[str] = "regard.views.pictures:view"
     classes: ClassVar[tuple[str, ...]]
     referee: ClassVar[Referee]
     flips: ClassVar[bool] = False  # whether a mirrored picture is as good

@@ -51,9 +51,7 @@ class PointingTask:
     """What the four questions share."""
 
     Settings = PointingSettings
-    evaluator: ClassVar[str] = "regard.evaluate.pointing:evaluate_pointing"
     gives: ClassVar[str] = "sets of points"
-    viewer: ClassVar[str] = "regard.views.points:view"
     question: ClassVar[str]
     rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/constrained.py
     smallest: ClassVar[int] = 1  # points of the smallest set that the question makes sense for

@@ -77,9 +77,7 @@ class RecallTask:
     """The value that stood beside a key."""
 
     Settings = RecallSettings
-    evaluator = "regard.evaluate.recall:evaluate_recall"
     gives = "labelled sequences"
-    viewer = "regard.views.lookback:view_pairs"
 
     def __init__(self, settings: RecallSettings) -> None:
         self.settings = settings

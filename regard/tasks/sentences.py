@@ -50,9 +50,7 @@ class SentenceTask:
     """The next word of a sentence."""
 
     Settings = SentenceSettings
-    evaluator = "regard.evaluate.language:evaluate_language"
     gives = "single sentences"
-    viewer = "regard.views.lookback:view"
 
     def __init__(self, settings: SentenceSettings, words: WordList) -> None:
         self.settings, self.words = settings, words
