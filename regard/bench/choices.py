@@ -12,6 +12,7 @@ from regard.attention import paths
 from regard.attention.config import AttentionConfig
 from regard.attention.history import History
 from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
 from regard.kernels.training.residual import Closing
@@ -141,6 +142,7 @@ def _typical(device: str) -> dict[str, Any]:
     with torch.device("meta"):
         machine, cell = NTM(NTMConfig(inputs=9, outputs=8)), LSTMNCell(inputs=16, hidden=16)
         translator = Transformer(TransformerConfig(source_vocab=9, target_vocab=9))
+        heads = MultiHead(16, 2)
         score, norm, dropout = CosineScore(), LayerNorm(16), torch.nn.Dropout(0.1)
     with FakeTensorMode(), torch.no_grad():
         x = torch.empty(2, 5, 16, device=device, dtype=half)
@@ -150,6 +152,7 @@ def _typical(device: str) -> dict[str, Any]:
         steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
     return {
         "cosine-query": (score, x),
+        "self-attention": SelfCall(heads, x, None, None),
         "ntm": sequence,
         "lstmn": tape,
         "residual-norm": Closing(x, x, norm, dropout, True),

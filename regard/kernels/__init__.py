@@ -11,6 +11,7 @@ from regard.kernels.ntm.ntm_sequence import NTM
 from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
 from regard.kernels.product.sdpa import SDPA
+from regard.kernels.product.self_attention import SELF_ATTENTION_CPU
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 from regard.kernels.training.cross_entropy import CROSS_ENTROPY
 from regard.kernels.training.residual import RESIDUAL_NORM
@@ -19,6 +20,7 @@ ADDITIVE = (ADDITIVE_STEP_CPU, ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, 
 for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
     dispatch.register(kernel)
 paths.register("cosine-query", COSINE_QUERY)
+paths.register("self-attention", SELF_ATTENTION_CPU)
 paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)
