@@ -437,7 +437,9 @@ def compiled() -> ctypes.CDLL | None:
         loops.additive_sums_of_items.argtypes = [pointer] * 5 + [size] * 4
         numbers: list[Any] = [size] * 4 + [ctypes.c_float] * 2
         loops.additive_step.argtypes = [pointer] * 5 + numbers + [pointer] * 5 + [size] * 6
-        loops.additive_step.restype = None
+        backward: list[Any] = [pointer] * 8 + [ctypes.c_float] * 2 + [pointer] * 5 + [size] * 5
+        loops.additive_step_backward.argtypes = backward
+        loops.additive_step.restype = loops.additive_step_backward.restype = None
         for function in ("additive_scores", "additive_sums"):
             getattr(loops, function).restype = getattr(loops, f"{function}_of_items").restype = None
     return loops
