@@ -136,7 +136,7 @@ class _Attended(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         run: Callable[..., tuple[Tensor, ...]] = partial(backward, normalizer=ctx.normalizer)
-        # who wants a graph of this gets one that says that gradients of gradients are not defined
+        # with `create_graph`, the backward of this graph raises
         run = partial(ops.once, run) if torch.is_grad_enabled() else run
         with no_autocast(grad):
             return (None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
