@@ -173,3 +173,20 @@ def test_gradients_stop_where_nothing_learns():
     result.context.sum().backward()
     assert_close(values.grad, result.weights.mT.expand(2, 5, 8))
     assert attention.score.v.weight.grad is None
+
+
+@pytest.mark.parametrize(
+    ("queries", "rows"), [((3, 1, 8), ()), ((1, 8), ()), ((2, 3, 1, 8), (2, 3)), ((2, 3, 1, 8), (3,))]
+)
+def test_gradients_of_any_leading_axes(queries, rows):
+    fused, plain = attention_of(8, "auto"), attention_of(8, "reference")
+    plain.load_state_dict(fused.state_dict())
+    query, keys = torch.randn(queries), torch.randn(*rows, 3, 8)
+    found = []
+    for attention in (fused, plain):
+        leaves = [query.clone().requires_grad_(), keys.clone().requires_grad_()]
+        result = attention(leaves[0], attention.prepare(leaves[1]))
+        loss = result.context.square().sum() + result.weights.square().sum()
+        found.append((result.kernel, torch.autograd.grad(loss, [*leaves, *attention.parameters()])))
+    assert (found[0][0], found[1][0]) == ("additive-step-cpu", "reference")
+    assert_close(found[0][1], found[1][1])

@@ -7,6 +7,7 @@ scores, softmax and context of a step are one call into additive_cpu.cpp. Scores
 With gradients all of it is one step of autograd, whose backward pass is one call too.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -76,10 +77,10 @@ class AdditiveStepCPU(Kernel):
             return Fused(reference.mixed(call, alignment), alignment)
         if not _is_trained(query, keys, values, v, W):
             return _attended(call, ready, query if W is None else F.linear(query, W))
-        if query.ndim != 3 or not query.shape[0] == keys.shape[0] == values.shape[0]:
+        if len(ready.lead) != 1 or not query.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
             query, keys, values = (flat(x, ready.lead) for x in (query, keys, values))
-        found = _Step.apply(call, ready, query, keys, v, W, values)  # type: ignore[no-untyped-call]
-        return _unflattened(*found, ready.lead)
+        context, scores, weights = _Step.apply(call, ready, query, keys, v, W, values)  # type: ignore[no-untyped-call]
+        return _unflattened(context, scores, weights, ready.lead)
 
 
 def _is_trained(*tensors: Tensor | None) -> bool:
@@ -132,12 +133,13 @@ class _Step(torch.autograd.Function):
         context, scores, weights = _loops(call, ready, a, v)
         ctx.save_for_backward(*given, a, scores, weights)
         ctx.set_materialize_grads(False)
-        ctx.ready, ctx.scale = ready, 1.0 / call.normalizer.temperature  # type: ignore[union-attr]
+        assert isinstance(call.normalizer, Softmax)
+        ctx.ready, ctx.scale = ready, 1.0 / call.normalizer.temperature
         return context, scores, weights
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor | None) -> tuple[Any, ...]:
-        run = partial(_gradients, ctx.ready, ctx.scale)
+        run: Callable[..., tuple[Any, ...]] = partial(_gradients, ctx.ready, ctx.scale)
         # with `create_graph`, the backward of this graph raises
         run = partial(ops.once, run) if torch.is_grad_enabled() else run
         return (None, None, *run(*slopes, *ctx.saved_tensors))

@@ -79,8 +79,7 @@ class Kept:
         B, H, T, _ = self.weights.shape
         D = x.shape[-1]
         both = F.linear(x, weight[: 2 * D], bias[: 2 * D]).view(B, T, 2 * H, -1).transpose(1, 2)
-        q, k = both.split(H, 1)
-        return (q / math.sqrt(D // H)) @ k.mT
+        return (both[:, :H] / math.sqrt(D // H)) @ both[:, H:].mT
 
 
 def _never(targets: Tensor | None) -> Alignment:
@@ -92,10 +91,10 @@ def _is_watched() -> bool:
     return (
         torch.compiler.is_compiling()
         or is_transformed()
-        or torch.jit.is_tracing()  # type: ignore[no-untyped-call]
+        or torch._C._get_tracing_state() is not None
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._len_torch_function_stack() > 0
-        or _has_any_global_hook()
+        or _has_any_global_hook()  # type: ignore[no-untyped-call]
         or bool(WATCHERS.get())
     )
 
@@ -105,7 +104,7 @@ def _of_parts(parts: dict[str, Any], gradients: bool) -> str | None:
     attention = parts["attention"]
     if type(attention) is not Attention or not unchanged(attention):
         return "the attention is of another class, or has hooks"
-    inner = attention._modules
+    inner: dict[str, Any] = attention._modules
     fits = is_own(inner["score"], DotScore) and is_own(inner["normalizer"], Softmax)
     plain = fits and inner["score"].scale is None and inner["normalizer"].temperature == 1.0
     if not plain or attention.window is not None:
