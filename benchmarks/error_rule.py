@@ -147,7 +147,8 @@ def make(kind: Kind, seed: int) -> Problem:
             parameter *= strength
     scale, spread = math.exp(rng.uniform(-2.0, 1.0)), rng.choice((0.01, 1.0, 10.0))
     shift, offset = rng.choice((0.0, 0.0, 3.0)), rng.choice((0.0, 1.0))
-    if half:  # PyTorch's kernels lose gradients under what all keys or all values share (docs/explanation/kernels.md)
+    # PyTorch's kernels lose gradients under what all keys or all values share (docs/explanation/kernels.md)
+    if half:
         shift, offset = 0.0, offset if spread >= 1.0 else 0.0
     inputs = [
         randn(B, T, D, scale=scale),

@@ -12,44 +12,56 @@ french.translate("The cat sleeps.").show()
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import regard.kernels  # noqa: F401  (registers the fused kernels)
-from regard.analysis.ablation import ablate
-from regard.attention.attend import attend
-from regard.attention.compose import Attention
+from regard import catalog
+from regard.analysis.ablation import ablate as ablate
+from regard.attention.attend import attend as attend
+from regard.attention.compose import Attention as Attention
 from regard.attention.display import RENDERERS
-from regard.attention.history import History
-from regard.attention.in_order import InOrder, in_order
-from regard.attention.mask import Mask
-from regard.attention.multihead import MultiHead
-from regard.attention.normalizers.divide_by_length import DivideByLength
-from regard.attention.normalizers.gumbel import GumbelSoftmax
-from regard.attention.normalizers.hard import Hard, StraightThrough
-from regard.attention.normalizers.mean import Mean
-from regard.attention.normalizers.softmax import Softmax
-from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.attention.record import record
-from regard.attention.result import Alignment, AttentionResult
-from regard.attention.scores.additive import AdditiveScore
-from regard.attention.scores.cosine import CosineScore
-from regard.attention.scores.coverage import CoverageScore
-from regard.attention.scores.dot import DotScore
-from regard.attention.scores.feedforward import FeedForwardScore
-from regard.attention.scores.general import GeneralScore
-from regard.attention.scores.location import LocationScore
-from regard.attention.scores.location_aware import LocationAwareScore
-from regard.attention.scores.rectified import RectifiedScore
-from regard.attention.source import Source
-from regard.attention.trace import Trace
-from regard.attention.windows.everywhere import Everywhere
-from regard.attention.windows.local_monotonic import LocalMonotonic
-from regard.attention.windows.local_predictive import LocalPredictive
-from regard.errors import ConfigError, DataError, KernelRefused, MaskError, RegardError, ShapeError
+from regard.attention.history import History as History
+from regard.attention.in_order import InOrder as InOrder
+from regard.attention.in_order import in_order as in_order
+from regard.attention.mask import Mask as Mask
+from regard.attention.multihead import MultiHead as MultiHead
+from regard.attention.normalizers import *  # noqa: F403
+from regard.attention.record import record as record
+from regard.attention.result import Alignment as Alignment
+from regard.attention.result import AttentionResult as AttentionResult
+from regard.attention.scores import *  # noqa: F403
+from regard.attention.source import Source as Source
+from regard.attention.trace import Trace as Trace
+from regard.attention.windows import *  # noqa: F403
+from regard.errors import ConfigError as ConfigError
+from regard.errors import DataError as DataError
+from regard.errors import KernelRefused as KernelRefused
+from regard.errors import MaskError as MaskError
+from regard.errors import RegardError as RegardError
+from regard.errors import ShapeError as ShapeError
 
 __version__ = "0.1.0"
+
+catalog.contents("regard.attention.memory", "addressing cells heads")
+catalog.contents("regard.layers", "positions pooling feature_maps")
+catalog.contents(
+    "regard.kernels",
+    "local.local_attention product.sdpa additive.additive_step_cpu additive.additive_cpu "
+    "additive.additive_cuda additive.additive_scores sparsemax.sparsemax_attention product.blocks "
+    "lstmn.lstmn_tape ntm.ntm_sequence",
+)
+catalog.contents(
+    "regard.models",
+    "seq2seq rnnsearch transformer luong memn2n memn2n_lm pointer index_decoders lstmn lstmn_fusion lstm_lm "
+    "ntm lstm_sequence decomposable pooled snail sagan snail_policy show_attend_tell",
+)
+catalog.contents(
+    "regard.tasks",
+    "grammar files corpus babi stories language pointing captions sentences recall entailment ntm fewshot "
+    "bandit mdp picture_classes pictures reverse",
+)
 
 
 def load(
@@ -58,7 +70,8 @@ def load(
     """A trained system: a model that ships (`regard models`), a run folder, or an id of the Hub.
 
     What comes back depends on what it was trained for: a translator has `translate`, a pointer network
-    `point`; see docs/reference/python.md. It is on the accelerator if there is one, unless `device` says otherwise.
+    `point`; see docs/reference/python.md. It is on the accelerator if there is one, unless `device` says
+    otherwise.
     """
     from regard.systems.loading import load
 
@@ -103,46 +116,10 @@ def _render(shown: Any) -> str | None:
 
 RENDERERS.append(_render)  # a trace or a result as the last line of a notebook's cell
 
-__all__ = [
-    "AdditiveScore",
-    "Alignment",
-    "Attention",
-    "AttentionResult",
-    "ConfigError",
-    "CosineScore",
-    "CoverageScore",
-    "DataError",
-    "DivideByLength",
-    "DotScore",
-    "Everywhere",
-    "FeedForwardScore",
-    "GeneralScore",
-    "GumbelSoftmax",
-    "Hard",
-    "History",
-    "InOrder",
-    "KernelRefused",
-    "LocalMonotonic",
-    "LocalPredictive",
-    "LocationAwareScore",
-    "LocationScore",
-    "Mask",
-    "MaskError",
-    "Mean",
-    "MultiHead",
-    "RectifiedScore",
-    "RegardError",
-    "ShapeError",
-    "Softmax",
-    "Source",
-    "Sparsemax",
-    "StraightThrough",
-    "Trace",
-    "ablate",
-    "attend",
-    "in_order",
-    "load",
-    "record",
-    "show",
-    "view",
-]
+
+if not TYPE_CHECKING:  # who checks types reads the imports
+    __all__ = sorted(
+        name
+        for name, found in globals().items()
+        if getattr(found, "__module__", "").startswith("regard") and not name.startswith("_")
+    )

@@ -1,18 +1,31 @@
 """The table of contents: every mechanism, model and task as one row of strings.
 
-The command line, the documentation and the law tests iterate over it. Nothing is imported until a row is
-loaded. A released key keeps its meaning; a changed mechanism gets a new key.
+The row of a mechanism stands above its class, in its own file:
+
+    @card("score", "dot", title="Dot product", authors="Luong, Pham, Manning", year=2015, link=…, sentence=…)
+    class DotScore(ProductScore): …
+
+The command line, the documentation and the law tests iterate over the rows. A released key keeps its
+meaning; a changed mechanism gets a new key. Other packages add rows of their own through entry points of the
+group `regard`: each names a module that is imported when rows are asked for.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar, get_args
 
 from regard.errors import ConfigError
 from regard.renamed import ENTRIES
 
-Kind = Literal["score", "normalizer", "window", "memory", "layer", "kernel", "model", "task"]
+Kind = Literal["score", "normalizer", "window", "layer", "memory", "kernel", "model", "task"]
+T = TypeVar("T", bound=Callable[..., Any])
+
+ROWS: dict[tuple[Kind, str], "Row"] = {}  # as they were declared, by kind and key
+CONTENTS: dict[str, int] = {}  # the modules that `contents` named, and their places
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,7 @@ class Row:
     year: int
     link: str
     sentence: str
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what this key passes to `build`
 
     @property
     def module(self) -> str:
@@ -37,918 +51,62 @@ class Row:
         return self.module.replace(".", "/") + ".py"
 
     def load(self) -> Any:
-        """Import the row's object."""
+        """The class or function that stands below the row."""
         module, _, name = self.path.partition(":")
         return getattr(import_module(module), name)
 
 
-ROWS: tuple[Row, ...] = (
-    Row(
-        "dot",
-        "score",
-        "regard.attention.scores.dot:DotScore",
-        "Dot product",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "Query and key are compared by their inner product.",
-    ),
-    Row(
-        "scaled-dot",
-        "score",
-        "regard.attention.scores.dot:DotScore",
-        "Scaled dot product",
-        "Vaswani et al.",
-        2017,
-        "https://arxiv.org/abs/1706.03762",
-        "The inner product divided by √D, so that wide vectors do not saturate the softmax.",
-    ),
-    Row(
-        "general",
-        "score",
-        "regard.attention.scores.general:GeneralScore",
-        "General (bilinear)",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "A learned matrix stands between query and key.",
-    ),
-    Row(
-        "additive",
-        "score",
-        "regard.attention.scores.additive:AdditiveScore",
-        "Additive",
-        "Bahdanau, Cho, Bengio",
-        2014,
-        "https://arxiv.org/abs/1409.0473",
-        "A one-hidden-layer network compares query and key.",
-    ),
-    Row(
-        "concat",
-        "score",
-        "regard.attention.scores.additive:AdditiveScore",
-        "Concat",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "The additive score, written as a function of the concatenation [q; k].",
-    ),
-    Row(
-        "rectified",
-        "score",
-        "regard.attention.scores.rectified:RectifiedScore",
-        "Rectified concatenation",
-        "Wang, Girshick, Gupta, He",
-        2018,
-        "https://arxiv.org/abs/1711.07971",
-        "One vector weighs query and key side by side; what is negative does not count.",
-    ),
-    Row(
-        "cosine",
-        "score",
-        "regard.attention.scores.cosine:CosineScore",
-        "Content-based (cosine)",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Cosine similarity, sharpened by a key strength.",
-    ),
-    Row(
-        "location",
-        "score",
-        "regard.attention.scores.location:LocationScore",
-        "Location-based",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "Positions are scored from the query alone.",
-    ),
-    Row(
-        "location-aware",
-        "score",
-        "regard.attention.scores.location_aware:LocationAwareScore",
-        "Location-aware",
-        "Chorowski et al.",
-        2015,
-        "https://arxiv.org/abs/1506.07503",
-        "The additive score also sees the previous alignment, convolved.",
-    ),
-    Row(
-        "coverage",
-        "score",
-        "regard.attention.scores.coverage:CoverageScore",
-        "Coverage",
-        "Tu, Lu, Liu, Liu, Li",
-        2016,
-        "https://arxiv.org/abs/1601.04811",
-        "The additive score also sees how much of each source word has been translated.",
-    ),
-    Row(
-        "feedforward",
-        "score",
-        "regard.attention.scores.feedforward:FeedForwardScore",
-        "Feed-forward (decomposable)",
-        "Parikh et al.",
-        2016,
-        "https://arxiv.org/abs/1606.01933",
-        "Both sides pass through the same network, then a dot product.",
-    ),
-    Row(
-        "softmax",
-        "normalizer",
-        "regard.attention.normalizers.softmax:Softmax",
-        "Softmax (soft attention)",
-        "Bahdanau, Cho, Bengio",
-        2014,
-        "https://arxiv.org/abs/1409.0473",
-        "Weights are exponentials of the scores, divided by their sum.",
-    ),
-    Row(
-        "sparsemax",
-        "normalizer",
-        "regard.attention.normalizers.sparsemax:Sparsemax",
-        "Sparsemax",
-        "Martins, Astudillo",
-        2016,
-        "https://arxiv.org/abs/1602.02068",
-        "The scores projected onto the simplex; most weights are exactly zero.",
-    ),
-    Row(
-        "hard",
-        "normalizer",
-        "regard.attention.normalizers.hard:Hard",
-        "Hard attention",
-        "Xu et al.",
-        2015,
-        "https://arxiv.org/abs/1502.03044",
-        "One position is sampled in training and the likeliest is taken at evaluation.",
-    ),
-    Row(
-        "straight-through",
-        "normalizer",
-        "regard.attention.normalizers.hard:StraightThrough",
-        "Straight-through hard attention",
-        "Bengio, Léonard, Courville",
-        2013,
-        "https://arxiv.org/abs/1308.3432",
-        "A sampled choice whose gradient is that of the softmax.",
-    ),
-    Row(
-        "gumbel-softmax",
-        "normalizer",
-        "regard.attention.normalizers.gumbel:GumbelSoftmax",
-        "Gumbel-softmax",
-        "Jang, Gu, Poole",
-        2016,
-        "https://arxiv.org/abs/1611.01144",
-        "A sample of the softmax, relaxed so that it has a gradient.",
-    ),
-    Row(
-        "mean",
-        "normalizer",
-        "regard.attention.normalizers.mean:Mean",
-        "Mean (1/N)",
-        "Wang, Girshick, Gupta, He",
-        2018,
-        "https://arxiv.org/abs/1711.07971",
-        "Every visible position weighs the same: what attention replaces.",
-    ),
-    Row(
-        "divide-by-length",
-        "normalizer",
-        "regard.attention.normalizers.divide_by_length:DivideByLength",
-        "Division by the number of positions",
-        "Wang, Girshick, Gupta, He",
-        2018,
-        "https://arxiv.org/abs/1711.07971",
-        "The scores themselves weigh, divided by how many positions are visible; no row need sum to 1.",
-    ),
-    Row(
-        "global",
-        "window",
-        "regard.attention.windows.everywhere:Everywhere",
-        "Global attention",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "Every source position may be attended.",
-    ),
-    Row(
-        "local-monotonic",
-        "window",
-        "regard.attention.windows.local_monotonic:LocalMonotonic",
-        "Local attention, monotonic (local-m)",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "A window that moves on with the target position.",
-    ),
-    Row(
-        "local-predictive",
-        "window",
-        "regard.attention.windows.local_predictive:LocalPredictive",
-        "Local attention, predictive (local-p)",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "A window whose centre is predicted, with weights that fall off around it.",
-    ),
-    Row(
-        "multi-head",
-        "layer",
-        "regard.attention.multihead:MultiHead",
-        "Multi-head attention",
-        "Vaswani et al.",
-        2017,
-        "https://arxiv.org/abs/1706.03762",
-        "Several attentions side by side, each in its own subspace; any score can be multi-headed.",
-    ),
-    Row(
-        "sinusoidal-positions",
-        "layer",
-        "regard.layers.positions:SinusoidalPositions",
-        "Sinusoidal positions",
-        "Vaswani et al.",
-        2017,
-        "https://arxiv.org/abs/1706.03762",
-        "Sines and cosines of many wavelengths, added to the words, tell attention where each stands.",
-    ),
-    Row(
-        "attention-pooling",
-        "layer",
-        "regard.layers.pooling:AttentionPooling",
-        "Attention pooling",
-        "Yang et al.",
-        2016,
-        "https://aclanthology.org/N16-1174",
-        "Many positions become one vector, each weighing as much as a learnt query finds in it.",
-    ),
-    Row(
-        "self-attention-2d",
-        "layer",
-        "regard.layers.feature_maps:SelfAttention2d",
-        "Self-attention over feature maps",
-        "Zhang, Goodfellow, Metaxas, Odena",
-        2018,
-        "https://arxiv.org/abs/1805.08318",
-        "Every place of a feature map asks all others; what it hears is let in by a factor that starts at 0.",
-    ),
-    Row(
-        "non-local",
-        "layer",
-        "regard.layers.feature_maps:NonLocalBlock",
-        "Non-local block",
-        "Wang, Girshick, Gupta, He",
-        2018,
-        "https://arxiv.org/abs/1711.07971",
-        "A residual block in which every place sees all others, in four forms; at first the identity.",
-    ),
-    Row(
-        "ntm-addressing",
-        "memory",
-        "regard.attention.memory.addressing:content_weights",
-        "Neural Turing Machine addressing",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "A memory row is found by content, then from where the head stood, shifted and sharpened.",
-    ),
-    Row(
-        "ntm-memory",
-        "memory",
-        "regard.attention.memory.cells:write",
-        "Neural Turing Machine reading and writing",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Reading is a weighted sum of rows; writing erases and then adds.",
-    ),
-    Row(
-        "ntm-heads",
-        "memory",
-        "regard.attention.memory.heads:Heads",
-        "Neural Turing Machine heads",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "What a controller says becomes where its heads look and what they change, all heads at once.",
-    ),
-    Row(
-        "local",
-        "kernel",
-        "regard.kernels.local.local_attention:LocalKernel",
-        "Attention inside a band",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1508.04025",
-        "Local-m, local-p and the mask's window: time grows with T times the window, memory with T.",
-    ),
-    Row(
-        "sdpa",
-        "kernel",
-        "regard.kernels.product.sdpa:ScaledDotKernel",
-        "Fused dot-product attention",
-        "PyTorch",
-        2023,
-        "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-        "Scores that are a product on PyTorch's fused kernels, masks passed as facts.",
-    ),
-    Row(
-        "additive-step-cpu",
-        "kernel",
-        "regard.kernels.additive.additive_step_cpu:AdditiveStepCPU",
-        "A decoder's step of additive attention on a CPU",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1409.0473",
-        "Scores, softmax and context of a few queries in one call; exponentials of the keys are kept.",
-    ),
-    Row(
-        "additive-cpu",
-        "kernel",
-        "regard.kernels.additive.additive_cpu:AdditiveCPU",
-        "Fused additive attention on a CPU",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1409.0473",
-        "Additive attention without its (T, S, D) tensor: exponentials per position, memory linear.",
-    ),
-    Row(
-        "additive-cuda",
-        "kernel",
-        "regard.kernels.additive.additive_cuda:AdditiveCUDA",
-        "Fused additive attention on an NVIDIA GPU",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1409.0473",
-        "The same in Triton, for more than four queries at once.",
-    ),
-    Row(
-        "additive-step-cuda",
-        "kernel",
-        "regard.kernels.additive.additive_cuda:AdditiveStepCUDA",
-        "Fused additive attention for a decoder's step on an NVIDIA GPU",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1409.0473",
-        "For up to four queries at a time: keys and values are read once in each direction.",
-    ),
-    Row(
-        "additive-scores",
-        "kernel",
-        "regard.kernels.additive.additive_scores:AdditiveScores",
-        "Scores of additive attention on a CPU",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1506.03134",
-        "For models whose output they are: made once, with their gradient, without a tensor of all features.",
-    ),
-    Row(
-        "sparsemax",
-        "kernel",
-        "regard.kernels.sparsemax.sparsemax_attention:SparsemaxKernel",
-        "Sparsemax without sorting",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1602.02068",
-        "The threshold by Newton's steps, the gradient in closed form; in C++ on a CPU, in Triton on a GPU.",
-    ),
-    Row(
-        "blocks",
-        "kernel",
-        "regard.kernels.product.blocks:BlocksKernel",
-        "The reference in blocks of queries",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1409.0473",
-        "For large calls that no other kernel takes: computed twice in training, memory bounded.",
-    ),
-    Row(
-        "lstmn",
-        "kernel",
-        "regard.kernels.lstmn.lstmn_tape:lstmn",
-        "The LSTMN's recurrence as one operation",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1601.06733",
-        "Tapes written in place, the gradient written out; equal to the step-by-step reference.",
-    ),
-    Row(
-        "ntm",
-        "kernel",
-        "regard.kernels.ntm.ntm_sequence:machine",
-        "A Neural Turing Machine's run as one operation on an NVIDIA GPU",
-        "regard",
-        2026,
-        "https://arxiv.org/abs/1410.5401",
-        "All steps in one launch, forward and backward; runs when asked for (`model.kernel`).",
-    ),
-    Row(
-        "seq2seq",
-        "model",
-        "regard.models.seq2seq:Seq2Seq",
-        "Sequence to sequence",
-        "Sutskever, Vinyals, Le",
-        2014,
-        "https://arxiv.org/abs/1409.3215",
-        "An encoder squeezes the sentence into one fixed vector; a decoder writes the translation from it.",
-    ),
-    Row(
-        "rnnsearch",
-        "model",
-        "regard.models.rnnsearch:RNNsearch",
-        "RNNsearch",
-        "Bahdanau, Cho, Bengio",
-        2014,
-        "https://arxiv.org/abs/1409.0473",
-        "The decoder searches the source sentence anew for each word it writes.",
-    ),
-    Row(
-        "transformer",
-        "model",
-        "regard.models.transformer:Transformer",
-        "Transformer",
-        "Vaswani et al.",
-        2017,
-        "https://arxiv.org/abs/1706.03762",
-        "Translation by attention alone: all positions of a sentence at once, in several heads.",
-    ),
-    Row(
-        "luong",
-        "model",
-        "regard.models.luong:Luong",
-        "Global and local attention",
-        "Luong, Pham, Manning",
-        2015,
-        "https://arxiv.org/abs/1508.04025",
-        "Stacked LSTMs; attention with the new state, everywhere or in a window, fed to the next step.",
-    ),
-    Row(
-        "memn2n",
-        "model",
-        "regard.models.memn2n:MemN2N",
-        "End-to-end memory network",
-        "Sukhbaatar, Szlam, Weston, Fergus",
-        2015,
-        "https://arxiv.org/abs/1503.08895",
-        "A question hops over the sentences of a story, each hop reading what the one before it asked for.",
-    ),
-    Row(
-        "memn2n-lm",
-        "model",
-        "regard.models.memn2n_lm:MemN2NLanguage",
-        "Memory network language model",
-        "Sukhbaatar, Szlam, Weston, Fergus",
-        2015,
-        "https://arxiv.org/abs/1503.08895",
-        "The next word from the words before it, which are the memories that several hops read.",
-    ),
-    Row(
-        "pointer",
-        "model",
-        "regard.models.pointer:PointerNetwork",
-        "Pointer network",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "The attention weights over the input are the output: the dictionary is as large as the input.",
-    ),
-    Row(
-        "point-attention",
-        "model",
-        "regard.models.index_decoders:AttentionIndex",
-        "Content attention over points",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "Attention blends the encoder's states and an index is written: what a pointer is compared with.",
-    ),
-    Row(
-        "point-seq2seq",
-        "model",
-        "regard.models.index_decoders:PlainIndex",
-        "Sequence to sequence over points",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "An LSTM reads the points and another writes indices from a dictionary of fixed size.",
-    ),
-    Row(
-        "lstmn",
-        "model",
-        "regard.models.lstmn:LSTMNLanguageModel",
-        "LSTMN language model",
-        "Cheng, Dong, Lapata",
-        2016,
-        "https://arxiv.org/abs/1601.06733",
-        "An LSTM whose cell has become a tape: each word looks back at all earlier ones of its sentence.",
-    ),
-    Row(
-        "lstmn-classifier",
-        "model",
-        "regard.models.lstmn:LSTMNClassifier",
-        "LSTMN classifier",
-        "Cheng, Dong, Lapata",
-        2016,
-        "https://arxiv.org/abs/1601.06733",
-        "A sequence is read onto tapes; the mean of its hidden states, or the last, gives the label.",
-    ),
-    Row(
-        "lstmn-fusion",
-        "model",
-        "regard.models.lstmn_fusion:LSTMNFusion",
-        "LSTMN encoder-decoder",
-        "Cheng, Dong, Lapata",
-        2016,
-        "https://arxiv.org/abs/1601.06733",
-        "Two LSTMNs joined by attention: shallow fusion reads the source, deep fusion remembers it.",
-    ),
-    Row(
-        "lstm-lm",
-        "model",
-        "regard.models.lstm_lm:LSTMLanguageModel",
-        "LSTM language model",
-        "Hochreiter, Schmidhuber",
-        1997,
-        "https://doi.org/10.1162/neco.1997.9.8.1735",
-        "One state carries the whole past: what the LSTMN is measured against.",
-    ),
-    Row(
-        "ntm",
-        "model",
-        "regard.models.ntm:NTM",
-        "Neural Turing Machine",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "A network with a tape: it learns to write, to find and to read back, and so learns algorithms.",
-    ),
-    Row(
-        "lstm-sequence",
-        "model",
-        "regard.models.lstm_sequence:LSTMSequence",
-        "Stacked LSTM, the baseline of the Neural Turing Machine",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Three LSTM layers that must keep everything in their own state.",
-    ),
-    Row(
-        "decomposable",
-        "model",
-        "regard.models.decomposable:Decomposable",
-        "Decomposable attention",
-        "Parikh, Täckström, Das, Uszkoreit",
-        2016,
-        "https://arxiv.org/abs/1606.01933",
-        "Two sentences are aligned softly both ways, compared word by word, and the comparisons summed.",
-    ),
-    Row(
-        "bag-of-words",
-        "model",
-        "regard.models.decomposable:BagOfWords",
-        "Bag of words for sentence pairs",
-        "Parikh, Täckström, Das, Uszkoreit",
-        2016,
-        "https://arxiv.org/abs/1606.01933",
-        "Each sentence is a sum over its words, which know nothing of the other sentence: no attention.",
-    ),
-    Row(
-        "pooled-pictures",
-        "model",
-        "regard.models.pooled:PooledPictures",
-        "Pooled pictures",
-        "Yang et al.; Lin, Chen, Yan",
-        2016,
-        "https://aclanthology.org/N16-1174",
-        "Convolutions, then one vector of all places, by attention or their mean: the class of a picture.",
-    ),
-    Row(
-        "pooled-sentences",
-        "model",
-        "regard.models.pooled:PooledSentences",
-        "Pooled sentences",
-        "Yang et al.; Lin, Chen, Yan",
-        2016,
-        "https://aclanthology.org/N16-1174",
-        "One vector from the words of each sentence, by attention or by their mean; a label for the two.",
-    ),
-    Row(
-        "snail",
-        "model",
-        "regard.models.snail:SNAIL",
-        "SNAIL",
-        "Mishra, Rohaninejad, Chen, Abbeel",
-        2018,
-        "https://arxiv.org/abs/1707.03141",
-        "Temporal convolutions and causal attention in turn read labelled examples, then name a new one.",
-    ),
-    Row(
-        "sagan",
-        "model",
-        "regard.models.sagan:SAGAN",
-        "Self-attention GAN",
-        "Zhang, Goodfellow, Metaxas, Odena",
-        2018,
-        "https://arxiv.org/abs/1805.08318",
-        "A generator and a discriminator with self-attention over their feature maps, trained in turn.",
-    ),
-    Row(
-        "snail-policy",
-        "model",
-        "regard.models.snail_policy:SNAILPolicy",
-        "SNAIL that acts",
-        "Mishra, Rohaninejad, Chen, Abbeel",
-        2018,
-        "https://arxiv.org/abs/1707.03141",
-        "A policy whose convolutions and attention read what its actions brought: it learns to explore.",
-    ),
-    Row(
-        "show-attend-tell",
-        "model",
-        "regard.models.show_attend_tell:ShowAttendTell",
-        "Show, attend and tell",
-        "Xu et al.",
-        2015,
-        "https://arxiv.org/abs/1502.03044",
-        "A caption is written while attention, soft or hard, moves over the picture.",
-    ),
-    Row(
-        "grammar",
-        "task",
-        "regard.tasks.grammar:GrammarTask",
-        "The embedded corpus",
-        "regard",
-        2026,
-        "",
-        "English to French or Chinese from a synchronous grammar, with gold word links.",
-    ),
-    Row(
-        "files",
-        "task",
-        "regard.tasks.files:FilesTask",
-        "Your own files",
-        "regard",
-        2026,
-        "",
-        "Parallel text, one sentence a line, plain or .gz.",
-    ),
-    Row(
-        "corpus",
-        "task",
-        "regard.tasks.corpus:CorpusTask",
-        "Public corpora",
-        "regard",
-        2026,
-        "",
-        "Multi30k and Tatoeba by name, found or fetched; Hansards to measure alignments on.",
-    ),
-    Row(
-        "babi",
-        "task",
-        "regard.tasks.babi:BabiTask",
-        "bAbI",
-        "Weston et al.",
-        2015,
-        "https://arxiv.org/abs/1502.05698",
-        "Twenty kinds of question about short stories, learnt one at a time or together.",
-    ),
-    Row(
-        "stories",
-        "task",
-        "regard.tasks.stories:StoriesTask",
-        "Embedded stories",
-        "regard",
-        2026,
-        "",
-        "Where is the person, where is the thing: stories made from a number, without a download.",
-    ),
-    Row(
-        "language",
-        "task",
-        "regard.tasks.language:LanguageTask",
-        "Language modelling",
-        "regard",
-        2026,
-        "",
-        "The next word of a text: Penn Treebank, the embedded grammar, or a text of your own.",
-    ),
-    Row(
-        "sort",
-        "task",
-        "regard.tasks.pointing:SortTask",
-        "Sorting",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "Numbers in random order, to be pointed at from the smallest to the largest.",
-    ),
-    Row(
-        "hull",
-        "task",
-        "regard.tasks.pointing:HullTask",
-        "Convex hull",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "The corners of the convex hull of random points, counter-clockwise.",
-    ),
-    Row(
-        "delaunay",
-        "task",
-        "regard.tasks.pointing:DelaunayTask",
-        "Delaunay triangulation",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "The triangles whose circumcircles are empty, three points each, in a canonical order.",
-    ),
-    Row(
-        "tsp",
-        "task",
-        "regard.tasks.pointing:TourTask",
-        "Travelling salesman",
-        "Vinyals, Fortunato, Jaitly",
-        2015,
-        "https://arxiv.org/abs/1506.03134",
-        "The shortest closed tour through all points: exact up to 12 of them, a heuristic's beyond.",
-    ),
-    Row(
-        "shapes",
-        "task",
-        "regard.tasks.captions:ShapesTask",
-        "Scenes of coloured shapes",
-        "regard",
-        2026,
-        "",
-        "Drawn scenes, each with a sentence about its things; what lies where is known.",
-    ),
-    Row(
-        "flickr8k",
-        "task",
-        "regard.tasks.captions:Flickr8kTask",
-        "Flickr8k",
-        "Hodosh, Young, Hockenmaier",
-        2013,
-        "https://doi.org/10.1613/jair.3994",
-        "Photographs with five captions each, read as pixels or through a frozen encoder.",
-    ),
-    Row(
-        "sentences",
-        "task",
-        "regard.tasks.sentences:SentenceTask",
-        "Language modelling, sentence by sentence",
-        "regard",
-        2026,
-        "",
-        "The next word of a sentence, given its own words alone; the texts of the task `language`.",
-    ),
-    Row(
-        "key-value",
-        "task",
-        "regard.tasks.recall:RecallTask",
-        "Key-value recall",
-        "regard",
-        2026,
-        "",
-        "Pairs are read one by one; then a key is shown again, and its value is asked for.",
-    ),
-    Row(
-        "entailment",
-        "task",
-        "regard.tasks.entailment:EntailmentTask",
-        "Entailment",
-        "regard",
-        2026,
-        "",
-        "Does the second sentence follow from the first? SICK, SNLI, or an embedded toy of antonyms.",
-    ),
-    Row(
-        "copy",
-        "task",
-        "regard.tasks.ntm:CopyTask",
-        "Copy",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Read vectors of bits, then write them down; tested on sequences far longer than trained.",
-    ),
-    Row(
-        "repeat-copy",
-        "task",
-        "regard.tasks.ntm:RepeatCopyTask",
-        "Repeat copy",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Write a sequence down as often as was asked, then say that it is over.",
-    ),
-    Row(
-        "associative-recall",
-        "task",
-        "regard.tasks.ntm:AssociativeRecallTask",
-        "Associative recall",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "A list of items is read, then one of them is shown again; the next one is asked for.",
-    ),
-    Row(
-        "ngrams",
-        "task",
-        "regard.tasks.ntm:NGramTask",
-        "Dynamic n-grams",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Predict the bits of a source whose table must be learnt while reading; the optimum is known.",
-    ),
-    Row(
-        "priority-sort",
-        "task",
-        "regard.tasks.ntm:PrioritySortTask",
-        "Priority sort",
-        "Graves, Wayne, Danihelka",
-        2014,
-        "https://arxiv.org/abs/1410.5401",
-        "Twenty vectors with priorities: write the sixteen highest, in order.",
-    ),
-    Row(
-        "few-shot",
-        "task",
-        "regard.tasks.fewshot:FewShotTask",
-        "Few-shot classification",
-        "Lake, Salakhutdinov, Tenenbaum",
-        2015,
-        "https://github.com/brendenlake/omniglot",
-        "Name a drawing of a class never seen before, from a few labelled ones: Omniglot or random strokes.",
-    ),
-    Row(
-        "bandit",
-        "task",
-        "regard.tasks.bandit:BanditTask",
-        "Bandits",
-        "Duan et al.",
-        2016,
-        "https://arxiv.org/abs/1611.02779",
-        "Arms that pay with unknown probabilities: find the good ones while pulling.",
-    ),
-    Row(
-        "mdp",
-        "task",
-        "regard.tasks.mdp:MDPTask",
-        "Small decision processes",
-        "Duan et al.",
-        2016,
-        "https://arxiv.org/abs/1611.02779",
-        "States, actions and rewards drawn at random: explore a process for some episodes and do well in it.",
-    ),
-    Row(
-        "picture-classes",
-        "task",
-        "regard.tasks.picture_classes:PictureClassesTask",
-        "Pictures and their classes",
-        "Xiao, Rasul, Vollgraf; Krizhevsky",
-        2017,
-        "https://github.com/zalandoresearch/fashion-mnist",
-        "Name what a picture is of: drawn shapes, Fashion-MNIST or CIFAR-10.",
-    ),
-    Row(
-        "cifar10",
-        "task",
-        "regard.tasks.pictures:Cifar10Task",
-        "CIFAR-10",
-        "Krizhevsky",
-        2009,
-        "https://www.cs.toronto.edu/~kriz/cifar.html",
-        "Photographs of ten classes, 32 × 32: pictures of a given class are to be made.",
-    ),
-    Row(
-        "paired-shapes",
-        "task",
-        "regard.tasks.pictures:PairedShapesTask",
-        "Paired shapes",
-        "regard",
-        2026,
-        "",
-        "A shape twice, left and right, in one colour: whoever paints one half must look at the other.",
-    ),
-    Row(
-        "reverse",
-        "task",
-        "regard.tasks.reverse:ReverseTask",
-        "Reverse and relabel",
-        "regard",
-        2026,
-        "",
-        "Random symbols to be written backwards under another alphabet: the alignment is the anti-diagonal.",
-    ),
-)
+def card(
+    kind: Kind,
+    key: str,
+    *,
+    title: str,
+    authors: str,
+    year: int,
+    link: str = "",
+    sentence: str,
+    **options: Any,
+) -> Callable[[T], T]:
+    """Enter the class or function below into the catalogue.
+
+    A class may have several cards, as the dot product has: `options` go to its `build`.
+    """
+
+    def enter(found: T) -> T:
+        row = Row(
+            key, kind, f"{found.__module__}:{found.__name__}", title, authors, year, link, sentence, options
+        )
+        known = ROWS.setdefault((kind, key), row)
+        if known.path != row.path:
+            raise ConfigError(
+                f"catalog: {kind} {key!r} has the card of {row.path} and that of {known.path}; expected one. "
+                "Choose another key."
+            )
+        return found
+
+    return enter
+
+
+def contents(package: str, modules: str) -> None:
+    """Name the modules of a package that have cards, in order; they are imported when rows are asked for."""
+    for module in modules.split():
+        CONTENTS.setdefault(f"{package}.{module}", len(CONTENTS))
+
+
+@cache
+def _gather() -> None:
+    for module in CONTENTS:
+        import_module(module)
+    for point in entry_points(group="regard"):
+        import_module(point.value)
 
 
 def rows(kind: Kind | None = None) -> tuple[Row, ...]:
     """All rows, or those of one kind, in the order of the catalogue."""
-    return tuple(row for row in ROWS if kind is None or row.kind == kind)
+    _gather()
+    kinds = get_args(Kind) if kind is None else (kind,)
+    found = [row for row in ROWS.values() if row.kind in kinds]
+    return tuple(sorted(found, key=lambda row: (kinds.index(row.kind), CONTENTS.get(row.module, -1))))
 
 
 def names(kind: Kind) -> tuple[str, ...]:
@@ -956,12 +114,13 @@ def names(kind: Kind) -> tuple[str, ...]:
     return tuple(row.key for row in rows(kind))
 
 
-def find(key: str, kind: Kind) -> Row:
+def find(key: str, kind: Kind, *, owner: str = "catalog") -> Row:
     """The row of this key; an unknown key is answered with the nearest known one."""
-    for row in rows(kind):
-        if row.key == key:
-            return row
-    raise ConfigError(f"catalog: unknown {kind} {key!r}; {suggest(key, names(kind))}")
+    if (kind, key) not in ROWS:
+        _gather()
+    if (kind, key) not in ROWS:
+        raise ConfigError(f"{owner}: unknown {kind} {key!r}; {suggest(key, names(kind))}")
+    return ROWS[kind, key]
 
 
 def suggest(word: str, known: tuple[str, ...] | list[str]) -> str:

@@ -21,7 +21,7 @@ BLOCKED = (
         "onnxscript",
         "ctranslate2",
     ),
-    *("mkdocs", "fastapi", "starlette", "uvicorn", "IPython", "triton", "torchvision", "pandas"),
+    *("fastapi", "starlette", "uvicorn", "IPython", "triton", "torchvision", "pandas"),
 )
 
 

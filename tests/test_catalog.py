@@ -4,12 +4,15 @@ import ast
 import importlib
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import regard
 from regard import ConfigError, catalog
-from regard.attention.build import NORMALIZERS, SCORES, WINDOWS
+from regard.attention.parts import Part
+from regard.evaluate.base import EVALUATORS, of_task
+from regard.views import VIEWERS
 
 ROOT = Path(regard.__file__).parent
 MECHANISMS = sorted(
@@ -20,7 +23,7 @@ MECHANISMS = sorted(
 )
 
 
-@pytest.mark.parametrize("row", catalog.ROWS, ids=lambda row: f"{row.kind}:{row.key}")
+@pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: f"{row.kind}:{row.key}")
 def test_every_row_imports(row):
     loaded = row.load()
     assert loaded.__module__ == row.module
@@ -28,7 +31,7 @@ def test_every_row_imports(row):
     assert (ROOT.parent / row.file).is_file()
 
 
-@pytest.mark.parametrize("row", catalog.ROWS, ids=lambda row: f"{row.kind}:{row.key}")
+@pytest.mark.parametrize("row", catalog.rows(), ids=lambda row: f"{row.kind}:{row.key}")
 def test_every_row_is_filled_in(row):
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.key)
     assert row.title
@@ -41,19 +44,42 @@ def test_every_row_is_filled_in(row):
 
 
 def test_keys_are_unique_within_their_kind():
-    keys = [(row.kind, row.key) for row in catalog.ROWS]
+    keys = [(row.kind, row.key) for row in catalog.rows()]
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize(
-    ("kind", "table"), [("score", SCORES), ("normalizer", NORMALIZERS), ("window", WINDOWS)]
-)
-def test_what_can_be_built_is_what_is_in_the_catalogue(kind, table):
-    assert set(table) == set(catalog.names(kind))
+@pytest.mark.parametrize("kind", ["score", "normalizer", "window"])
+def test_every_score_normalizer_and_window_can_be_built(kind):
+    for row in catalog.rows(kind):
+        assert issubclass(row.load(), Part)
+
+
+def test_every_card_stands_in_a_module_that_is_named():
+    """A card in a file that nobody imports would be in no table."""
+    with_cards = {name for name, text in sources() if re.search(r"^@card\(", text, re.M)}
+    assert with_cards == {row.module for row in catalog.rows()}
+    assert set(catalog.CONTENTS) <= with_cards
+
+
+def sources():
+    for path in ROOT.rglob("*.py"):
+        yield ".".join(path.relative_to(ROOT.parent).with_suffix("").parts), path.read_text(encoding="utf-8")
+
+
+def test_a_key_has_one_card():
+    with pytest.raises(
+        ConfigError,
+        match=r"^catalog: score 'dot' has the card of test_catalog:other and that of "
+        r"regard\.attention\.scores\.dot:DotScore; expected one\. Choose another key\.$",
+    ):
+
+        @catalog.card("score", "dot", title="Dot", authors="Nobody", year=2026, sentence="Another.")
+        def other():
+            """Not entered."""
 
 
 def test_every_mechanism_file_has_a_row():
-    files = {ROOT.parent / row.file for row in catalog.ROWS}
+    files = {ROOT.parent / row.file for row in catalog.rows()}
     assert [str(path) for path in MECHANISMS if path not in files] == []
 
 
@@ -62,7 +88,7 @@ def test_every_mechanism_file_has_a_row():
 )
 def test_every_model_task_and_kernel_file_has_a_row(folder, suffix):
     """A file with a class of the kind has a row, unless the class is there to be inherited."""
-    files = {ROOT.parent / row.file for row in catalog.ROWS}
+    files = {ROOT.parent / row.file for row in catalog.rows()}
     defined, inherited = {}, set()
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -85,7 +111,7 @@ def test_every_mechanism_file_shows_its_equation_its_symbols_and_its_source(path
     assert equations, "an indented equation"
     link = re.search(r"https://\S+", text)
     assert link, "a link"
-    rows = [row for row in catalog.ROWS if ROOT.parent / row.file == path]
+    rows = [row for row in catalog.rows() if ROOT.parent / row.file == path]
     assert any(row.link in text for row in rows), "the link of its row"
     symbols = re.search(r"^    (\S+ +)*paper\b.* here\b", text, re.M) or re.search(
         r"^    \S+ +\S+ +here\b", text, re.M
@@ -115,7 +141,7 @@ def test_every_score_normalizer_and_window_is_public():
 
 
 def test_rows_come_by_kind_and_key():
-    assert catalog.rows() == catalog.ROWS
+    assert {row.kind for row in catalog.rows()} == set(get_args(catalog.Kind))
     assert {row.kind for row in catalog.rows("score")} == {"score"}
     assert catalog.find("dot", "score").year == 2015
     assert catalog.find("additive", "score").file == "regard/attention/scores/additive.py"
@@ -136,3 +162,11 @@ def test_the_catalogue_imports_no_mechanism():
         "regard.renamed",
     }
     assert importlib.import_module("regard.catalog") is catalog
+
+
+@pytest.mark.parametrize("table", [EVALUATORS, VIEWERS], ids=["evaluators", "viewers"])
+def test_every_task_can_be_measured_and_shown(table):
+    for row in catalog.rows("task"):
+        assert callable(of_task(table, row.load().__new__(row.load())))
+    with pytest.raises(ConfigError, match=r"^task: object has no evaluation or view; expected a task of"):
+        of_task(table, object())

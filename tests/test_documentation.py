@@ -195,20 +195,3 @@ def test_every_table_of_a_comparison_is_recorded_or_its_command_stands_on_the_pa
                 written.add(Path(out[1]).name + (f"-{on[1]}" if on else ""))
         for name in re.findall(r"<!-- (?:comparison|lengths): ([\w.-]+) -->", text):
             assert name in recorded | written, f"{page.name}: {name}"
-
-
-def test_every_mechanism_has_a_picture_and_a_measured_result():
-    from regard.evaluate.results import read_results
-
-    measured = {
-        entry for result in read_results(ROOT / "results") for entry in result.details.get("catalogue", [])
-    }
-    for kind in ("score", "normalizer", "window", "layer", "model"):
-        for row in catalog.rows(kind):
-            assert f"{kind}:{row.key}" in measured
-            assert (DOCS / "pictures" / f"{kind}-{row.key}.png").exists()
-    for kind in ("memory", "task"):
-        for row in catalog.rows(kind):
-            if row.key == "files":  # what these look like is the user's affair
-                continue
-            assert (DOCS / "pictures" / f"{kind}-{row.key}.png").exists()

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -119,7 +120,7 @@ def modules():
 
 
 def imports(name, path):
-    """Every module of regard that this one imports, also inside functions and for type checking only."""
+    """Every module of regard that this one imports: also inside functions, for type checking, as a string."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.partition(".")[0] == "regard")
@@ -129,6 +130,11 @@ def imports(name, path):
                 for alias in node.names:
                     inner = f"{node.module}.{alias.name}"
                     yield inner if exists(inner) else node.module
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # a path as a string, `module:name`, is imported by whoever reads it
+            named = re.fullmatch(r"(regard(?:\.\w+)+)(?::\w+)?", node.value)
+            if named and exists(named[1]) and part(named[1]) != "recipes":  # a folder of files
+                yield named[1]
 
 
 def exists(module):
@@ -192,6 +198,7 @@ def test_the_walk_sees_the_imports():
     inside = ("regard.kernels.training.residual", "regard.kernels.training.residual_triton")
     assert inside in ARROWS  # imported in a function
     assert ("regard", "regard.attention.mask") in ARROWS
+    assert ("regard.views", "regard.views.alignment") in ARROWS  # a string
 
 
 # within the algebra: facts, then equations, then what composes them
@@ -207,7 +214,6 @@ ALGEBRA = (
     ("memory", "compose"),
     ("attend", "in_order", "multihead", "foreign"),
     ("record",),
-    ("build",),
     ("config",),
 )
 STOREY = {name: height for height, names in enumerate(ALGEBRA) for name in names}

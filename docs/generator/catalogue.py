@@ -23,6 +23,7 @@ TITLES: dict[catalog.Kind, str] = {
     "model": "Models",
     "task": "Tasks",
 }
+MEASURED: tuple[catalog.Kind, ...] = ("score", "normalizer", "window", "layer", "model")
 
 
 def pages() -> dict[str, str]:
@@ -76,6 +77,8 @@ def page(row: catalog.Row) -> str:
     measured = rows_of(RESULTS, f"{row.kind}:{row.key}")
     if measured:
         parts += ["## Measured", results_table(measured)]
+    elif row.kind in MEASURED:
+        parts += ["## Measured", "Not measured yet."]
     parts += ["## Signature", f"```python\n{signature(row)}\n```"]
     return "\n\n".join(parts) + "\n"
 

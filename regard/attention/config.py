@@ -9,8 +9,9 @@ A model's Config has one, with the defaults of its paper. Code that reads no set
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
-from regard.attention.build import Sizes, build_attention
+from regard import catalog
 from regard.attention.compose import Attention
+from regard.attention.parts import Part, Sizes
 from regard.errors import ConfigError, check_finite, check_sizes
 
 
@@ -47,14 +48,26 @@ class AttentionConfig:
             width=self.width,
             temperature=self.temperature,
         )
-        return build_attention(
-            self.score,
-            sizes,
-            normalizer=self.normalizer,
-            window=self.window,
+        return Attention(
+            build_part("score", self.score, sizes),
+            normalizer=build_part("normalizer", self.normalizer, sizes),
+            # no window is the same as the global one, and may be fused
+            window=build_part("window", self.window, sizes) if self.window != "global" else None,
             kernel=self.kernel,
             keep_weights=keep_weights,
         )
+
+
+def build_part(kind: catalog.Kind, key: str, sizes: Sizes) -> Any:
+    """A score, normalizer or window by its catalogue key."""
+    row = catalog.find(key, kind, owner="attention")
+    part: type[Part] = row.load()
+    if part.equal_sizes and sizes.query != sizes.keys:
+        raise ConfigError(
+            f"{key}: `query` has size {sizes.query} and `keys` {sizes.keys}; expected equal sizes. "
+            "The general score compares vectors of different sizes."
+        )
+    return part.build(sizes, **row.options)
 
 
 def attention_field(

@@ -52,11 +52,9 @@ class Call:
         return own if own is not None and unchanged(self.score) else None
 
     @property
-    def shows_all(self) -> bool:
-        """Nothing is hidden from any query: neither by mask or window nor by a score of -inf."""
-        mask = self.source.mask
-        hides = mask.causal or mask.lengths is not None or mask.dense is not None or mask.window is not None
-        return not hides and self.window is None and self.form_type is not None
+    def no_row_is_empty(self) -> bool:
+        """Every query is known to see something: neither mask nor window nor a score of -inf hides all."""
+        return self.window is None and self.form_type is not None and self.source.no_row_is_empty
 
     def form(self) -> Form:
         """The form of the scores, made once."""

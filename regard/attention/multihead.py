@@ -16,11 +16,12 @@ https://arxiv.org/abs/1706.03762
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from regard.attention import paths
 from regard.attention.compose import Attention
 from regard.attention.fitting import check_axes
 from regard.attention.hidden import projected, silenced
@@ -30,9 +31,28 @@ from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.errors import ConfigError, check_part, check_shapes, check_whole
 
 
+class SelfCall(NamedTuple):
+    """A call of MultiHead whose query is its own source."""
+
+    heads: "MultiHead"
+    query: Tensor
+    mask: Mask | Tensor | None
+    history: History | None
+
+
+@card(
+    "layer",
+    "multi-head",
+    title="Multi-head attention",
+    authors="Vaswani et al.",
+    year=2017,
+    link="https://arxiv.org/abs/1706.03762",
+    sentence="Several attentions side by side, each in its own subspace; any score can be multi-headed.",
+)
 class MultiHead(nn.Module):
     """Same two verbs as Attention, so the two are interchangeable. Weights are per head, (B, H, T, S)."""
 
@@ -110,6 +130,10 @@ class MultiHead(nn.Module):
         Without a source it is self-attention: the query is its own source, under this mask.
         """
         if source is None:
+            call = SelfCall(self, query, mask, history)
+            path = paths.choose("self-attention", call)
+            if path is not None:
+                return path.run(call)
             source = self.prepare(query, mask=mask)
         elif mask is not None:
             raise ConfigError("MultiHead: `mask` has been given beside a source; expected it in `prepare`.")

@@ -1,8 +1,40 @@
-"""Whether a part of a model computes what its class says, which a kernel must know before it replaces it."""
+"""What scores, normalizers and windows have in common; and whether one computes what its class says.
+
+A kernel must know the latter before it takes the place of a part.
+"""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What parts are built from; each takes what it needs. AttentionConfig makes them from settings."""
+
+    query: int
+    keys: int
+    hidden: int
+    positions: int = 128  # location: the longest source it scores
+    half_width: int = 10  # local windows: D of the paper
+    filters: int = 10  # location-aware: as in Chorowski's experiments
+    width: int = 15  # location-aware: width of each filter
+    temperature: float = 1.0  # softmax, Gumbel-softmax
+
+
+class Part(nn.Module):
+    """A score, normalizer or window: how a recipe builds it, and what the laws must know about it."""
+
+    equal_sizes: ClassVar[bool] = False  # True: query and keys have the same size
+    positional: ClassVar[bool] = False  # True: what it computes depends on where a key stands
+    sums_to_one: ClassVar[bool] = True  # False: a row with something visible may sum to something else
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> Self:
+        """The part for these sizes."""
+        return cls()
 
 
 def unchanged(part: nn.Module) -> bool:

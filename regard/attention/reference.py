@@ -67,7 +67,7 @@ def masked_scores(
         )
         mask, factor = window(query, mask, positions)
     scores = _scores(call, query, targets, sources)
-    return scores if mask is None else scores.masked_fill(~mask, -math.inf), factor
+    return scores if mask is None else scores.masked_fill(source.inverse(mask), -math.inf), factor
 
 
 def _scores(call: Call, query: Tensor, targets: Tensor | None, sources: slice | None) -> Tensor:
@@ -92,8 +92,8 @@ def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = No
         return call.normalizer(scores, None, _needed(call.normalizer, call.history))
     if isinstance(call.normalizer, StochasticNormalizer):
         return call.normalizer(scores, None, generator)
-    if call.shows_all and scores.shape[-1] and unchanged(call.normalizer):
-        return call.normalizer.normalize(scores)  # no row can be empty
+    if call.no_row_is_empty and unchanged(call.normalizer):
+        return call.normalizer.normalize(scores)
     return call.normalizer(scores)
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.mask import Mask
+from regard.attention.numerics import is_transformed
 from regard.errors import MaskError, ShapeError, check_shapes, shown
 
 
@@ -76,6 +77,28 @@ class Source:
         if same and not torch.compiler.is_compiling():
             self.__dict__["_visible"] = (ndim, shown)
         return shown
+
+    def inverse(self, shown: Tensor) -> Tensor:
+        """What a mask hides; of the one that `visible` keeps, made once."""
+        kept = self.__dict__.get("_visible")
+        if kept is None or kept[1] is not shown:
+            return ~shown
+        hidden: Tensor | None = self.__dict__.get("_hidden")
+        if hidden is None:
+            hidden = self.__dict__["_hidden"] = ~shown
+        return hidden
+
+    @property
+    def no_row_is_empty(self) -> bool:
+        """It is known that the mask shows at least one position to every query."""
+        mask, known = self.mask, self.__dict__.get("_no_row_is_empty")
+        if known is None or torch.compiler.is_compiling():
+            known = self.S > 0 and mask.dense is None and mask.window is None and mask.offset >= 0
+            if known and mask.lengths is not None:
+                known = _all_positive(mask.lengths)
+            if not torch.compiler.is_compiling():
+                self.__dict__["_no_row_is_empty"] = known
+        return bool(known)
 
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
@@ -182,6 +205,14 @@ class Source:
         """(..., 1, S) what lengths and dense leave visible, or None for everything."""
         facts = Mask(lengths=self.mask.lengths, dense=self.mask.dense)
         return facts.to_dense(1, self.S, ndim=self.keys.ndim, device=self.keys.device)
+
+
+def _all_positive(lengths: Tensor) -> bool:
+    """Known to be 1 or more, where looking costs no wait."""
+    can_look = type(lengths) is Tensor and lengths.is_cpu
+    if not can_look or torch.compiler.is_compiling() or is_transformed():
+        return False
+    return lengths.numel() > 0 and int(lengths.min()) >= 1
 
 
 def _check_pair(keys: Tensor, values: Tensor) -> None:

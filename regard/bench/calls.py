@@ -113,13 +113,13 @@ def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
         return (context,) if weights is None else (context, weights)
 
     def asked() -> tuple[Tensor, ...]:
-        result = ours(x, ours.prepare(x))
+        result = ours(x)
         if ask == "weights":
             return result.context, result.weights
         return (result.context, *result.top(8)) if ask == "top" else (result.context,)
 
     with torch.set_grad_enabled(contest.training):
-        kernel = ours(x, ours.prepare(x)).kernel
+        kernel = ours(x).kernel
     return Sides(None if ask == "top" else by_hand, asked, [x], kernel)
 
 

@@ -9,9 +9,10 @@ import torch
 
 from regard import catalog
 from regard.attention import paths
-from regard.attention.build import Sizes, build_attention
+from regard.attention.config import AttentionConfig
 from regard.attention.history import History
 from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
 from regard.kernels.product.product_step import ProductStep
@@ -145,6 +146,7 @@ def _typical(device: str) -> dict[str, Any]:
     with torch.device("meta"):
         machine, cell = NTM(NTMConfig(inputs=9, outputs=8)), LSTMNCell(inputs=16, hidden=16)
         translator = Transformer(TransformerConfig(source_vocab=9, target_vocab=9))
+        heads = MultiHead(16, 2)
         score, norm, dropout = CosineScore(), LayerNorm(16), torch.nn.Dropout(0.1)
     with FakeTensorMode(), torch.no_grad():
         x = torch.empty(2, 5, 16, device=device, dtype=half)
@@ -155,8 +157,10 @@ def _typical(device: str) -> dict[str, Any]:
         words, lengths = (torch.empty(n, dtype=torch.long, device=device) for n in ((2, 9), (2,)))
         batch = PairBatch(words, lengths, words, lengths)
         decoding = Call(translator, batch, Options(5, 1, 0, WuPenalty(0.6), attention=False), lengths, 20)
+    own = torch.empty(2, 5, 16) if device == "cpu" else x  # a tensor with numbers, which it asks for
     return {
         "cosine-query": (score, x),
+        "self-attention": SelfCall(heads.to_empty(device="cpu"), own, None, None),
         "ntm": sequence,
         "lstmn": tape,
         "residual-norm": Closing(x, x, norm, dropout, True),
@@ -186,11 +190,11 @@ def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choic
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    sizes = Sizes(query=32, keys=32, hidden=32, positions=S, half_width=4)
     parts = (catalog.names("score"), catalog.names("normalizer"), catalog.names("window"))
     for score, normalizer, window in product(*parts):
         with torch.device("meta"):
-            attention = build_attention(score, sizes, normalizer=normalizer, window=window).train(training)
+            config = AttentionConfig(score, normalizer=normalizer, window=window, positions=S, half_width=4)
+            attention = config.build(query=32, keys=32).train(training)
         for device in ("cpu", "cuda"):
             with FakeTensorMode(), torch.set_grad_enabled(training):
                 keys = torch.empty(2, S, 32, device=device)

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.attention.build import Sizes, build_attention
+from regard import catalog
 from regard.attention.compose import Attention
+from regard.attention.config import AttentionConfig
 from regard.attention.dispatch import Call, choose_kernel
 from regard.attention.history import History
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
-from regard.catalog import suggest
 from regard.errors import ConfigError
 
 STEP = 8  # so many times as many rows where each asks one query: a batch of sentences, not of texts
@@ -65,8 +65,8 @@ class Mechanism:
         return special or [f"score:{self.score}"]
 
 
-# in order of interest: what is measured last may fall to the deadline. Concat is built as additive is.
-MECHANISMS = (
+# in order of interest: what is measured last may fall to the deadline
+MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism("additive", widening=2, growing=True),
     Mechanism("additive", queries=1, widening=2),
     Mechanism("additive", hidden=32),  # as many as can be written out by hand for FlexAttention
@@ -92,6 +92,12 @@ MECHANISMS = (
     Mechanism("scaled-dot", "mean"),
     Mechanism("scaled-dot", "divide-by-length"),
 )
+# every other score of the catalogue; concat is built as additive is
+MECHANISMS += tuple(
+    Mechanism(score)
+    for score in catalog.names("score")
+    if score != "concat" and score not in {each.score for each in MECHANISMS}
+)
 
 
 def chosen(words: tuple[str, ...]) -> tuple[Mechanism, ...]:
@@ -99,7 +105,7 @@ def chosen(words: tuple[str, ...]) -> tuple[Mechanism, ...]:
     known = tuple(dict.fromkeys(word for mechanism in MECHANISMS for word in mechanism.words))
     for word in words:
         if word not in known:
-            raise ConfigError(f"bench: --mechanisms has {word!r}; {suggest(word, known)}")
+            raise ConfigError(f"bench: --mechanisms has {word!r}; {catalog.suggest(word, known)}")
     return tuple(m for m in MECHANISMS if not words or set(words) & set(m.words))
 
 
@@ -177,12 +183,16 @@ def make(mechanism: Mechanism, size: Size, device: str, dtype: torch.dtype, *, s
     generator = torch.Generator().manual_seed(seed)
     B, N, D = size.B * STEP if mechanism.queries == 1 else max(1, size.B // mechanism.heads), size.N, size.D
     lead = (B,) if mechanism.heads == 1 else (B, mechanism.heads)
-    sizes = Sizes(query=D, keys=D, hidden=mechanism.hidden or D * mechanism.widening, positions=N)
+    config = AttentionConfig(
+        mechanism.score,
+        normalizer=mechanism.normalizer,
+        window=mechanism.window,
+        hidden=mechanism.hidden or D * mechanism.widening,
+        positions=N,
+    )
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
-        parts = build_attention(
-            mechanism.score, sizes, normalizer=mechanism.normalizer, window=mechanism.window
-        )
+        parts = config.build(query=D, keys=D)
     parts = parts.to(device, dtype).eval()
 
     def randn(length: int) -> Tensor:

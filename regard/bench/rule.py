@@ -9,7 +9,8 @@
 It holds for the output and for each gradient. The first term alone is not a rule: where the formula happens
 to be right to the last bit, nothing else would be allowed to differ from it. The second term does not depend
 on such luck. It measures what roundings of this precision do to this problem: it grows where the problem is
-ill-conditioned, and needs no tolerance. docs/explanation/kernels.md derives it and says on how many problems it held.
+ill-conditioned, and needs no tolerance. docs/explanation/kernels.md derives it and says on how many problems
+it held.
 """
 
 from collections.abc import Callable, Mapping

@@ -117,8 +117,18 @@ def command(
 def attention(plan: "Plan", out: Path, record: Path | None) -> None:
     """Measure, print, write."""
     from regard.bench.attention import measure
-    from regard.bench.report import COLUMNS, GROWTH, draw, growth_table, look_lines, not_run, records
-    from regard.bench.report import table as rows
+    from regard.bench.report import (
+        COLUMNS,
+        GROWTH,
+        draw,
+        growth_table,
+        look_lines,
+        not_run,
+        records,
+    )
+    from regard.bench.report import (
+        table as rows,
+    )
 
     say(f"{len(plan.mechanisms)} mechanisms on {plan.device}, {plan.size} (batch × length × features)")
     began = time.monotonic()

@@ -1,11 +1,4 @@
-"""regard show: one example as a picture or as a page, drawn in the way of its task.
-
-A task names its viewer as a path, `viewer = "regard.views.alignment:view"`: a function
-
-    view(run, text, out, *, beam) -> the line that is printed
-
-that draws one example into `out`: the one that `text` gives, or one of the test set.
-"""
+"""regard show: one example as a picture or as a page, drawn in the way of its task (views/__init__.py)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -22,7 +15,7 @@ ENDINGS = (".png", ".svg", ".html")
 
 
 class Viewer(Protocol):
-    """What a task's `viewer` names."""
+    """A function that draws an example of a run."""
 
     def __call__(self, run: "Run", text: str | None, out: Path, *, beam: int | None) -> str: ...
 
@@ -44,11 +37,12 @@ def command(
     regard show runs/rnnsearch-en-fr --out alignment.html
     regard show stories --out hops.png
     """
-    from regard.evaluate.base import load
+    from regard.evaluate.base import of_task
+    from regard.views import VIEWERS
 
     if out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected {', '.join(ENDINGS)}.")
     opened = open_run(run, device=device)
-    viewer: Viewer = load(opened.task.viewer)
+    viewer: Viewer = of_task(VIEWERS, opened.task)
     typer.echo(viewer(opened, text, out, beam=beam))
     say(f"drawn: {out}")

@@ -92,9 +92,9 @@ def beam_tree(
     """Everything that the search for one sentence kept, and the nodes of each hypothesis, best first."""
     if batch.size != 1:
         raise ConfigError(f"beam_tree: `batch` has {batch.size} sentences; expected 1.")
-    options = _Options(width, width, 0, penalty, attention=False)
+    options, limits = Options(width, width, 0, penalty, attention=False), limits_of(batch, maximum, 0)
     with evaluating(model):
-        trellis, ends = _search(model, batch, options, limits_of(batch, maximum, 0))
+        trellis, ends = _search(Call(model, batch, options, limits, int(limits.max())))
         tracks = trellis.tracks(ends, batch)
     nodes: list[Node] = []
     kept: list[list[int | None]] = []  # for each step the number of each of its nodes; None: not possible
@@ -228,7 +228,13 @@ Found = tuple[list[Track], list[int]]  # the paths of all hypotheses that can be
 
 
 def step_by_step(call: Call) -> Found:
-    """The search itself; sentences that are over leave the batch, so that the rest runs faster."""
+    """The search itself."""
+    trellis, ends = _search(call)
+    return trellis.tracks(ends, call.batch), ends.sentences.tolist()
+
+
+def _search(call: Call) -> tuple[Trellis, Ends]:
+    """Step by step; sentences that are over leave the batch, so that the rest runs faster."""
     model, batch, options, limits, longest = call
     trellis = Trellis()
     ends: list[Ends] = []
@@ -259,8 +265,7 @@ def step_by_step(call: Call) -> Found:
             beam.total[staying],
             beam.finished.select(staying),
         )
-    last = Ends.join(ends)
-    return trellis.tracks(last, batch), last.sentences.tolist()
+    return trellis, Ends.join(ends)
 
 
 def _continuations(total: Tensor, each: Tensor, width: int) -> Continuations:

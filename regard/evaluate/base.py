@@ -1,14 +1,14 @@
 """What every evaluation answers, whatever the task: numbers for JSON, lines for a reader, one headline.
 
-A task names its evaluator as a path, `evaluator = "regard.evaluate.translation:evaluate_translation"`, so
-that it can say how it is measured without importing what measures it.
+EVALUATORS says which function measures which task; it is imported when it is needed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from regard.decode.base import GREEDY, Decoding
+from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.tasks.base import Split, Task
 
@@ -58,17 +58,41 @@ class Noted(Protocol):
 
 
 class Evaluator(Protocol):
-    """The function that a task's `evaluator` names."""
+    """A function that measures a model on a split of its task."""
 
     def __call__(
         self, model: Any, task: Any, split: Split, *, decoding: Decoding, progress: Advance | None
     ) -> Evaluation: ...
 
 
-def load(path: str) -> Any:
-    """The object that a path `module:name` names."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+EVALUATORS = {  # by the name of a task's class, or of one that it inherits from
+    "TranslationTask": "regard.evaluate.translation:evaluate_translation",
+    "QuestionTask": "regard.evaluate.questions:evaluate_questions",
+    "LanguageTask": "regard.evaluate.language:evaluate_language",
+    "SentenceTask": "regard.evaluate.language:evaluate_language",
+    "PointingTask": "regard.evaluate.pointing:evaluate_pointing",
+    "CaptionTask": "regard.evaluate.captions:evaluate_captions",
+    "RecallTask": "regard.evaluate.recall:evaluate_recall",
+    "EntailmentTask": "regard.evaluate.classification:evaluate_classification",
+    "BitTask": "regard.evaluate.sequences:evaluate_sequences",
+    "FewShotTask": "regard.evaluate.fewshot:evaluate_fewshot",
+    "BanditTask": "regard.evaluate.acting:evaluate_bandits",
+    "MDPTask": "regard.evaluate.acting:evaluate_processes",
+    "PictureClassesTask": "regard.evaluate.classification:evaluate_classification",
+    "PictureTask": "regard.evaluate.pictures:evaluate_pictures",
+}
+
+
+def of_task(table: Mapping[str, str], task: Task) -> Any:
+    """What a table of paths `module:name` has for the task's class, or for the nearest that it inherits."""
+    for kind in type(task).__mro__:
+        if kind.__name__ in table:
+            module, _, name = table[kind.__name__].partition(":")
+            return getattr(import_module(module), name)
+    raise ConfigError(
+        f"task: {type(task).__name__} has no evaluation or view; expected a task of `regard list task`. "
+        "Enter a function of yours into regard.evaluate.base.EVALUATORS or regard.views.VIEWERS."
+    )
 
 
 def evaluate(
@@ -80,5 +104,5 @@ def evaluate(
     progress: Advance | None = None,
 ) -> Evaluation:
     """Measure a model on a split, in the way of its task."""
-    evaluator: Evaluator = load(task.evaluator)
+    evaluator: Evaluator = of_task(EVALUATORS, task)
     return evaluator(model, task, split, decoding=decoding, progress=progress)

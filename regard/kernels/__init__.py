@@ -12,6 +12,7 @@ from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
 from regard.kernels.product.product_step import PRODUCT_STEP
 from regard.kernels.product.sdpa import SDPA
+from regard.kernels.product.self_attention import SELF_ATTENTION_CPU
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 from regard.kernels.training.cross_entropy import CROSS_ENTROPY
 from regard.kernels.training.residual import RESIDUAL_NORM
@@ -21,6 +22,7 @@ for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
     dispatch.register(kernel)
 paths.register("cosine-query", COSINE_QUERY)
 paths.register("product-step", PRODUCT_STEP)
+paths.register("self-attention", SELF_ATTENTION_CPU)
 paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)

@@ -134,7 +134,7 @@ additive = operator(
     saves=lambda inputs, output: inputs,
     backward=(_ADDITIVE, _GRADIENTS, lambda grad, *inputs: _like(*inputs[:4])),
     cpu=("additive.additive_cpu.forward", "additive.additive_cpu.backward"),
-    cuda=("additive.additive_cuda.forward", "additive.additive_cuda.backward"),
+    cuda=("additive.additive_launch.forward", "additive.additive_launch.backward"),
 )
 
 
@@ -177,7 +177,7 @@ additive_scores = operator(
         lambda grad, a, b, v: _like(a, b, v),
     ),
     cpu=("additive.additive_cpu.scores", "additive.additive_cpu.scores_backward"),
-    cuda=("additive.additive_cuda.scores", "additive.additive_cuda.scores_backward"),
+    cuda=("additive.additive_launch.scores", "additive.additive_launch.scores_backward"),
 )
 
 _PRODUCT = "Tensor q, Tensor k, Tensor v, Tensor? bias"

@@ -45,6 +45,7 @@ from regard.attention.normalizers.softmax import Softmax
 from regard.attention.scores.base import Score
 from regard.attention.scores.dot import DotScore
 from regard.attention.scores.rectified import RectifiedScore
+from regard.catalog import card
 from regard.errors import ConfigError, check_shapes
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -66,6 +67,17 @@ def unchanged(module: Module) -> Module:
     return module
 
 
+@card(
+    "layer",
+    "self-attention-2d",
+    title="Self-attention over feature maps",
+    authors="Zhang, Goodfellow, Metaxas, Odena",
+    year=2018,
+    link="https://arxiv.org/abs/1805.08318",
+    sentence=(
+        "Every place of a feature map asks all others; what it hears is let in by a factor that starts at 0."
+    ),
+)
 class SelfAttention2d(nn.Module):
     """SAGAN's layer: (B, C, H, W) -> the same shape; at first the identity.
 
@@ -129,6 +141,15 @@ PAIRWISE: dict[Form, _Pairwise] = {
 }
 
 
+@card(
+    "layer",
+    "non-local",
+    title="Non-local block",
+    authors="Wang, Girshick, Gupta, He",
+    year=2018,
+    link="https://arxiv.org/abs/1711.07971",
+    sentence="A residual block in which every place sees all others, in four forms; at first the identity.",
+)
 class NonLocalBlock(nn.Module):
     """(B, C, H, W) -> the same shape; at first the identity.
 

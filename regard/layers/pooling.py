@@ -20,12 +20,14 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.attention.build import NORMALIZERS, Sizes
 from regard.attention.compose import Attention
+from regard.attention.config import build_part
 from regard.attention.mask import Mask
 from regard.attention.normalizers.mean import Mean
+from regard.attention.parts import Sizes
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.dot import DotScore
+from regard.catalog import card
 from regard.errors import check_shapes
 
 PoolingName = Literal["attention", "average"]
@@ -46,13 +48,22 @@ class Pooling(nn.Module):
         return self.attention(query, self.attention.prepare(x, x, mask)).context[:, 0]
 
 
+@card(
+    "layer",
+    "attention-pooling",
+    title="Attention pooling",
+    authors="Yang et al.",
+    year=2016,
+    link="https://aclanthology.org/N16-1174",
+    sentence="Many positions become one vector, each weighing as much as a learnt query finds in it.",
+)
 class AttentionPooling(Pooling):
     """Positions weigh as much as a learnt query finds in them."""
 
     def __init__(
         self, *, inputs: int, hidden: int, normalizer: str = "softmax", kernel: str = "auto"
     ) -> None:
-        normalize = NORMALIZERS[normalizer](Sizes(query=hidden, keys=inputs, hidden=hidden))
+        normalize = build_part("normalizer", normalizer, Sizes(query=hidden, keys=inputs, hidden=hidden))
         score = AdditiveScore(query=None, keys=inputs, hidden=hidden)
         super().__init__(Attention(score, normalizer=normalize, kernel=kernel), hidden)
 

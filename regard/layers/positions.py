@@ -22,6 +22,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.errors import ShapeError
 
 TABLE = 512  # positions kept ready; later ones are computed when they are met
@@ -35,6 +36,15 @@ class Positions(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} defines no forward(words, offset).")
 
 
+@card(
+    "layer",
+    "sinusoidal-positions",
+    title="Sinusoidal positions",
+    authors="Vaswani et al.",
+    year=2017,
+    link="https://arxiv.org/abs/1706.03762",
+    sentence="Sines and cosines of many wavelengths, added to the words, tell attention where each stands.",
+)
 class SinusoidalPositions(Positions):
     """The fixed table of sines and cosines; any length."""
 

@@ -35,6 +35,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
+from regard.catalog import card
 from regard.data.entailment import PairTextBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.distance import DistanceScore, with_positions
@@ -104,6 +105,15 @@ class PairClassifier(Model):
         return self.P(self.E(numbers))
 
 
+@card(
+    "model",
+    "decomposable",
+    title="Decomposable attention",
+    authors="Parikh, Täckström, Das, Uszkoreit",
+    year=2016,
+    link="https://arxiv.org/abs/1606.01933",
+    sentence="Two sentences are aligned softly both ways, compared word by word, and the comparisons summed.",
+)
 class Decomposable(PairClassifier):
     """Attend, compare, aggregate."""
 
@@ -133,6 +143,15 @@ class Decomposable(PairClassifier):
         return self.H(torch.cat([v_1, v_2], -1))
 
 
+@card(
+    "model",
+    "bag-of-words",
+    title="Bag of words for sentence pairs",
+    authors="Parikh, Täckström, Das, Uszkoreit",
+    year=2016,
+    link="https://arxiv.org/abs/1606.01933",
+    sentence="Each sentence is a sum over its words, which know nothing of the other sentence: no attention.",
+)
 class BagOfWords(PairClassifier):
     """The same without attention: v_1 = Σ_i G(a_i), v_2 = Σ_j G(b_j). No word knows of the other sentence."""
 

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.points import positions
 from regard.errors import DataError, check_sizes
@@ -60,41 +61,6 @@ class AttentionIndexConfig(PlainIndexConfig):
         check_attention("point-attention", self)
 
 
-class PlainIndex(Translating):
-    """Sequence to sequence: everything known of the points is the encoder's last state."""
-
-    Config = PlainIndexConfig
-    reads = ("sets of points",)
-
-    def __init__(self, config: PlainIndexConfig) -> None:
-        super().__init__()
-        self.config = config
-        n = config.hidden
-        self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
-        self.E = nn.Embedding(1 + config.places, n)
-        self.decoder = nn.LSTM(n, n, batch_first=True)
-        self.W = nn.Linear(n, 1 + config.places)
-        initialize(self, self.encoder, self.decoder, bound=config.bound)
-
-    def forward(self, batch: PairBatch) -> Tensor:
-        """Teacher forcing: (B, T, 1 + places) scores at each step; column 0 is the end."""
-        hidden = self.start(batch)
-        query, _ = self.decoder(self.E(read_before(batch)), hidden)
-        return self.W(query)
-
-    def start(self, batch: PairBatch) -> Hidden:
-        check_places("point-seq2seq", batch, self.config.places)
-        return read(self.encoder, batch)[1]
-
-    def step(self, tokens: Tensor, state: Hidden) -> tuple[Tensor, Hidden]:
-        """(B,) last numbers -> (B, 4 + places) log-probabilities of the next, and the state after it."""
-        query, hidden = self.decoder(self.E(positions(tokens))[:, None], state)
-        return numbered(self.W(query[:, 0]).log_softmax(-1)), hidden
-
-    def select(self, state: Hidden, rows: Tensor) -> Hidden:
-        return select_hidden(state, rows)
-
-
 class AttentionState(NamedTuple):
     """Where the decoder with attention stands."""
 
@@ -103,6 +69,17 @@ class AttentionState(NamedTuple):
     source: Source
 
 
+@card(
+    "model",
+    "point-attention",
+    title="Content attention over points",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence=(
+        "Attention blends the encoder's states and an index is written: what a pointer is compared with."
+    ),
+)
 class AttentionIndex(Translating):
     """Attention blends the encoder's states, for the prediction and for the next step."""
 
@@ -151,6 +128,50 @@ class AttentionIndex(Translating):
         query, hidden = self.decoder(torch.cat([word, state.context], -1), state.hidden)
         result = self.attention(query, state.source)
         return torch.cat([query, result.context], -1), AttentionState(hidden, result.context, state.source)
+
+
+@card(
+    "model",
+    "point-seq2seq",
+    title="Sequence to sequence over points",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence="An LSTM reads the points and another writes indices from a dictionary of fixed size.",
+)
+class PlainIndex(Translating):
+    """Sequence to sequence: everything known of the points is the encoder's last state."""
+
+    Config = PlainIndexConfig
+    reads = ("sets of points",)
+
+    def __init__(self, config: PlainIndexConfig) -> None:
+        super().__init__()
+        self.config = config
+        n = config.hidden
+        self.encoder = LSTMEncoder(inputs=config.dimension, hidden=n, flags=1)
+        self.E = nn.Embedding(1 + config.places, n)
+        self.decoder = nn.LSTM(n, n, batch_first=True)
+        self.W = nn.Linear(n, 1 + config.places)
+        initialize(self, self.encoder, self.decoder, bound=config.bound)
+
+    def forward(self, batch: PairBatch) -> Tensor:
+        """Teacher forcing: (B, T, 1 + places) scores at each step; column 0 is the end."""
+        hidden = self.start(batch)
+        query, _ = self.decoder(self.E(read_before(batch)), hidden)
+        return self.W(query)
+
+    def start(self, batch: PairBatch) -> Hidden:
+        check_places("point-seq2seq", batch, self.config.places)
+        return read(self.encoder, batch)[1]
+
+    def step(self, tokens: Tensor, state: Hidden) -> tuple[Tensor, Hidden]:
+        """(B,) last numbers -> (B, 4 + places) log-probabilities of the next, and the state after it."""
+        query, hidden = self.decoder(self.E(positions(tokens))[:, None], state)
+        return numbered(self.W(query[:, 0]).log_softmax(-1)), hidden
+
+    def select(self, state: Hidden, rows: Tensor) -> Hidden:
+        return select_hidden(state, rows)
 
 
 def check_places(owner: str, batch: PairBatch, places: int) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.text_windows import StreamBatch
 from regard.errors import check_shares, check_sizes
 from regard.models.base import Model
@@ -35,6 +36,15 @@ class LSTMLanguageConfig:
         check_shares("lstm-lm", self, "dropout")
 
 
+@card(
+    "model",
+    "lstm-lm",
+    title="LSTM language model",
+    authors="Hochreiter, Schmidhuber",
+    year=1997,
+    link="https://doi.org/10.1162/neco.1997.9.8.1735",
+    sentence="One state carries the whole past: what the LSTMN is measured against.",
+)
 class LSTMLanguageModel(Model):
     """The next word from the state that the words before it left."""
 

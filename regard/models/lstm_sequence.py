@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.bits import BitBatch
 from regard.errors import ShapeError, check_shapes, check_sizes
 from regard.models.base import Model
@@ -36,6 +37,15 @@ class LSTMSequenceConfig:
         check_sizes("lstm-sequence", self, "inputs", "outputs", "hidden", "layers")
 
 
+@card(
+    "model",
+    "lstm-sequence",
+    title="Stacked LSTM, the baseline of the Neural Turing Machine",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Three LSTM layers that must keep everything in their own state.",
+)
 class LSTMSequence(Model):
     """A stack of LSTM layers that answers at every step."""
 

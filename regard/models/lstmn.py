@@ -20,6 +20,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.labelled import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.errors import check_shares, check_sizes
@@ -46,6 +47,17 @@ class LSTMNConfig:
         check_shares("lstmn", self, "dropout")
 
 
+@card(
+    "model",
+    "lstmn",
+    title="LSTMN language model",
+    authors="Cheng, Dong, Lapata",
+    year=2016,
+    link="https://arxiv.org/abs/1601.06733",
+    sentence=(
+        "An LSTM whose cell has become a tape: each word looks back at all earlier ones of its sentence."
+    ),
+)
 class LSTMNLanguageModel(Model):
     """The next word from the words before it."""
 
@@ -108,6 +120,15 @@ class LSTMNClassifierConfig:
         check_shares("lstmn-classifier", self, "dropout")
 
 
+@card(
+    "model",
+    "lstmn-classifier",
+    title="LSTMN classifier",
+    authors="Cheng, Dong, Lapata",
+    year=2016,
+    link="https://arxiv.org/abs/1601.06733",
+    sentence="A sequence is read onto tapes; the mean of its hidden states, or the last, gives the label.",
+)
 class LSTMNClassifier(Model):
     """A label for a sequence. A step may carry several symbols, whose embeddings are summed."""
 

@@ -31,6 +31,7 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import check_shares, check_sizes
 from regard.layers.lstmn import LSTMN, LSTMNCell, Tape
@@ -133,6 +134,15 @@ class ShallowFusion(Fusion):
 FUSIONS: dict[str, type[Fusion]] = {"shallow": ShallowFusion, "deep": DeepFusion}
 
 
+@card(
+    "model",
+    "lstmn-fusion",
+    title="LSTMN encoder-decoder",
+    authors="Cheng, Dong, Lapata",
+    year=2016,
+    link="https://arxiv.org/abs/1601.06733",
+    sentence="Two LSTMNs joined by attention: shallow fusion reads the source, deep fusion remembers it.",
+)
 class LSTMNFusion(Translating):
     """Reads the source with tapes, writes the target with tapes and the source's in view."""
 

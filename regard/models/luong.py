@@ -38,6 +38,7 @@ from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.lstm import Direction, Hidden, LSTMDecoder, LSTMEncoder, Matrices, hold_on_padding
@@ -78,6 +79,15 @@ class LuongState(NamedTuple):
     step: int
 
 
+@card(
+    "model",
+    "luong",
+    title="Global and local attention",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="Stacked LSTMs; attention with the new state, everywhere or in a window, fed to the next step.",
+)
 class Luong(Translating):
     """Encoder, decoder, attention with the new state, the attentional vector and its softmax."""
 

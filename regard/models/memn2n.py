@@ -47,6 +47,7 @@ from regard.attention.compose import Attention
 from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
+from regard.catalog import card
 from regard.data.questions import StoryBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.models.base import Model
@@ -95,6 +96,17 @@ class LinearStart(Normalizer):
         return torch.where(self.linear, visible, self.after(scores))
 
 
+@card(
+    "model",
+    "memn2n",
+    title="End-to-end memory network",
+    authors="Sukhbaatar, Szlam, Weston, Fergus",
+    year=2015,
+    link="https://arxiv.org/abs/1503.08895",
+    sentence=(
+        "A question hops over the sentences of a story, each hop reading what the one before it asked for."
+    ),
+)
 class MemN2N(Model):
     """Question, hops over the story's sentences, answer."""
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.record import record
 from regard.attention.scores.dot import DotScore
+from regard.catalog import card
 from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.models.base import Model
@@ -50,6 +51,15 @@ class MemN2NLanguageConfig:
             raise ConfigError(f"memn2n-lm: `dropout` has {self.dropout}; expected 0 or more, less than 1.")
 
 
+@card(
+    "model",
+    "memn2n-lm",
+    title="Memory network language model",
+    authors="Sukhbaatar, Szlam, Weston, Fergus",
+    year=2015,
+    link="https://arxiv.org/abs/1503.08895",
+    sentence="The next word from the words before it, which are the memories that several hops read.",
+)
 class MemN2NLanguage(Model):
     """The next word from the words before it, read in several hops."""
 

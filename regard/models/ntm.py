@@ -35,6 +35,7 @@ from regard.attention.memory.cells import MemoryState
 from regard.attention.memory.heads import Controls, Heads, advance
 from regard.attention.parts import foreign, named
 from regard.attention.paths import Explanation
+from regard.catalog import card
 from regard.data.bits import BitBatch
 from regard.errors import ShapeError, check_shapes, check_sizes
 from regard.kernels.ntm.ntm_sequence import First, Layout, Sequence
@@ -85,6 +86,15 @@ class Tape(NamedTuple):
     controls: Controls  # each (B, T, …)
 
 
+@card(
+    "model",
+    "ntm",
+    title="Neural Turing Machine",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="A network with a tape: it learns to write, to find and to read back, and so learns algorithms.",
+)
 class NTM(Model):
     """Controller, heads, memory."""
 

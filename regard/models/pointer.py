@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.mask import Mask
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
@@ -63,6 +64,15 @@ class PointerState(NamedTuple):
     inputs: Tensor  # (B, 1 + N, D) what the decoder reads after pointing at each position
 
 
+@card(
+    "model",
+    "pointer",
+    title="Pointer network",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence="The attention weights over the input are the output: the dictionary is as large as the input.",
+)
 class PointerNetwork(Translating):
     """Encoder, decoder, pointer."""
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.mask import Mask
+from regard.catalog import card
 from regard.data.entailment import PairTextBatch
 from regard.data.pictures import PictureBatch, to_network
 from regard.errors import check_sizes
@@ -41,6 +42,17 @@ class PooledPicturesConfig:
         check_sizes("pooled-pictures", self, "channels", "hidden")
 
 
+@card(
+    "model",
+    "pooled-pictures",
+    title="Pooled pictures",
+    authors="Yang et al.; Lin, Chen, Yan",
+    year=2016,
+    link="https://aclanthology.org/N16-1174",
+    sentence=(
+        "Convolutions, then one vector of all places, by attention or their mean: the class of a picture."
+    ),
+)
 class PooledPictures(Model):
     """Convolutions, pooling, one linear layer."""
 
@@ -82,6 +94,17 @@ class PooledSentencesConfig(BagOfWordsConfig):
     pooling: PoolingName = "attention"
 
 
+@card(
+    "model",
+    "pooled-sentences",
+    title="Pooled sentences",
+    authors="Yang et al.; Lin, Chen, Yan",
+    year=2016,
+    link="https://aclanthology.org/N16-1174",
+    sentence=(
+        "One vector from the words of each sentence, by attention or by their mean; a label for the two."
+    ),
+)
 class PooledSentences(PairClassifier):
     """As a bag of words, but with a pooling in the place of the sum."""
 

@@ -31,6 +31,7 @@ from regard.attention.multihead import MultiHead
 from regard.attention.result import AttentionResult
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.readout import MaxoutReadout
@@ -69,6 +70,15 @@ class SearchState(NamedTuple):
     step: int
 
 
+@card(
+    "model",
+    "rnnsearch",
+    title="RNNsearch",
+    authors="Bahdanau, Cho, Bengio",
+    year=2014,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="The decoder searches the source sentence anew for each word it writes.",
+)
 class RNNsearch(Translating):
     """Encoder, attention, decoder, read-out, as in the paper's appendix A."""
 

@@ -50,6 +50,7 @@ from torch import Tensor, nn
 from regard.attention.numerics import no_autocast
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.scores.dot import DotScore
+from regard.catalog import card
 from regard.errors import ConfigError, check_shapes, check_sizes
 from regard.layers.feature_maps import SelfAttention2d
 from regard.layers.spectral import spectral_norm
@@ -254,6 +255,15 @@ class Discriminator(nn.Module):
             return self.psi(features).squeeze(1) + (self.V(labels) * features).sum(1)
 
 
+@card(
+    "model",
+    "sagan",
+    title="Self-attention GAN",
+    authors="Zhang, Goodfellow, Metaxas, Odena",
+    year=2018,
+    link="https://arxiv.org/abs/1805.08318",
+    sentence="A generator and a discriminator with self-attention over their feature maps, trained in turn.",
+)
 class SAGAN(Model):
     """Generator, discriminator, and the average of the generator from which samples are drawn."""
 

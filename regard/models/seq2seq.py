@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import check_shares, check_sizes
 from regard.layers.recurrent import reversal
@@ -59,6 +60,17 @@ class Seq2SeqState(NamedTuple):
     context: Tensor  # (B, n)
 
 
+@card(
+    "model",
+    "seq2seq",
+    title="Sequence to sequence",
+    authors="Sutskever, Vinyals, Le",
+    year=2014,
+    link="https://arxiv.org/abs/1409.3215",
+    sentence=(
+        "An encoder squeezes the sentence into one fixed vector; a decoder writes the translation from it."
+    ),
+)
 class Seq2Seq(Translating):
     """Encoder, one vector, decoder."""
 

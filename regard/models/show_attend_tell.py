@@ -51,6 +51,7 @@ from regard.attention.numerics import upcast
 from regard.attention.reference import weighted_sum
 from regard.attention.result import AttentionResult
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
 from regard.errors import ConfigError, check_shares, check_sizes
@@ -114,6 +115,15 @@ class Look(NamedTuple):
     log_probability: Tensor | None  # (B,) of the sampled place; None where none is sampled
 
 
+@card(
+    "model",
+    "show-attend-tell",
+    title="Show, attend and tell",
+    authors="Xu et al.",
+    year=2015,
+    link="https://arxiv.org/abs/1502.03044",
+    sentence="A caption is written while attention, soft or hard, moves over the picture.",
+)
 class ShowAttendTell(Translating):
     """Annotations, attention, LSTM, deep output."""
 

@@ -29,6 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.episodes import EpisodeBatch
 from regard.errors import ConfigError, check_shapes, check_sizes
 from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
@@ -80,6 +81,17 @@ class OmniglotEmbedding(nn.Sequential):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # twice as fast on a CPU
 
 
+@card(
+    "model",
+    "snail",
+    title="SNAIL",
+    authors="Mishra, Rohaninejad, Chen, Abbeel",
+    year=2018,
+    link="https://arxiv.org/abs/1707.03141",
+    sentence=(
+        "Temporal convolutions and causal attention in turn read labelled examples, then name a new one."
+    ),
+)
 class SNAIL(Model):
     """An embedding of images, and blocks over the sequence of them."""
 

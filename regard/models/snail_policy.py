@@ -23,6 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.problems import Outcome, Problems, Rollout, draw
 from regard.errors import ConfigError, check_sizes
 from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
@@ -62,6 +63,15 @@ class Acted(NamedTuple):
     expected: Tensor  # (B, T)
 
 
+@card(
+    "model",
+    "snail-policy",
+    title="SNAIL that acts",
+    authors="Mishra, Rohaninejad, Chen, Abbeel",
+    year=2018,
+    link="https://arxiv.org/abs/1707.03141",
+    sentence="A policy whose convolutions and attention read what its actions brought: it learns to explore.",
+)
 class SNAILPolicy(Model):
     """Blocks over the steps of a problem, a policy and a value at each."""
 

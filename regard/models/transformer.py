@@ -40,6 +40,7 @@ from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.source import Source
+from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError, check_shares, check_sizes
 from regard.layers.fast_decoder import Stepper, gather
@@ -143,6 +144,15 @@ class TransformerState(NamedTuple):
     step: int
 
 
+@card(
+    "model",
+    "transformer",
+    title="Transformer",
+    authors="Vaswani et al.",
+    year=2017,
+    link="https://arxiv.org/abs/1706.03762",
+    sentence="Translation by attention alone: all positions of a sentence at once, in several heads.",
+)
 class Transformer(Translating):
     """Encoder, decoder, and the embeddings that both may share."""
 

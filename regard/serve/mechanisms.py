@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard import catalog
-from regard.attention.build import NORMALIZERS, SCORES, WINDOWS, Sizes, build_attention
+from regard.attention.config import AttentionConfig
 from regard.attention.in_order import in_order
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
 from regard.serve.problems import Problem
@@ -132,20 +132,17 @@ def _example(request: MechanismRequest) -> dict[str, Any]:
 def _attend(row: catalog.Row, values: dict[str, float]) -> tuple[Tensor, Tensor, list[str]]:
     keys = torch.nn.functional.normalize(torch.randn(KEYS, SIZE), dim=-1) * values["length"]
     queries = keys[:QUERIES] + values["noise"] * torch.randn(QUERIES, SIZE)
-    sizes = Sizes(
-        query=SIZE,
-        keys=SIZE,
+    named = {row.kind: row.key} if row.kind in ("score", "normalizer", "window") else {}
+    config = AttentionConfig(
+        **{"score": "dot"} | named,
         hidden=SIZE,
-        positions=KEYS,
         half_width=int(values.get("half_width", 2)),
         filters=4,
         width=5,
         temperature=values.get("temperature", 1.0),
+        kernel="reference",
     )
-    score = row.key if row.key in SCORES else "dot"
-    normalizer = row.key if row.key in NORMALIZERS else "softmax"
-    window = row.key if row.key in WINDOWS else "global"
-    built = build_attention(score, sizes, normalizer=normalizer, window=window, kernel="reference")
+    built = config.build(query=SIZE, keys=SIZE, positions=KEYS)
     attention = in_order(built).eval()
     result = attention(queries[None], attention.prepare(keys[None]))
     return result.weights[0], result.scores[0], [f"query {t + 1}" for t in range(QUERIES)]

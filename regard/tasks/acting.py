@@ -70,9 +70,7 @@ class ActingTask:
     """Problems by their number, and the policy gradient."""
 
     Settings: ClassVar[type[Any]] = ActingSettings
-    evaluator: ClassVar[str]
     gives: ClassVar[str] = "problems to act in"
-    viewer: ClassVar[str]
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

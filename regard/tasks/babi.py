@@ -15,6 +15,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from regard.catalog import card
 from regard.data.babi import TASKS, BabiSet, read_babi, read_files
 from regard.data.questions import Question
 from regard.errors import ConfigError, DataError
@@ -34,6 +35,15 @@ class BabiSettings:
     memory: int = 50  # sentences
 
 
+@card(
+    "task",
+    "babi",
+    title="bAbI",
+    authors="Weston et al.",
+    year=2015,
+    link="https://arxiv.org/abs/1502.05698",
+    sentence="Twenty kinds of question about short stories, learnt one at a time or together.",
+)
 class BabiTask(QuestionTask):
     """Questions of the bAbI tasks."""
 

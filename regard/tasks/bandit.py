@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from regard.catalog import card
 from regard.data.counter_rng import uniform
 from regard.data.problems import Bandits, width
 from regard.errors import ConfigError
@@ -40,12 +41,19 @@ class BanditSettings(ActingSettings):
             raise ConfigError(f"bandit: `pulls` has {self.pulls}; expected 1 or more.")
 
 
+@card(
+    "task",
+    "bandit",
+    title="Bandits",
+    authors="Duan et al.",
+    year=2016,
+    link="https://arxiv.org/abs/1611.02779",
+    sentence="Arms that pay with unknown probabilities: find the good ones while pulling.",
+)
 class BanditTask(ActingTask):
     """Which arm next."""
 
     Settings = BanditSettings
-    evaluator = "regard.evaluate.acting:evaluate_bandits"
-    viewer = "regard.views.acting:view"
     settings: BanditSettings
 
     def sizes(self) -> dict[str, int]:

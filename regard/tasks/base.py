@@ -33,14 +33,11 @@ class Scored(NamedTuple):
 class Task(Protocol):
     """What to learn: data, batches, loss and metric. A task never imports a model.
 
-    `Settings` is a frozen dataclass: its fields are the keys of a recipe's `[task]` table. `evaluator` and
-    `viewer` say how a model of the task is measured and shown; they are paths, `module:function`, because
-    what measures and draws stands above the tasks.
+    `Settings` is a frozen dataclass: its fields are the keys of a recipe's `[task]` table. How a model of the
+    task is measured and shown stands above the tasks, in `evaluate/base.py` and `views/__init__.py`.
     """
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str]  # see evaluate/base.py
-    viewer: ClassVar[str]  # see cli/show.py
     gives: ClassVar[str]  # the kind of its examples; a model that fits `reads` it
 
     @classmethod

@@ -33,9 +33,7 @@ class BitTask:
     Settings: ClassVar[type[Any]]
     name: ClassVar[str]
     units: ClassVar[tuple[str, ...]]  # what the numbers of a shape count
-    evaluator: ClassVar[str] = "regard.evaluate.sequences:evaluate_sequences"
     gives: ClassVar[str] = "sequences of bits"
-    viewer: ClassVar[str] = "regard.views.tape:view"
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.batches import Plan, plan_by_rows
 from regard.data.features import FrozenEncoder, build_encoder, cached_features
 from regard.data.flickr8k import Flickr8k, open_flickr8k
@@ -38,9 +39,7 @@ class CaptionTask:
     """What captioning tasks share; a subclass says where pictures and captions come from."""
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str] = "regard.evaluate.captions:evaluate_captions"
     gives: ClassVar[str] = "pictures with captions"
-    viewer: ClassVar[str] = "regard.views.captions:view"
     side: int  # pixels of a picture's side
     encoder: FrozenEncoder | None = None
 
@@ -143,6 +142,14 @@ class ShapesSettings:
             )
 
 
+@card(
+    "task",
+    "shapes",
+    title="Scenes of coloured shapes",
+    authors="regard",
+    year=2026,
+    sentence="Drawn scenes, each with a sentence about its things; what lies where is known.",
+)
 class ShapesTask(CaptionTask):
     """Scenes of coloured shapes, each with one sentence; what lies where is known."""
 
@@ -209,6 +216,15 @@ class Flickr8kSettings:
                 raise ConfigError(f"flickr8k: `{name}` has {getattr(self, name)}; expected {least} or more.")
 
 
+@card(
+    "task",
+    "flickr8k",
+    title="Flickr8k",
+    authors="Hodosh, Young, Hockenmaier",
+    year=2013,
+    link="https://doi.org/10.1613/jair.3994",
+    sentence="Photographs with five captions each, read as pixels or through a frozen encoder.",
+)
 class Flickr8kTask(CaptionTask):
     """Photographs with five captions each; every caption of the training split is an example."""
 

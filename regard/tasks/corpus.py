@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from regard.catalog import card
 from regard.data.corpora import Sentences, find_corpus
 from regard.data.spacing import Spacing
 from regard.errors import ConfigError, DataError
@@ -33,6 +34,14 @@ class CorpusSettings(TextSettings):
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
 
 
+@card(
+    "task",
+    "corpus",
+    title="Public corpora",
+    authors="regard",
+    year=2026,
+    sentence="Multi30k and Tatoeba by name, found or fetched; Hansards to measure alignments on.",
+)
 class CorpusTask(TextTask):
     """Sentence pairs of a public corpus."""
 

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.entailment import (
     LABELS,
     NULL,
@@ -77,13 +78,19 @@ class EntailmentSettings:
             )
 
 
+@card(
+    "task",
+    "entailment",
+    title="Entailment",
+    authors="regard",
+    year=2026,
+    sentence="Does the second sentence follow from the first? SICK, SNLI, or an embedded toy of antonyms.",
+)
 class EntailmentTask:
     """Entailment, neutral or contradiction."""
 
     Settings = EntailmentSettings
-    evaluator = "regard.evaluate.classification:evaluate_classification"
     gives = "labelled pairs of sentences"
-    viewer = "regard.views.entailment:view"
     labels = LABELS
 
     def __init__(self, settings: EntailmentSettings, words: WordList) -> None:

@@ -30,6 +30,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.catalog import card
 from regard.data.counter_rng import Uniform, uniform
 from regard.data.episodes import DealtEpisodes, EpisodeBatch, Sheets
 from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
@@ -85,13 +86,22 @@ class FewShotSettings:
                 raise ConfigError(f"few-shot: `{name}` has {getattr(self, name)}; expected 1 or more.")
 
 
+@card(
+    "task",
+    "few-shot",
+    title="Few-shot classification",
+    authors="Lake, Salakhutdinov, Tenenbaum",
+    year=2015,
+    link="https://github.com/brendenlake/omniglot",
+    sentence=(
+        "Name a drawing of a class never seen before, from a few labelled ones: Omniglot or random strokes."
+    ),
+)
 class FewShotTask:
     """Whose drawing is it: one of N classes that an episode shows."""
 
     Settings = FewShotSettings
-    evaluator = "regard.evaluate.fewshot:evaluate_fewshot"
     gives = "episodes of few examples"
-    viewer = "regard.views.episode:view"
 
     def __init__(self, settings: FewShotSettings) -> None:
         self.settings = settings

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from regard.catalog import card
 from regard.data.parallel import Parallel
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError
@@ -49,6 +50,14 @@ def guess_language(path: str) -> str:
     return found[1] if found and found[1] not in ("txt", "tok", "bpe", "raw") else "und"
 
 
+@card(
+    "task",
+    "files",
+    title="Your own files",
+    authors="regard",
+    year=2026,
+    sentence="Parallel text, one sentence a line, plain or .gz.",
+)
 class FilesTask(TextTask):
     """Sentence pairs from text files."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, Self
 
+from regard.catalog import card
 from regard.data.encoded import Pair as Encoded
 from regard.data.grammar import Pair, generate
 from regard.data.tokens import UNK, Tokenizer
@@ -36,6 +37,14 @@ class GrammarSettings:
     smoothing: float = 0.0  # label smoothing, in training alone
 
 
+@card(
+    "task",
+    "grammar",
+    title="The embedded corpus",
+    authors="regard",
+    year=2026,
+    sentence="English to French or Chinese from a synchronous grammar, with gold word links.",
+)
 class GrammarTask(TranslationTask):
     """Sentence pairs from the synchronous grammar of `regard.data.grammar`."""
 

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.catalog import card
 from regard.data.grammar import generate
 from regard.data.parallel import read_lines
 from regard.data.ptb import EOS, read_ptb, sentences_to_words
@@ -54,13 +55,19 @@ class LanguageSettings:
                 )
 
 
+@card(
+    "task",
+    "language",
+    title="Language modelling",
+    authors="regard",
+    year=2026,
+    sentence="The next word of a text: Penn Treebank, the embedded grammar, or a text of your own.",
+)
 class LanguageTask:
     """The next word of a text."""
 
     Settings = LanguageSettings
-    evaluator = "regard.evaluate.language:evaluate_language"
     gives = "running text"
-    viewer = "regard.views.words:view"
 
     def __init__(self, settings: LanguageSettings, words: WordList) -> None:
         self.settings, self.words = settings, words

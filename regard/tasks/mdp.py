@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from regard.catalog import card
 from regard.data.counter_rng import uniform
 from regard.data.problems import DecisionProcesses, width
 from regard.errors import ConfigError
@@ -43,12 +44,21 @@ class MDPSettings(ActingSettings):
                 raise ConfigError(f"mdp: `{name}` has {getattr(self, name)}; expected {least} or more.")
 
 
+@card(
+    "task",
+    "mdp",
+    title="Small decision processes",
+    authors="Duan et al.",
+    year=2016,
+    link="https://arxiv.org/abs/1611.02779",
+    sentence=(
+        "States, actions and rewards drawn at random: explore a process for some episodes and do well in it."
+    ),
+)
 class MDPTask(ActingTask):
     """What to do in which state of a process that is not known yet."""
 
     Settings = MDPSettings
-    evaluator = "regard.evaluate.acting:evaluate_processes"
-    viewer = "regard.views.acting:view"
     settings: MDPSettings
 
     def sizes(self) -> dict[str, int]:

@@ -26,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.catalog import card
 from regard.data.bits import BitBatch
 from regard.data.counter_rng import Uniform
 from regard.errors import ConfigError
@@ -47,6 +48,15 @@ class CopySettings:
     seed: int = 1
 
 
+@card(
+    "task",
+    "copy",
+    title="Copy",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Read vectors of bits, then write them down; tested on sequences far longer than trained.",
+)
 class CopyTask(GrowingTask):
     """Write down what was read."""
 
@@ -96,6 +106,15 @@ class RepeatCopySettings:
     seed: int = 1
 
 
+@card(
+    "task",
+    "repeat-copy",
+    title="Repeat copy",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Write a sequence down as often as was asked, then say that it is over.",
+)
 class RepeatCopyTask(GrowingTask):
     """Write down what was read as often as was asked, then say that it is over."""
 
@@ -153,6 +172,15 @@ class AssociativeRecallSettings:
     seed: int = 1
 
 
+@card(
+    "task",
+    "associative-recall",
+    title="Associative recall",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="A list of items is read, then one of them is shown again; the next one is asked for.",
+)
 class AssociativeRecallTask(GrowingTask):
     """Given one item of a list, the next."""
 
@@ -212,6 +240,15 @@ class NGramSettings:
     seed: int = 1
 
 
+@card(
+    "task",
+    "ngrams",
+    title="Dynamic n-grams",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Predict the bits of a source whose table must be learnt while reading; the optimum is known.",
+)
 class NGramTask(BitTask):
     """Predict every bit of a source whose table has to be learnt while reading it."""
 
@@ -282,6 +319,15 @@ class PrioritySortSettings:
     seed: int = 1
 
 
+@card(
+    "task",
+    "priority-sort",
+    title="Priority sort",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Twenty vectors with priorities: write the sixteen highest, in order.",
+)
 class PrioritySortTask(BitTask):
     """The vectors of highest priority, highest first."""
 

@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from regard.catalog import card
 from regard.data import cifar10, fashion_mnist, shapes
 from regard.data.batches import Plan, plan_by_rows
 from regard.data.images import Pixels
@@ -61,13 +62,20 @@ class PictureClassesSettings:
             )
 
 
+@card(
+    "task",
+    "picture-classes",
+    title="Pictures and their classes",
+    authors="Xiao, Rasul, Vollgraf; Krizhevsky",
+    year=2017,
+    link="https://github.com/zalandoresearch/fashion-mnist",
+    sentence="Name what a picture is of: drawn shapes, Fashion-MNIST or CIFAR-10.",
+)
 class PictureClassesTask:
     """The class of a picture."""
 
     Settings = PictureClassesSettings
-    evaluator: ClassVar[str] = "regard.evaluate.classification:evaluate_classification"
     gives: ClassVar[str] = "labelled pictures"
-    viewer: ClassVar[str] = "regard.views.pooling:view"
 
     def __init__(self, settings: PictureClassesSettings) -> None:
         self.settings = settings

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from regard.catalog import card
 from regard.data import cifar10
 from regard.data.batches import Plan, plan_by_rows
 from regard.data.images import Pixels
@@ -40,9 +41,7 @@ class PictureTask:
     """What such tasks share; a subclass says where pictures come from."""
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str] = "regard.evaluate.pictures:evaluate_pictures"
     gives: ClassVar[str] = "pictures to imitate"
-    viewer: ClassVar[str] = "regard.views.pictures:view"
     classes: ClassVar[tuple[str, ...]]
     referee: ClassVar[Referee]
     flips: ClassVar[bool] = False  # whether a mirrored picture is as good
@@ -96,6 +95,15 @@ class Cifar10Settings:
             raise ConfigError(f"cifar10: `valid` has {self.valid}; expected 1 to 25000.")
 
 
+@card(
+    "task",
+    "cifar10",
+    title="CIFAR-10",
+    authors="Krizhevsky",
+    year=2009,
+    link="https://www.cs.toronto.edu/~kriz/cifar.html",
+    sentence="Photographs of ten classes, 32 × 32: pictures of a given class are to be made.",
+)
 class Cifar10Task(PictureTask):
     """Photographs of ten classes, 32 × 32."""
 
@@ -167,6 +175,14 @@ class PairedShapesSettings:
                 raise ConfigError(f"paired-shapes: `{name}` has {getattr(self, name)}; expected 1 or more.")
 
 
+@card(
+    "task",
+    "paired-shapes",
+    title="Paired shapes",
+    authors="regard",
+    year=2026,
+    sentence="A shape twice, left and right, in one colour: whoever paints one half must look at the other.",
+)
 class PairedShapesTask(PictureTask):
     """The same shape in the same colour, left and right; the class is the shape."""
 

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from regard.catalog import card
 from regard.data.geometry import QUESTIONS, Numbers, Points
 from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
 from regard.data.solving import Answers, solved
@@ -51,9 +52,7 @@ class PointingTask:
     """What the four questions share."""
 
     Settings = PointingSettings
-    evaluator: ClassVar[str] = "regard.evaluate.pointing:evaluate_pointing"
     gives: ClassVar[str] = "sets of points"
-    viewer: ClassVar[str] = "regard.views.points:view"
     question: ClassVar[str]
     rule: ClassVar[Literal["free", "once", "all"]]  # what decoding may say, see decode/constrained.py
     smallest: ClassVar[int] = 1  # points of the smallest set that the question makes sense for
@@ -204,6 +203,15 @@ class PointingTask:
         return found[found >= 0].tolist()
 
 
+@card(
+    "task",
+    "sort",
+    title="Sorting",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence="Numbers in random order, to be pointed at from the smallest to the largest.",
+)
 class SortTask(PointingTask):
     """Numbers, to be pointed at from the smallest to the largest."""
 
@@ -211,6 +219,15 @@ class SortTask(PointingTask):
     rule = "all"
 
 
+@card(
+    "task",
+    "hull",
+    title="Convex hull",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence="The corners of the convex hull of random points, counter-clockwise.",
+)
 class HullTask(PointingTask):
     """The corners of the convex hull, counter-clockwise."""
 
@@ -218,6 +235,15 @@ class HullTask(PointingTask):
     rule = "once"
 
 
+@card(
+    "task",
+    "delaunay",
+    title="Delaunay triangulation",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence="The triangles whose circumcircles are empty, three points each, in a canonical order.",
+)
 class DelaunayTask(PointingTask):
     """The triangles of the Delaunay triangulation, three points each."""
 
@@ -226,6 +252,15 @@ class DelaunayTask(PointingTask):
     smallest = 3  # fewer points have no triangle
 
 
+@card(
+    "task",
+    "tsp",
+    title="Travelling salesman",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence="The shortest closed tour through all points: exact up to 12 of them, a heuristic's beyond.",
+)
 class TourTask(PointingTask):
     """The shortest closed tour through all points."""
 

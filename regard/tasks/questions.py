@@ -23,9 +23,7 @@ class QuestionTask:
     """
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str] = "regard.evaluate.questions:evaluate_questions"
     gives: ClassVar[str] = "stories with questions"
-    viewer: ClassVar[str] = "regard.views.hops:view"
 
     def __init__(self, settings: Any, words: WordList) -> None:
         self.settings, self.words = settings, words

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.catalog import card
 from regard.data.labelled import LabelledBatch
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Loss, Split
@@ -64,13 +65,19 @@ class Recall(NamedTuple):
     place: int
 
 
+@card(
+    "task",
+    "key-value",
+    title="Key-value recall",
+    authors="regard",
+    year=2026,
+    sentence="Pairs are read one by one; then a key is shown again, and its value is asked for.",
+)
 class RecallTask:
     """The value that stood beside a key."""
 
     Settings = RecallSettings
-    evaluator = "regard.evaluate.recall:evaluate_recall"
     gives = "labelled sequences"
-    viewer = "regard.views.lookback:view_pairs"
 
     def __init__(self, settings: RecallSettings) -> None:
         self.settings = settings

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
+from regard.catalog import card
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, check_sizes
 from regard.tasks.base import Split
@@ -33,6 +34,16 @@ class ReverseSettings:
     smoothing: float = 0.0  # label smoothing, in training alone
 
 
+@card(
+    "task",
+    "reverse",
+    title="Reverse and relabel",
+    authors="regard",
+    year=2026,
+    sentence=(
+        "Random symbols to be written backwards under another alphabet: the alignment is the anti-diagonal."
+    ),
+)
 class ReverseTask(TranslationTask):
     """`c a b` becomes `y x z`: backwards, each symbol under a fixed other name."""
 

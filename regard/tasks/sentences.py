@@ -13,6 +13,7 @@ from typing import Literal, Self
 
 from torch import nn
 
+from regard.catalog import card
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
@@ -37,13 +38,19 @@ class SentenceSettings:
         return LanguageSettings(corpus=self.corpus, data=self.data, text=self.text, size=self.size)
 
 
+@card(
+    "task",
+    "sentences",
+    title="Language modelling, sentence by sentence",
+    authors="regard",
+    year=2026,
+    sentence="The next word of a sentence, given its own words alone; the texts of the task `language`.",
+)
 class SentenceTask:
     """The next word of a sentence."""
 
     Settings = SentenceSettings
-    evaluator = "regard.evaluate.language:evaluate_language"
     gives = "single sentences"
-    viewer = "regard.views.lookback:view"
 
     def __init__(self, settings: SentenceSettings, words: WordList) -> None:
         self.settings, self.words = settings, words

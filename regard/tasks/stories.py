@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from regard.catalog import card
 from regard.data.questions import Question
 from regard.data.stories import make_question
 from regard.errors import ConfigError
@@ -28,6 +29,14 @@ class StoriesSettings:
             raise ConfigError(f"stories: `task.sentences` has {self.sentences}; expected 2 or more.")
 
 
+@card(
+    "task",
+    "stories",
+    title="Embedded stories",
+    authors="regard",
+    year=2026,
+    sentence="Where is the person, where is the thing: stories made from a number, without a download.",
+)
 class StoriesTask(QuestionTask):
     """Questions about stories from `regard.data.stories`; example numbers are seeds."""
 

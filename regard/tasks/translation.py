@@ -44,9 +44,7 @@ class TranslationTask:
     """What every task on sentence pairs shares; a subclass says where the examples come from."""
 
     Settings: ClassVar[type[Any]]
-    evaluator: ClassVar[str] = "regard.evaluate.translation:evaluate_translation"
     gives: ClassVar[str] = "sentence pairs"
-    viewer: ClassVar[str] = "regard.views.alignment:view"
     takes_half: ClassVar[bool] = True  # the loss is computed in float32 of scores in any precision
     languages: tuple[str, str]
 

@@ -1,20 +1,28 @@
-"""A score that is one class gets every kernel that fits its form, and the page that says so runs."""
+"""A score that is one file gets kernels, laws, a page, the command line and recipes; and that page runs."""
 
+import importlib
+import json
+import os
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
 from kernels.error_rule import assert_rule
+from safetensors.torch import load_file
 from torch import nn
 from torch.testing import assert_close
 
-from regard import Attention, LocalMonotonic, Mask, MultiHead, Softmax, Sparsemax
+from regard import Attention, LocalMonotonic, Mask, MultiHead, Softmax, Sparsemax, catalog
 from regard.attention.forms import Additive, Product
 from regard.attention.scores.base import ProductScore, Score
 from regard.kernels.local import local_attention
 
-PAGE = Path(__file__).parents[2] / "docs" / "your-own-score.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "your-own-score.md"
 
 
 class DiagonalScore(ProductScore):
@@ -113,11 +121,22 @@ def test_it_can_have_heads_and_be_compiled():
     assert_close(compiled(x), plain)
 
 
+def blocks(language):
+    """The blocks of the page that are written in this language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.fixture
+def _own_rows(monkeypatch):
+    """What a test enters into the catalogue is forgotten after it."""
+    monkeypatch.setattr(catalog, "ROWS", dict(catalog.ROWS))
+
+
+@pytest.mark.usefixtures("_own_rows")
 def test_the_page_runs(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 5
-    names = {}
-    for block in blocks:
+    assert len(blocks("python")) == 6
+    names = {"__name__": "page"}
+    for block in blocks("python"):
         exec(compile(block, str(PAGE), "exec"), names)
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "sdpa"
@@ -125,3 +144,76 @@ def test_the_page_runs(capsys):
     assert said[2] == "sparsemax"
     assert said[-2] == "torch.Size([2, 7, 64])"
     assert said[-1] == "reference"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The page's file as an installed package: its folder, to be put on the path."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    (folder / "my_scores").mkdir()
+    (folder / "my_scores" / "__init__.py").touch()
+    (folder / "my_scores" / "diagonal.py").write_text(blocks("python")[-1])
+    facts = folder / "my_scores-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: my-scores\nVersion: 1.0\n")
+    points = tomllib.loads(blocks("toml")[0])["project"]["entry-points"]["regard"]
+    lines = [f"{name} = {module}" for name, module in points.items()]
+    (facts / "entry_points.txt").write_text("\n".join(["[regard]", *lines, ""]))
+    return folder
+
+
+def run(package, *words):
+    """A Python with the package on its path; what it printed."""
+    path = os.pathsep.join([str(package), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_an_installed_package_is_listed(package):
+    rows = json.loads(run(package, "-m", "regard", "list", "score", "--json"))
+    assert [row["path"] for row in rows if row["key"] == "diagonal"] == ["my_scores.diagonal:DiagonalScore"]
+    assert [row["key"] for row in rows[:-1]] == list(catalog.names("score"))
+
+
+def test_its_score_obeys_the_laws(package):
+    said = run(
+        package,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/laws",
+        "-k",
+        "diagonal and not compiled",
+    )
+    passed = re.search(r"(\d+) passed", said)
+    assert passed is not None
+    assert int(passed[1]) > 100
+
+
+@pytest.mark.usefixtures("_own_rows")
+def test_its_page_says_what_is_known_of_it(package, monkeypatch):
+    monkeypatch.syspath_prepend(package)
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_hooks")
+    importlib.import_module("my_scores.diagonal")
+    text = importlib.import_module("catalogue").page(catalog.find("diagonal", "score"))
+    del sys.modules["my_scores.diagonal"]
+    assert text.startswith("# Diagonal product\n\n*Your name, 2026.* An inner product in which")
+    assert "e[t, s] = Σ_d w_d q[t, d] k[s, d]" in text
+    assert "Not measured yet." in text
+    assert "DiagonalScore(features)" in text
+
+
+def test_a_recipe_trains_it(package, tmp_path):
+    recipe = tmp_path / "diagonal.toml"
+    recipe.write_text(blocks("toml")[1])
+    few = ("train.steps=1", "train.batch=32", "task.train=64", "task.valid=4", "train.threads=1")
+    settings = [f"--set={each}" for each in few]
+    run(package, "-m", "regard", "train", recipe, "--run", tmp_path / "run", *settings)
+    trained = load_file(next((tmp_path / "run").rglob("model.safetensors")))
+    assert not torch.equal(trained["attention.score.w"], torch.ones(64))

@@ -2,14 +2,16 @@
 
 import pytest
 import torch
+from built import built
 from seeds import offset_seed
 
-from regard.attention.build import SCORES, Sizes, build_score
+from regard import catalog
 from regard.attention.cache import Cache
 from regard.attention.compose import Attention
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.hard import Hard
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -139,14 +141,13 @@ def test_sharing_gives_the_rows_that_selecting_gives(rows):
     assert torch.equal(mine.mask.lengths, expected.mask.lengths)
 
 
-with torch.random.fork_rng(devices=[]):  # for the names
-    WITHOUT_HISTORY = [name for name in SCORES if not isinstance(build_score(name, SIZES), HistoryScore)]
+WITHOUT_HISTORY = [row.key for row in catalog.rows("score") if not issubclass(row.load(), HistoryScore)]
 
 
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
 @pytest.mark.parametrize("score", WITHOUT_HISTORY)
 def test_shared_rows_attend_as_rows_of_their_own(score, kernel):
-    attention = Attention(build_score(score, SIZES), kernel=kernel).eval()
+    attention = Attention(built(score, SIZES).score, kernel=kernel).eval()
     source = shared_source(Mask(lengths=torch.tensor([5, 2, 4])), attention)
     query = torch.randn(6, 1, 6)
     mine, expected = (attention(query, s(GROUPED)) for s in (source.share, source.select))
@@ -173,7 +174,7 @@ def test_windows_and_histories_see_rows_of_their_own():
     source, query = shared_source(), torch.randn(6, 1, 6)
     mine, expected = (attention(query, s(GROUPED).at(3)) for s in (source.share, source.select))
     torch.testing.assert_close(mine.context, expected.context)
-    attention = Attention(build_score("coverage", SIZES))
+    attention = Attention(built("coverage", SIZES).score)
     source = shared_source(attention=attention)
     history = History.start(source.select(GROUPED))
     mine, expected = (attention(query, s(GROUPED), history=history) for s in (source.share, source.select))

@@ -27,10 +27,11 @@ from regard import (
     Softmax,
     attend,
 )
-from regard.attention.build import Sizes, build_attention, build_normalizer, build_score, build_window
+from regard.attention.config import build_part
 from regard.attention.memory.addressing import content_weights, shift
 from regard.attention.memory.cells import read, write
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.windows.base import Window
 from regard.errors import check_shapes
@@ -137,13 +138,13 @@ CONFIGS = {
         query=5, keys=5, hidden=3, filters=2, width=4
     ),
     "dot: `query` has size 5 and `keys` 6; expected equal sizes. "
-    "The general score compares vectors of different sizes.": lambda: build_score("dot", SIZES),
-    "attention: unknown score 'addditive'; did you mean 'additive'?": lambda: build_attention(
-        "addditive", SIZES
+    "The general score compares vectors of different sizes.": lambda: build_part("score", "dot", SIZES),
+    "attention: unknown score 'addditive'; did you mean 'additive'?": lambda: build_part(
+        "score", "addditive", SIZES
     ),
     "attention: unknown normalizer 'zzz'; known: softmax, sparsemax, hard, straight-through, gumbel-softmax, "
-    "mean, divide-by-length.": lambda: build_normalizer("zzz", SIZES),
-    "attention: unknown window 'local'; did you mean": lambda: build_window("local", SIZES),
+    "mean, divide-by-length.": lambda: build_part("normalizer", "zzz", SIZES),
+    "attention: unknown window 'local'; did you mean": lambda: build_part("window", "local", SIZES),
 }
 
 MISSING = {

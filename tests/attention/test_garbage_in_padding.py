@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from built import built
 
-from regard.attention.build import Sizes, build_attention
 from regard.attention.compose import Attention
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.normalizers.hard import Hard
+from regard.attention.parts import Sizes
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -79,7 +80,7 @@ def check_same(found, expected):
 @pytest.mark.parametrize("normalizer", ["softmax", "sparsemax", "divide-by-length"])
 @pytest.mark.parametrize("score", [*SCORES, "feedforward"])
 def test_nothing_notices_what_no_query_can_see(score, normalizer, kernel):
-    attention = build_attention(score, SIZES, normalizer=normalizer, kernel=kernel).eval()
+    attention = built(score, SIZES, normalizer=normalizer, kernel=kernel).eval()
     query, clean, dirty = drawn()
     for mask in MASKS.values():
         check_same(answers(attention, mask, query, *dirty), answers(attention, mask, query, *clean))
@@ -88,7 +89,7 @@ def test_nothing_notices_what_no_query_can_see(score, normalizer, kernel):
 @pytest.mark.parametrize("window", ["local-monotonic", "local-predictive"])
 @pytest.mark.parametrize("score", ["dot", "additive"])
 def test_nothing_notices_it_under_a_window(score, window):
-    attention = build_attention(score, SIZES, window=window).eval()
+    attention = built(score, SIZES, window=window).eval()
     query, clean, dirty = drawn()
     for mask in MASKS.values():
         check_same(answers(attention, mask, query, *dirty), answers(attention, mask, query, *clean))
@@ -97,7 +98,7 @@ def test_nothing_notices_it_under_a_window(score, window):
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("score", ["dot", "cosine", "additive"])
 def test_nothing_notices_it_in_a_source_made_by_hand(score, name):
-    attention = build_attention(score, SIZES)
+    attention = built(score, SIZES)
     query, clean, dirty = drawn()
     expected = answers(attention, MASKS[name], query, *clean, by_hand=True)
     check_same(answers(attention, MASKS[name], query, *dirty, by_hand=True), expected)
@@ -159,7 +160,7 @@ def test_a_hard_choice_does_not_notice_it():
 @pytest.mark.parametrize("score", ["dot", "additive"])
 @pytest.mark.parametrize("name", ["lengths", "causal lengths", "a dense row"])
 def test_compiled_graphs_do_not_notice_it(score, name):
-    attention = build_attention(score, SIZES)
+    attention = built(score, SIZES)
     query, clean, dirty = drawn()
 
     def asked(query, keys, values):
@@ -190,7 +191,7 @@ EARLIER = {
 @pytest.mark.parametrize("score", ["dot", "additive"])
 def test_queries_that_may_not_see_garbage_do_not_notice_it_and_others_say_nan(score, normalizer, place, case):
     mask, window = EARLIER[case]
-    attention = build_attention(score, SIZES, normalizer=normalizer).eval()
+    attention = built(score, SIZES, normalizer=normalizer).eval()
     attention.window = window
     query, keys, values = torch.randn(B, T, D), torch.randn(B, S, D), torch.randn(B, S, D)
     at = 9  # queries before this one do not see position 11

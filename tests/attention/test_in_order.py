@@ -1,5 +1,6 @@
 """Queries in order: each sees where those before it attended; as loops over scalars, and call by call."""
 
+import built as by_key
 import pytest
 import torch
 from oracles import coverage, location_aware
@@ -8,11 +9,11 @@ from oracles.softmax import softmax
 from seeds import offset_seed
 from torch.testing import assert_close
 
-from regard import Attention, CoverageScore, History, LocationAwareScore, Mask, MultiHead, record
-from regard.attention.build import SCORES, Sizes, build_attention
+from regard import Attention, CoverageScore, History, LocationAwareScore, Mask, MultiHead, catalog, record
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.normalizers.base import HistoryNormalizer
 from regard.attention.normalizers.hard import Hard
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
 from regard.attention.scores.dot import DotScore
 from regard.errors import KernelRefused
@@ -40,7 +41,7 @@ every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 
 def built(score, **parts):
     torch.manual_seed(offset_seed(0))
-    attention = in_order(build_attention(score, SIZES, **parts)).double().eval()
+    attention = in_order(by_key.built(score, SIZES, **parts)).double().eval()
     with torch.no_grad():
         for parameter in attention.parameters():  # large enough that a history decides
             parameter.mul_(3.0)
@@ -273,9 +274,9 @@ def test_a_history_grows_by_positions_that_nobody_saw():
 # which attentions go in order
 
 
-@pytest.mark.parametrize("score", list(SCORES))
+@pytest.mark.parametrize("score", catalog.names("score"))
 def test_only_what_looks_back_goes_in_order(score):
-    attention = build_attention(score, SIZES, dropout=0.25).eval()
+    attention = by_key.built(score, SIZES, dropout=0.25).eval()
     found = in_order(attention)
     looks_back = isinstance(attention.score, HistoryScore)
     assert looks_back == (score in LOOKING_BACK)
@@ -303,7 +304,7 @@ def test_a_normalizer_that_looks_back_goes_in_order():
 
 def test_kernels_are_refused():
     with pytest.raises(KernelRefused) as error:
-        in_order(build_attention("coverage", SIZES, kernel="sdpa"))
+        in_order(by_key.built("coverage", SIZES, kernel="sdpa"))
     assert str(error.value) == (
         "kernel 'sdpa' cannot run queries in order: each reads the weights of those before it; expected "
         "'auto' or 'reference'."

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from built import built
 from torch import nn
 from torch.testing import assert_close
 
@@ -23,7 +24,7 @@ from regard import (
     record,
 )
 from regard.attention import dispatch, reference
-from regard.attention.build import Sizes, build_attention
+from regard.attention.parts import Sizes
 from regard.attention.remembering import remembered
 from regard.attention.scores.base import Score
 from regard.attention.windows.base import View, Window
@@ -270,7 +271,7 @@ def test_every_part_of_the_catalogue_is_looked_at_as_it_ran(score, window, kerne
     sizes = Sizes(query=5, keys=5, hidden=4, positions=20, half_width=1)
     ran = 0
     for normalizer in catalog.names("normalizer"):
-        attention = build_attention(score, sizes, normalizer=normalizer, window=window, kernel=kernel).eval()
+        attention = built(score, sizes, normalizer=normalizer, window=window, kernel=kernel).eval()
         for lowered in (True, False):
             with torch.autocast("cpu", torch.bfloat16, enabled=lowered):
                 source = attention.prepare(keys, None, Mask(lengths=torch.tensor([20, 15])))

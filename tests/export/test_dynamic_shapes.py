@@ -5,12 +5,13 @@ import warnings
 
 import pytest
 import torch
+from built import built
 from torch import nn
 from torch.export import Dim
 
-from regard.attention.build import Sizes, build_attention
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
+from regard.attention.parts import Sizes
 
 SIZES = Sizes(query=8, keys=8, hidden=16, positions=64, half_width=3)
 LENGTHS = torch.tensor([40, 17])
@@ -37,7 +38,7 @@ class Asked(nn.Module):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("score", "normalizer", "window"), CASES)
 def test_one_exported_program_is_for_all_lengths(score, normalizer, window, masked, tmp_path):
-    attention = build_attention(score, SIZES, normalizer=normalizer, window=window).eval()
+    attention = built(score, SIZES, normalizer=normalizer, window=window).eval()
     model = Asked(attention, causal=masked, hides=masked)
     sizes = ({1: Dim("T", min=2, max=500)}, {1: Dim("S", min=2, max=500)}, None)
     given = (torch.randn(2, 6, 8), torch.randn(2, 40, 8), LENGTHS)

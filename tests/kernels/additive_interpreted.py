@@ -23,7 +23,7 @@ from regard.attention.numerics import upcast
 from regard.attention.reference import weighted_sum
 from regard.errors import KernelRefused
 from regard.kernels import tuning
-from regard.kernels.additive import additive_cuda, additive_step_cuda
+from regard.kernels.additive import additive_cuda, additive_launch, additive_step_cuda
 from regard.kernels.additive.additive_operands import operands, visible
 
 assert os.environ["TRITON_INTERPRET"] == "1"
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def many(arguments, grad):
-    return additive_cuda.forward(*arguments), *additive_cuda.backward(grad, *arguments)
+    return additive_launch.forward(*arguments), *additive_launch.backward(grad, *arguments)
 
 
 def few(arguments, grad):
@@ -187,7 +187,7 @@ def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference()
     """Only the sums a + b are small: they are formed first, and no rounding is free."""
     torch.manual_seed(offset_seed(0))
     arguments = far_from_zero(1, 16, 60, 150, 8)
-    context = additive_cuda.forward(*arguments, None, None, None, None, 0, 1.0)
+    context = additive_launch.forward(*arguments, None, None, None, None, 0, 1.0)
     assert_errors_by_norm(context, arguments)
 
 
@@ -213,7 +213,7 @@ def test_scores_and_their_gradients(N, T, monkeypatch):
     torch.manual_seed(offset_seed(0))
     a, b, v = torch.randn(N, T, 6), torch.randn(N, 9, 6), torch.randn(6)
     grad = torch.randn(N, T, 9)
-    found = [additive_cuda.scores(a, b, v), *additive_cuda.scores_backward(grad, a, b, v)]
+    found = [additive_launch.scores(a, b, v), *additive_launch.scores_backward(grad, a, b, v)]
 
     def formula(dtype):
         leaves = [x.to(dtype).requires_grad_() for x in (a, b, v)]
@@ -269,7 +269,7 @@ def test_one_function_has_the_gradients_of_all_that_it_takes(projects, lead, row
         return [context, *torch.autograd.grad(context, [x for x in leaves if x is not None], grad.to(dtype))]
 
     def ours(*leaves):
-        return additive_cuda.attended(*leaves, facts, getattr(additive_cuda, rows))
+        return additive_cuda.attended(*leaves, facts, getattr(additive_launch, rows))
 
     def theirs(*leaves):
         return formula(*leaves, hidden, lambda x: normalize(x, dim=-1))
@@ -326,5 +326,5 @@ def test_blocks_of_rows_and_strides(monkeypatch):
     monkeypatch.setattr(tuning, "PAIRS", 32 * 3)
     (a, b, v, values, *facts), grad = arguments_of((1,), 35, 3, 2)
     strided = (a.mT.contiguous().mT, b.flip(-1), v, values.mT.contiguous().mT, *facts)
-    assert len(list(additive_cuda.blocks(1, 35, 3))) == 2
+    assert len(list(additive_launch.blocks(1, 35, 3))) == 2
     check(many, strided, grad)

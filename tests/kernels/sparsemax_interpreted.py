@@ -10,7 +10,7 @@ from seeds import offset_seed
 
 from regard import Attention, DotScore, Sparsemax
 from regard.kernels import tuning
-from regard.kernels.additive import additive_cuda
+from regard.kernels.additive import additive_launch
 from regard.kernels.sparsemax import sparsemax_cuda
 
 assert os.environ["TRITON_INTERPRET"] == "1"
@@ -76,8 +76,8 @@ def test_additive_scores_of_many_queries(N, T, monkeypatch):
     inputs = [torch.randn(N, T, 6), torch.randn(N, 9, 6), 4 * torch.randn(6), torch.randn(N, 9, 3)]
     grad, ends = torch.randn(N, T, 3), torch.tensor([7, 0])[:N]
     facts = (ends, None, None, None, 0, 1.0)
-    ours = [additive_cuda.forward(*inputs, *facts, normalizer=additive_cuda.SPARSEMAX)]
-    ours += additive_cuda.backward(grad, *inputs, *facts, normalizer=additive_cuda.SPARSEMAX)
+    ours = [additive_launch.forward(*inputs, *facts, normalizer=additive_launch.SPARSEMAX)]
+    ours += additive_launch.backward(grad, *inputs, *facts, normalizer=additive_launch.SPARSEMAX)
     hidden = torch.arange(9) >= ends[:, None, None]
 
     def plain(dtype):

@@ -7,7 +7,7 @@ import torch
 from kernels.error_rule import assert_rule
 from torch.testing import assert_close
 
-from regard import AdditiveScore, Attention, Mask, Softmax
+from regard import AdditiveScore, Attention, KernelRefused, Mask, Softmax
 from regard.kernels.additive import additive_cpu
 
 MASKS = {
@@ -90,10 +90,11 @@ def test_keys_beyond_the_exponentials_go_to_the_formula(size):
     assert_close(ours.weights, theirs.weights)
 
 
-def test_training_goes_to_the_reference_and_decoding_does_not():
+def test_it_takes_a_step_of_training_and_more_queries_of_decoding():
     attention = attention_of(8, "auto").train()
     query, source = torch.randn(2, 1, 8), attention.prepare(torch.randn(2, 9, 8))
-    assert attention(query, source).kernel == "reference"
+    assert attention(query, source).kernel == "additive-step-cpu"
+    assert attention(torch.randn(2, 4, 8), source).kernel == "additive-cpu"
     with torch.inference_mode():
         assert attention(query, attention.prepare(torch.randn(2, 9, 8))).kernel == "additive-step-cpu"
 
@@ -117,3 +118,75 @@ def test_values_of_inference_mode_beside_keys_that_are_not():
         result = attention(torch.randn(1, 1, 8), attention.prepare(keys, values))
     assert result.kernel == "additive-step-cpu"
     assert_close(result.context, result.weights @ values)
+
+
+LOSSES = {
+    "context": lambda result: result.context.square().sum(),
+    "weights": lambda result: (result.weights * torch.arange(result.weights.shape[-1])).sum(),
+    "scores": lambda result: result.scores.masked_fill(result.scores.isneginf(), 0.0).sin().sum(),
+    "all": lambda result: sum(LOSSES[name](result) for name in ("context", "weights", "scores")),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("T", "S", "D", "rows"), [(1, 20, 64, 3), (3, 33, 12, 3), (2, 7, 8, 1)])
+def test_its_gradient_keeps_the_error_rule(T, S, D, rows, mask, loss):
+    fused = attention_of(D, "additive-step-cpu", temperature=0.5)
+    query, keys, values = torch.randn(3, T, D), torch.randn(rows, S, D), torch.randn(rows, S, 5)
+    mask = Mask() if rows == 1 else MASKS[mask](S)
+
+    def run(kernel, dtype):
+        attention = attention_of(D, kernel, dtype, temperature=0.5)
+        attention.load_state_dict(fused.state_dict())
+        leaves = [x.to(dtype).requires_grad_() for x in (query, keys, values)]
+        result = attention(leaves[0], attention.prepare(leaves[1], leaves[2], mask))
+        assert result.kernel == kernel
+        wanted = [*leaves, *attention.parameters()]
+        return [
+            x for x in torch.autograd.grad(LOSSES[loss](result), wanted, allow_unused=True) if x is not None
+        ]
+
+    assert_rule(
+        (
+            lambda: run("additive-step-cpu", torch.float32),
+            lambda: run("reference", torch.float32),
+            lambda: run("reference", torch.float64),
+        )
+    )
+
+
+def test_a_gradient_of_its_gradient_is_refused():
+    attention = attention_of(8, "auto")
+    query = torch.randn(2, 1, 8, requires_grad=True)
+    result = attention(query, attention.prepare(torch.randn(2, 5, 8)))
+    assert result.kernel == "additive-step-cpu"
+    [slope] = torch.autograd.grad(result.context.square().sum(), query, create_graph=True)
+    with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient"):
+        slope.sum().backward()
+
+
+def test_gradients_stop_where_nothing_learns():
+    attention = attention_of(8, "auto").requires_grad_(False)
+    values = torch.randn(2, 5, 8, requires_grad=True)
+    result = attention(torch.randn(2, 1, 8), attention.prepare(torch.randn(2, 5, 8), values))
+    result.context.sum().backward()
+    assert_close(values.grad, result.weights.mT.expand(2, 5, 8))
+    assert attention.score.v.weight.grad is None
+
+
+@pytest.mark.parametrize(
+    ("queries", "rows"), [((3, 1, 8), ()), ((1, 8), ()), ((2, 3, 1, 8), (2, 3)), ((2, 3, 1, 8), (3,))]
+)
+def test_gradients_of_any_leading_axes(queries, rows):
+    fused, plain = attention_of(8, "auto"), attention_of(8, "reference")
+    plain.load_state_dict(fused.state_dict())
+    query, keys = torch.randn(queries), torch.randn(*rows, 3, 8)
+    found = []
+    for attention in (fused, plain):
+        leaves = [query.clone().requires_grad_(), keys.clone().requires_grad_()]
+        result = attention(leaves[0], attention.prepare(leaves[1]))
+        loss = result.context.square().sum() + result.weights.square().sum()
+        found.append((result.kernel, torch.autograd.grad(loss, [*leaves, *attention.parameters()])))
+    assert (found[0][0], found[1][0]) == ("additive-step-cpu", "reference")
+    assert_close(found[0][1], found[1][1])

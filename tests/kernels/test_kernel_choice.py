@@ -4,7 +4,8 @@ import re
 
 import pytest
 import torch
-from laws.cases import EVERY, KERNELS, Case, build, call, inputs
+from built import built
+from laws.cases import EVERY, FUSED, Case, build, call, inputs
 from only_kernels import only
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -24,8 +25,8 @@ from regard import (
     catalog,
 )
 from regard.attention import dispatch, paths
-from regard.attention.build import Sizes, build_attention
 from regard.attention.dispatch import Call, Kernel, choose_kernel, kernels
+from regard.attention.parts import Sizes
 from regard.bench.choices import places, table
 from regard.kernels.additive import additive_cuda
 from regard.kernels.local import local_attention
@@ -106,7 +107,7 @@ def test_the_table_is_what_the_kernels_say():
     assert len(choices) == 2 * len(EVERY)
     for case in EVERY:
         name = (case.score, case.normalizer, case.window)
-        attention = build_attention(
+        attention = built(
             case.score,
             Sizes(query=32, keys=32, hidden=32, positions=64, half_width=4),
             normalizer=case.normalizer,
@@ -156,10 +157,10 @@ def test_a_named_kernel_refuses_with_its_reason(reason):
         REFUSALS[reason]()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", sorted(set(FUSED.values())))
 def test_a_named_kernel_never_falls_back(kernel):
     refused = [case for case in EVERY if case.runs_on != kernel]
-    assert len(refused) == len(EVERY) - len(KERNELS[kernel])
+    assert len(refused) == len(EVERY) - len([each for each in FUSED.values() if each == kernel])
     for case in refused:
         attention = build(case)
         attention.kernel = kernel
@@ -294,7 +295,10 @@ def test_every_other_fused_path_is_explained_for_both_devices():
     found = {path: reasons for _, path, *reasons in places()}
     assert set(found) == {
         *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
+        "self-attention-cpu",
     }
+    assert found["self-attention-cpu"][0] == "runs"
+    assert "CPU" in found["self-attention-cpu"][1]
     assert found["lstmn"] == ["runs", "runs"]
     assert found["ntm"][0] == "device is cpu, this kernel needs cuda"
     assert found["ntm"][1] == "runs"

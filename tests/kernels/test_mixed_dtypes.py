@@ -5,12 +5,13 @@ from itertools import product
 
 import pytest
 import torch
+from built import built
 
-from regard.attention.build import Sizes, build_attention
 from regard.attention.compose import Attention
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.sparsemax import Sparsemax
+from regard.attention.parts import Sizes
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
 from regard.bench.rule import WORST, units_of
@@ -26,7 +27,7 @@ DTYPES = (torch.bfloat16, torch.float32, torch.float64)
 @pytest.mark.parametrize("normalizer", ["softmax", "sparsemax"])
 @pytest.mark.parametrize("score", SCORES)
 def test_any_dtypes_give_what_the_widest_gives(score, normalizer, window):
-    attention = build_attention(score, SIZES, normalizer=normalizer, window=window).eval()
+    attention = built(score, SIZES, normalizer=normalizer, window=window).eval()
     exact = deepcopy(attention).double()
     exact.kernel = "reference"
     query, keys, values = torch.randn(2, 6, 8), torch.randn(2, 40, 8), torch.randn(2, 40, 8)
@@ -62,7 +63,7 @@ def test_sparsemax_of_float64_scores_reads_float64():
 
 @pytest.mark.parametrize("score", ["additive", "feedforward"])
 def test_a_query_that_is_not_in_the_dtype_of_the_weights_goes_to_the_reference(score):
-    attention = build_attention(score, SIZES).double().eval()
+    attention = built(score, SIZES).double().eval()
     query, source = torch.randn(2, 6, 8), Source(torch.randn(2, 40, 8), torch.randn(2, 40, 8), Mask())
     explanation = attention.explain(query, source)
     assert explanation.kernel == "reference"

@@ -4,10 +4,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
+from built import built
 from torch import Tensor
 
 from regard import Attention, AttentionResult, History, Mask, catalog
-from regard.attention.build import Sizes, build_attention
+from regard.attention.forms import Product
+from regard.attention.parts import Sizes
+from regard.attention.scores.base import HistoryScore
 
 B, T, S, DQ, DK, DV, HIDDEN = 2, 3, 7, 5, 11, 17, 13  # prime sizes: a swapped axis cannot hide
 
@@ -15,14 +18,14 @@ SCORES = catalog.names("score")
 NORMALIZERS = catalog.names("normalizer")
 WINDOWS = catalog.names("window")
 
-SAME_SIZE = ("dot", "scaled-dot", "cosine", "feedforward")  # scores that multiply q and k of one size
-HISTORY = ("location-aware", "coverage")
-# the scores that each fused kernel computes
-KERNELS = {"sdpa": ("dot", "scaled-dot", "general", "cosine", "feedforward")}
-FUSED = {score: kernel for kernel, scores in KERNELS.items() for score in scores}
-POSITIONAL = ("location", "location-aware", "local-monotonic", "local-predictive")
-STOCHASTIC = ("hard", "straight-through", "gumbel-softmax")
-CHOOSING = ("hard", "straight-through")
+# what the laws must know of a mechanism, its class says
+KINDS = ("score", "normalizer", "window")
+PARTS = {row.key: row.load() for kind in KINDS for row in catalog.rows(kind)}
+SAME_SIZE = tuple(key for key, part in PARTS.items() if part.equal_sizes)
+HISTORY = tuple(key for key in SCORES if issubclass(PARTS[key], HistoryScore))
+FUSED = {key: "sdpa" for key in SCORES if getattr(PARTS[key], "FORM", None) is Product}
+STOCHASTIC = tuple(key for key in NORMALIZERS if PARTS[key].stochastic)
+CHOOSING = tuple(key for key in NORMALIZERS if PARTS[key].one_hot)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Case:
 
     @property
     def positional(self) -> bool:
-        return self.score in POSITIONAL or self.window in POSITIONAL
+        return PARTS[self.score].positional or PARTS[self.window].positional
 
     @property
     def runs_on(self) -> str:
@@ -51,8 +54,7 @@ class Case:
 
     @property
     def sums_to_one(self) -> bool:
-        """Not where a Gaussian is laid over the weights, nor where the scores themselves weigh."""
-        return self.window != "local-predictive" and self.normalizer != "divide-by-length"
+        return PARTS[self.window].sums_to_one and PARTS[self.normalizer].sums_to_one
 
     @property
     def soft(self) -> bool:
@@ -121,7 +123,7 @@ def sizes(case: Case, **changes: int) -> Sizes:
 
 
 def build(case: Case, dtype: torch.dtype = torch.float64, *, dropout: float = 0.0) -> Attention:
-    attention = build_attention(
+    attention = built(
         case.score,
         sizes(case),
         normalizer=case.normalizer,

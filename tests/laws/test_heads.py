@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from built import built
 from laws.cases import CHOOSING, HISTORY, NORMALIZERS, SCORES, WINDOWS, B, S, T, seeded
 from torch.testing import assert_close
 
 from regard import History, Mask, MultiHead
-from regard.attention.build import Sizes, build_attention
+from regard.attention.parts import Sizes
 
 HEADS, SIZE = 3, 5  # dim 15
 SIZES = Sizes(query=SIZE, keys=SIZE, hidden=13, positions=19, half_width=2, filters=3, width=3)
@@ -25,7 +26,7 @@ MASKS = {
 
 def make(kind):
     score, normalizer, window = kind
-    attention = build_attention(score, SIZES, normalizer=normalizer, window=window)
+    attention = built(score, SIZES, normalizer=normalizer, window=window)
     heads = MultiHead(HEADS * SIZE, HEADS, attention=attention).double().eval()
     previous = torch.randn(B, HEADS, 1, S).double().softmax(-1)
     history = History(previous, 2 * previous) if score in HISTORY else None
@@ -85,7 +86,7 @@ def test_the_order_of_heads_does_not_matter(kind):
 def test_heads_and_plain_attention_are_interchangeable(kind):
     """One head with projections that change nothing is the attention inside it."""
     score, normalizer, window = kind
-    attention = build_attention(score, SIZES, normalizer=normalizer, window=window).double().train()
+    attention = built(score, SIZES, normalizer=normalizer, window=window).double().train()
     heads = MultiHead(SIZE, 1, attention=attention).double().train()
     with torch.no_grad():
         for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):

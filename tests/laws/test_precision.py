@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from built import built
 from kernels.error_rule import assert_rule
 from laws.cases import EACH, PRODUCT, SCORES, B, Case, build, call, inputs, parametrize
 from oracles.mean import mean
@@ -12,8 +13,8 @@ from oracles.sparsemax import sparsemax
 from torch.testing import assert_close
 
 from regard import Attention, DotScore, History, Mask, MultiHead, Softmax, Sparsemax
-from regard.attention.build import Sizes, build_score
 from regard.attention.normalizers.mean import Mean
+from regard.attention.parts import Sizes
 from regard.bench.rule import UNITS
 
 MASK = Mask(lengths=torch.tensor([7, 4]))
@@ -70,7 +71,7 @@ def with_exact_projections(score: str):
 
     What is left to differ under autocast is what comes after the projections, and that must be float32.
     """
-    module = build_score(score, Sizes(query=5, keys=5, hidden=13, positions=7, filters=3, width=3)).float()
+    module = built(score, Sizes(query=5, keys=5, hidden=13, positions=7, filters=3, width=3)).score.float()
     for name, parameter in module.named_parameters():
         if (
             name not in ("v.weight", "w.weight", "beta.weight", "beta.bias", "U_f.weight")
@@ -114,7 +115,7 @@ def test_under_autocast_scores_keep_float32_accuracy(score, kernel):
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
 def test_heads_work_under_autocast_and_their_weights_may_be_read_later(score, kernel):
     sizes = Sizes(query=5, keys=5, hidden=13, positions=7, filters=3, width=3)
-    heads = MultiHead(10, 2, attention=Attention(build_score(score, sizes), kernel=kernel))
+    heads = MultiHead(10, 2, attention=Attention(built(score, sizes).score, kernel=kernel))
     x = torch.randn(B, 7, 10)
     case = Case(score)
     history = inputs(case, lead=(B, 2), dtype=torch.float32).history

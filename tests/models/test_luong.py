@@ -8,7 +8,7 @@ from seeds import offset_seed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import Attention, catalog
-from regard.attention import hidden
+from regard.attention import hidden, source
 from regard.attention.config import AttentionConfig
 from regard.attention.record import record
 from regard.data.batches import PairBatch
@@ -171,6 +171,7 @@ class HostReads(TorchDispatchMode):
 @pytest.mark.parametrize("settings", OPTIONS.values(), ids=OPTIONS)
 def test_a_training_step_never_waits_for_a_number(settings, monkeypatch):
     monkeypatch.setattr(hidden, "_can_look", lambda keys, values: False)  # as on a GPU
+    monkeypatch.setattr(source, "_all_positive", lambda lengths: False)  # the same
     model = build(**settings).train()
     for module in model.modules():
         if isinstance(module, Attention):

@@ -6,4 +6,5 @@ from regard import catalog
 
 @pytest.fixture
 def _tiny_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "ROWS", (*catalog.ROWS, *train_support.ROWS))
+    for row in train_support.ROWS:
+        monkeypatch.setitem(catalog.ROWS, (row.kind, row.key), row)

@@ -25,9 +25,19 @@ from torch import Tensor
 
 from regard.attention.numerics import no_autocast, upcast
 from regard.attention.scores.cosine import unit
+from regard.catalog import card
 from regard.errors import ShapeError, check_shapes
 
 
+@card(
+    "memory",
+    "ntm-addressing",
+    title="Neural Turing Machine addressing",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="A memory row is found by content, then from where the head stood, shifted and sharpened.",
+)
 def content_weights(cells: Tensor, key: Tensor, strength: Tensor) -> Tensor:
     """(..., N, M), (..., M), (..., 1) -> (..., N): how much each row resembles the key."""
     check_shapes("content_weights", ("cells", cells, "... N M"), ("key", key, "... M"))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.catalog import card
 from regard.errors import check_shapes
 
 
@@ -37,6 +38,15 @@ def read(cells: Tensor, weights: Tensor) -> Tensor:
     return torch.einsum("bnm,b...n->b...m", cells, weights)
 
 
+@card(
+    "memory",
+    "ntm-memory",
+    title="Neural Turing Machine reading and writing",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Reading is a weighted sum of rows; writing erases and then adds.",
+)
 def write(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
     """(B, N, M), (B, N), (B, M), (B, M) -> new cells; heads are a second axis of the last three."""
     check_shapes("write", ("cells", cells, "B N M"), ("weights", weights, "... N"))

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
 from regard.attention.memory.cells import MemoryState, read, write
+from regard.catalog import card
 from regard.errors import ConfigError
 
 
@@ -43,6 +44,15 @@ class Controls(NamedTuple):
     add: Tensor  # (B, W, M)
 
 
+@card(
+    "memory",
+    "ntm-heads",
+    title="Neural Turing Machine heads",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="What a controller says becomes where its heads look and what they change, all heads at once.",
+)
 class Heads(nn.Module):
     """R read heads and W write heads on rows of `width` numbers; a head moves by at most `reach` rows."""
 

@@ -8,13 +8,14 @@ import math
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.history import History
+from regard.attention.parts import Part
 from regard.errors import MaskError, ShapeError, shown
 
 
-class Normalizer(nn.Module):
+class Normalizer(Part):
     """From scores to weights."""
 
     stochastic: ClassVar[bool] = False  # True: never recomputed, never fused
@@ -48,7 +49,7 @@ class StochasticNormalizer(Normalizer):
         return scores if empty is None else self.normalize(scores, generator).masked_fill(empty, 0.0)
 
 
-class HistoryNormalizer(nn.Module):
+class HistoryNormalizer(Part):
     """A normalizer that also sees where earlier steps attended."""
 
     stochastic: ClassVar[bool] = False

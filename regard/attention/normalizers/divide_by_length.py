@@ -16,10 +16,22 @@ import torch
 from torch import Tensor
 
 from regard.attention.normalizers.base import Normalizer
+from regard.catalog import card
 
 
+@card(
+    "normalizer",
+    "divide-by-length",
+    title="Division by the number of positions",
+    authors="Wang, Girshick, Gupta, He",
+    year=2018,
+    link="https://arxiv.org/abs/1711.07971",
+    sentence="The scores themselves weigh, divided by how many positions are visible; no row need sum to 1.",
+)
 class DivideByLength(Normalizer):
     """The score of each visible position, divided by how many there are."""
+
+    sums_to_one = False
 
     def normalize(self, scores: Tensor) -> Tensor:
         hidden = torch.isneginf(scores)

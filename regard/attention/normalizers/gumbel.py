@@ -18,9 +18,20 @@ from torch import Tensor
 
 from regard.attention.normalizers.base import StochasticNormalizer
 from regard.attention.normalizers.hard import gumbel_noise
+from regard.attention.parts import Sizes
+from regard.catalog import card
 from regard.errors import check_finite
 
 
+@card(
+    "normalizer",
+    "gumbel-softmax",
+    title="Gumbel-softmax",
+    authors="Jang, Gu, Poole",
+    year=2016,
+    link="https://arxiv.org/abs/1611.01144",
+    sentence="A sample of the softmax, relaxed so that it has a gradient.",
+)
 class GumbelSoftmax(StochasticNormalizer):
     """softmax((e + Gumbel noise) / τ)."""
 
@@ -29,6 +40,10 @@ class GumbelSoftmax(StochasticNormalizer):
         check_finite("GumbelSoftmax", above=0, temperature=temperature)
         self.temperature, self.hard = temperature, hard
         self.one_hot = hard
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "GumbelSoftmax":
+        return cls(temperature=sizes.temperature)
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
         noisy = scores + gumbel_noise(scores, generator) if self.training else scores

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.normalizers.base import StochasticNormalizer
+from regard.catalog import card
 
 
 class HardNormalizer(StochasticNormalizer):
@@ -45,6 +46,15 @@ class HardNormalizer(StochasticNormalizer):
         return chosen.masked_fill(empty, 0.0).squeeze(-1)
 
 
+@card(
+    "normalizer",
+    "hard",
+    title="Hard attention",
+    authors="Xu et al.",
+    year=2015,
+    link="https://arxiv.org/abs/1502.03044",
+    sentence="One position is sampled in training and the likeliest is taken at evaluation.",
+)
 class Hard(HardNormalizer):
     """A sampled choice, without gradient to the scores."""
 
@@ -54,6 +64,15 @@ class Hard(HardNormalizer):
         return self.choose(scores.detach(), generator)
 
 
+@card(
+    "normalizer",
+    "straight-through",
+    title="Straight-through hard attention",
+    authors="Bengio, Léonard, Courville",
+    year=2013,
+    link="https://arxiv.org/abs/1308.3432",
+    sentence="A sampled choice whose gradient is that of the softmax.",
+)
 class StraightThrough(HardNormalizer):
     """A sampled choice whose gradient is that of the softmax."""
 

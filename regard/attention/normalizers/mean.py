@@ -12,8 +12,18 @@ import torch
 from torch import Tensor
 
 from regard.attention.normalizers.base import Normalizer
+from regard.catalog import card
 
 
+@card(
+    "normalizer",
+    "mean",
+    title="Mean (1/N)",
+    authors="Wang, Girshick, Gupta, He",
+    year=2018,
+    link="https://arxiv.org/abs/1711.07971",
+    sentence="Every visible position weighs the same: what attention replaces.",
+)
 class Mean(Normalizer):
     """1 / N for each of the N visible positions."""
 

@@ -16,8 +16,18 @@ import torch
 from torch import Tensor
 
 from regard.attention.normalizers.base import Normalizer
+from regard.catalog import card
 
 
+@card(
+    "normalizer",
+    "sparsemax",
+    title="Sparsemax",
+    authors="Martins, Astudillo",
+    year=2016,
+    link="https://arxiv.org/abs/1602.02068",
+    sentence="The scores projected onto the simplex; most weights are exactly zero.",
+)
 class Sparsemax(Normalizer):
     """max(z - τ, 0), with τ such that a row sums to one."""
 

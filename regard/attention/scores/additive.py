@@ -21,11 +21,30 @@ from torch import Tensor, nn
 
 from regard.attention.forms import Additive
 from regard.attention.numerics import is_lowered
-from regard.attention.parts import unchanged
+from regard.attention.parts import Sizes, unchanged
 from regard.attention.scores.base import Score
+from regard.catalog import card
 from regard.errors import ShapeError, check_shapes, check_whole
 
 
+@card(
+    "score",
+    "concat",
+    title="Concat",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="The additive score, written as a function of the concatenation [q; k].",
+)
+@card(
+    "score",
+    "additive",
+    title="Additive",
+    authors="Bahdanau, Cho, Bengio",
+    year=2014,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="A one-hidden-layer network compares query and key.",
+)
 class AdditiveScore(Score):
     """vᵀ tanh(W q + U k), with U k prepared once per source.
 
@@ -40,6 +59,10 @@ class AdditiveScore(Score):
         self.W = Projected(hidden) if query is None else nn.Linear(query, hidden, bias=False)
         self.U = nn.Linear(keys, hidden)  # the paper leaves biases out of its notation; one is enough
         self.v = nn.Linear(hidden, 1, bias=False)
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "AdditiveScore":
+        return cls(query=sizes.query, keys=sizes.keys, hidden=sizes.hidden)
 
     @classmethod
     def concat(cls, W: Tensor, v: Tensor, *, query: int) -> "AdditiveScore":

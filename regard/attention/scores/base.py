@@ -2,14 +2,15 @@
 
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.forms import Additive, Form, Product
 from regard.attention.history import History
+from regard.attention.parts import Part
 from regard.errors import check_shapes
 
 
-class Score(nn.Module):
+class Score(Part):
     """e[t, s] = score(q_t, k_s).
 
     A score that is a product or additive once its keys are prepared says so: it sets FORM and defines `form`,
@@ -48,7 +49,7 @@ class ProductScore(Score):
     FORM = Product
 
 
-class HistoryScore(nn.Module):
+class HistoryScore(Part):
     """A score that also sees where earlier steps attended (location-aware, coverage).
 
     The history is the one before the first of the T queries: recurrent decoders ask with T = 1, and `InOrder`

@@ -17,14 +17,27 @@ from torch import Tensor, nn
 from regard.attention import paths
 from regard.attention.forms import Product
 from regard.attention.numerics import no_autocast, upcast
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import ProductScore
+from regard.catalog import card
 from regard.errors import check_finite, check_shapes, check_whole
 
 STRONGEST = 6.0  # cosines times more than this stay in full precision
 
 
+@card(
+    "score",
+    "cosine",
+    title="Content-based (cosine)",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="Cosine similarity, sharpened by a key strength.",
+)
 class CosineScore(ProductScore):
     """β cos(q, k). β is the number `strength`, or softplus(w · q + b) when `query` gives the size of q."""
+
+    equal_sizes = True
 
     def __init__(self, *, strength: float = 1.0, query: int | None = None) -> None:
         super().__init__()
@@ -33,6 +46,10 @@ class CosineScore(ProductScore):
             check_whole("CosineScore", query=query)
         self.strength = strength
         self.beta = None if query is None else nn.Linear(query, 1)
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "CosineScore":
+        return cls(query=sizes.query)
 
     def prepare(self, keys: Tensor) -> Tensor:
         return unit(keys)

@@ -19,10 +19,21 @@ from torch import Tensor, nn
 from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.numerics import upcast
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
+from regard.catalog import card
 from regard.errors import check_finite, check_shapes, check_whole
 
 
+@card(
+    "score",
+    "coverage",
+    title="Coverage",
+    authors="Tu, Lu, Liu, Liu, Li",
+    year=2016,
+    link="https://arxiv.org/abs/1601.04811",
+    sentence="The additive score also sees how much of each source word has been translated.",
+)
 class CoverageScore(HistoryScore):
     """vᵀ tanh(W q + U k + V C), with U k and the fertility prepared once per source."""
 
@@ -36,6 +47,10 @@ class CoverageScore(HistoryScore):
         self.V = nn.Linear(1, hidden, bias=False)
         self.U_f = nn.Linear(keys, 1, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "CoverageScore":
+        return cls(query=sizes.query, keys=sizes.keys, hidden=sizes.hidden)
 
     def prepare(self, keys: Tensor) -> Tensor:
         """(..., S, Dk) -> (..., S, hidden + 1): U k, and the fertility Φ as the last feature."""

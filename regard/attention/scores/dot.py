@@ -21,18 +21,45 @@ import math
 from torch import Tensor
 
 from regard.attention.forms import Product
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import ProductScore
+from regard.catalog import card
 from regard.errors import check_finite, check_shapes
 
 
+@card(
+    "score",
+    "scaled-dot",
+    title="Scaled dot product",
+    authors="Vaswani et al.",
+    year=2017,
+    link="https://arxiv.org/abs/1706.03762",
+    sentence="The inner product divided by √D, so that wide vectors do not saturate the softmax.",
+)
+@card(
+    "score",
+    "dot",
+    title="Dot product",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="Query and key are compared by their inner product.",
+    scale=1.0,
+)
 class DotScore(ProductScore):
     """q · k times a scale: None is 1/√D (scaled dot product), 1.0 is the plain dot product."""
+
+    equal_sizes = True
 
     def __init__(self, scale: float | None = None) -> None:
         super().__init__()
         if scale is not None:
             check_finite("DotScore", scale=scale)
         self.scale = scale
+
+    @classmethod
+    def build(cls, sizes: Sizes, scale: float | None = None) -> "DotScore":
+        return cls(scale)
 
     def factor(self, D: int) -> float:
         """The number that multiplies q · k for vectors of D features."""

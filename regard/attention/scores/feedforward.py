@@ -16,12 +16,25 @@ https://arxiv.org/abs/1606.01933
 from torch import Tensor, nn
 
 from regard.attention.forms import Product
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import ProductScore
+from regard.catalog import card
 from regard.errors import check_shapes, check_share, check_whole
 
 
+@card(
+    "score",
+    "feedforward",
+    title="Feed-forward (decomposable)",
+    authors="Parikh et al.",
+    year=2016,
+    link="https://arxiv.org/abs/1606.01933",
+    sentence="Both sides pass through the same network, then a dot product.",
+)
 class FeedForwardScore(ProductScore):
     """F(a) · F(b), with F(b) prepared once per source."""
+
+    equal_sizes = True
 
     def __init__(self, *, dim: int, hidden: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -32,6 +45,10 @@ class FeedForwardScore(ProductScore):
             nn.Dropout(dropout), nn.Linear(dim, hidden), nn.ReLU(),
             nn.Dropout(dropout), nn.Linear(hidden, hidden), nn.ReLU(),
         )  # fmt: skip
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "FeedForwardScore":
+        return cls(dim=sizes.query, hidden=sizes.hidden)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("FeedForwardScore", ("keys", keys, "... S D"), D=self.dim)

@@ -19,12 +19,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.numerics import no_autocast, times
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import Score
+from regard.catalog import card
 from regard.errors import check_shapes, check_whole
 
 
+@card(
+    "score",
+    "location",
+    title="Location-based",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="Positions are scored from the query alone.",
+)
 class LocationScore(Score):
     """W q, one number per source position; the keys lend only their count."""
+
+    positional = True
 
     why_reference = "the scores are one product of the query with a matrix, there is nothing to fuse"
 
@@ -32,6 +45,10 @@ class LocationScore(Score):
         super().__init__()
         check_whole("LocationScore", query=query, positions=positions)
         self.W = nn.Linear(query, positions, bias=False)
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "LocationScore":
+        return cls(query=sizes.query, positions=sizes.positions)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("LocationScore", ("query", query, "... T Dq"), Dq=self.W.in_features)

@@ -19,12 +19,25 @@ from torch import Tensor, nn
 from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.numerics import upcast
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
+from regard.catalog import card
 from regard.errors import ConfigError, check_shapes, check_whole
 
 
+@card(
+    "score",
+    "location-aware",
+    title="Location-aware",
+    authors="Chorowski et al.",
+    year=2015,
+    link="https://arxiv.org/abs/1506.07503",
+    sentence="The additive score also sees the previous alignment, convolved.",
+)
 class LocationAwareScore(HistoryScore):
     """wᵀ tanh(W q + V k + U (F * α)); where attention stood last tells where it may go next."""
+
+    positional = True
 
     def __init__(self, *, query: int, keys: int, hidden: int, filters: int, width: int) -> None:
         super().__init__()
@@ -37,6 +50,11 @@ class LocationAwareScore(HistoryScore):
         self.F = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)
         self.U = nn.Linear(filters, hidden, bias=False)
         self.w = nn.Linear(hidden, 1, bias=False)
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "LocationAwareScore":
+        units = {"hidden": sizes.hidden, "filters": sizes.filters, "width": sizes.width}
+        return cls(query=sizes.query, keys=sizes.keys, **units)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("LocationAwareScore", ("keys", keys, "... S Dk"), Dk=self.V.in_features)

@@ -17,10 +17,21 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.numerics import upcast
+from regard.attention.parts import Sizes
 from regard.attention.scores.base import Score
+from regard.catalog import card
 from regard.errors import check_shapes, check_whole
 
 
+@card(
+    "score",
+    "rectified",
+    title="Rectified concatenation",
+    authors="Wang, Girshick, Gupta, He",
+    year=2018,
+    link="https://arxiv.org/abs/1711.07971",
+    sentence="One vector weighs query and key side by side; what is negative does not count.",
+)
 class RectifiedScore(Score):
     """ReLU(w · [q; k]), with the keys' part prepared once per source."""
 
@@ -29,6 +40,10 @@ class RectifiedScore(Score):
         check_whole("RectifiedScore", query=query, keys=keys)
         self.W = nn.Linear(query, 1, bias=False)
         self.U = nn.Linear(keys, 1, bias=False)
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "RectifiedScore":
+        return cls(query=sizes.query, keys=sizes.keys)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("RectifiedScore", ("keys", keys, "... S Dk"), Dk=self.U.in_features)

@@ -6,7 +6,9 @@ A mask is known before the query; a window depends on it and may have parameters
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from regard.attention.parts import Part
 
 
 class View(NamedTuple):
@@ -16,7 +18,7 @@ class View(NamedTuple):
     factor: Tensor | None  # (..., T, S), multiplies the weights after normalisation; not renormalised
 
 
-class Window(nn.Module):
+class Window(Part):
     """Narrows what may be attended, from the query."""
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:

@@ -9,8 +9,18 @@ https://arxiv.org/abs/1508.04025
 from torch import Tensor
 
 from regard.attention.windows.base import View, Window
+from regard.catalog import card
 
 
+@card(
+    "window",
+    "global",
+    title="Global attention",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="Every source position may be attended.",
+)
 class Everywhere(Window):
     """No window: the mask as it is."""
 

@@ -14,17 +14,34 @@ https://arxiv.org/abs/1508.04025
 import torch
 from torch import Tensor
 
+from regard.attention.parts import Sizes
 from regard.attention.windows.base import View, Window, source_length
+from regard.catalog import card
 from regard.errors import check_whole
 
 
+@card(
+    "window",
+    "local-monotonic",
+    title="Local attention, monotonic (local-m)",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="A window that moves on with the target position.",
+)
 class LocalMonotonic(Window):
     """2 D + 1 positions around the one that stands where the query stands."""
+
+    positional = True
 
     def __init__(self, *, half_width: int) -> None:
         super().__init__()
         check_whole("LocalMonotonic", least=0, half_width=half_width)
         self.half_width = half_width
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "LocalMonotonic":
+        return cls(half_width=sizes.half_width)
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
         last = source_length(mask) - 1

@@ -23,7 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.numerics import upcast
+from regard.attention.parts import Sizes
 from regard.attention.windows.base import View, Window, source_length
+from regard.catalog import card
 from regard.errors import check_shapes, check_whole
 
 
@@ -44,8 +46,21 @@ class Around(NamedTuple):
         return Around(self.p[..., targets, :], self.half_width)
 
 
+@card(
+    "window",
+    "local-predictive",
+    title="Local attention, predictive (local-p)",
+    authors="Luong, Pham, Manning",
+    year=2015,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="A window whose centre is predicted, with weights that fall off around it.",
+)
 class LocalPredictive(Window):
     """A Gaussian of deviation D/2 around a predicted position, cut off at D."""
+
+    sums_to_one = False
+
+    positional = True
 
     def __init__(self, *, query: int, hidden: int, half_width: int) -> None:
         super().__init__()
@@ -53,6 +68,10 @@ class LocalPredictive(Window):
         self.W = nn.Linear(query, hidden, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
         self.half_width = half_width
+
+    @classmethod
+    def build(cls, sizes: Sizes) -> "LocalPredictive":
+        return cls(query=sizes.query, hidden=sizes.hidden, half_width=sizes.half_width)
 
     def centre(self, query: Tensor, length: Tensor) -> Tensor:
         """(..., T, Dq), (..., T or 1, 1) -> p (..., T, 1)."""

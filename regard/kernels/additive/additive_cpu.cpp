@@ -110,6 +110,48 @@ static void softmax(const float *scores, float *weights, float scale, long low, 
     for (long s = low; s <= high; s++) weights[s] = (float)(weights[s] / total);
 }
 
+static inline float dot(const float *x, const float *y, long n) {
+    vec sum[2] = {all(0), all(0)};
+    long i = 0;
+    for (; i + 2 * HALF <= n; i += 2 * HALF)
+        sum[0] += load(x + i) * load(y + i), sum[1] += load(x + i + HALF) * load(y + i + HALF);
+    sum[0] += sum[1];
+    float total = 0;
+    for (int j = 0; j < HALF; j++) total += sum[0][j];
+    for (; i < n; i++) total += x[i] * y[i];
+    return total;
+}
+
+static inline void add(float *__restrict to, const float *__restrict x, float factor, long n) {
+    for (long i = 0; i < n; i++) to[i] += factor * x[i];
+}
+
+// From the slopes of one row of scores to those of a, of the keys' b and of v. Sums over positions in short pieces, p and q.
+static inline void tanh_slopes(const float *__restrict A, const float *__restrict keys, const float *__restrict v,
+                               const float *__restrict slope, float *__restrict p, float *__restrict q,
+                               float *__restrict grad_a, float *__restrict grad_keys, float *__restrict grad_v, long S, long D) {
+    const long piece = 16;
+    for (long start = 0; start < S; start += piece) {
+        long end = start + piece < S ? start + piece : S;
+        for (long d = 0; d < D; d++) p[d] = q[d] = 0;
+        for (long s = start; s < end; s++) {
+            float g = slope[s];
+            if (g == 0.0f) continue;
+            const float *__restrict b = keys + s * D;
+            float *__restrict to = grad_keys + s * D;
+            for (long d = 0; d < D; d++) {
+                float x = A[d] * b[d];
+                x = x > VANISHED ? VANISHED : x;
+                float r = 1.0f / (1.0f + x), inner = 4.0f * g * v[d] * (r - r * r);
+                to[d] += inner;
+                p[d] += inner;
+                q[d] += g * (1.0f - 2.0f * r);
+            }
+        }
+        for (long d = 0; d < D; d++) grad_a[d] += p[d], grad_v[d] += q[d];
+    }
+}
+
 extern "C" {
 
 // out[t, s] = Σ_d w_d tanh(a + b), for rows A (T, D) and panels B (P, D, 16); out has P·16 columns; D % 4 == 0
@@ -179,6 +221,36 @@ void additive_step(const float *a, const float *panels, const float *v, const fl
             softmax(own, weights + at * S, scale, low, high, S);
             weighted(weights + at * S, values + n * S * Dv, context + at * Dv, low, high, Dv);
         }
+    }
+}
+
+// Its gradient, from the slopes of context, scores and weights, of which any may be null. keys (N, S, D) are e^{2b}. grad_a and
+// grad_v (N, T, D), grad_keys and grad_values are added to. `room` has space for S + 3 D numbers.
+void additive_step_backward(const float *a, const float *keys, const float *v, const float *values, const float *weights,
+                            const float *of_context, const float *of_scores, const float *of_weights, float scale,
+                            float largest, float *room, float *grad_a, float *grad_keys, float *grad_v, float *grad_values,
+                            long N, long T, long S, long D, long Dv) {
+    float *slope = room, *A = room + S;
+    for (long at = 0; at < N * T; at++) {
+        const float *weight = weights + at * S, *own = values + at / T * S * Dv;
+        for (long s = 0; s < S; s++) {
+            slope[s] = of_weights ? of_weights[at * S + s] : 0.0f;
+            if (of_context && weight[s] != 0.0f) {
+                slope[s] += dot(of_context + at * Dv, own + s * Dv, Dv);
+                add(grad_values + (at / T * S + s) * Dv, of_context + at * Dv, weight[s], Dv);
+            }
+        }
+        float mean = dot(slope, weight, S);
+        for (long s = 0; s < S; s++) {
+            slope[s] = weight[s] == 0.0f ? 0.0f : (slope[s] - mean) * weight[s] * scale;
+            if (of_scores) slope[s] += of_scores[at * S + s];
+        }
+        for (long d = 0; d < D; d++) {
+            float x = a[at * D + d];
+            A[d] = (float)std::exp(2.0 * (double)(x > largest ? largest : x < -largest ? -largest : x));
+        }
+        tanh_slopes(A, keys + at / T * S * D, v, slope, A + D, A + 2 * D, grad_a + at * D, grad_keys + at / T * S * D,
+                    grad_v + at * D, S, D);
     }
 }
 

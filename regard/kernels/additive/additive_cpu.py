@@ -26,6 +26,7 @@ from regard.attention.dispatch import Call, Kernel
 from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast, upcast
+from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.additive.additive_operands import Operands, operands, refuses_additive, restored, visible
 from regard.kernels.compiler import library
@@ -39,6 +40,15 @@ LARGEST = 43.0  # e^{2x} is a normal float32 up to here
 SATURATED = 33.0  # beyond ±LARGEST the other side must pass this before their sum comes back from saturation
 
 
+@card(
+    "kernel",
+    "additive-cpu",
+    title="Fused additive attention on a CPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="Additive attention without its (T, S, D) tensor: exponentials per position, memory linear.",
+)
 class AdditiveCPU(Kernel):
     """The reference's additive attention, at memory linear in length."""
 
@@ -126,7 +136,7 @@ class _Attended(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         run: Callable[..., tuple[Tensor, ...]] = partial(backward, normalizer=ctx.normalizer)
-        # who wants a graph of this gets one that says that gradients of gradients are not defined
+        # with `create_graph`, the backward of this graph raises
         run = partial(ops.once, run) if torch.is_grad_enabled() else run
         with no_autocast(grad):
             return (None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
@@ -427,7 +437,9 @@ def compiled() -> ctypes.CDLL | None:
         loops.additive_sums_of_items.argtypes = [pointer] * 5 + [size] * 4
         numbers: list[Any] = [size] * 4 + [ctypes.c_float] * 2
         loops.additive_step.argtypes = [pointer] * 5 + numbers + [pointer] * 5 + [size] * 6
-        loops.additive_step.restype = None
+        backward: list[Any] = [pointer] * 8 + [ctypes.c_float] * 2 + [pointer] * 5 + [size] * 5
+        loops.additive_step_backward.argtypes = backward
+        loops.additive_step.restype = loops.additive_step_backward.restype = None
         for function in ("additive_scores", "additive_sums"):
             getattr(loops, function).restype = getattr(loops, f"{function}_of_items").restype = None
     return loops

@@ -4,7 +4,7 @@
 
 A kernel that goes on to the context never has the scores of all queries, so that a model whose output they
 are, such as the pointer network, would compute them twice. Here they are made once, and weights and context
-follow from them: on a CPU by the loops of additive_cpu.py, on a GPU by the kernels of additive_cuda.py.
+follow from them: on a CPU by the loops of additive_cpu.py, on a GPU by the kernels of additive_launch.py.
 Outside of a compiled graph they are one function for autograd, with the query's projection and the mask.
 """
 
@@ -18,8 +18,9 @@ from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast
 from regard.attention.reference import normalize, weighted_sum
+from regard.catalog import card
 from regard.kernels import ops
-from regard.kernels.additive import additive_cpu, additive_cuda
+from regard.kernels.additive import additive_cpu, additive_launch
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, arguments, back_to_query, like, projected
 from regard.kernels.additive.additive_operands import operands, restored
@@ -27,6 +28,17 @@ from regard.kernels.product.blocks import cells
 from regard.kernels.shapes import flat
 
 
+@card(
+    "kernel",
+    "additive-scores",
+    title="Scores of additive attention on a CPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1506.03134",
+    sentence=(
+        "For models whose output they are: made once, with their gradient, without a tensor of all features."
+    ),
+)
 class AdditiveScores(Kernel):
     """The reference's scores, weights and context of additive attention."""
 
@@ -86,7 +98,7 @@ class _Scores(torch.autograd.Function):
     ) -> Tensor:
         a, lead = projected(query, W), b.shape[:-2]
         ctx.save_for_backward(query, W, a, b, v, hidden)
-        own = additive_cuda if a.is_cuda else additive_cpu
+        own = additive_launch if a.is_cuda else additive_cpu
         scores = own.scores(a, flat(b, lead), v.view(-1))
         scores = scores if len(lead) == 1 else scores.view(*lead, *scores.shape[1:])
         return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
@@ -99,7 +111,7 @@ class _Scores(torch.autograd.Function):
         if torch.is_grad_enabled():  # as in additive_cuda.Attended
             run, a = torch.ops.regard.additive_scores_backward, projected(query, W)
         else:
-            run = (additive_cuda if a.is_cuda else additive_cpu).scores_backward
+            run = (additive_launch if a.is_cuda else additive_cpu).scores_backward
         with no_autocast(grad):  # who calls backward inside autocast too
             of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
             of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)

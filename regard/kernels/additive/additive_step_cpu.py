@@ -1,14 +1,18 @@
-"""Additive attention of a decoder's step on a CPU: few queries, no gradients, a source that is asked again.
+"""Additive attention of a decoder's step on a CPU: few queries, a source that is asked again.
 
     e[t, s] = Σ_d v_d tanh(a[t, d] + b[s, d]),   tanh(a + b) = (x - 1) / (x + 1),   x = e^{2a} e^{2b}
 
 As in additive_cpu.py, but the exponentials of the keys are taken once for a source and kept with it, and
 scores, softmax and context of a step are one call into additive_cpu.cpp. Scores and weights come with it.
+With gradients all of it is one step of autograd, whose backward pass is one call too.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from regard.attention import reference
@@ -16,13 +20,25 @@ from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive
 from regard.attention.keep import version_of
 from regard.attention.normalizers.softmax import Softmax
+from regard.catalog import card
+from regard.kernels import ops
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
 from regard.kernels.shapes import flat, leading
 
 QUERIES = 16  # more than this are worth what additive_cpu.py does for many
+TRAINED = 3  # the same where gradients are wanted
 
 
+@card(
+    "kernel",
+    "additive-step-cpu",
+    title="A decoder's step of additive attention on a CPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="Scores, softmax and context of a few queries in one call; exponentials of the keys are kept.",
+)
 class AdditiveStepCPU(Kernel):
     """The reference's additive attention for the steps of a decoder."""
 
@@ -42,9 +58,8 @@ class AdditiveStepCPU(Kernel):
         (a, b, v, W), float32 = additive(call), torch.float32
         if not a.dtype is keys.dtype is values.dtype is v.dtype is float32 or query.dtype is not float32:
             return "not all is float32, or autocast is on"
-        trained = (a, b, values, v, v if W is None else W)
-        if torch.is_grad_enabled() and any(x.requires_grad for x in trained):
-            return "gradients are wanted, and this kernel has none"
+        if query.shape[-2] > TRAINED and _is_trained(a, b, values, v, W):
+            return f"gradients are wanted of more than {TRAINED} queries"
         if b is not keys:
             return "the score changes its keys at every call"
         if mask.dense is not None:
@@ -56,34 +71,112 @@ class AdditiveStepCPU(Kernel):
         return None if compiled() is not None else "there is no C++ compiler"
 
     def run(self, call: Call) -> Fused:
-        form, source, mask = additive(call), call.source, call.source.mask
-        ready, a = prepared(call), form.a
+        (query, keys, v, W), values, ready = additive(call), call.source.values, prepared(call)
         if ready.reach > SATURATED:  # where the exponentials may leave float32
             alignment = reference.align(call)
             return Fused(reference.mixed(call, alignment), alignment)
-        T, S, D = a.shape[-2], source.S, a.shape[-1]
-        lead = ready.lead if a.shape[:-2] == ready.lead else leading(a, source.keys, source.values)
-        a, v = flat(a, lead).contiguous(), form.v.contiguous()
-        N, P, Dv = a.shape[0], ready.panels.shape[1], ready.values.shape[-1]
-        left, right = mask.window if mask.window is not None else (-1, -1)
-        right = 0 if mask.causal else right
-        lengths = None if mask.lengths is None else mask.lengths.contiguous()
-        share = 1 if lengths is None else N // lengths.shape[0]
-        room = a.new_empty(T * (D + P * LANES))
-        scores, weights, context = a.new_empty(N, T, S), a.new_empty(N, T, S), a.new_empty(N, T, Dv)
-        loops = compiled()
-        assert loops is not None
+        if not _is_trained(query, keys, values, v, W):
+            return _attended(call, ready, query if W is None else F.linear(query, W))
+        if len(ready.lead) != 1 or not query.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
+            query, keys, values = (flat(x, ready.lead) for x in (query, keys, values))
+        context, scores, weights = _Step.apply(call, ready, query, keys, v, W, values)  # type: ignore[no-untyped-call]
+        return _unflattened(context, scores, weights, ready.lead)
+
+
+def _is_trained(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
+
+
+def _attended(call: Call, ready: "Prepared", a: Tensor) -> Fused:
+    """Scores, weights and context of the projected queries (..., T, D)."""
+    found = _loops(call, ready, flat(a, ready.lead), additive(call).v)
+    return _unflattened(*found, ready.lead)
+
+
+def _unflattened(context: Tensor, scores: Tensor, weights: Tensor, lead: tuple[int, ...]) -> Fused:
+    if len(lead) != 1:
+        context, scores, weights = (x.view(*lead, *x.shape[1:]) for x in (context, scores, weights))
+    return Fused(context, (scores, weights))
+
+
+def _loops(call: Call, ready: "Prepared", a: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(N, T, D) -> context (N, T, Dv), scores and weights (N, T, S), by the compiled loops."""
+    mask, a, v = call.source.mask, a.contiguous(), v.contiguous()
+    (N, T, D), S = a.shape, call.source.S
+    P, Dv = ready.panels.shape[1], ready.values.shape[-1]
+    left, right = mask.window if mask.window is not None else (-1, -1)
+    right = 0 if mask.causal else right
+    lengths = None if mask.lengths is None else mask.lengths.contiguous()
+    share = 1 if lengths is None else N // lengths.shape[0]
+    room = a.new_empty(T * (D + P * LANES))
+    scores, weights, context = a.new_empty(N, T, S), a.new_empty(N, T, S), a.new_empty(N, T, Dv)
+    loops = compiled()
+    assert loops is not None
+    assert isinstance(call.normalizer, Softmax)
+    loops.additive_step(
+        *(a.data_ptr(), ready.panels.data_ptr(), v.data_ptr(), ready.values.data_ptr()),
+        None if lengths is None else lengths.data_ptr(),
+        *(share, left, right, mask.offset, 1.0 / call.normalizer.temperature, LARGEST),
+        *(room.data_ptr(), room.data_ptr() + 4 * T * D),
+        *(scores.data_ptr(), weights.data_ptr(), context.data_ptr(), N, T, S, D, P, Dv),
+    )
+    return context, scores, weights
+
+
+class _Step(torch.autograd.Function):
+    """Query (N, T, Dq), keys (N, S, D), v, W and values (N, S, Dv) -> context, scores and weights."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, ready: "Prepared", *given: Any) -> tuple[Tensor, ...]:
+        query, _, v, W, _ = given
+        a = query if W is None else F.linear(query, W)
+        context, scores, weights = _loops(call, ready, a, v)
+        ctx.save_for_backward(*given, a, scores, weights)
+        ctx.set_materialize_grads(False)
         assert isinstance(call.normalizer, Softmax)
-        loops.additive_step(
-            *(a.data_ptr(), ready.panels.data_ptr(), v.data_ptr(), ready.values.data_ptr()),
-            None if lengths is None else lengths.data_ptr(),
-            *(share, left, right, mask.offset, 1.0 / call.normalizer.temperature, LARGEST),
-            *(room.data_ptr(), room.data_ptr() + 4 * T * D),
-            *(scores.data_ptr(), weights.data_ptr(), context.data_ptr(), N, T, S, D, P, Dv),
-        )
-        if len(lead) != 1:
-            scores, weights, context = (x.view(*lead, *x.shape[1:]) for x in (scores, weights, context))
-        return Fused(context, (scores, weights))
+        ctx.ready, ctx.scale = ready, 1.0 / call.normalizer.temperature
+        return context, scores, weights
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor | None) -> tuple[Any, ...]:
+        run: Callable[..., tuple[Any, ...]] = partial(_gradients, ctx.ready, ctx.scale)
+        # with `create_graph`, the backward of this graph raises
+        run = partial(ops.once, run) if torch.is_grad_enabled() else run
+        return (None, None, *run(*slopes, *ctx.saved_tensors))
+
+
+def _gradients(
+    ready: "Prepared",
+    scale: float,
+    of_context: Tensor | None,
+    of_scores: Tensor | None,
+    of_weights: Tensor | None,
+    *saved: Tensor,
+) -> tuple[Any, ...]:
+    """Gradients of query, keys, v, W and values."""
+    query, _, v, W, _, a, scores, weights = saved
+    if of_scores is not None:
+        of_scores = of_scores.masked_fill(scores.isneginf(), 0.0)
+    (N, T, D), (S, Dv) = a.shape, ready.values.shape[1:]
+    a, v = a.contiguous(), v.contiguous()
+    slopes = [None if x is None else x.contiguous() for x in (of_context, of_scores, of_weights)]
+    room, grad_a, grad_v = a.new_empty(S + 3 * D), a.new_zeros(N, T, D), a.new_zeros(N, T, D)
+    grad_keys, grad_values = a.new_zeros(N, S, D), a.new_zeros(N, S, Dv)
+    loops = compiled()
+    assert loops is not None
+    loops.additive_step_backward(
+        *(a.data_ptr(), ready.keys.data_ptr(), v.data_ptr(), ready.values.data_ptr(), weights.data_ptr()),
+        *(None if x is None else x.data_ptr() for x in slopes),
+        *(scale, LARGEST, room.data_ptr()),
+        *(x.data_ptr() for x in (grad_a, grad_keys, grad_v, grad_values)),
+        *(N, T, S, D, Dv),
+    )
+    of_values = None if of_context is None else grad_values
+    grad_v = (grad_v if N * T == 1 else grad_v.sum((0, 1))).view(1, D)
+    if W is None:
+        return grad_a, grad_keys, grad_v, None, of_values
+    grad_W = grad_a.view(-1, D).mT @ query.reshape(-1, query.shape[-1])
+    return grad_a @ W, grad_keys, grad_v, grad_W, of_values
 
 
 ADDITIVE_STEP_CPU = AdditiveStepCPU()
@@ -94,7 +187,8 @@ class Prepared(NamedTuple):
 
     version: int  # of keys and values, when they were read
     lead: tuple[int, ...]
-    panels: Tensor  # (N, P, D, 16): e^{2b}
+    keys: Tensor  # (N, S, D): e^{2b}
+    panels: Tensor  # (N, P, D, 16): the same, as the loops of a step read it
     values: Tensor  # (N, S, Dv)
     reach: float  # the largest |b|
 
@@ -109,6 +203,7 @@ def prepared(call: Call) -> Prepared:
     if found is None or found.version != version or found.lead != lead:
         b = flat(keys.detach(), lead)
         own = flat(values.detach(), lead).contiguous()
-        found = Prepared(version, lead, panels_of(exponentials(b)), own, float(b.abs().max()))
+        e = exponentials(b)
+        found = Prepared(version, lead, e, panels_of(e), own, float(b.abs().max()))
         source.__dict__["_exponentials"] = found
     return found

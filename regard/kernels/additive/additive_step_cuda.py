@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.attention.numerics import no_autocast
 from regard.kernels import tuning
-from regard.kernels.additive.additive_cuda import has_assembler, mask_facts, side_by_side
+from regard.kernels.additive.additive_launch import has_assembler, mask_facts, side_by_side
 from regard.kernels.launching import launch
 
 Needed = tuple[bool, bool, bool, bool, bool]  # which of query, W, b, v and values want their gradient

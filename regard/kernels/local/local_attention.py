@@ -44,6 +44,7 @@ from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast, upcast
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import Around, LocalPredictive
+from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.local import local_cpu, local_cuda
 from regard.kernels.product.blocks import cells
@@ -56,6 +57,15 @@ LARGE = 2**24  # but from so many pairs on the scores of a product, or a mask fo
 LAUNCHES = 2**25  # on a GPU, where launches set the pace, the reference is faster up to so many scores
 
 
+@card(
+    "kernel",
+    "local",
+    title="Attention inside a band",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1508.04025",
+    sentence="Local-m, local-p and the mask's window: time grows with T times the window, memory with T.",
+)
 class LocalKernel(Kernel):
     """Softmax inside a band, on gathered slices of the source."""
 

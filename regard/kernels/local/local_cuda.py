@@ -15,7 +15,7 @@ from regard.attention.dispatch import Call
 from regard.attention.forms import Product
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import LocalPredictive
-from regard.kernels.additive.additive_cuda import has_assembler
+from regard.kernels.additive.additive_launch import has_assembler
 from regard.kernels.compiler import triton_missing
 from regard.kernels.launching import launch
 from regard.kernels.product.products import half_product

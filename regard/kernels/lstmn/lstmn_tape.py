@@ -33,6 +33,7 @@ from regard.attention.numerics import is_transformed
 from regard.attention.parts import foreign, is_own, named
 from regard.attention.scores.additive import AdditiveScore, NewestScore, Projected
 from regard.attention.trace import is_recorded
+from regard.catalog import card
 
 if TYPE_CHECKING:
     from regard.attention.compose import Attention
@@ -89,6 +90,15 @@ class LSTMNKernel:
 LSTMN = LSTMNKernel()
 
 
+@card(
+    "kernel",
+    "lstmn",
+    title="The LSTMN's recurrence as one operation",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1601.06733",
+    sentence="Tapes written in place, the gradient written out; equal to the step-by-step reference.",
+)
 def lstmn(
     projected: Tensor,
     U: Tensor,

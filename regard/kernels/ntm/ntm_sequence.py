@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.catalog import card
+
 HEADS = 16  # rows that heads are padded to: the smallest side of a matrix product in Triton
 MOST = 2**14  # elements of one tile of the memory: beyond, registers are spilt
 ROWS, COLUMNS = 64, 128  # of a tile of V or S
@@ -89,6 +91,15 @@ def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str |
     return None
 
 
+@card(
+    "kernel",
+    "ntm",
+    title="A Neural Turing Machine's run as one operation on an NVIDIA GPU",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1410.5401",
+    sentence="All steps in one launch, forward and backward; runs when asked for (`model.kernel`).",
+)
 def machine(projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: First, layout: Layout) -> Tensor:
     """(B, T, G) -> (B, T, R M + n)."""
     found: Tensor = _Machine.apply(projected, V, S, bias, *first, layout)  # type: ignore[no-untyped-call]

@@ -17,6 +17,7 @@ from regard.attention.forms import Additive
 from regard.attention.normalizers.base import HistoryNormalizer
 from regard.attention.reference import masked_scores, normalize, weighted_sum
 from regard.attention.scores.base import HistoryScore
+from regard.catalog import card
 from regard.kernels.product.products import draws
 from regard.kernels.shapes import leading
 
@@ -25,6 +26,15 @@ ON_GPU = 8  # so many times more there: a launch costs as much as thousands of n
 LARGE = 2**27  # and the reference's own largest, from which on blocks are worth it
 
 
+@card(
+    "kernel",
+    "blocks",
+    title="The reference in blocks of queries",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1409.0473",
+    sentence="For large calls that no other kernel takes: computed twice in training, memory bounded.",
+)
 class BlocksKernel(Kernel):
     """The reference, some queries at a time."""
 

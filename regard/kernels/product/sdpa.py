@@ -33,6 +33,7 @@ from regard.attention.forms import Product
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, is_lowered, no_autocast
+from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.product.products import (
     HALF_OR_SINGLE,
@@ -49,6 +50,15 @@ LARGE = 2**24  # numbers of a mask for all pairs that a GPU does without
 TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
 
 
+@card(
+    "kernel",
+    "sdpa",
+    title="Fused dot-product attention",
+    authors="PyTorch",
+    year=2023,
+    link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+    sentence="Scores that are a product on PyTorch's fused kernels, masks passed as facts.",
+)
 class ScaledDotKernel(Kernel):
     """torch.nn.functional.scaled_dot_product_attention."""
 

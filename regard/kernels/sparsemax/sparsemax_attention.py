@@ -23,8 +23,9 @@ from regard.attention.numerics import is_lowered, no_autocast, upcast
 from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores, weighted_sum
 from regard.attention.windows.everywhere import Everywhere
+from regard.catalog import card
 from regard.kernels import ops
-from regard.kernels.additive import additive_cpu, additive_cuda
+from regard.kernels.additive import additive_cpu, additive_cuda, additive_launch
 from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
 from regard.kernels.compiler import triton_missing
 from regard.kernels.product.blocks import block_by_block, in_blocks, is_large
@@ -34,6 +35,17 @@ from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import WIDEST
 
 
+@card(
+    "kernel",
+    "sparsemax",
+    title="Sparsemax without sorting",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1602.02068",
+    sentence=(
+        "The threshold by Newton's steps, the gradient in closed form; in C++ on a CPU, in Triton on a GPU."
+    ),
+)
 class SparsemaxKernel(Kernel):
     """The reference's scores, normalised without sorting."""
 
@@ -103,7 +115,7 @@ def _additive(call: Call) -> Tensor:
         return additive_cpu.attended(operands(call), additive_cpu.SPARSEMAX)
     arguments = additive_cuda.arguments(call)
     with no_autocast(call.query):
-        return additive_cuda.attended(*arguments, additive_cuda.SPARSEMAX)
+        return additive_cuda.attended(*arguments, additive_launch.SPARSEMAX)
 
 
 def _product(call: Call) -> Tensor:
@@ -184,7 +196,7 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         own = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
-        # who wants a graph of this gets the operator, which says that gradients of gradients are not defined
+        # with `create_graph`, the backward of this operator raises
         run = torch.ops.regard.sparsemax_backward if torch.is_grad_enabled() else own.backward
         return run(grad, *ctx.saved_tensors)
 

@@ -1,4 +1,4 @@
-"""Additive attention on a GPU: the Triton kernels. additive_cuda.py and additive_step_cuda.py launch them.
+"""Additive attention on a GPU: the Triton kernels. additive_launch.py and additive_step_cuda.py launch them.
 
     arithmetic   reciprocals that several features share, exponentials, what a mask shows
     expand       the exponentials of queries and keys, in the order in which the scores read them

@@ -1,0 +1,17 @@
+"""Attention by the keys of the catalogue, as recipes have it."""
+
+from dataclasses import asdict
+from typing import Any
+
+from regard import Attention
+from regard.attention.config import AttentionConfig
+from regard.attention.parts import Sizes
+
+
+def built(score: str, sizes: Sizes, *, dropout: float = 0.0, **settings: Any) -> Attention:
+    """The attention of these keys and sizes."""
+    given = asdict(sizes)
+    query, keys = given.pop("query"), given.pop("keys")
+    attention = AttentionConfig(score, **given, **settings).build(query=query, keys=keys)
+    attention.dropout = dropout
+    return attention
