@@ -106,7 +106,7 @@ def extras():
     return {
         name: {re.match(r"[\w-]+", line)[0] for line in lines}
         for name, lines in options.items()
-        if name not in ("all", "dev")
+        if name not in ("all", "browser", "dev")
     }
 
 

@@ -1,7 +1,7 @@
 """The code of a page: run in order, once for each state of page and package; the page shows what came of it.
 
 Blocks marked `python` share one namespace and one empty folder. A comment `<!-- python … -->` runs too and is
-not shown.
+not shown. A page that says `<!-- run by tests/… -->` needs more than itself: that test runs its code.
 """
 
 import contextlib
@@ -38,7 +38,12 @@ class Ran:
 
 
 def code(page: str) -> list[str]:
-    """The blocks of a page, hidden ones too."""
+    """The blocks of a page, hidden ones too; none where a test runs them."""
+    test = re.search(r"<!-- run by (tests/\S+) -->", page)
+    if test is not None:
+        if not (ROOT / test[1]).is_file():
+            raise BlockError(f"{test[1]} is to run the code of a page, and is not there")
+        return []
     return [shown or hidden for shown, hidden in BLOCK.findall(page)]
 
 

@@ -77,7 +77,7 @@ def rows() -> list[dict[str, Any]]:
             "parameters": [asdict(each) for each in parameters_of(row)],
             "file": row.file,
         }
-        for row in catalog.ROWS
+        for row in catalog.rows()
         if row.kind in KINDS
     ]
 
@@ -101,7 +101,7 @@ def example(requests: Sequence[MechanismRequest]) -> list[dict[str, Any]]:
 
 
 def _example(request: MechanismRequest) -> dict[str, Any]:
-    row = next((row for row in catalog.ROWS if row.key == request.name and row.kind in KINDS), None)
+    row = next((row for row in catalog.rows() if row.key == request.name and row.kind in KINDS), None)
     known = () if row is None else parameters_of(row)
     if row is None or not known:
         raise Problem(

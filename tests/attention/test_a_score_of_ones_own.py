@@ -22,7 +22,7 @@ from regard.attention.scores.base import ProductScore, Score
 from regard.kernels.local import local_attention
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "your-own-score.md"
+PAGE = ROOT / "docs" / "tutorials" / "your-own-score.md"
 
 
 class DiagonalScore(ProductScore):
@@ -199,7 +199,7 @@ def test_its_score_obeys_the_laws(package):
 @pytest.mark.usefixtures("_own_rows")
 def test_its_page_says_what_is_known_of_it(package, monkeypatch):
     monkeypatch.syspath_prepend(package)
-    monkeypatch.syspath_prepend(ROOT / "docs" / "_hooks")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "generator")
     importlib.import_module("my_scores.diagonal")
     text = importlib.import_module("catalogue").page(catalog.find("diagonal", "score"))
     del sys.modules["my_scores.diagonal"]

@@ -7,7 +7,7 @@ from regard.bench.records import measured
 from regard.evaluate.results import write_result
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "kernels.md").read_text(encoding="utf-8")
 
 
 def mechanism(folder, name, what, kernel="additive-cuda", details=None, **times):

@@ -295,15 +295,16 @@ def test_every_other_fused_path_is_explained_for_both_devices():
     found = {path: reasons for _, path, *reasons in places()}
     assert set(found) == {
         *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
-        "self-attention-cpu",
+        *("self-attention-cpu", "product-step-cuda", "captured"),
     }
     assert found["self-attention-cpu"][0] == "runs"
     assert "CPU" in found["self-attention-cpu"][1]
     assert found["lstmn"] == ["runs", "runs"]
     assert found["ntm"][0] == "device is cpu, this kernel needs cuda"
     assert found["ntm"][1] == "runs"
-    assert found["fast-decoder"][0] == "runs"
-    assert "CPU" in found["fast-decoder"][1]
+    assert found["fast-decoder"] == ["runs", "runs"]
+    assert found["captured"] == ["the batch is not on an NVIDIA GPU", "runs"]
+    assert found["product-step-cuda"][0] == "the query is on cpu, this kernel is for cuda"
 
 
 def test_a_path_asked_for_by_name_runs_or_says_why_not():

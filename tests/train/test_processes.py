@@ -83,7 +83,7 @@ def test_a_folder_that_another_owns_is_refused_by_all_processes(pair: tuple[Path
 
 def documented() -> list[list[str]]:
     """The words of every torchrun line of the documentation."""
-    lines = (Path(__file__).parents[2] / "docs" / "commands.md").read_text().splitlines()
+    lines = (Path(__file__).parents[2] / "docs" / "how-to" / "commands.md").read_text().splitlines()
     found = [shlex.split(line, comments=True) for line in lines if re.match(r"(\w+=\S+ )?torchrun ", line)]
     return [words[words.index("torchrun") + 1 :] for words in found]
 

@@ -29,7 +29,7 @@ class ProductStep(NamedTuple):
     scale: float
 
 
-class ProductStepKernel:
+class ProductStepCUDA:
     """A decoder's step by one program a row and head."""
 
     name = "product-step-cuda"
@@ -65,4 +65,4 @@ class ProductStepKernel:
         return out
 
 
-PRODUCT_STEP = ProductStepKernel()
+PRODUCT_STEP = ProductStepCUDA()
