@@ -68,8 +68,11 @@ def _printed(name: str, blocks: list[str], folder: Path) -> list[str]:
     import matplotlib as mpl
     import torch
 
+    from regard import catalog
+
     mpl.use("Agg")
     torch.manual_seed(0)
+    entered = dict(catalog.ROWS)  # a page may declare a mechanism, which is its own
     scope: dict[str, object] = {"__name__": "page"}
     printed = []
     with contextlib.chdir(folder), warnings.catch_warnings():
@@ -83,6 +86,8 @@ def _printed(name: str, blocks: list[str], folder: Path) -> list[str]:
                 said = f"{type(error).__name__}: {error}"
                 raise BlockError(f"{name}, code block {number}: {said}\n{block}") from error
             printed.append(out.getvalue())
+    catalog.ROWS.clear()
+    catalog.ROWS.update(entered)
     return printed
 
 
