@@ -60,10 +60,17 @@ class PairBatch:
             targets,
         )
 
-    def rounded(self, lengths: int = ROUND_LENGTHS, rows: int = ROUND_ROWS) -> "PairBatch":
+    def rounded(self) -> "PairBatch":
+        """The same pairs under more padding: both lengths multiples of 4, the rows of 8.
+
+        So few shapes exist that a step can be captured for each.
+        """
+        return self.padded(ROUND_LENGTHS, ROUND_ROWS)
+
+    def padded(self, lengths: int, rows: int) -> "PairBatch":
         """The same pairs under more padding: both lengths multiples of `lengths`, the rows of `rows`.
 
-        So few shapes exist that a step can be captured for each. A row that is only padding has a source of
+        A row that is only padding has a source of
         one eos, so that there is something to attend to, and a target of no word: it counts nothing.
         """
         (B, S), T = self.source.shape, self.target.shape[1]

@@ -150,10 +150,9 @@ def _on_the_host(steps: list[_Step]) -> list[_Step]:
     """The same steps, with all but their weights in the host's memory: four copies, however many they are."""
     if not steps or steps[0].rows.is_cpu:
         return steps
-    columns = []
-    for tensors in zip(*(step[:4] for step in steps), strict=True):
-        sizes = [len(tensor) for tensor in tensors]
-        columns.append(torch.cat(tensors).cpu().split(sizes))
-    return [
-        _Step(*moved, step.weights) for moved, step in zip(zip(*columns, strict=True), steps, strict=True)
+    columns = [
+        torch.split(torch.cat(tensors).cpu(), [len(tensor) for tensor in tensors])
+        for tensors in zip(*(step[:4] for step in steps), strict=True)
     ]
+    moved = zip(*columns, [step.weights for step in steps], strict=True)
+    return [_Step(*parts) for parts in moved]

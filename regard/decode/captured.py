@@ -196,7 +196,7 @@ class CapturedSearch:
         model, batch, options, limits, longest = call
         assert isinstance(model, Translating)
         B = batch.size
-        rounded = batch.rounded(lengths=ROUND, rows=min(ROUND, 1 << (B - 1).bit_length()))
+        rounded = batch.padded(ROUND, min(ROUND, 1 << (B - 1).bit_length()))
         padded = limits.new_ones(rounded.size)
         padded[:B] = limits
         recording = self._recording(model, rounded, padded, options)

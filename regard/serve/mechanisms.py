@@ -132,9 +132,10 @@ def _example(request: MechanismRequest) -> dict[str, Any]:
 def _attend(row: catalog.Row, values: dict[str, float]) -> tuple[Tensor, Tensor, list[str]]:
     keys = torch.nn.functional.normalize(torch.randn(KEYS, SIZE), dim=-1) * values["length"]
     queries = keys[:QUERIES] + values["noise"] * torch.randn(QUERIES, SIZE)
-    named = {row.kind: row.key} if row.kind in ("score", "normalizer", "window") else {}
     config = AttentionConfig(
-        **{"score": "dot"} | named,
+        score=row.key if row.kind == "score" else "dot",
+        normalizer=row.key if row.kind == "normalizer" else "softmax",
+        window=row.key if row.kind == "window" else "global",
         hidden=SIZE,
         half_width=int(values.get("half_width", 2)),
         filters=4,

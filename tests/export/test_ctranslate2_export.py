@@ -233,7 +233,8 @@ def test_a_recurrent_model_is_refused():
     with pytest.raises(ConfigError) as error:
         checked(model)
     assert str(error.value) == (
-        "export to ctranslate2: the model is Seq2Seq; expected Transformer. `--to onnx` takes luong and rnnsearch too."
+        "export to ctranslate2: the model is Seq2Seq; expected Transformer. "
+        "`--to onnx` takes luong and rnnsearch too."
     )
 
 
