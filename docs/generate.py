@@ -53,8 +53,8 @@ def main(folder: Path) -> None:
     for name, text in files.items():
         if isinstance(text, str) and name.endswith(".md"):
             files[name] = catalogue.captioned(tables.filled(text, catalogue.RESULTS))
-    for path in sorted((DOCS / "pictures").glob("*.png")):
-        files[f"pictures/{path.name}"] = path
+    for path in sorted((DOCS / "pictures").rglob("*.png")):
+        files[path.relative_to(DOCS).as_posix()] = path
     for name, content in files.items():
         _write(folder / name, content)
     for path in folder.rglob("*"):

@@ -98,7 +98,7 @@ def test_the_network_grows_with_the_text(data):
         assert (config.model, config.task_settings["joint"]) == ("transformer", True)
         assert config.model_settings["dropout"] > 0
     assert few.model_settings["d_model"] < many.model_settings["d_model"]
-    assert few.task_settings["size"] < many.task_settings["size"]
+    assert few.train.batch < many.train.batch
     assert few.train.steps == FEWEST
     size = size_for(25_000)
     assert many.train.steps == size.passes * 2 * 49 * 25_000 // 4 // size.batch
