@@ -1,5 +1,5 @@
 // Translate: a sentence, its translation, and what the network looked at for each word.
-import { html, useMemo, useRef, useState } from "../lib.js";
+import { html, useMemo, useRef, useEffect, useState } from "../lib.js";
 import { BEAM, SENTENCES, TRANSLATORS } from "../defaults.js";
 import { decodeMatrix } from "../../views/matrix.js";
 import { Card, Choice, Curves, HeadGrid, HeatMap, Limit, Player, Problem, useAnswer, useMatrices, useSvgDrawing, useTyped } from "../parts.js";
@@ -65,6 +65,8 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
   const target = pair ? undefined : values.target;
   const body = text.trim() ? { model, text, beam: BEAM } : null;
   const best = useAnswer("translate", body, { file: "translate", delay: 150 });
+  const [answered, setAnswered] = useState(text);  // heads are asked for of texts that could be translated
+  useEffect(() => { if (best.answer) setAnswered(text); }, [best.answer]);
   const forced = useAnswer("align", body && target?.trim() ? { model, text, target } : null, { delay: 400 });
   /** @type {Translated | null} */
   const result = best.answer?.results?.[0] ?? null;
@@ -87,7 +89,7 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
   return html`<div class="stack">
     ${cards}
     ${beam.length > 1 && html`<${Beam} beam=${beam} chosen=${given ? -1 : chosen} onPick=${pick} values=${values} change=${change} pair=${pair} />`}
-    ${!pair && result?.layers && html`<${Heads} model=${model} text=${text} target=${target} values=${values} change=${change} />`}
+    ${!pair && result?.layers && html`<${Heads} model=${model} text=${answered} target=${target} values=${values} change=${change} />`}
   </div>`;
 }
 
