@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
@@ -43,6 +43,7 @@ from regard.models.base import Translating
 
 LONGEST = 256  # steps: each is a graph, and a graph takes memory
 SHAPES = 8  # whose graphs are kept for a model; the one that was used longest ago goes first
+SEEN = 256  # shapes that are remembered, most of which came once
 ROUND = 8  # what lengths of sources are multiples of, and sentences; of fewer, there are 1, 2 or 4
 LOOK = 4  # steps between two looks at whether all sentences are over, which wait for the device
 
@@ -80,7 +81,7 @@ class _Recording:
 
     def __init__(self, model: Translating, batch: PairBatch, limits: Tensor, options: Options) -> None:
         self.lock = Lock()  # graphs write to the same memory at every replay
-        self._model, self._options = model, options
+        self._model, self._options = ref(model), options  # who keeps a recording does not keep its model
         self._batch = PairBatch(**{name: tensor.clone() for name, tensor in vars(batch).items()})
         self._limits = limits.clone()
         self._steps: list[_CapturedStep] = []
@@ -144,7 +145,8 @@ class _Recording:
         return captured
 
     def _step(self, graph: torch.cuda.CUDAGraph, length: int) -> _CapturedStep:
-        model, options = self._model, self._options
+        model, options = self._model(), self._options
+        assert model is not None
         beam = self._beam or Beam.start(model, self._batch, options.nbest)
         step = extend(model, beam, self._limits, length, options)
         best, after = step.best, step.beam
@@ -213,7 +215,8 @@ class CapturedSearch:
         self, model: Translating, batch: PairBatch, limits: Tensor, options: Options
     ) -> _Recording | None:
         """The recording for this shape; None when the shape is new."""
-        key = (options, batch.source.shape, torch.is_autocast_enabled("cuda"), _places(model))
+        cast = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
+        key = (options, batch.source.shape, cast, _places(model))
         with self._lock:
             shapes = self._shapes.setdefault(model, OrderedDict())
             new = key not in shapes
@@ -224,6 +227,8 @@ class CapturedSearch:
             while sum(each is not None for each in shapes.values()) > SHAPES:
                 oldest = next(key for key, each in shapes.items() if each is not None)
                 del shapes[oldest]
+            while len(shapes) > SEEN:
+                shapes.popitem(last=False)
             return recording
 
 

@@ -1,5 +1,7 @@
 """Decoding by graphs gives what decoding step by step gives."""
 
+import gc
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -149,3 +151,16 @@ def test_graphs_see_new_parameters_and_step_aside_for_a_record():
     same(after, recorded)
     model.half()  # other tensors
     assert len(greedy(model, batch, maximum=9)) == 8
+
+
+def test_a_recording_does_not_keep_its_model_alive():
+    model, batch = a_model("transformer"), a_batch()
+    limits = limits_of(batch, 5, 0)
+    options = Options(1, 1, 0, PowerPenalty(0.0), attention=False)
+    recording = Eager(model, batch, limits, options)
+    with evaluating(model):
+        recording.run(batch, limits, 5)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
