@@ -9,11 +9,7 @@ from typing import Any
 from regard.notebook.layers import Group, Texts
 from regard.notebook.tiles import Tile
 from regard.web.bundle import VIEWS, as_json, bundle
-
-POLICY = (
-    "default-src 'none'; img-src data: blob:; font-src data:; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'"
-)
+from regard.web.document import document
 
 
 def trace_data(groups: Sequence[Group], tiles: dict[str, list[Tile]], texts: Texts) -> dict[str, Any]:
@@ -74,18 +70,11 @@ def _note(tiles: dict[str, list[Tile]]) -> str:
 def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
     """The page as text."""
     style = (VIEWS / "page.css").read_text(encoding="utf-8")
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{style}</style>",
-            "</head>",
-            "<body>",
+    return document(
+        title=title,
+        style=style,
+        images="data: blob:",
+        body=[
             "<main>",
             f"<header><h1>{escape(title)}</h1>" + (_paragraph(summary) if summary else "") + "</header>",
             '<div class="card"><div id="view"></div></div>',
@@ -93,10 +82,7 @@ def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
             "</main>",
             f'<script type="application/json" id="data">{as_json(data)}</script>',
             f"<script>{{\n{bundle('trace_page')}\nviews.trace_page.start(document);\n}}</script>",
-            "</body>",
-            "</html>",
-            "",
-        ]
+        ],
     )
 
 

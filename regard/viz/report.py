@@ -21,13 +21,11 @@ from regard.viz.files import check_ending, write_aside
 from regard.viz.style import chinese_subset, has_chinese
 from regard.viz.weights import Array, Weights, check_links, check_weights, peak
 from regard.web.bundle import as_json
+from regard.web.document import document
 from regard.web.matrix import wire
 
 Cell = str | int | float | bool | None
 
-POLICY = (
-    "default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-)
 _NUMBER = re.compile(r"[-+−±]?[\d.,\u2009 ]*\d\s?([kMG]?i?B?|%|×|ms|s|min|h)?(\s?±\s?[\d.]+(\s?%)?)?")
 
 
@@ -99,18 +97,10 @@ def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> s
     bodies = [_section(i, section) for i, section in enumerate(sections, start=1)]
     font = _font("".join([title, summary, *bodies]))
     views = any(isinstance(section, AlignmentSection) for section in sections)
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title>",
-            f"<style>{font}{page.STYLE}</style>",
-            "</head>",
-            "<body>",
+    return document(
+        title=title,
+        style=font + page.STYLE,
+        body=[
             "<main>",
             f"<header><h1>{escape(title)}</h1>{_paragraphs(summary, 'summary')}</header>",
             _contents(sections),
@@ -118,10 +108,7 @@ def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> s
             "<footer>Made with regard.</footer>",
             "</main>",
             *([f"<script>{page.script()}</script>"] if views else []),
-            "</body>",
-            "</html>",
-            "",
-        ]
+        ],
     )
 
 

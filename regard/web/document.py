@@ -1,0 +1,31 @@
+"""A page that holds everything it shows: nothing is loaded, and its policy sees to that."""
+
+from collections.abc import Iterable
+from html import escape
+
+POLICY = (
+    "default-src 'none'; img-src {images}; font-src data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'"
+)
+
+
+def document(*, title: str, style: str, body: Iterable[str], images: str = "data:") -> str:
+    """The page as text: `body` are the lines of its body, `images` where pictures may come from."""
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(images=images)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{style}</style>",
+            "</head>",
+            "<body>",
+            *body,
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
