@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard.attention.compose import Attention
+from regard.attention.foreign.tree import tree_of
 from regard.attention.foreign.unseen import is_compiled
 from regard.attention.foreign.watch import watched_functions
 from regard.attention.keep import whole_numbers
@@ -52,22 +52,20 @@ def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[Non
     run in the block, or its attention cannot be seen, the end of the block raises: nothing was removed.
     """
     check_part("ablate", "model", model, (nn.Module,), "Give the model that will run in the block.")
-    modules = dict(model.named_modules())
+    tree = tree_of(model)
     removed = {}
     for path, numbers in heads.items():
-        if path not in modules:
+        if path not in tree.modules:
             raise ConfigError(f"ablate: `heads` has {path!r}; expected module paths, as in record(model).")
         removed[path] = whole_numbers("ablate", "heads", numbers) or ()
-    for module in modules.values():
+    for module in tree.modules.values():
         if is_compiled(module):
             raise ConfigError(
                 f"ablate: `model` has a compiled {type(module).__name__}, whose heads stay; expected the "
                 "modules given to torch.compile. They have the same parameters."
             )
-    every = {id(module): path for path, module in modules.items()}
-    own = {id(module): path for path, module in modules.items() if isinstance(module, Attention)}
-    ablation = Ablation(own, every, removed)
-    with watched_functions(modules.values()), watching(ablation):
+    ablation = Ablation(tree.own(), tree.paths, heads=removed)
+    with watched_functions(tree), watching(ablation):
         yield
     for path in removed:
         if path not in ablation.ran:

@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.attention.compose import Attention
 from regard.attention.foreign import unseen
+from regard.attention.foreign.tree import Tree, tree_of
 from regard.attention.foreign.watch import watched_functions
 from regard.attention.keep import Keep, whole_numbers
 from regard.attention.trace import Recording, Trace, watching
@@ -46,8 +47,9 @@ def record(
     without recording. So is a model of PyTorch's own layers that never attend.
     """
     check_part("record", "model", model, (nn.Module,), "Give the model that will run in the block.")
-    _check_attends(model)
-    chosen = _layers(model, layers)
+    tree = tree_of(model)
+    _check_attends(model, tree)
+    chosen = _layers(tree, layers)
     keep = Keep(
         to=None if to is None else torch.device(to),
         layers=chosen,
@@ -55,15 +57,12 @@ def record(
         queries=whole_numbers("record", "queries", queries),
         gradients=gradients,
     )
-    modules = dict(model.named_modules())
     _check_not_compiled([model])
-    recording = _recording(modules, keep)
-    recording.trace.unseen.update(unseen.graphs(modules, keep.layers))
-    recording.others = {id(module): path for path, module in modules.items()}
-    every = modules.values()
-    with watched_functions(every), unseen.noticing(every, recording), watching(recording):
+    recording = Recording(tree.own(), tree.paths, keep=keep)
+    recording.trace.unseen.update(unseen.graphs(tree.modules, keep.layers))
+    with watched_functions(tree), watching(recording):
         yield recording.trace
-    recording.trace.unseen |= unseen.silent(recording, modules)
+    recording.trace.unseen |= unseen.silent(recording, tree.modules)
     if recording.trace.unseen:
         warnings.warn(_warning(recording.trace), UnseenWarning, stacklevel=3)
 
@@ -71,10 +70,9 @@ def record(
 @contextmanager
 def record_any(model: nn.Module) -> Iterator[Trace]:
     """`record` for regard's own models: Attention alone, and one without it leaves the trace empty."""
-    modules = dict(model.named_modules())
-    _check_not_compiled(modules.values())
-    recording = _recording(modules, Keep())
-    with watching(recording):
+    tree = tree_of(model)
+    _check_not_compiled(tree.modules.values())
+    with watching(Recording(tree.own())) as recording:
         yield recording.trace
 
 
@@ -87,16 +85,11 @@ def _check_not_compiled(modules: Iterable[nn.Module]) -> None:
             )
 
 
-def _recording(modules: dict[str, nn.Module], keep: Keep) -> Recording:
-    paths = {id(module): path for path, module in modules.items() if isinstance(module, Attention)}
-    return Recording(paths, keep=keep)
-
-
-def _check_attends(model: nn.Module) -> None:
+def _check_attends(model: nn.Module, tree: Tree) -> None:
     """Refuse a model that is made of PyTorch's own layers and ours, none of which attends."""
-    for module in model.modules():
-        known = type(module).__module__.startswith(("torch.nn.modules.", "regard."))
-        if not known or isinstance(module, Attention | nn.MultiheadAttention):
+    for kind in tree.kinds:
+        known = kind.__module__.startswith(("torch.nn.modules.", "regard."))
+        if not known or issubclass(kind, Attention | nn.MultiheadAttention):
             return
     raise ConfigError(
         f"record: `model` has no attention inside its {type(model).__name__}; expected one or more. "
@@ -104,15 +97,14 @@ def _check_attends(model: nn.Module) -> None:
     )
 
 
-def _layers(model: nn.Module, layers: Sequence[str] | None) -> tuple[str, ...] | None:
+def _layers(tree: Tree, layers: Sequence[str] | None) -> tuple[str, ...] | None:
     if layers is None:
         return None
-    paths = {path for path, _ in model.named_modules()}
     if isinstance(layers, str):
         raise ConfigError(f"record: `layers` has {layers!r}; expected a list of module paths.")
     for layer in layers:
-        if layer not in paths:
-            near = difflib.get_close_matches(str(layer), paths, 3) or sorted(paths)[1:4]
+        if layer not in tree.modules:
+            near = difflib.get_close_matches(str(layer), tree.modules, 3) or sorted(tree.modules)[1:4]
             raise ConfigError(
                 f"record: `layers` has {layer!r}; expected module paths, such as {', '.join(near)}."
             )

@@ -59,6 +59,7 @@ class Watcher:
 
     paths: dict[int, str]  # of each Attention by id: the model keeps its modules alive
     others: dict[int, str] = field(default_factory=dict)  # of all modules, where their functions are watched
+    called: set[str] = field(default_factory=set)  # modules that look like attention, and ran
     removes: ClassVar[bool] = False  # heads, from some of them
 
     def add(self, path: str, result: AttentionResult) -> None:
@@ -74,17 +75,21 @@ class Watcher:
         self.others.clear()
 
 
+W = TypeVar("W", bound=Watcher)
+
+
 @dataclass(eq=False)
 class Recording(Watcher):
     """Adds what is asked for of every result to a trace."""
 
     trace: Trace = field(default_factory=Trace)
     keep: Keep = field(default_factory=Keep)
-    called: set[str] = field(default_factory=set)  # modules that look like attention, and ran
+    left: set[str] = field(default_factory=set)  # paths of which the trace has had a result
 
     def add(self, path: str, result: AttentionResult) -> None:
         """Keep what was asked for of the result of one call."""
         if self.keep.wants(path):
+            self.left.add(path)
             self.trace.setdefault(path, []).append(self.keep.chosen(result))
 
 
@@ -92,11 +97,11 @@ WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
 
 
 @contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
+def watching(watcher: W) -> Iterator[W]:
     """The watcher follows its modules while the block runs, in this thread or task alone."""
     WATCHERS.set((*WATCHERS.get(), watcher))
     try:
-        yield
+        yield watcher
     finally:
         WATCHERS.set(tuple(other for other in WATCHERS.get() if other is not watcher))
         watcher.close()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention.foreign.seen import Adjust, AnySeen, Bias, Rows, Seen, SeenPacked
+from regard.attention.foreign.seen import EVERYTHING, Adjust, AnySeen, Bias, Rows, Seen, SeenPacked
 from regard.attention.mask import Mask
 from regard.attention.numerics import is_lowered
 
@@ -68,7 +68,7 @@ def read_flex(
     adjusts: list[Adjust] = [] if score_mod is None else [ScoreMod(score_mod)]
     if block_mask is not None:
         adjusts.append(BlockMasked(block_mask))
-    return Seen(query, key, value, scale, Mask(), tuple(adjusts), 0.0, _lowered(query))
+    return Seen(query, key, value, scale, EVERYTHING, tuple(adjusts), 0.0, _lowered(query))
 
 
 def read_native_heads(
@@ -187,7 +187,7 @@ def read_flash_varlen(
     query, keys, values = (x.transpose(-2, -3)[None] for x in (q, k, v))
     adjusts: list[Adjust] = [Softcap(softcap)] if softcap else []
     adjusts.append(Packed(cu_seqlens_q, cu_seqlens_k, causal, window_size))
-    return Seen(query, keys, values, softmax_scale, Mask(), tuple(adjusts), dropout_p)
+    return Seen(query, keys, values, softmax_scale, EVERYTHING, tuple(adjusts), dropout_p)
 
 
 def read_flash_cache(*_: Any, **__: Any) -> str:
@@ -215,7 +215,7 @@ def read_xformers(
         adjusts.append(Bias(attn_bias))
     elif attn_bias is not None:
         adjusts.append(Materialized(attn_bias, (*q.shape[:-1], k.shape[-2])))
-    return Seen(q, k, v, scale, Mask(), tuple(adjusts), p)
+    return Seen(q, k, v, scale, EVERYTHING, tuple(adjusts), p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,10 +288,10 @@ def _targets(scores: Tensor, rows: Rows) -> Tensor:
 def _mask_of(mask: Tensor | None) -> tuple[Mask, tuple[Adjust, ...]]:
     """A mask of either kind: boolean, true where visible, or a number that is added."""
     if mask is None:
-        return Mask(), ()
+        return EVERYTHING, ()
     if mask.dtype == torch.bool:
         return Mask(dense=mask), ()
-    return Mask(), (Bias(mask),)
+    return EVERYTHING, (Bias(mask),)
 
 
 def _lowered(query: Tensor) -> torch.dtype | None:

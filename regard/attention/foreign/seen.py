@@ -48,10 +48,11 @@ class Rows:
         return x
 
 
+EVERYTHING, ALL_ROWS = Mask(), Rows()
 Adjust = Callable[[Tensor, Rows], Tensor]  # scores (..., T, S) of these rows -> the scores that count
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Seen:
     """A product of query and keys; keys may have fewer heads, each for a group of the query's."""
 
@@ -59,11 +60,11 @@ class Seen:
     keys: Tensor  # (..., H or fewer, S, D)
     values: Tensor | None = None  # held where gradients are asked for
     scale: float | None = None  # None: 1 / √D
-    mask: Mask = field(default_factory=Mask)
+    mask: Mask = field(default_factory=lambda: EVERYTHING)
     adjusts: tuple[Adjust, ...] = ()
     dropout: float = 0.0
     lowered: torch.dtype | None = None  # what autocast made of float32, inside the function
-    rows: Rows = field(default_factory=Rows)  # what of the call is kept, where that is not all
+    rows: Rows = ALL_ROWS  # what of the call is kept, where that is not all
 
     @property
     def T(self) -> int:
@@ -75,11 +76,11 @@ class Seen:
         """The number of heads; 1 where there is no axis of heads."""
         return self.query.shape[-3] if self.query.ndim > 3 else 1
 
-    def held(self) -> tuple[Tensor, ...]:
+    def held(self) -> list[Tensor]:
         """The tensors that must not change before a look."""
-        parts = (self.query, self.keys, self.values, self.mask.dense, *self.adjusts)
-        tensors = (part.bias if isinstance(part, Bias) else part for part in parts)
-        return tuple(x for x in tensors if isinstance(x, Tensor))
+        parts = [self.query, self.keys, self.values, self.mask.dense]
+        parts += [each.bias for each in self.adjusts if isinstance(each, Bias)]
+        return [part for part in parts if part is not None]
 
     def align(self, targets: Tensor | None) -> Alignment:
         """Scores and weights of the kept queries, or of these among them (R,)."""
@@ -173,9 +174,9 @@ class SeenScores:
         """The number of queries that are kept."""
         return self.scores.shape[-2]
 
-    def held(self) -> tuple[Tensor, ...]:
+    def held(self) -> list[Tensor]:
         """The tensors that must not change before a look."""
-        return (self.scores,)
+        return [self.scores]
 
     def align(self, targets: Tensor | None) -> Alignment:
         """Scores and weights of the kept queries, or of these among them (R,)."""
@@ -210,9 +211,9 @@ class SeenPacked:
         """The number of queries; of the longest row, where rows are nested."""
         return int(self._lengths().max()) if self.inputs.is_nested else self.inputs.shape[-2]
 
-    def held(self) -> tuple[Tensor, ...]:
+    def held(self) -> list[Tensor]:
         """The tensors that must not change before a look."""
-        return (self.inputs,) if self.hidden is None else (self.inputs, self.hidden)
+        return [self.inputs] if self.hidden is None else [self.inputs, self.hidden]
 
     def projected(self) -> Seen:
         """Query and keys as the kernel made them."""
@@ -251,22 +252,32 @@ class SeenPacked:
 AnySeen = Seen | SeenScores | SeenPacked
 
 
-@dataclass(frozen=True, eq=False)
 class Unchanged:
     """What was seen, as long as it is what it was."""
 
-    seen: AnySeen
-    kernel: str
-    versions: tuple[int, ...]
+    __slots__ = ("kernel", "seen", "versions")
 
-    def __call__(self) -> AnySeen:
+    def __init__(self, seen: AnySeen, kernel: str, held: list[Tensor]) -> None:
+        self.seen = seen
+        self.kernel = kernel
+        self.versions = list(map(version_of, held))
+
+    def checked(self) -> AnySeen:
         """The call, or an error if one of its tensors has changed since."""
-        if tuple(version_of(x) for x in self.seen.held()) != self.versions:
+        if list(map(version_of, self.seen.held())) != self.versions:
             raise ConfigError(
                 f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
                 'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
             )
         return self.seen
+
+    def align(self, targets: Tensor | None) -> Alignment:
+        """Scores and weights of all queries, or of these (R,)."""
+        return self.checked().align(targets)
+
+    def top(self, k: int) -> tuple[Tensor, Tensor] | None:
+        """The largest weights, where there is a way without whole rows."""
+        return self.checked().top(k)
 
 
 class RecordedResult(AttentionResult):
@@ -275,7 +286,8 @@ class RecordedResult(AttentionResult):
     __slots__ = ("_out", "_unchanged", "seen")
 
     def __init__(self, seen: AnySeen, context: Tensor, kernel: str, *, out: Tensor | None = None) -> None:
-        unchanged = Unchanged(seen, kernel, tuple(version_of(x) for x in seen.held()))
+        held = seen.held()
+        unchanged = Unchanged(seen, kernel, held)
         self.seen = seen
         self._unchanged = unchanged
         self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
@@ -283,10 +295,9 @@ class RecordedResult(AttentionResult):
             context,
             kernel=kernel,
             rows=seen.T,
-            # not by `self`: a cycle would hold the tensors until the collector runs
-            align=lambda targets: unchanged().align(targets),
-            top=lambda k: unchanged().top(k),
-            numbers=max(x.numel() for x in seen.held()),
+            align=unchanged.align,  # not of `self`: a cycle would hold the tensors until the collector runs
+            top=unchanged.top,
+            numbers=max(map(Tensor.numel, held)),
         )
 
     @property
@@ -307,7 +318,7 @@ class RecordedResult(AttentionResult):
 
         Needs `record(model, gradients=True)` and a backward pass.
         """
-        seen, out = self._unchanged(), self._out
+        seen, out = self._unchanged.checked(), self._out
         if out is None or not isinstance(seen, Seen) or seen.values is None:
             raise ConfigError(
                 f"AttentionResult: `weight_gradients` has no values, from {self.kernel!r}; expected "

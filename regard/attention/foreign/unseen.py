@@ -1,13 +1,11 @@
 """What runs and cannot be recorded: compiled graphs, and modules that call no function we can see."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import nn
 
-from regard.attention.trace import WATCHERS, Recording
+from regard.attention.trace import Recording
 
 COMPILED = (
     "{} is compiled, so its calls do not pass through Python. Run the block inside "
@@ -23,7 +21,7 @@ NO_FUNCTION = (
 
 def is_compiled(module: nn.Module) -> bool:
     """The module runs a graph of torch.compile, unless that is told to run eagerly."""
-    compiled = hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
+    compiled = module._compiled_call_impl is not None or "_orig_mod" in module._modules
     return compiled and not _runs_eagerly()
 
 
@@ -37,16 +35,19 @@ def graphs(modules: dict[str, nn.Module], layers: tuple[str, ...] | None) -> dic
     """Path -> why, of the outermost parts that run without Python; of these layers, if any are named."""
     found: dict[str, str] = {}
     for path, module in modules.items():
-        if any(not outer or path.startswith(f"{outer}.") for outer in found):
+        reason = _graph(module)
+        if reason is None or any(not outer or path.startswith(f"{outer}.") for outer in found):
             continue
-        if layers is not None and not any(_related(path, layer) for layer in layers):
-            continue
-        name = type(module).__name__
-        if is_compiled(module):
-            found[path] = COMPILED.format(name)
-        elif isinstance(module, torch.jit.ScriptModule) or _is_exported(module):
-            found[path] = SCRIPTED.format(name)
+        if layers is None or any(_related(path, layer) for layer in layers):
+            found[path] = reason.format(type(module).__name__)
     return found
+
+
+def _graph(module: nn.Module) -> str | None:
+    """Why the module runs without Python, None where it does not."""
+    if is_compiled(module):
+        return COMPILED
+    return SCRIPTED if isinstance(module, torch.jit.ScriptModule) or _is_exported(module) else None
 
 
 def _is_exported(module: nn.Module) -> bool:
@@ -57,39 +58,31 @@ def _is_exported(module: nn.Module) -> bool:
     return any(node.op == "call_function" and "attention" in str(node.target) for node in graph.nodes)
 
 
-@contextmanager
-def noticing(modules: Iterable[nn.Module], recording: Recording) -> Iterator[None]:
-    """Note which modules that look like attention run while the block does."""
-
-    def ran(module: nn.Module, _: object) -> None:
-        if not torch.compiler.is_compiling() and recording in WATCHERS.get():
-            path = recording.others.get(id(module))
-            if path is not None:
-                recording.called.add(path)
-
-    hooks = [module.register_forward_pre_hook(ran) for module in modules if is_suspect(module)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def is_suspect(module: nn.Module) -> bool:
-    """By its name it attends, and it is neither ours nor PyTorch's, which are seen."""
-    home = type(module).__module__.partition(".")[0]
-    name = type(module).__name__.lower()
-    return home not in ("torch", "regard") and ("attention" in name or "attn" in name)
-
-
 def silent(recording: Recording, modules: dict[str, nn.Module]) -> dict[str, str]:
     """Path -> why, of modules that ran and left nothing, nor did anything inside or around them."""
-    trace = recording.trace
-    known = [*trace, *trace.unseen]
-    wanted = (path for path in recording.called if recording.keep.wants(path))
-    missing = sorted(path for path in wanted if not any(_related(path, other) for other in known))
-    outermost = [path for path in missing if not any(path.startswith(f"{other}.") for other in missing)]
+    known = recording.left | recording.trace.unseen.keys()
+    around = {outer for path in known for outer in _outer(path)}
+    missing = {
+        path
+        for path in recording.called
+        if path not in around
+        and not any(outer in known for outer in _outer(path))
+        and recording.keep.wants(path)
+    }
+    outermost = sorted(path for path in missing if not any(outer in missing for outer in _outer(path)[1:]))
     return {path: NO_FUNCTION.format(type(modules[path]).__name__) for path in outermost}
+
+
+def _outer(path: str) -> list[str]:
+    """The path and those of the modules around it, up to the model itself, "".
+
+    "a.b" -> "a.b", "a", ""
+    """
+    found = [path]
+    while path:
+        path = path.rpartition(".")[0]
+        found.append(path)
+    return found
 
 
 def _related(a: str, b: str) -> bool:

@@ -1,17 +1,17 @@
 """Attention functions of other libraries are replaced while somebody records, and put back afterwards.
 
 The replacement asks who records in this thread or task, and calls the function as it is where nobody does.
-Which module called is read from the frames of the call: nothing is hooked, so no module runs otherwise than
-without a recording. What is being compiled, and what a backward pass computes again, is not recorded.
+Which module called is read from the frames of the call: no module has a hook, which would send each of its
+calls through PyTorch's slow path. What is being compiled, and what a backward pass computes again, is not
+recorded.
 """
 
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import wraps
+from functools import lru_cache, wraps
 from types import FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.foreign.functions import FUNCTIONS, Function
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
+from regard.attention.foreign.tree import Tree
 from regard.attention.numerics import is_transformed
 from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
 
@@ -30,12 +31,13 @@ TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the mode
 
 
 class Place(NamedTuple):
-    """A name that has been replaced."""
+    """A name that has been replaced, in a Python module, a class or an nn.Module."""
 
-    module: ModuleType
+    home: Any
     name: str
     plain: Any
     watched: Any
+    inherited: bool  # the home had none of its own
 
 
 _lock = threading.Lock()
@@ -46,7 +48,7 @@ _COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their na
 
 
 @contextmanager
-def watched_functions(modules: Iterable[nn.Module]) -> Iterator[None]:
+def watched_functions(tree: Tree) -> Iterator[None]:
     """Every known attention function can be seen while the block runs."""
     global _open
     with _lock:
@@ -56,7 +58,7 @@ def watched_functions(modules: Iterable[nn.Module]) -> Iterator[None]:
                 _COMPILER
             ].get_torch_obj_rule_map()  # finds them as they are, before they are replaced
         compiler = sys.modules.get(_COMPILER)
-        _replace({type(module) for module in modules})
+        _replace(tree)
     try:
         yield
     finally:
@@ -68,40 +70,51 @@ def watched_functions(modules: Iterable[nn.Module]) -> Iterator[None]:
                 sys.modules[_COMPILER].get_torch_obj_rule_map.cache_clear()
 
 
-def _replace(kinds: set[type]) -> None:
-    """Functions by their home, and by names that the model's own code had bound before."""
-    taken = {(place.module, place.name) for place in _places}
+def _replace(tree: Tree) -> None:
+    """Functions by their home, and by names that the model's own code had bound before.
+
+    Modules that look like attention are noted when they run, so that one that calls none of them is known.
+    """
+    taken = {(place.home, place.name) for place in _places}
     plain: dict[int, Function] = {}
     for function in FUNCTIONS:
         module = sys.modules.get(function.module)
         found = getattr(module, function.name, None)
         if module is not None and found is not None:
-            home = next((p.plain for p in _places if (p.module, p.name) == (module, function.name)), found)
+            home = next((p.plain for p in _places if (p.home, p.name) == (module, function.name)), found)
             plain.setdefault(id(home), function)
             _put(taken, module, function.name, home, _watched(function, home))
     heads, fastpath = F.multi_head_attention_forward, torch.backends.mha.get_fastpath_enabled
     _put(taken, F, "multi_head_attention_forward", heads, _watched_heads(heads))
     _put(taken, torch.backends.mha, "get_fastpath_enabled", fastpath, _watched_fastpath(fastpath))
-    for module, name in _bound_before(kinds, plain):
+    for module, name in _bound_before(tree.kinds, plain):
         bound: Any = getattr(module, name, None)
         known = plain.get(id(_inner(bound)))
         if known is not None:
             _put(taken, module, name, bound, _watched(known, bound))
+    suspects = tree.suspects()
+    for kind in suspects:
+        _put(taken, kind, "forward", kind.forward, _noted(kind.forward))
+    for suspect in tree.of(suspects).values():
+        if "forward" in vars(suspect):  # somebody has given this one a function of its own
+            _put(taken, suspect, "forward", suspect.forward, _noted_instance(suspect, suspect.forward))
 
 
-def _put(taken: set[tuple[ModuleType, str]], module: ModuleType, name: str, plain: Any, watched: Any) -> None:
-    if (module, name) not in taken:
-        taken.add((module, name))
-        _places.append(Place(module, name, plain, watched))
-        setattr(module, name, watched)
+def _put(taken: set[tuple[Any, str]], home: Any, name: str, plain: Any, watched: Any) -> None:
+    if (home, name) not in taken:
+        taken.add((home, name))
+        _places.append(Place(home, name, plain, watched, name not in vars(home)))
+        setattr(home, name, watched)
 
 
 def _restore() -> None:
-    for place in _places:
-        if (
-            getattr(place.module, place.name, None) is place.watched
-        ):  # else somebody else has replaced it since
-            setattr(place.module, place.name, place.plain)
+    for home, name, plain, watched, inherited in _places:
+        if getattr(home, name, None) is not watched:  # somebody else has replaced it since
+            continue
+        if inherited:
+            delattr(home, name)
+        else:
+            setattr(home, name, plain)
     _places.clear()
 
 
@@ -122,7 +135,7 @@ def _bound_before(kinds: set[type], plain: dict[int, Function]) -> list[tuple[Mo
 
 
 def _search(package: str, plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
-    replaced = {(place.module, place.name) for place in _places}
+    replaced = {(place.home, place.name) for place in _places}
     return [
         (module, name)
         for home, module in list(sys.modules.items())
@@ -139,6 +152,7 @@ def _inner(value: Any) -> Any:
     return vars(value).get("_torchdynamo_orig_callable", value)
 
 
+@lru_cache(maxsize=256)
 def _watched(function: Function, plain: Plain) -> Plain:
     """The function, seen by whoever follows the module that calls it."""
 
@@ -154,9 +168,44 @@ def _watched(function: Function, plain: Plain) -> Plain:
             seen = TRANSFORMED if is_transformed() else function.read(*given, **named)
         except Exception as error:  # a later version may mean something else; the model goes on
             seen = f"{function.name} was called in a way that is not known here ({error}). Report it, please"
+        if isinstance(seen, Seen) and not any(_wants_gradients(watcher) for watcher, _ in followed):
+            seen.values = None
         return _shown(function, followed, seen, out)
 
     return watched
+
+
+@lru_cache(maxsize=256)
+def _noted(plain: Plain) -> Plain:
+    """The `forward` of a class; who follows the module learns that it ran."""
+
+    @wraps(plain)
+    def forward(self: nn.Module, *given: Any, **named: Any) -> Any:
+        _note(self)
+        return plain(self, *given, **named)
+
+    return forward
+
+
+def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
+    @wraps(plain)
+    def forward(*given: Any, **named: Any) -> Any:
+        _note(module)
+        return plain(*given, **named)
+
+    return forward
+
+
+def _note(module: nn.Module) -> None:
+    if not torch.compiler.is_compiling():
+        for watcher in WATCHERS.get():
+            path = watcher.others.get(id(module))
+            if path is not None:
+                watcher.called.add(path)
+
+
+def _wants_gradients(watcher: Watcher) -> bool:
+    return isinstance(watcher, Recording) and watcher.keep.gradients
 
 
 def _shown(function: Function, followed: list[tuple[Watcher, str]], seen: AnySeen | str, out: Any) -> Any:
@@ -177,8 +226,6 @@ def _shown(function: Function, followed: list[tuple[Watcher, str]], seen: AnySee
 
 
 def _result(function: Function, seen: AnySeen, out: Tensor, gradients: bool) -> RecordedResult:
-    if isinstance(seen, Seen) and not gradients:
-        seen = replace(seen, values=None)
     if gradients and out.requires_grad:
         out.retain_grad()
     context = torch.nested.to_padded_tensor(out, 0.0) if out.is_nested else out
@@ -188,6 +235,7 @@ def _result(function: Function, seen: AnySeen, out: Tensor, gradients: bool) -> 
     return RecordedResult(seen, context, function.kernel, out=out if gradients else None)
 
 
+@lru_cache(maxsize=4)
 def _watched_heads(plain: Plain) -> Plain:
     """multi_head_attention_forward, seen where it builds the weights; else it calls a function that is seen.
 
@@ -230,6 +278,7 @@ def _watched_heads(plain: Plain) -> Plain:
     return watched
 
 
+@lru_cache(maxsize=4)
 def _watched_fastpath(plain: Plain) -> Plain:
     """PyTorch's fast paths are one call for all heads: they are left where heads are removed."""
 
@@ -251,9 +300,9 @@ def _followed() -> list[tuple[Watcher, str]]:
         code = frame.f_code
         # the first argument is `self`, or the module that a function was given
         first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-        if isinstance(first, Attention):
-            return []  # ours: it leaves its result itself
         if isinstance(first, nn.Module):
+            if isinstance(first, Attention):
+                return []  # ours: it leaves its result itself
             for watcher in tuple(waiting):
                 path = watcher.others.get(id(first))
                 if path is not None:
