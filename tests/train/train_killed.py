@@ -19,6 +19,7 @@ import torch._dynamo  # a first optimizer imports it; here, so that the forks ne
 import torch.utils.tensorboard  # noqa: F401
 from train_support import build, make_config
 
+from regard import catalog
 from regard.train import durable
 from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig
@@ -30,6 +31,7 @@ SETTINGS = {"checkpoint_every": 1, "evaluate_every": 2, "log_every": 1, "accumul
 SHORT = make_config(SETTINGS | {"steps": 3}, {"dropout": 0.3})
 LONG = make_config(SETTINGS | {"steps": 7}, {"dropout": 0.3})
 DISK = ("fsync", "replace", "rename", "mkdir", "unlink", "rmdir")  # what a checkpoint asks of the system
+catalog.rows()  # reads every task and model; here, for the same reason
 DEMANDS = 85  # to make the folder a run, and for its first two checkpoints, the second of them the best
 
 
