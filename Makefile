@@ -24,10 +24,13 @@ test: $(VENV)/.installed-dev lint          ## lint, all tests, types beside them
 test-matrix: $(VENV)/.installed-dev          ## all tests ten times: other seeds, instruction sets, threads, orders
 	$(BIN)/python tests/matrix.py $(ARGS)
 
-docs: $(VENV)/.installed-docs          ## the documentation, into site/ (English) and site/zh/ (Chinese)
+docs: $(VENV)/.installed-dev          ## the documentation, into site/ (English) and site/zh/ (Chinese), tested
+	rm -rf site
 	$(BIN)/python docs/generate.py build/docs/source
-	$(SPHINX) -d build/docs/doctrees/en build/docs/source site
-	$(SPHINX) -D language=zh_CN -d build/docs/doctrees/zh build/docs/source site/zh
+	$(SPHINX) -b gettext -d build/docs/doctrees/messages build/docs/source build/docs/messages
+	@$(SPHINX) -D language=zh_CN -d build/docs/doctrees/zh build/docs/source site/zh & chinese=$$!; \
+	$(SPHINX) -d build/docs/doctrees/en build/docs/source site; english=$$?; wait $$chinese && exit $$english
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -m documentation
 
 catalogues: $(VENV)/.installed-docs          ## the messages of all pages into docs/locale, for translators
 	$(BIN)/python docs/generate.py build/docs/source

@@ -105,10 +105,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file.
 
-    Tests that need a browser run with `-m browser` alone.
+    Tests that need a browser or the built documentation run by their marks alone: `-m browser`.
     """
-    if config.option.markexpr != "browser":
-        items[:] = [item for item in items if item.get_closest_marker("browser") is None]
+    apart = {"browser", "documentation"} - {config.option.markexpr}
+    items[:] = [item for item in items if not any(item.get_closest_marker(name) for name in apart)]
     order = os.environ.get("REGARD_TEST_ORDER")
     if order:
         items.sort(

@@ -32,6 +32,7 @@ def call(monkeypatch, *words):
     return 0
 
 
+@pytest.mark.documentation
 def test_every_line_runs_one_after_the_other(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

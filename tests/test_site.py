@@ -1,0 +1,117 @@
+"""The built documentation in both languages: `make docs` builds it, then tests it."""
+
+import posixpath
+import re
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from documentation import DOCS, ROOT, generator
+
+from regard import catalog
+
+SITE, MESSAGES = ROOT / "site", ROOT / "build" / "docs" / "messages"
+
+
+pytestmark = pytest.mark.documentation
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """The pages by their addresses, those in Chinese under zh/."""
+    return {path.relative_to(SITE).as_posix(): Page(path) for path in SITE.rglob("*.html")}
+
+
+def catalogues():
+    return generator("catalogues")
+
+
+class Page(HTMLParser):
+    """The links, anchors and pictures of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.anchors, self.pictures = [], {""}, []
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        if tag == "img":
+            self.pictures.append(given["src"])
+
+
+def test_there_is_a_page_for_every_row_of_the_catalogue(pages):
+    for row in catalog.rows():
+        page = pages[f"reference/catalogue/{row.kind}/{row.key}.html"].text
+        assert row.title.replace("'", "&#39;") in page or row.title in page
+        assert " at 0x" not in page  # a signature names what it has, not where that lies in memory
+
+
+def test_every_link_and_picture_leads_somewhere(pages):
+    broken = []
+    for address, page in pages.items():
+        for link in (*page.links, *page.pictures):
+            parts = urlsplit(link)
+            if parts.scheme:
+                continue
+            target = (SITE / address).parent / unquote(parts.path) if parts.path else None
+            name = address if target is None else target.resolve().relative_to(SITE).as_posix()
+            if name not in pages:
+                if not (SITE / name).is_file():
+                    broken.append(f"{address}: {link}")
+            elif unquote(parts.fragment) not in pages[name].anchors:
+                broken.append(f"{address}: {link}")
+    assert not broken
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    for page in pages.values():
+        assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page.text)
+
+
+def test_every_page_links_to_itself_in_the_other_language(pages):
+    for address, page in pages.items():
+        other = address.removeprefix("zh/") if address.startswith("zh/") else f"zh/{address}"
+        folder = posixpath.dirname(address)
+        assert other in {posixpath.normpath(posixpath.join(folder, link)) for link in page.links}, address
+
+
+def test_every_picture_of_the_documentation_has_a_caption(pages):
+    for address, page in pages.items():
+        pictures = re.findall(r"<p><img[^>]*/?>\s*</p>\n(.{7})", page.text)
+        assert pictures == ["<p><em>"] * len(page.pictures), address
+
+
+def test_every_system_is_one_click_from_the_first_page_in_both_languages(pages):
+    papers = generator("papers").PAPERS
+    chinese = catalogues().catalogue(DOCS / "locale" / "zh_CN" / "LC_MESSAGES" / "index.po")
+    assert {key for paper in papers for key in paper.models} == set(catalog.names("model"))
+    for paper in papers:
+        assert f"papers/{paper.page}.html" in pages["index.html"].links
+        assert any(f"(papers/{paper.page}.md)" in str(message.string) for message in chinese)
+
+
+def test_the_pages_that_are_translated_are_translated_whole():
+    lacking = {}
+    for language in catalogues().LANGUAGES:
+        for page in catalogues().pages():
+            own = catalogues().LOCALE / language / "LC_MESSAGES" / f"{page}.po"
+            if found := catalogues().missing(MESSAGES / f"{page}.pot", own):
+                lacking[f"{language}, {page}"] = found
+    assert not lacking
+
+
+def test_the_chinese_pages_are_in_chinese(pages):
+    assert "<h1>术语表<" in pages["zh/glossary.html"].text
+    assert 'lang="zh-CN"' in pages["zh/glossary.html"].text
+
+
+def test_chinese_search_finds_a_word_inside_a_sentence():
+    index = (SITE / "zh" / "searchindex.js").read_text(encoding="utf-8")
+    assert '"\\u6ce8\\u610f"' in index or '"注意"' in index
+    splitter = (SITE / "zh" / "_static" / "language_data.js").read_text(encoding="utf-8")
+    assert "run.slice(i, i + 2)" in splitter
