@@ -3,7 +3,7 @@
     weight = exp(score / temperature - m) / Σ exp(score / temperature - m),   m the largest of the row
 
 Scores are looked at in tiles of both axes. Of each row the best are kept, m, and the sum so far, which is
-rescaled where a tile has a larger m: what a softmax does, in another order.
+rescaled where a tile has a larger m: what a softmax does, in another order. A kernel may do it in one pass.
 """
 
 import math
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from regard.attention import paths
 from regard.attention.dispatch import Call
 from regard.attention.forms import Product
 from regard.attention.mask import Mask
@@ -25,13 +26,29 @@ from regard.attention.windows.everywhere import Everywhere
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
 
+class TopK(NamedTuple):
+    """The products whose softmax is asked for its k largest."""
+
+    query: Tensor  # (..., T, D)
+    keys: Tensor  # (..., S, D), leading axes that broadcast to those of the query
+    scale: float
+    mask: Mask
+    k: int
+
+
 def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
     """(..., T, k) largest weights of a softmax of products, and their positions; None for any other call."""
     T, S = call.query.shape[-2], call.source.S
     if k > S or T == 0 or not _is_by_pairs(call):
         return None
     assert isinstance(call.normalizer, Softmax)
-    temperature, rows = call.normalizer.temperature, []
+    temperature, form, rows = call.normalizer.temperature, call.form(), []
+    assert isinstance(form, Product)
+    products = TopK(form.query, form.keys, form.scale / temperature, call.source.mask, k)
+    kernel = paths.choose("top-k", products)
+    if kernel is not None:
+        found: tuple[Tensor, Tensor] = kernel.run(products)
+        return found
     for start in range(0, T, TILE):
         targets = torch.arange(start, min(start + TILE, T), device=call.query.device)
         best: _Best | None = None

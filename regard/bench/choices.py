@@ -15,6 +15,7 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
+from regard.attention.top_k import TopK
 from regard.kernels.product.product_step import ProductStep
 from regard.kernels.training.residual import Closing
 
@@ -167,6 +168,7 @@ def _typical(device: str) -> dict[str, Any]:
         "cross-entropy": (x,),
         "decoder-step": steps,
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
+        "top-k": TopK(keys, keys, 1.0, Mask(), 2),
         "decoding": decoding,
     }
 

@@ -11,6 +11,7 @@ from regard.kernels.ntm.ntm_sequence import NTM
 from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
 from regard.kernels.product.product_step import PRODUCT_STEP
+from regard.kernels.product.product_top import PRODUCT_TOP
 from regard.kernels.product.sdpa import SDPA
 from regard.kernels.product.self_attention import SELF_ATTENTION_CPU
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
@@ -22,6 +23,7 @@ for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
     dispatch.register(kernel)
 paths.register("cosine-query", COSINE_QUERY)
 paths.register("product-step", PRODUCT_STEP)
+paths.register("top-k", PRODUCT_TOP)
 paths.register("self-attention", SELF_ATTENTION_CPU)
 paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)

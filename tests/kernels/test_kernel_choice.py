@@ -295,7 +295,7 @@ def test_every_other_fused_path_is_explained_for_both_devices():
     found = {path: reasons for _, path, *reasons in places()}
     assert set(found) == {
         *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
-        *("self-attention-cpu", "product-step-cuda", "captured"),
+        *("self-attention-cpu", "product-step-cuda", "product-top-cuda", "captured"),
     }
     assert found["self-attention-cpu"][0] == "runs"
     assert "CPU" in found["self-attention-cpu"][1]

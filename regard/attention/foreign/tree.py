@@ -14,9 +14,9 @@ class Tree(NamedTuple):
 
     modules: dict[str, nn.Module]  # as dict(model.named_modules()), in a quarter of the time
     paths: dict[int, str]  # of each module by id: the model keeps its modules alive
-    kinds: set[type]
+    kinds: set[type[nn.Module]]
 
-    def of(self, kinds: Iterable[type]) -> dict[str, nn.Module]:
+    def of(self, kinds: Iterable[type[nn.Module]]) -> dict[str, nn.Module]:
         """The modules of these kinds, which are looked for only if there are any."""
         wanted = self.kinds.intersection(kinds)
         return {path: m for path, m in self.modules.items() if type(m) in wanted} if wanted else {}
@@ -26,7 +26,7 @@ class Tree(NamedTuple):
         found = self.of(kind for kind in self.kinds if issubclass(kind, Attention))
         return {id(module): path for path, module in found.items()}
 
-    def suspects(self) -> set[type]:
+    def suspects(self) -> set[type[nn.Module]]:
         """Kinds that attend by their name, and are neither ours nor PyTorch's, which are seen."""
         return {kind for kind in self.kinds if _is_suspect(kind)}
 

@@ -118,7 +118,7 @@ def _restore() -> None:
     _places.clear()
 
 
-def _bound_before(kinds: set[type], plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
+def _bound_before(kinds: set[type[nn.Module]], plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
     """Names of these functions in the packages that these classes come from, except ours and PyTorch's.
 
     A package is searched again when something has been imported since.

@@ -1,0 +1,120 @@
+"""The k largest weights of a softmax of products in Triton, in two passes. See product_top.py.
+
+Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes; lines are (B, H, T).
+Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest score of each.
+"""
+# mypy: ignore-errors
+
+import triton
+import triton.language as tl
+
+CHUNK = tl.constexpr(16)
+HIDDEN = tl.constexpr(-3.0e38)  # below every score, and above what has been taken already, which is -inf
+
+
+@triton.jit(do_not_specialize=["T", "S", "first", "offset", "chunks", "scale"])
+def tops_kernel(
+    query, keys, mask, tops, most, total, query_b, query_h, query_t, key_b, key_h, key_s, mask_b, mask_h,
+    T, S, first, offset, chunks, scale,
+    H: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+    BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """The largest score of each chunk; of each row the largest of all, and Σ exp(score - largest)."""
+    line = tl.program_id(1).to(tl.int64)
+    item = first + line
+    b, h = item // H, item % H
+    t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    d = tl.arange(0, BLOCK_D)
+    inside = (t < T)[:, None] & (d < D)[None, :]
+    q = tl.load(
+        query + b * query_b + h * query_h + t[:, None].to(tl.int64) * query_t + d[None, :],
+        mask=inside,
+        other=0.0,
+    )
+    keys += b * key_b + h * key_h
+    mask += b * mask_b + h * mask_h
+    highest = tl.full((BLOCK_T,), HIDDEN, dtype=tl.float32)
+    sums = tl.zeros((BLOCK_T,), dtype=tl.float32)
+    end = S
+    if CAUSAL:
+        end = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + offset)
+    for start in range(0, end, BLOCK_S):
+        s = start + tl.arange(0, BLOCK_S)
+        k = tl.load(
+            keys + s[None, :].to(tl.int64) * key_s + d[:, None],
+            mask=(s < S)[None, :] & (d < D)[:, None],
+            other=0.0,
+        )
+        e = tl.dot(q, k, input_precision="ieee") * scale
+        seen = (s < S)[None, :]
+        if MASKED:
+            seen = seen & (tl.load(mask + s, mask=s < S, other=0) != 0)[None, :]
+        if CAUSAL:
+            seen = seen & (s[None, :] <= t[:, None] + offset)
+        e = tl.where(seen, e, HIDDEN)
+        groups = tl.max(tl.reshape(e, (BLOCK_T, BLOCK_S // CHUNK, CHUNK)), axis=2)
+        c = start // CHUNK + tl.arange(0, BLOCK_S // CHUNK)
+        tl.store(
+            tops + (line * T + t[:, None]) * chunks + c[None, :],
+            groups,
+            mask=(t < T)[:, None] & (c < chunks)[None, :],
+        )
+        higher = tl.maximum(highest, tl.max(groups, axis=1))
+        p = tl.where(seen, tl.exp(e - higher[:, None]), 0.0)
+        sums = sums * tl.exp(highest - higher) + tl.sum(p, axis=1)
+        highest = higher
+    tl.store(most + line * T + t, highest, mask=t < T)
+    tl.store(total + line * T + t, sums, mask=t < T)
+
+
+@triton.jit(do_not_specialize=["T", "S", "first", "offset", "chunks", "scale"])
+def pick_kernel(
+    query, keys, mask, tops, most, total, weights, places,
+    query_b, query_h, query_t, key_b, key_h, key_s, mask_b, mask_h,
+    T, S, first, offset, chunks, scale,
+    H: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+    K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """One row: the K largest scores are in the K chunks with the largest, which are computed again."""
+    line = tl.program_id(1).to(tl.int64)
+    item = first + line
+    b, h = item // H, item % H
+    t = tl.program_id(0).to(tl.int64)
+    row = line * T + t
+    end = S
+    if CAUSAL:
+        end = tl.minimum(S, t + offset + 1)
+    c = tl.arange(0, BLOCK_C)
+    best = tl.load(tops + row * chunks + c, mask=c * CHUNK < end, other=HIDDEN)
+    best = tl.where(c < chunks, best, float("-inf"))
+    n = tl.arange(0, BLOCK_K)
+    chosen = tl.full((BLOCK_K,), 0, dtype=tl.int32) + chunks  # past the end: nothing is there
+    for i in tl.static_range(K):
+        at = tl.argmax(best, axis=0)
+        left = tl.max(best, axis=0) > float("-inf")
+        chosen = tl.where(n == i, tl.where(left, at, chunks), chosen)
+        best = tl.where(c == at, float("-inf"), best)
+    s = tl.reshape(chosen[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :], (BLOCK_K * CHUNK,))
+    d = tl.arange(0, BLOCK_D)
+    q = (
+        tl.load(query + b * query_b + h * query_h + t * query_t + d, mask=d < D, other=0.0).to(tl.float32)
+        * scale
+    )
+    there = s < S
+    seen = there & (s < end)
+    if MASKED:
+        seen = seen & (tl.load(mask + b * mask_b + h * mask_h + s, mask=there, other=0) != 0)
+    at = keys + b * key_b + h * key_h + s[:, None].to(tl.int64) * key_s + d[None, :]
+    k = tl.load(at, mask=seen[:, None] & (d < D)[None, :], other=0.0).to(tl.float32)
+    e = tl.where(seen, tl.sum(k * q[None, :], axis=1), HIDDEN)
+    e = tl.where(there, e, float("-inf"))
+    highest = tl.load(most + row)
+    sums = tl.load(total + row)
+    index = tl.arange(0, BLOCK_K * CHUNK)
+    for i in tl.static_range(K):
+        at = tl.argmax(e, axis=0)
+        largest = tl.max(e, axis=0)
+        weight = tl.where(largest > HIDDEN, tl.exp(largest - highest) / sums, 0.0)
+        tl.store(weights + row * K + i, weight)
+        tl.store(places + row * K + i, tl.sum(tl.where(index == at, s, 0), axis=0).to(tl.int64))
+        e = tl.where(index == at, float("-inf"), e)
