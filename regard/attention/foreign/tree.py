@@ -28,7 +28,7 @@ class Tree(NamedTuple):
 
     def suspects(self) -> set[type[nn.Module]]:
         """Kinds that attend by their name, and are neither ours nor PyTorch's, which are seen."""
-        return {kind for kind in self.kinds if _is_suspect(kind)}
+        return {kind for kind in self.kinds if _is_suspect(kind.__module__, kind.__name__)}
 
 
 def tree_of(model: nn.Module) -> Tree:
@@ -52,8 +52,6 @@ def tree_of(model: nn.Module) -> Tree:
 
 
 @lru_cache(maxsize=4096)
-def _is_suspect(kind: type) -> bool:
-    name = kind.__name__.lower()
-    return kind.__module__.partition(".")[0] not in ("torch", "regard") and (
-        "attention" in name or "attn" in name
-    )
+def _is_suspect(package: str, name: str) -> bool:
+    attends = "attention" in name.lower() or "attn" in name.lower()
+    return attends and package.partition(".")[0] not in ("torch", "regard")
