@@ -166,7 +166,7 @@ MODELS: tuple[Shipped, ...] = (
         name="delaunay",
         sentence="The Delaunay triangulation of 5 points, a pointer network.",
         recipe="pointer-delaunay",
-        settings=("model.hidden=256",),
+        settings=("model.hidden=320", "train.steps=36000"),
         small=("task.test=200",),
         tolerance=0.005,
     ),

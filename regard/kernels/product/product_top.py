@@ -25,7 +25,8 @@ LONGEST = 2**17  # source positions: a row's groups are looked at at once
 CHUNK = 16  # as in product_top_triton.py
 BYTES = 2**30  # of the largest scores of groups, at a time
 LAUNCHED = 2**16 - 1  # items of a launch, at most
-ROWS, COLUMNS = 64, 64  # of a tile of scores
+ROWS, COLUMNS, WARPS = 64, 64, 4  # of a tile of scores
+PICKING = 1  # warps that pick from a row
 
 
 class ProductTopCUDA:
@@ -72,9 +73,9 @@ class ProductTopCUDA:
             items = min(together, B * H - first)
             numbers = (T, S, first, call.mask.offset, chunks, call.scale)
             grid = (-(-T // ROWS), items, 1)
-            launch(tops_kernel, grid, given, (tops, most, total), strides, numbers, tile)
+            launch(tops_kernel, grid, given, (tops, most, total), strides, numbers, tile, warps=WARPS)
             made = (tops, most, total, weights[first:], places[first:])
-            launch(pick_kernel, (T, items, 1), given, made, strides, numbers, own)
+            launch(pick_kernel, (T, items, 1), given, made, strides, numbers, own, warps=PICKING)
         return weights.view(*lead, T, k), places.view(*lead, T, k)
 
 

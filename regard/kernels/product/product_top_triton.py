@@ -87,33 +87,36 @@ def pick_kernel(
     c = tl.arange(0, BLOCK_C)
     best = tl.load(tops + row * chunks + c, mask=c * CHUNK < end, other=HIDDEN)
     best = tl.where(c < chunks, best, float("-inf"))
-    n = tl.arange(0, BLOCK_K)
-    chosen = tl.full((BLOCK_K,), 0, dtype=tl.int32) + chunks  # past the end: nothing is there
-    for i in tl.static_range(K):
-        at = tl.argmax(best, axis=0)
-        left = tl.max(best, axis=0) > float("-inf")
-        chosen = tl.where(n == i, tl.where(left, at, chunks), chosen)
-        best = tl.where(c == at, float("-inf"), best)
-    s = tl.reshape(chosen[:, None] * CHUNK + tl.arange(0, CHUNK)[None, :], (BLOCK_K * CHUNK,))
     d = tl.arange(0, BLOCK_D)
-    q = (
-        tl.load(query + b * query_b + h * query_h + t * query_t + d, mask=d < D, other=0.0).to(tl.float32)
-        * scale
-    )
-    there = s < S
-    seen = there & (s < end)
-    if MASKED:
-        seen = seen & (tl.load(mask + b * mask_b + h * mask_h + s, mask=there, other=0) != 0)
-    at = keys + b * key_b + h * key_h + s[:, None].to(tl.int64) * key_s + d[None, :]
-    k = tl.load(at, mask=seen[:, None] & (d < D)[None, :], other=0.0).to(tl.float32)
-    e = tl.where(seen, tl.sum(k * q[None, :], axis=1), HIDDEN)
-    e = tl.where(there, e, float("-inf"))
+    at_query = query + b * query_b + h * query_h + t * query_t + d
+    q = tl.load(at_query, mask=d < D, other=0.0).to(tl.float32) * scale
+    keys += b * key_b + h * key_h
+    mask += b * mask_b + h * mask_h
+    n = tl.arange(0, BLOCK_K)[:, None]
+    inner = tl.arange(0, CHUNK)
+    scores = tl.full((BLOCK_K, CHUNK), float("-inf"), dtype=tl.float32)
+    positions = tl.full((BLOCK_K, CHUNK), 0, dtype=tl.int32)
+    for i in tl.static_range(K):
+        largest, at = tl.max(best, axis=0, return_indices=True)
+        best = tl.where(c == at, float("-inf"), best)
+        s = tl.where(largest > float("-inf"), at * CHUNK, S) + inner  # past the end once all are taken
+        there = s < S
+        seen = there & (s < end)
+        if MASKED:
+            seen = seen & (tl.load(mask + s, mask=there, other=0) != 0)
+        inside = seen[:, None] & (d < D)[None, :]
+        k = tl.load(keys + s[:, None].to(tl.int64) * key_s + d[None, :], mask=inside, other=0.0)
+        e = tl.where(seen, tl.sum(k.to(tl.float32) * q[None, :], axis=1), HIDDEN)
+        e = tl.where(there, e, float("-inf"))
+        scores = tl.where(n == i, e[None, :], scores)
+        positions = tl.where(n == i, s[None, :], positions)
+    e = tl.reshape(scores, (BLOCK_K * CHUNK,))
+    s = tl.reshape(positions, (BLOCK_K * CHUNK,))
     highest = tl.load(most + row)
     sums = tl.load(total + row)
     index = tl.arange(0, BLOCK_K * CHUNK)
     for i in tl.static_range(K):
-        at = tl.argmax(e, axis=0)
-        largest = tl.max(e, axis=0)
+        largest, at = tl.max(e, axis=0, return_indices=True)
         weight = tl.where(largest > HIDDEN, tl.exp(largest - highest) / sums, 0.0)
         tl.store(weights + row * K + i, weight)
         tl.store(places + row * K + i, tl.sum(tl.where(index == at, s, 0), axis=0).to(tl.int64))
