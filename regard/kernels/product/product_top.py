@@ -7,6 +7,7 @@ positions side by side; the k largest scores stand in the k such groups that hav
 pass computes those groups again, row by row, and picks. Equals `regard.attention.top_k.largest`.
 """
 
+import math
 from functools import partial
 from typing import Any
 
@@ -71,7 +72,7 @@ class ProductTopCUDA:
         tops_kernel, pick_kernel = _kernels()
         for first in range(0, B * H, together):
             items = min(together, B * H - first)
-            numbers = (T, S, first, call.mask.offset, chunks, call.scale)
+            numbers = (T, S, first, call.mask.offset, chunks, call.scale / math.log(2))
             grid = (-(-T // ROWS), items, 1)
             launch(tops_kernel, grid, given, (tops, most, total), strides, numbers, tile, warps=WARPS)
             made = (tops, most, total, weights[first:], places[first:])

@@ -1,7 +1,8 @@
 """The k largest weights of a softmax of products in Triton, in two passes. See product_top.py.
 
 Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes; lines are (B, H, T).
-Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest score of each.
+Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest score of each. Scores come
+with a factor of log2 e in their scale: powers of two are what the device computes.
 """
 # mypy: ignore-errors
 
@@ -12,6 +13,33 @@ CHUNK = tl.constexpr(16)
 HIDDEN = tl.constexpr(-3.0e38)  # below every score, and above what has been taken already, which is -inf
 
 
+@triton.jit
+def tile(
+    q, keys, mask, tops, t, T, d, D: tl.constexpr, start, key_s, highest, sums, WHOLE: tl.constexpr,
+    S, offset, chunks, scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """One tile of scores: stores the largest of each chunk; the largest of the row so far, and the sum."""
+    s = start + tl.arange(0, BLOCK_S)
+    inside = (d < D)[:, None] if WHOLE else (s < S)[None, :] & (d < D)[:, None]
+    k = tl.load(keys + s[None, :].to(tl.int64) * key_s + d[:, None], mask=inside, other=0.0)
+    e = tl.dot(q, k, input_precision="ieee") * scale
+    seen = (s < S)[None, :]
+    if not WHOLE:
+        if MASKED:
+            seen = seen & (tl.load(mask + s, mask=s < S, other=0) != 0)[None, :]
+        if CAUSAL:
+            seen = seen & (s[None, :] <= t[:, None] + offset)
+        e = tl.where(seen, e, HIDDEN)
+    groups = tl.max(tl.reshape(e, (q.shape[0], BLOCK_S // CHUNK, CHUNK)), axis=2)
+    c = start // CHUNK + tl.arange(0, BLOCK_S // CHUNK)
+    tl.store(tops + c[None, :], groups, mask=(t < T)[:, None] & (c < chunks)[None, :])
+    higher = tl.maximum(highest, tl.max(groups, axis=1))
+    p = tl.exp2(e - higher[:, None])
+    if not WHOLE:
+        p = tl.where(seen, p, 0.0)
+    return higher, sums * tl.exp2(highest - higher) + tl.sum(p, axis=1)
+
+
 @triton.jit(do_not_specialize=["T", "S", "first", "offset", "chunks", "scale"])
 def tops_kernel(
     query, keys, mask, tops, most, total, query_b, query_h, query_t, key_b, key_h, key_s, mask_b, mask_h,
@@ -19,7 +47,7 @@ def tops_kernel(
     H: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """The largest score of each chunk; of each row the largest of all, and Σ exp(score - largest)."""
+    """The largest score of each chunk; of each row the largest of all, and Σ 2^(score - largest)."""
     line = tl.program_id(1).to(tl.int64)
     item = first + line
     b, h = item // H, item % H
@@ -35,34 +63,23 @@ def tops_kernel(
     mask += b * mask_b + h * mask_h
     highest = tl.full((BLOCK_T,), HIDDEN, dtype=tl.float32)
     sums = tl.zeros((BLOCK_T,), dtype=tl.float32)
-    end = S
+    tops += (line * T + t[:, None]) * chunks
+    end, whole = S, S // BLOCK_S * BLOCK_S
     if CAUSAL:
         end = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T + offset)
-    for start in range(0, end, BLOCK_S):
-        s = start + tl.arange(0, BLOCK_S)
-        k = tl.load(
-            keys + s[None, :].to(tl.int64) * key_s + d[:, None],
-            mask=(s < S)[None, :] & (d < D)[:, None],
-            other=0.0,
-        )
-        e = tl.dot(q, k, input_precision="ieee") * scale
-        seen = (s < S)[None, :]
-        if MASKED:
-            seen = seen & (tl.load(mask + s, mask=s < S, other=0) != 0)[None, :]
-        if CAUSAL:
-            seen = seen & (s[None, :] <= t[:, None] + offset)
-        e = tl.where(seen, e, HIDDEN)
-        groups = tl.max(tl.reshape(e, (BLOCK_T, BLOCK_S // CHUNK, CHUNK)), axis=2)
-        c = start // CHUNK + tl.arange(0, BLOCK_S // CHUNK)
-        tl.store(
-            tops + (line * T + t[:, None]) * chunks + c[None, :],
-            groups,
-            mask=(t < T)[:, None] & (c < chunks)[None, :],
-        )
-        higher = tl.maximum(highest, tl.max(groups, axis=1))
-        p = tl.where(seen, tl.exp(e - higher[:, None]), 0.0)
-        sums = sums * tl.exp(highest - higher) + tl.sum(p, axis=1)
-        highest = higher
+        whole = tl.minimum(S, tl.program_id(0) * BLOCK_T + offset + 1) // BLOCK_S * BLOCK_S
+    if MASKED:
+        whole = 0
+    for start in range(0, whole, BLOCK_S):
+        highest, sums = tile(
+            q, keys, mask, tops, t, T, d, D, start, key_s, highest, sums, True,
+            S, offset, chunks, scale, CAUSAL, MASKED, BLOCK_S,
+        )  # fmt: skip
+    for start in range(whole, end, BLOCK_S):
+        highest, sums = tile(
+            q, keys, mask, tops, t, T, d, D, start, key_s, highest, sums, False,
+            S, offset, chunks, scale, CAUSAL, MASKED, BLOCK_S,
+        )  # fmt: skip
     tl.store(most + line * T + t, highest, mask=t < T)
     tl.store(total + line * T + t, sums, mask=t < T)
 
@@ -117,7 +134,7 @@ def pick_kernel(
     index = tl.arange(0, BLOCK_K * CHUNK)
     for i in tl.static_range(K):
         largest, at = tl.max(e, axis=0, return_indices=True)
-        weight = tl.where(largest > HIDDEN, tl.exp(largest - highest) / sums, 0.0)
+        weight = tl.where(largest > HIDDEN, tl.exp2(largest - highest) / sums, 0.0)
         tl.store(weights + row * K + i, weight)
         tl.store(places + row * K + i, tl.sum(tl.where(index == at, s, 0), axis=0).to(tl.int64))
         e = tl.where(index == at, float("-inf"), e)
