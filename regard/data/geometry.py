@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import ConfigError, DataError
-from regard.extras import needs
 
 Points = NDArray[np.floating[Any]]  # (..., n, D)
 Numbers = NDArray[np.int64]
@@ -145,7 +144,7 @@ def _side(a: Points, b: Points, c: Points) -> NDArray[np.float64]:
 
 
 def triangulations(points: Points, sizes: Numbers) -> Numbers:
-    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each, by SciPy's Qhull."""
+    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each, by matplotlib's Qhull."""
     found = np.full((len(points), 3 * most_triangles(points.shape[1])), -1, dtype=np.int64)
     for row, (each, n) in enumerate(zip(points, sizes.tolist(), strict=True)):
         flat = triangles(each[:n]).ravel()
@@ -160,8 +159,7 @@ def most_triangles(n: int) -> int:
 
 def triangles(points: Points) -> Numbers:
     """(n, 2) -> (k, 3) in canonical order; none where all points lie on a line."""
-    needs("train", "scipy")
-    from scipy.spatial import Delaunay, QhullError
+    from matplotlib.tri import Triangulation
 
     points = np.asarray(points, dtype=np.float64)
     if len(points) < 3:
@@ -172,8 +170,8 @@ def triangles(points: Points) -> Numbers:
     if len(kept) < 3:
         return np.zeros((0, 3), dtype=np.int64)
     try:
-        found = kept[np.asarray(Delaunay(points[kept]).simplices, dtype=np.int64)]
-    except QhullError:  # all on a line
+        found = kept[np.asarray(Triangulation(*points[kept].T).triangles, dtype=np.int64)]
+    except RuntimeError:  # all on a line
         return np.zeros((0, 3), dtype=np.int64)
     found = np.sort(found, axis=1)
     centre = incentres(points[found])
