@@ -59,7 +59,7 @@ def record(
     )
     _check_not_compiled([model])
     recording = Recording(tree.own(), tree.paths, keep=keep)
-    recording.trace.unseen.update(unseen.graphs(tree.modules, keep.layers))
+    recording.trace.unseen.update(unseen.graphs(tree, keep.layers))
     with watched_functions(tree), watching(recording):
         yield recording.trace
     recording.trace.unseen |= unseen.silent(recording, tree.modules)

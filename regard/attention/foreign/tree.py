@@ -33,21 +33,18 @@ class Tree(NamedTuple):
 
 def tree_of(model: nn.Module) -> Tree:
     """Every module once, a parent before its children."""
-    modules: dict[str, nn.Module] = {}
-    paths: dict[int, str] = {}
-    waiting = [("", model)]
-    while waiting:
-        path, module = waiting.pop()
-        if id(module) in paths:
-            continue
-        modules[path] = module
-        paths[id(module)] = path
-        children = module._modules
-        if children:
-            below = f"{path}." if path else ""
-            waiting += [
-                (below + name, child) for name, child in [*children.items()][::-1] if child is not None
-            ]
+    modules, paths = {"": model}, {id(model): ""}
+
+    def walk(prefix: str, module: nn.Module) -> None:
+        for name, child in module._modules.items():
+            if child is not None and id(child) not in paths:
+                path = prefix + name
+                modules[path] = child
+                paths[id(child)] = path
+                if child._modules:
+                    walk(f"{path}.", child)
+
+    walk("", model)
     return Tree(modules, paths, set(map(type, modules.values())))
 
 

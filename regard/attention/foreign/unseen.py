@@ -5,8 +5,10 @@ import sys
 import torch
 from torch import nn
 
+from regard.attention.foreign.tree import Tree
 from regard.attention.trace import Recording
 
+COMPILER = "OptimizedModule"  # the class that torch.compile(model) makes, which is imported when it does
 COMPILED = (
     "{} is compiled, so its calls do not pass through Python. Run the block inside "
     'torch.compiler.set_stance("force_eager"), or record the module that was compiled'
@@ -31,10 +33,16 @@ def _runs_eagerly() -> bool:
     return eval_frame is not None and eval_frame._stance.stance == "force_eager"
 
 
-def graphs(modules: dict[str, nn.Module], layers: tuple[str, ...] | None) -> dict[str, str]:
+def graphs(tree: Tree, layers: tuple[str, ...] | None) -> dict[str, str]:
     """Path -> why, of the outermost parts that run without Python; of these layers, if any are named."""
     found: dict[str, str] = {}
-    for path, module in modules.items():
+    odd = {
+        kind for kind in tree.kinds if issubclass(kind, torch.jit.ScriptModule) or kind.__name__ == COMPILER
+    }
+    for path, module in tree.modules.items():
+        own = module.__dict__  # few modules are asked further: this is passed at the start of every recording
+        if "_compiled_call_impl" not in own and "_graph" not in own and type(module) not in odd:
+            continue
         reason = _graph(module)
         if reason is None or any(not outer or path.startswith(f"{outer}.") for outer in found):
             continue
