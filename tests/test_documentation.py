@@ -35,7 +35,7 @@ def built(tmp_path_factory):
     run(DOCS / "generate.py", source)
     sphinx = ("-m", "sphinx", "-c", DOCS, "-q")
     run(*sphinx, "-W", "--keep-going", "-d", folder / "en", source, site)
-    translated = ",".join(f"{page}.md" for page in catalogues().pages())
+    translated = ",".join(f"{page}.md" for page in catalogues().patterns())
     some = (*sphinx, "-D", f"include_patterns={translated}")
     run(*some, "-b", "gettext", "-d", folder / "templates", source, folder / "messages")
     said = run(*some, "-D", "language=zh_CN", "-d", folder / "zh", source, site / "zh")
@@ -137,9 +137,10 @@ def test_every_system_is_one_click_from_the_first_page_in_both_languages(pages):
 def test_the_pages_that_are_translated_are_translated_whole(built):
     lacking = {}
     for language in catalogues().LANGUAGES:
-        for page in catalogues().pages():
-            own = catalogues().LOCALE / language / "LC_MESSAGES" / f"{page}.po"
-            if found := catalogues().missing(built / "messages" / f"{page}.pot", own):
+        shared = catalogues().of(language, "shared")
+        for page in catalogues().pages(built / "messages"):
+            own = catalogues().of(language, page)
+            if found := catalogues().missing(built / "messages" / f"{page}.pot", own, shared):
                 lacking[f"{language}, {page}"] = found
     assert not lacking
 
