@@ -110,7 +110,7 @@ def main(messages: Path) -> None:
                 if not generated(page):
                     own = of(language, page)
                     _write(_rest(messages / f"{page}.pot", common, own), Path(aside) / f"{page}.pot")
-            update(str(LOCALE), aside, (language,), line_width=110)
+            update(str(LOCALE), aside, (language,), line_width=110, ignore_obsolete=True)
         for page in names:
             lacking = missing(messages / f"{page}.pot", of(language, page), of(language, "shared"))
             if lacking:
