@@ -157,6 +157,15 @@ def test_chinese_search_finds_a_word_inside_a_sentence(built):
     assert "run.slice(i, i + 2)" in splitter
 
 
+def test_a_chinese_query_is_split_where_the_pages_are_split():
+    search = generator("chinese_search")
+    [runs] = re.findall(r"const runs = /(.+)/gu;", search.SPLITTER)
+    query = "局部注意力local-p（预测对齐），SNAIL：5 类"
+    in_the_browser = re.compile(runs.replace(r"[\p{L}\p{N}_]", r"\w"))
+    assert in_the_browser.findall(query) == search.RUN.findall(query)
+    assert search.RUN.findall(query) == ["局部注意力", "local", "p", "预测对齐", "SNAIL", "5", "类"]
+
+
 def test_every_command_of_a_page_exists_with_its_options():
     import typer
 
