@@ -16,6 +16,7 @@ from regard import catalog
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+WINDOWS = "reference/catalogue/window/*"
 
 
 def run(*words):
@@ -29,16 +30,19 @@ def run(*words):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A folder with `site` and `messages`: generated, which runs the code of every page, then built. Warnings
-    are errors. Of Chinese the translated pages alone are built here; `make docs` builds them all."""
+    are errors. Of Chinese the written pages and the windows are built here; `make docs` builds all of it."""
     folder = tmp_path_factory.mktemp("documentation")
     source, site = folder / "source", folder / "site"
     run(DOCS / "generate.py", source)
     sphinx = ("-m", "sphinx", "-c", DOCS, "-q")
     run(*sphinx, "-W", "--keep-going", "-d", folder / "en", source, site)
-    translated = ",".join(f"{page}.md" for page in catalogues().patterns())
-    some = (*sphinx, "-D", f"include_patterns={translated}")
-    run(*some, "-b", "gettext", "-d", folder / "templates", source, folder / "messages")
-    said = run(*some, "-D", "language=zh_CN", "-d", folder / "zh", source, site / "zh")
+    translated = catalogues().patterns()
+    written = [page for page in translated if not catalogues().generated(page)]
+    asked, shown = (",".join(f"{page}.md" for page in some) for some in (translated, [*written, WINDOWS]))
+    templates = ("-b", "gettext", "-d", folder / "templates", source, folder / "messages")
+    run(*sphinx, "-D", f"include_patterns={asked}", *templates)
+    chinese = ("-D", "language=zh_CN", "-d", folder / "zh", source, site / "zh")
+    said = run(*sphinx, "-D", f"include_patterns={shown}", *chinese)
     assert "inconsistent" not in said, said
     return folder
 
@@ -148,6 +152,21 @@ def test_the_pages_that_are_translated_are_translated_whole(built):
 def test_the_chinese_pages_are_in_chinese(pages):
     assert "<h1>术语表<" in pages["zh/glossary.html"].text
     assert 'lang="zh-CN"' in pages["zh/glossary.html"].text
+
+
+def test_a_generated_page_is_in_chinese_down_to_the_words_of_its_records(pages):
+    page = pages["zh/reference/catalogue/window/local-predictive.html"].text
+    assert "<h1>局部注意力：预测对齐（local-p）<" in page
+    assert "<p>窗口的中心由网络预测" in page
+    assert "<p>指标</p>" in page
+
+
+def test_nobody_is_asked_to_translate_records_or_docstrings(built):
+    asked = catalogues().catalogue(built / "messages/reference/catalogue/window/local-predictive.pot")
+    words = {str(message.id) for message in asked if message.id}
+    assert {"Local attention, predictive (local-p)", "Measured"} < words
+    assert len(words) < 10
+    assert not any(word in words for word in ("metric", "machine", "2026-11-15"))
 
 
 def test_chinese_search_finds_a_word_inside_a_sentence(built):
