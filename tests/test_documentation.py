@@ -111,6 +111,11 @@ def test_every_link_and_picture_leads_somewhere(built, pages):
     assert not broken
 
 
+def test_no_page_has_the_marks_of_an_unfinished_merge():
+    for path in DOCS.rglob("*.md"):
+        assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def test_nothing_is_loaded_from_elsewhere(pages):
     for page in pages.values():
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page.text)

@@ -36,12 +36,15 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """The contents of the catalogue."""
+    """The contents of the catalogue. A link without words takes the title of its page, in its language."""
     about = (
         "A page for every mechanism, model and task: its equation, its symbols, a picture, what was measured."
     )
+    kinds = [(f"[]({kind}/index.md)", catalog.rows(kind)) for kind in TITLES]
+    names = [f"**{title}**: {' · '.join(f'[]({r.kind}/{r.key}.md)' for r in rows)}" for title, rows in kinds]
     entries = "\n".join(f"{kind}/index" for kind in TITLES)
-    return f"# Catalogue\n\n{about}\n\n```{{toctree}}\n:maxdepth: 2\n\n{entries}\n```\n"
+    parts = ["# Catalogue", about, *names, f"```{{toctree}}\n:hidden:\n\n{entries}\n```"]
+    return "\n\n".join(parts) + "\n"
 
 
 def kind_index(kind: catalog.Kind, title: str) -> str:
