@@ -41,7 +41,9 @@ def index() -> str:
         "A page for every mechanism, model and task: its equation, its symbols, a picture, what was measured."
     )
     kinds = [(f"[]({kind}/index.md)", catalog.rows(kind)) for kind in TITLES]
-    names = [f"**{title}**: {' · '.join(f'[]({r.kind}/{r.key}.md)' for r in rows)}" for title, rows in kinds]
+    names = [
+        f"**{title}**\\\n{' · '.join(f'[]({r.kind}/{r.key}.md)' for r in rows)}" for title, rows in kinds
+    ]
     entries = "\n".join(f"{kind}/index" for kind in TITLES)
     parts = ["# Catalogue", about, *names, f"```{{toctree}}\n:hidden:\n\n{entries}\n```"]
     return "\n\n".join(parts) + "\n"

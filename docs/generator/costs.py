@@ -4,7 +4,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from records import ROOT, UNMEASURED, benchmark, markdown, memory, papers, place, recorded, short
+from records import ROOT, UNMEASURED, benchmark, facts, markdown, memory, papers, place, recorded, short
 
 from regard.bench.choices import COLUMNS, choices, joined, rows
 from regard.evaluate.results import Result
@@ -152,8 +152,7 @@ def layers_table(folder: Path, device: str) -> str:
     if not found:
         return UNMEASURED
     one = next(iter(found.values()))["time"]
-    longest = one.details["lengths"][-1]
-    header = ["layer", f"ms at {longest}", "exponent", "theory", f"MB at {longest}", "exponent", "theory"]
+    header = ["layer", "ms", "exponent", "theory", "MB", "exponent", "theory"]
     body = []
     for layer, pair in found.items():
         row = [layer]
@@ -161,8 +160,11 @@ def layers_table(folder: Path, device: str) -> str:
             result = pair[what]
             row += [short(result.details[unit][-1]), f"{result.value:.2f}", papers(result)]
         body.append(row)
-    made = (
-        f"Forward and backward, {one.details['batch']} × {longest} positions of {one.details['features']} "
-        f"features, {'one thread' if device == 'cpu' else device}, {one.date} ({one.machine})."
-    )
-    return "\n".join([recorded(markdown(header, body)), "", recorded(made)])
+    made = {
+        "sequences": str(one.details["batch"]),
+        "positions": str(one.details["lengths"][-1]),
+        "features": str(one.details["features"]),
+        "date": one.date,
+        "machine": f"{one.machine}{', one thread' if device == 'cpu' else ''}",
+    }
+    return "\n\n".join([recorded(markdown(header, body)), facts(made)])

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from records import UNMEASURED, in_order, markdown, markers, newest, notes, papers, recorded, words
+from records import UNMEASURED, facts, in_order, markdown, markers, newest, notes, papers, recorded, words
 
 from regard.compare.report import size
 from regard.evaluate.results import Result, read_results
@@ -59,15 +59,13 @@ def _made(found: list[Result]) -> list[str]:
     first = found[0]
     updates = sorted({result.details["steps"] for result in found})
     budget = f"{updates[0]}–{updates[-1]}" if len(updates) > 1 else str(updates[0])
-    cells = {"updates": budget, "split": first.details["split"], "date": first.date, "machine": first.machine}
+    of = {"updates": budget, "split": first.details["split"], "date": first.date, "machine": first.machine}
+    said = [facts(of)]
+    if len(first.seeds) > 1:
+        said.append(recorded("Values are means over the seeds with the standard deviation."))
     if notes(found):
-        cells["the paper's values"] = "; ".join(notes(found))
-    made = [recorded(markdown(list(cells), [list(cells.values())], sides="l"))]
-    return (
-        [*made, recorded("Values are means over the seeds with the standard deviation.")]
-        if len(first.seeds) > 1
-        else made
-    )
+        said.append(recorded(markdown(["the paper's values"], [[note] for note in notes(found)])))
+    return said
 
 
 def lengths_table(folder: Path, name: str) -> str:

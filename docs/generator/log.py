@@ -15,11 +15,11 @@ OTHER = "Other"
 
 
 def index(log: str) -> str:
-    """Links to all entries, by subject. A link without words takes the title of its entry."""
+    """Links to all entries, by subject."""
     found: dict[str, list[str]] = {subject: [] for subject in (*SUBJECTS, OTHER)}
     for title in re.findall(r"^## (.+)$", log, re.MULTILINE):
         subject = next((s for s, words in SUBJECTS.items() if any(word in title for word in words)), OTHER)
-        found[subject].append(f"  - [](#{anchor(title)})")
+        found[subject].append(f"  - [{title}](#{anchor(title)})")
     return "\n".join("\n".join([f"- {subject}", *links]) for subject, links in found.items() if links)
 
 
