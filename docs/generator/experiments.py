@@ -8,6 +8,7 @@ from records import UNMEASURED, facts, in_order, markdown, markers, newest, note
 
 from regard.compare.report import size
 from regard.evaluate.results import Result, read_results
+from regard.train.config import recipe_names
 from regard.viz.bars import draw_bars
 from regard.viz.curves import draw_lengths
 
@@ -36,9 +37,15 @@ def comparison_table(folder: Path, name: str) -> str:
     for result in found:
         shown = dict(result.details["measures"])
         quality = [shown.get(measure, "") for measure in measures] + ([papers(result)] if paper else [])
-        body.append([result.details["variant"], *quality, *_costs(result)])
+        body.append([_variant(result), *quality, *_costs(result)])
     table = markdown(["variant", *measures, *paper, *costs], body)
     return "\n\n".join([recorded(table), *_made(found)])
+
+
+def _variant(result: Result) -> str:
+    """Its name, as code where it is that of a recipe."""
+    name = str(result.details["variant"])
+    return f"`{name}`" if name in recipe_names() else name
 
 
 def _costs(result: Result) -> list[str]:
@@ -76,7 +83,7 @@ def lengths_table(folder: Path, name: str) -> str:
     columns = [{words(b): f"{b['value']:.1f}" for b in result.details["by_length"]} for result in found]
     lengths = [words(b) for b in found[0].details["by_length"]]
     body = [[length, *(column.get(length, "") for column in columns)] for length in lengths]
-    table = recorded(markdown(["source words", *(result.details["variant"] for result in found)], body))
+    table = recorded(markdown(["source words", *map(_variant, found)], body))
     drawn = f"![{_headline(found)} by length, a line for each variant](../pictures/lengths-{name}.svg)"
     return "\n".join([table, "", drawn])
 
