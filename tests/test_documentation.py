@@ -116,6 +116,10 @@ def test_no_page_has_the_marks_of_an_unfinished_merge():
         assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
+def test_every_table_came_out_as_a_table(pages):
+    assert [address for address, page in pages.items() if "|---" in page.text] == []
+
+
 def test_nothing_is_loaded_from_elsewhere(pages):
     for page in pages.values():
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page.text)

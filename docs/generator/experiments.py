@@ -71,7 +71,7 @@ def _made(found: list[Result]) -> list[str]:
     if len(first.seeds) > 1:
         said.append(recorded("Values are means over the seeds with the standard deviation."))
     if notes(found):
-        said.append(recorded(markdown(["the paper's values"], [[note] for note in notes(found)])))
+        said.append(recorded(markdown(["the paper's values"], [[note] for note in notes(found)], sides="l")))
     return said
 
 
