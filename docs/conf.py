@@ -5,8 +5,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+
 sys.path.insert(0, str(Path(__file__).parent / "generator"))
 
+from catalogues import SHARED
 from chinese_search import SearchChineseByPairs
 
 from regard import __version__
@@ -15,7 +19,11 @@ project = "regard"
 author = "The authors of regard"
 version = release = __version__
 language = "en"
-locale_dirs = [str(Path(__file__).parent / "locale")]
+LOCALE = Path(__file__).parent / "locale"
+locale_dirs = [
+    str(LOCALE),
+    "locale",
+]  # a page's own messages, then what docs/generate.py compiled for all of them
 gettext_compact = False  # one catalogue for each page
 gettext_location = False
 gettext_last_translator = ""
@@ -24,6 +32,7 @@ gettext_language_team = ""
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 templates_path = ["_templates"]
 myst_heading_anchors = 3
+myst_enable_extensions = ["attrs_block"]
 copybutton_exclude = ".linenos, .gp, .go"
 
 autodoc_member_order = "bysource"
@@ -43,6 +52,7 @@ html_static_path = ["_static"]
 html_css_files = ["regard.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_last_updated_fmt = None
 html_theme_options = {"top_of_page_buttons": []}
 html_sidebars = {
@@ -73,7 +83,31 @@ def plain_docstring(app: Any, what: str, name: str, found: Any, options: Any, li
     lines[:] = [line.replace("*", r"\*") if not line.startswith("    ") else line for line in out]
 
 
+class OptionalMessages(SphinxTransform):
+    """A block of the class translation-optional is translated as far as a catalogue has its words; nobody is
+    asked for them."""
+
+    default_priority = 15  # before Sphinx looks for messages
+
+    def apply(self, **kwargs: Any) -> None:
+        """Hide the text of such blocks when messages are collected."""
+        if self.app.builder.name == "gettext":
+            for block in self.document.findall(nodes.Element):
+                if "translation-optional" in block.get("classes", ()):
+                    for text in block.findall(nodes.TextElement):
+                        text["translatable"] = False
+
+
+def note_shared_catalogues(app: Any, page: str, source: list[str]) -> None:
+    """A page is read again when what all pages share has changed."""
+    for path in LOCALE.glob(f"{app.config.language}/LC_MESSAGES/*.po"):
+        if path.stem in SHARED:
+            app.env.note_dependency(str(path))
+
+
 def setup(app: Any) -> None:
     """Register what this project adds to Sphinx."""
+    app.add_transform(OptionalMessages)
+    app.connect("source-read", note_shared_catalogues)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.add_search_language(SearchChineseByPairs)

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent / "generator"))
 
 import blocks
 import catalogue
+import catalogues
 import experiments
 import log
 import papers
@@ -53,6 +54,7 @@ def main(folder: Path) -> None:
     for name, text in files.items():
         if isinstance(text, str) and name.endswith(".md"):
             files[name] = catalogue.captioned(tables.filled(text, catalogue.RESULTS))
+    files |= catalogues.shared(name.removesuffix(".md") for name in files if name.endswith(".md"))
     for path in sorted((DOCS / "pictures").rglob("*.png")):
         files[path.relative_to(DOCS).as_posix()] = path
     for name, content in files.items():

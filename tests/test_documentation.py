@@ -7,6 +7,20 @@ from pathlib import Path
 from documentation import DOCS, ROOT, generator
 
 
+def test_no_page_has_the_marks_of_an_unfinished_merge():
+    for path in DOCS.rglob("*.md"):
+        assert not re.search(r"^(<<<<<<<|=======|>>>>>>>)", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_a_chinese_query_is_split_where_the_pages_are_split():
+    search = generator("chinese_search")
+    [runs] = re.findall(r"const runs = /(.+)/gu;", search.SPLITTER)
+    query = "局部注意力local-p（预测对齐），SNAIL：5 类"
+    in_the_browser = re.compile(runs.replace(r"[\p{L}\p{N}_]", r"\w"))
+    assert in_the_browser.findall(query) == search.RUN.findall(query)
+    assert search.RUN.findall(query) == ["局部注意力", "local", "p", "预测对齐", "SNAIL", "5", "类"]
+
+
 def test_every_command_of_a_page_exists_with_its_options():
     import typer
 

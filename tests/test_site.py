@@ -68,6 +68,10 @@ def test_every_link_and_picture_leads_somewhere(pages):
     assert not broken
 
 
+def test_every_table_came_out_as_a_table(pages):
+    assert [address for address, page in pages.items() if "|---" in page.text] == []
+
+
 def test_nothing_is_loaded_from_elsewhere(pages):
     for page in pages.values():
         assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page.text)
@@ -98,9 +102,10 @@ def test_every_system_is_one_click_from_the_first_page_in_both_languages(pages):
 def test_the_pages_that_are_translated_are_translated_whole():
     lacking = {}
     for language in catalogues().LANGUAGES:
-        for page in catalogues().pages():
-            own = catalogues().LOCALE / language / "LC_MESSAGES" / f"{page}.po"
-            if found := catalogues().missing(MESSAGES / f"{page}.pot", own):
+        shared = catalogues().of(language, "shared")
+        for page in catalogues().pages(MESSAGES):
+            own = catalogues().of(language, page)
+            if found := catalogues().missing(MESSAGES / f"{page}.pot", own, shared):
                 lacking[f"{language}, {page}"] = found
     assert not lacking
 
@@ -108,6 +113,21 @@ def test_the_pages_that_are_translated_are_translated_whole():
 def test_the_chinese_pages_are_in_chinese(pages):
     assert "<h1>术语表<" in pages["zh/glossary.html"].text
     assert 'lang="zh-CN"' in pages["zh/glossary.html"].text
+
+
+def test_a_generated_page_is_in_chinese_down_to_the_words_of_its_records(pages):
+    page = pages["zh/reference/catalogue/window/local-predictive.html"].text
+    assert "<h1>局部注意力：预测对齐（local-p）<" in page
+    assert "<p>窗口的中心由网络预测" in page
+    assert "<p>指标</p>" in page
+
+
+def test_nobody_is_asked_to_translate_records_or_docstrings():
+    asked = catalogues().catalogue(MESSAGES / "reference/catalogue/window/local-predictive.pot")
+    words = {str(message.id) for message in asked if message.id}
+    assert {"Local attention, predictive (local-p)", "Measured"} < words
+    assert len(words) < 10
+    assert not any(word in words for word in ("metric", "machine", "2026-11-15"))
 
 
 def test_chinese_search_finds_a_word_inside_a_sentence():

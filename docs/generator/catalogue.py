@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from records import ROOT, markdown, number, papers, rows_of
+from records import ROOT, markdown, number, papers, recorded, rows_of
 
 from regard import catalog
 from regard.evaluate.results import Result
@@ -36,17 +36,22 @@ def pages() -> dict[str, str]:
 
 
 def index() -> str:
-    """The contents of the catalogue."""
+    """The contents of the catalogue. A link without words takes the title of its page, in its language."""
     about = (
         "A page for every mechanism, model and task: its equation, its symbols, a picture, what was measured."
     )
+    kinds = [(f"[]({kind}/index.md)", catalog.rows(kind)) for kind in TITLES]
+    names = [
+        f"**{title}**\\\n{' · '.join(f'[]({r.kind}/{r.key}.md)' for r in rows)}" for title, rows in kinds
+    ]
     entries = "\n".join(f"{kind}/index" for kind in TITLES)
-    return f"# Catalogue\n\n{about}\n\n```{{toctree}}\n:maxdepth: 2\n\n{entries}\n```\n"
+    parts = ["# Catalogue", about, *names, f"```{{toctree}}\n:hidden:\n\n{entries}\n```"]
+    return "\n\n".join(parts) + "\n"
 
 
 def kind_index(kind: catalog.Kind, title: str) -> str:
     """One kind: what each row is, in a sentence."""
-    body = [[f"[{row.title}]({row.key}.md)", str(row.year), row.sentence] for row in catalog.rows(kind)]
+    body = [[f"[]({row.key}.md)", str(row.year), row.sentence] for row in catalog.rows(kind)]
     table = markdown(["name", "year", "in a sentence"], body, sides="l")
     entries = "\n".join(row.key for row in catalog.rows(kind))
     return f"# {title}\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
@@ -64,13 +69,14 @@ def captioned(text: str) -> str:
 
 
 def page(row: catalog.Row) -> str:
-    """A row as Markdown: docstring with equation and symbol map, picture, measured results, signature."""
-    parts = [f"# {row.title}", f"*{row.authors}, {row.year}.* {row.sentence}"]
-    if row.link:
-        parts.append(f"Paper: <{row.link}>. File: `{row.file}`. Key: `{row.key}`.")
-    else:
-        parts.append(f"File: `{row.file}`. Key: `{row.key}`.")
-    parts.append(fenced(import_module(row.module).__doc__ or ""))
+    """A row as Markdown: sentence, docstring with equation and symbol map, picture, results, signature."""
+    paper = f"[{row.authors}]({row.link})" if row.link else row.authors
+    facts = [paper, str(row.year), f"`{row.file}`", f"`{row.key}`"]
+    parts = [f"# {row.title}", row.sentence]
+    parts.append(recorded(markdown(["paper", "year", "file", "key"], [facts], sides="l")))
+    parts.append(
+        f"`````{{rst-class}} translation-optional\n{fenced(import_module(row.module).__doc__ or '')}\n`````"
+    )
     picture = f"{row.kind}-{row.key}.png"
     if (PICTURES / picture).exists():
         parts.append(f"![{row.title}](../../../pictures/{picture})")
@@ -144,4 +150,4 @@ def results_table(results: list[Result]) -> str:
         [f"`{r.recipe}`", r.metric, number(r), papers(r), f"{r.seconds:.0f}", r.machine, r.date]
         for r in results
     ]
-    return markdown(header, body, sides="llrrrl")
+    return recorded(markdown(header, body, sides="llrrrl"))

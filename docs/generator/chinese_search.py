@@ -9,7 +9,7 @@ RUN = re.compile(r"[\u3400-\u9fff]+|[^\W\u3400-\u9fff]+")
 SPLITTER = r"""
 function splitQuery(query) {
     const words = [];
-    const runs = /[\u3400-\u9fff]+|[^\s\u3400-\u9fff,.;:!?()"'“”，。；：！？（）、]+/g;
+    const runs = /[\u3400-\u9fff]+|(?:(?![\u3400-\u9fff])[\p{L}\p{N}_])+/gu;
     for (const run of query.match(runs) || []) {
         if (!/[\u3400-\u9fff]/.test(run) || run.length === 1) words.push(run);
         else for (let i = 0; i + 1 < run.length; i++) words.push(run.slice(i, i + 2));

@@ -4,7 +4,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from records import ROOT, UNMEASURED, benchmark, markdown, memory, papers, place, short
+from records import ROOT, UNMEASURED, benchmark, facts, markdown, memory, papers, place, recorded, short
 
 from regard.bench.choices import COLUMNS, choices, joined, rows
 from regard.evaluate.results import Result
@@ -78,7 +78,7 @@ def _ceilings(fused: list[dict[str, Any]]) -> list[list[str]]:
 def _beside(*blocks: list[list[str]]) -> str:
     """Blocks of columns as one table; the first line of each is its header."""
     header, *body = [list(chain(*cells)) for cells in zip(*blocks, strict=True)]
-    return markdown(header, body)
+    return recorded(markdown(header, body))
 
 
 def growth_table(folder: Path, device: str) -> str:
@@ -108,7 +108,7 @@ def growth_table(folder: Path, device: str) -> str:
         for what, shown in (("time", "Milliseconds"), ("memory", "Megabytes"))
         if (ROOT / "docs" / "pictures" / f"attention-{what}-{device}.png").exists()
     ]
-    return "\n".join([markdown(header, body), "", made, *pictures])
+    return "\n".join([recorded(markdown(header, body)), "", recorded(made), *pictures])
 
 
 def _looks(found: list[Result]) -> str:
@@ -139,7 +139,7 @@ def steps_table(folder: Path, device: str) -> str:
         ours = [short(ms["fused"]), f"{result.value:.2f}"] if "fused" in ms else ["", ""]
         body.append([*row, short(ms["reference"]), *ours])
     made = f"Forward and backward of one batch, {place(found[0])}, {found[0].date}."
-    return "\n".join([markdown(header, body), "", made])
+    return "\n".join([recorded(markdown(header, body)), "", recorded(made)])
 
 
 def layers_table(folder: Path, device: str) -> str:
@@ -152,8 +152,7 @@ def layers_table(folder: Path, device: str) -> str:
     if not found:
         return UNMEASURED
     one = next(iter(found.values()))["time"]
-    longest = one.details["lengths"][-1]
-    header = ["layer", f"ms at {longest}", "exponent", "theory", f"MB at {longest}", "exponent", "theory"]
+    header = ["layer", "ms", "exponent", "theory", "MB", "exponent", "theory"]
     body = []
     for layer, pair in found.items():
         row = [layer]
@@ -161,8 +160,11 @@ def layers_table(folder: Path, device: str) -> str:
             result = pair[what]
             row += [short(result.details[unit][-1]), f"{result.value:.2f}", papers(result)]
         body.append(row)
-    made = (
-        f"Forward and backward, {one.details['batch']} × {longest} positions of {one.details['features']} "
-        f"features, {'one thread' if device == 'cpu' else device}, {one.date} ({one.machine})."
-    )
-    return "\n".join([markdown(header, body), "", made])
+    made = {
+        "sequences": str(one.details["batch"]),
+        "positions": str(one.details["lengths"][-1]),
+        "features": str(one.details["features"]),
+        "date": one.date,
+        "machine": f"{one.machine}{', one thread' if device == 'cpu' else ''}",
+    }
+    return "\n\n".join([recorded(markdown(header, body)), facts(made)])

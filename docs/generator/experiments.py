@@ -4,10 +4,11 @@ import math
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from records import UNMEASURED, in_order, markdown, markers, newest, notes, papers, words
+from records import UNMEASURED, facts, in_order, markdown, markers, newest, notes, papers, recorded, words
 
 from regard.compare.report import size
 from regard.evaluate.results import Result, read_results
+from regard.train.config import recipe_names
 from regard.viz.bars import draw_bars
 from regard.viz.curves import draw_lengths
 
@@ -36,9 +37,15 @@ def comparison_table(folder: Path, name: str) -> str:
     for result in found:
         shown = dict(result.details["measures"])
         quality = [shown.get(measure, "") for measure in measures] + ([papers(result)] if paper else [])
-        body.append([result.details["variant"], *quality, *_costs(result)])
+        body.append([_variant(result), *quality, *_costs(result)])
     table = markdown(["variant", *measures, *paper, *costs], body)
-    return "\n".join([table, "", _made(found), *(f" Paper: {note}." for note in notes(found))])
+    return "\n\n".join([recorded(table), *_made(found)])
+
+
+def _variant(result: Result) -> str:
+    """Its name, as code where it is that of a recipe."""
+    name = str(result.details["variant"])
+    return f"`{name}`" if name in recipe_names() else name
 
 
 def _costs(result: Result) -> list[str]:
@@ -54,13 +61,18 @@ def _costs(result: Result) -> list[str]:
     ]
 
 
-def _made(found: list[Result]) -> str:
+def _made(found: list[Result]) -> list[str]:
+    """How long each was trained, on what it was measured, when and where; what the paper's values are."""
     first = found[0]
     updates = sorted({result.details["steps"] for result in found})
-    budget = f"{updates[0]} updates" if len(updates) == 1 else f"{updates[0]} to {updates[-1]} updates"
-    measured = f"measured on the {first.details['split']} split on {first.date} ({first.machine})"
-    spread = " Values are means over the seeds with the standard deviation." if len(first.seeds) > 1 else ""
-    return f"{budget} each, {measured}.{spread}"
+    budget = f"{updates[0]}–{updates[-1]}" if len(updates) > 1 else str(updates[0])
+    of = {"updates": budget, "split": first.details["split"], "date": first.date, "machine": first.machine}
+    said = [facts(of)]
+    if len(first.seeds) > 1:
+        said.append(recorded("Values are means over the seeds with the standard deviation."))
+    if notes(found):
+        said.append(recorded(markdown(["the paper's values"], [[note] for note in notes(found)], sides="l")))
+    return said
 
 
 def lengths_table(folder: Path, name: str) -> str:
@@ -71,7 +83,7 @@ def lengths_table(folder: Path, name: str) -> str:
     columns = [{words(b): f"{b['value']:.1f}" for b in result.details["by_length"]} for result in found]
     lengths = [words(b) for b in found[0].details["by_length"]]
     body = [[length, *(column.get(length, "") for column in columns)] for length in lengths]
-    table = markdown(["source words", *(result.details["variant"] for result in found)], body)
+    table = recorded(markdown(["source words", *map(_variant, found)], body))
     drawn = f"![{_headline(found)} by length, a line for each variant](../pictures/lengths-{name}.svg)"
     return "\n".join([table, "", drawn])
 
@@ -136,12 +148,17 @@ def corpus_table(folder: Path, name: str) -> str:
         quality += [of_papers.get(result.recipe, "")] if paper else []
         costs = [_parameters(result), f"{result.seconds:.0f}", str(len(result.seeds))]
         body.append([f"`{result.recipe}`", *quality, *costs])
-    table = markdown(["recipe", *FORMS, *paper, "parameters", "seconds", "seeds"], body)
+    table = recorded(markdown(["recipe", *FORMS, *paper, "parameters", "seconds", "seeds"], body))
     first, *rest = found[0].details["note"].splitlines()
     signatures = [line.removeprefix("signature: ") for line in rest]
     kept = [(form, line) for form, mark in FORMS.items() for line in signatures if mark in line]
-    made = f"Means over the seeds with the standard deviation, {first}. Seconds are those of one training."
-    return "\n".join([table, "", made, *(f"Signature of {form}: `{line}`." for form, line in kept)])
+    made = recorded(
+        f"Means over the seeds with the standard deviation, {first}. Seconds are those of one training."
+    )
+    signed = recorded(
+        markdown(["form", "signature"], [[form, f"`{line}`"] for form, line in kept], sides="l")
+    )
+    return "\n\n".join([table, made, signed])
 
 
 def _parameters(result: Result) -> str:

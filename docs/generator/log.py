@@ -19,9 +19,8 @@ def index(log: str) -> str:
     found: dict[str, list[str]] = {subject: [] for subject in (*SUBJECTS, OTHER)}
     for title in re.findall(r"^## (.+)$", log, re.MULTILINE):
         subject = next((s for s, words in SUBJECTS.items() if any(word in title for word in words)), OTHER)
-        found[subject].append(f"[{title}](#{anchor(title)})")
-    lines = [f"- **{subject}**: {'; '.join(links)}" for subject, links in found.items() if links]
-    return "\n".join(lines)
+        found[subject].append(f"  - [{title}](#{anchor(title)})")
+    return "\n".join("\n".join([f"- {subject}", *links]) for subject, links in found.items() if links)
 
 
 def anchor(title: str) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from catalogue import RESULTS, address
 from readme import headlines
-from records import markdown, number, papers, rows_of
+from records import markdown, number, papers, recorded, rows_of
 
 from regard import catalog
 from regard.train.config import load_recipe, recipe_names, recipe_sentence
@@ -54,16 +54,15 @@ def in_numbers(page: str) -> str:
     for key in paper.models:
         row = catalog.find(key, "model")
         found = rows_of(RESULTS, f"model:{key}")
-        parts.append(f"**[{row.title}](../{address(row)})**, in `{row.file}`. {row.sentence}")
+        parts += [f"**[](../{address(row)})** (`{row.file}`)", row.sentence]
         said = headlines(found)
         if said:
-            parts.append("\n".join(f"- {line}" for line in said))
+            parts.append(recorded("\n".join(f"- {line}" for line in said)))
         beside = [r for r in found if r.paper_value is not None]
         if beside:
             body = [[f"`{r.recipe}`", r.metric, number(r), papers(r), r.paper_note or ""] for r in beside]
-            parts.append(
-                markdown(["recipe", "metric", "ours", "paper's", "how far they compare"], body, "llrrl")
-            )
+            header = ["recipe", "metric", "ours", "the paper's", "how far they compare"]
+            parts.append(recorded(markdown(header, body, "llrrl")))
     body = [[f"`regard train {name}`", recipe_sentence(name)] for name in recipe_names() if _of(name, paper)]
     if body:
         parts += ["Recipes:", markdown(["command", "what it trains"], body, sides="l")]

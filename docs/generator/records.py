@@ -95,5 +95,15 @@ def markdown(header: Sequence[str], body: Iterable[Sequence[str]], sides: str = 
     return "\n".join([_line(header), f"|{'|'.join(rules)}|", *(_line(cells) for cells in body)])
 
 
+def facts(of: Mapping[str, str]) -> str:
+    """How something was measured: a table of one line."""
+    return recorded(markdown(list(of), [list(of.values())], sides="l"))
+
+
+def recorded(block: str) -> str:
+    """A block of records: it changes with every measurement, so nobody has to translate it."""
+    return f"{{.translation-optional}}\n{block}"
+
+
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"

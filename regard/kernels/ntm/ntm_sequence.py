@@ -98,7 +98,7 @@ def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str |
     authors="regard",
     year=2026,
     link="https://arxiv.org/abs/1410.5401",
-    sentence="All steps in one launch, forward and backward; runs when asked for (`model.kernel`).",
+    sentence="All steps in one launch, forward and backward; `model.kernel` turns it off.",
 )
 def machine(projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: First, layout: Layout) -> Tensor:
     """(B, T, G) -> (B, T, R M + n)."""
