@@ -35,7 +35,7 @@ def command(
     ] = None,
     summary: Annotated[
         list[str] | None,
-        typer.Option(metavar="VARIANT=TEXT", help="With --add: what the README says of a variant."),
+        typer.Option(metavar="VARIANT=TEXT", help="With --add: what the paper's page says of a variant."),
     ] = None,
     commit: Annotated[
         str | None,

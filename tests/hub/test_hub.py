@@ -21,7 +21,7 @@ from regard.systems.entailment_system import EntailmentSystem
 from regard.systems.system import System
 from regard.tasks.files import FilesSettings, FilesTask
 
-PAGE = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8")
 TINY = RNNsearchConfig(source_vocab=20, target_vocab=30, embedding=4, hidden=4, readout=4)
 
 
