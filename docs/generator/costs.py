@@ -189,7 +189,7 @@ def any_model_table(folder: Path, shape: str) -> str:
     """Milliseconds and memory of every way to run, by length."""
 
     def cell(of: dict[str, Any], run: str) -> str:
-        return f"{of['ms'][run]:,.1f} ms, {of['MiB'][run]:,.0f} MiB" if run in of["ms"] else "–"
+        return f"{of['ms'][run]:,.1f} / {of['MiB'][run]:,.0f}" if run in of["ms"] else "–"
 
     found = [result.details for result in any_model_records(folder, shape)]
     body = [[f"{of['T']:,}", *(cell(of, run) for run in RECORDINGS)] for of in found]
