@@ -43,6 +43,7 @@ html_static_path = ["_static"]
 html_css_files = ["regard.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 html_last_updated_fmt = None
 html_theme_options = {"top_of_page_buttons": []}
 html_sidebars = {
