@@ -45,9 +45,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train them, measure them, look at them.
+    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train, measure and look at them.
 
-Begin with `regard demo`: it trains two translators in a few minutes and draws the alignments.""",
+Start with `regard demo`, which trains two translators in a few minutes and draws their alignments.""",
 )
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
@@ -95,7 +95,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except (MemoryError, RuntimeError) as error:
             if not _lacks_memory(error):
                 raise
-            _stop("there is not enough memory for this; expected smaller sizes, batches or beams.", 2)
+            _stop("not enough memory; expected smaller sizes, batches or beams.", 2)
 
     return command
 

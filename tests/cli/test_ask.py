@@ -81,7 +81,9 @@ def test_what_cannot_be_asked_is_one_sentence(command, stories, words, tmp_path)
     assert complaint(stories, "-", "Where is Anna?") == (
         "regard: ask: the story has no sentences; expected one a line, or several closed by full stops.\n"
     )
-    missing = 'regard: ask: no question is given; expected one behind the story, "Where is the milk?".\n'
+    missing = (
+        'regard: ask: no question is given; expected one after the story, such as "Where is the milk?".\n'
+    )
     assert complaint(stories, "-", stdin=STORY.encode()) == missing
     assert complaint(stories, "-", " ", stdin=STORY.encode()) == missing
     assert "expected e.g. 'Where is the milk?'" in complaint(stories, "-", "?", stdin=STORY.encode())

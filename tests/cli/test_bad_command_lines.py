@@ -40,7 +40,7 @@ train sagan-shapes --set task.name=reverse | gives sentence pairs; expected one 
 train ntm-copy --source a.en --target a.fr | the model is 'ntm', which learns from sequences of bits
 train --model sagan --source a.en --target a.fr | the task is 'files', which gives sentence pairs
 train --model sagann --source a.en --target a.fr | unknown model 'sagann'; did you mean 'sagan'?
-train rnnsearch-reverse --device cuda | `--device` has cuda, which torch does not find here; expected cpu.
+train rnnsearch-reverse --device cuda | `--device` has cuda, which PyTorch does not find here; expected cpu.
 train rnnsearch-reverse --set train.device=cuda | 'train.device'; expected the option `--device cuda`.
 train rnnsearch-reverse --set train.seed=9999999999 | 'train.seed' is 9999999999; expected at most 4294967295.
 train rnnsearch-reverse --set train.seed=99999999999999999999 | 'train.seed' has more than 18 digits
@@ -60,7 +60,7 @@ train rnnsearch-reverse --set task.train=0 | reverse: `train` has 0; expected 1 
 train rnnsearch-reverse --set "" | '' is no table.key=value
 train --resume | no recipe was named
 train --resume --run nowhere | nowhere: no such run folder.
-train --resume --run {run} --model luong | the run's model is 'rnnsearch', and `--model` has 'luong'.
+train --resume --run {run} --model luong | `--model` has 'luong'; expected 'rnnsearch', the model of the run.
 train --source a.en | expected both `--source` and `--target`.
 train --source loop --target a.fr | loop: too many levels of symbolic links.
 train --source folder --target a.fr | is a directory.
@@ -79,12 +79,12 @@ evaluate {run} --unknown nowhere | --unknown has 'nowhere', which is no file
 evaluate {run} --unknown dictionary | `regard dictionary
 evaluate {run} --unknown a.en | expected two words with a tab between.
 evaluate {run} --on nowhere | nowhere
-evaluate {tape} --on hansards | is no translation.
+evaluate {tape} --on hansards | is not translation.
 evaluate {other} | encoder.rightward.U.weight, …) are missing
 evaluate {deep} | a file is nested too deeply to be read.
 translate {tape} "a b" | task is 'copy'; expected a translation task.
 translate folder "a b" | not a run folder
-dictionary {plain} | which has no attention; expected one that has.
+dictionary {plain} | which has no attention; expected one with attention.
 dictionary {tape} | expected a translation task.
 export {tape} --to onnx | regard
 ask {stories} nowhere.txt "Where is Anna?" | nowhere.txt: no such file or directory.
@@ -97,10 +97,10 @@ point {points} nowhere.csv | nowhere.csv: no such file or directory.
 point {points} binary | line 1 has a zero byte
 point {points} huge.csv | `points` has numbers beyond 1e+100; expected smaller ones.
 point {points} a.csv --out a.html | point: `--out` has the ending '.html'; expected .png or .svg.
-point {run} a.csv | expected one that points: sort, hull, …
-caption {run} a.png | expected one of captions: shapes, flickr8k.
+point {run} a.csv | expected a pointing task: sort, hull, …
+caption {run} a.png | expected a caption task: shapes or flickr8k.
 caption {run} folder | folder: has no picture
-sample {run} | task is 'reverse'; expected one of pictures to be made.
+sample {run} | task is 'reverse'; expected a task of generating pictures.
 sample {run} --out a.gif | expected .png.
 show {run} "" | show: the sentence is empty; expected words.
 show {run} "{long}" | show: the sentence has 1,000 pieces; expected 150 at most, which can be drawn.
@@ -241,7 +241,7 @@ def test_standard_input_that_is_closed_is_named(command, run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it after `<&-`
     outcome = command("translate", run)
     assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "regard: standard input is closed; expected text, or a file behind `<`.\n"
+    assert outcome.err == "regard: standard input is closed; expected text, or a file after `<`.\n"
 
 
 def test_a_sentence_for_a_closed_standard_error_does_not_go_elsewhere(monkeypatch, capsys):
@@ -265,9 +265,7 @@ def test_a_lack_of_memory_is_a_sentence(command, monkeypatch):
     monkeypatch.setattr("regard.train.run.open_run", lacking)
     outcome = command("evaluate", "stories")
     assert outcome.status == 2
-    assert outcome.err == (
-        "regard: there is not enough memory for this; expected smaller sizes, batches or beams.\n"
-    )
+    assert outcome.err == ("regard: not enough memory; expected smaller sizes, batches or beams.\n")
 
 
 def test_an_error_of_our_own_making_keeps_its_traceback(command, monkeypatch):
