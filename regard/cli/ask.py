@@ -33,7 +33,7 @@ def command(
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Answer a question about a story, and show how much each hop attended to each sentence.
+    """Answer a question about a story, and show what it attended to.
 
     regard ask stories story.txt "Where is the milk?"
     echo "Anna went to the garden. Omar took the lamp." | regard ask stories - "Where is Anna?"

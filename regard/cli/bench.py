@@ -71,7 +71,7 @@ def command(
         bool, typer.Option("--explain", help="Measure nothing; print which kernel runs when, and why.")
     ] = False,
 ) -> None:
-    """Measure how fast mechanisms run, beside the reference, torch.compile, FlexAttention and SDPA.
+    """Measure how fast mechanisms, calls and training steps run here.
 
     regard bench attention --mechanisms additive,sparsemax
     regard bench attention --device cuda --out bench
@@ -79,7 +79,8 @@ def command(
     regard bench training-steps
     regard bench --explain
 
-    A kernel is timed only if its results agree with the reference.
+    Beside each mechanism run the reference, torch.compile, FlexAttention and SDPA. A kernel is timed only if
+    its results agree with the reference.
     """
     import torch
 

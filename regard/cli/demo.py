@@ -37,11 +37,11 @@ def command(
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Train two translators on the embedded English-French corpus and see what attention changes.
+    """Train two translators and see what attention changes.
 
-    The first squeezes each sentence into one vector (Sutskever et al. 2014). The second looks back at the
-    sentence for each word it writes (Bahdanau et al. 2014). Takes a few minutes on two cores; nothing is
-    downloaded.
+    Both learn English to French from the embedded corpus. The first squeezes each sentence into one vector
+    (Sutskever et al. 2014). The second looks back at the sentence for each word it writes (Bahdanau et al.
+    2014). Takes a few minutes on two cores; nothing is downloaded.
     """
     from regard.cli.demo_report import draw_demo, record_demo
     from regard.compare.jobs import run_jobs

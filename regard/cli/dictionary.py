@@ -32,7 +32,7 @@ def command(
     minimum: Annotated[int, typer.Option(min=1, help="How often a translation must have been seen.")] = 2,
     device: DeviceOption = None,
 ) -> None:
-    """Learn a dictionary from a run's alignments of its training text, including unknown words.
+    """Learn a dictionary from the alignments of a run, for unknown words.
 
     regard dictionary runs/luong-global-dot
     regard translate runs/luong-global-dot "Where is Boston?" --unknown dictionary

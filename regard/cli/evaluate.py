@@ -34,7 +34,7 @@ def command(
     ] = "",
     unknown: UnknownOption = "copy",
 ) -> None:
-    """Measure a run by the metrics of its task: BLEU and alignment error rate for a translator, and so on.
+    """Measure a run by the metrics of its task, such as BLEU.
 
     regard evaluate runs/rnnsearch-en-fr --beam 5
     regard evaluate runs/rnnsearch-en-fr --split valid --json

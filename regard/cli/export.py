@@ -16,12 +16,13 @@ def command(
         typer.Option("--out", metavar="DIR", help="Default: a folder named after the format, in the run."),
     ] = None,
 ) -> None:
-    """Export a trained translator to CTranslate2 (Transformer) or ONNX (Transformer, rnnsearch, luong).
+    """Export a trained translator to CTranslate2 or ONNX.
 
     regard export runs/transformer-en-fr --to ctranslate2
     regard translate runs/transformer-en-fr/ctranslate2 "She is eating a green apple."
 
-    The folder includes the tokenizers and does not need the run. Needs pip install "regard[export]".
+    CTranslate2 runs the Transformer, ONNX also rnnsearch and luong. The folder includes the tokenizers and
+    does not need the run. Needs pip install "regard[export]".
     """
     from regard.export.formats import export_run
     from regard.shipped.find import is_shipped

@@ -22,7 +22,7 @@ def command(
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Pack a run into one small folder: weights, settings, tokenizers, and a card with its figures.
+    """Pack a run into one small folder, with a card and its figures.
 
     regard pack runs/rnnsearch-en-fr my-translator --data "my own text" --licence CC0
     regard translate my-translator "She is eating a green apple."

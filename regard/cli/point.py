@@ -35,7 +35,7 @@ def command(
     beam: BeamOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Solve your own points with a pointer network, and print the order in which it points at them.
+    """Solve your own points with a pointer network: hulls, tours, sorting.
 
     regard point runs/pointer-hull points.csv
     regard point runs/pointer-tsp points.csv --form csv --out tour.png

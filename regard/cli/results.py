@@ -45,7 +45,7 @@ def command(
         bool, typer.Option("--median", help="With --add: record the median of the seeds instead of the mean.")
     ] = False,
 ) -> None:
-    """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date.
+    """Show what was measured, beside the papers' values.
 
     regard results
     regard results --system ntm --best

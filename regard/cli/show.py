@@ -31,7 +31,7 @@ def command(
     beam: BeamOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Draw what the model attended to: words, memory rows or points, depending on its task.
+    """Draw what a model attended to: words, memory rows or points.
 
     regard show runs/rnnsearch-en-fr "The European Economic Area is very large." --out alignment.png
     regard show runs/rnnsearch-en-fr --out alignment.html

@@ -39,7 +39,7 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Open the studio in the browser: use every system, look inside it, and watch your own runs.
+    """Open the studio in the browser: use every system and look inside.
 
     regard studio
     regard studio en-fr runs/rnnsearch-en-fr --no-browser

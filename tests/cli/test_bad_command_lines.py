@@ -237,6 +237,14 @@ def test_every_bracket_of_the_help_is_shown(command, monkeypatch):
             assert " ".join(line.split()) in shown
 
 
+def test_the_terminal_wraps_the_prose_of_the_help_and_examples_keep_their_lines(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = [line.strip() for line in command("train", "--help").out.splitlines()]
+    assert "regard train --source train.en --target train.de" in lines
+    [prose] = [line for line in lines if line.startswith("Without a recipe or --model")]
+    assert prose.endswith("continues as if nothing had happened.")
+
+
 def test_standard_input_that_is_closed_is_named(command, run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it after `<&-`
     outcome = command("translate", run)
