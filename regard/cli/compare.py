@@ -171,7 +171,7 @@ def command(
 def _name_folder(data: str) -> None:
     """Let every training of the comparison find its corpus in this folder, and `--on` too."""
     if data and not Path(data).is_dir():
-        raise ConfigError(f"compare: `--data` has {data}, which is no folder; expected one with corpora.")
+        raise ConfigError(f"compare: `--data` has {data}, which is not a folder; expected one with corpora.")
     if data:
         os.environ[VARIABLE] = str(Path(data).resolve())
 

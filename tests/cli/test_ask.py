@@ -109,7 +109,7 @@ def test_a_run_on_stories_is_measured_and_shown(command, stories, tmp_path):
     alone = command("show", stories, "Where is Anna?", "--out", tmp_path / "b.png")
     assert (
         alone.err
-        == "regard: show: the text has one sentence or none; expected a story and a question behind it.\n"
+        == "regard: show: the text has one sentence or none; expected a story and, after it, a question.\n"
     )
 
 

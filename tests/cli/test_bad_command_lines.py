@@ -31,7 +31,7 @@ train list.toml | 'model' is 3; expected a table, [model].
 train unknown.toml | unknown table 'modle'; did you mean 'model'?
 train endless.toml | endless.toml: not valid TOML: Exceeds the limit
 train deep.toml | deep.toml: not valid TOML: maximum recursion depth exceeded
-train nul.toml | 'a\\x00b': is no name of a file.
+train nul.toml | 'a\\x00b': is not a file name.
 train RNNSEARCH-REVERSE | unknown recipe 'RNNSEARCH-REVERSE'; did you mean 'rnnsearch-reverse'?
 train quite-another | expected one of `regard list recipe`, or a .toml file.
 train rnnsearch-reverse --run "" | train: `--run` is empty; expected a name.
@@ -57,7 +57,7 @@ train rnnsearch-reverse --set model.hidden=100000000000 | the weights ask for at
 train rnnsearch-reverse --set model.hidden=0 | `hidden` has 0; expected 1 or more.
 train rnnsearch-reverse --set model.dropout=2 | dropout
 train rnnsearch-reverse --set task.train=0 | reverse: `train` has 0; expected 1 or more.
-train rnnsearch-reverse --set "" | '' is no table.key=value
+train rnnsearch-reverse --set "" | '' is not table.key=value
 train --resume | no recipe was named
 train --resume --run nowhere | nowhere: no such run folder.
 train --resume --run {run} --model luong | `--model` has 'luong'; expected 'rnnsearch', the model of the run.
@@ -70,12 +70,12 @@ train --source latin --target latin | line 1 has a byte 0xe9 that is not UTF-8; 
 train --source a.en.gz --target a.fr | not a complete gzip file
 train --corpus nowhere | 'nowhere'
 train --source a.en --target a.fr --corpus multi30k-en-de | `--corpus` has multi30k-en-de beside --source
-train decomposable-toy --set task.vectors=nowhere.txt | `vectors` has nowhere.txt, which is no file
+train decomposable-toy --set task.vectors=nowhere.txt | `vectors` has nowhere.txt, which is not a file
 evaluate nowhere | nowhere: no such run folder.
 evaluate a.en | a.en: no such run folder.
 evaluate folder | not a run folder: config.toml is missing.
 evaluate {run} --out folder | folder: is a directory.
-evaluate {run} --unknown nowhere | --unknown has 'nowhere', which is no file
+evaluate {run} --unknown nowhere | --unknown has 'nowhere', which is not a file
 evaluate {run} --unknown dictionary | `regard dictionary
 evaluate {run} --unknown a.en | expected two words with a tab between.
 evaluate {run} --on nowhere | nowhere
@@ -110,7 +110,7 @@ show {tape} 99999999 | show: `TEXT` has 99999999; expected 2000 at most, which c
 show {tape} {digits} | expected length as numbers from 1.
 show {points} 99999999 | expected a number of points, 1 to 1000.
 show {points} {digits} | expected a number of points, 1 to 1000.
-show {stories} x | expected a story and a question behind it.
+show {stories} x | expected a story and, after it, a question.
 results nowhere | nowhere: no such folder
 results . --add folder | folder: not a comparison: table.json is missing.
 results --paper x=1 | --paper is given without --add; expected both.
@@ -124,7 +124,7 @@ compare rnnsearch-reverse --seeds x | --seeds has 'x'; expected whole numbers
 compare rnnsearch-reverse --scores addditive | unknown score 'addditive'; did you mean 'additive'?
 compare rnnsearch-reverse --vary x | --vary has 'x'; expected table.key=value,value
 compare rnnsearch-reverse --models sagan --out new | 'sagan', which learns from pictures to imitate
-compare rnnsearch-reverse --data nowhere | which is no folder
+compare rnnsearch-reverse --data nowhere | which is not a folder
 demo --out a.en | a.en: file exists.
 """
 LINES = [tuple(line.split(" | ")) for line in REFUSED.strip().splitlines()]

@@ -188,7 +188,7 @@ def test_two_text_files_are_enough_for_a_comparison(command, tmp_path, monkeypat
         (["--source", "a.en"], "compare: --source is given; expected both `--source` and `--target`."),
         (
             ["--corpus", "multi30k-en-de", "--data", "nowhere"],
-            "compare: `--data` has nowhere, which is no folder; expected one with corpora.",
+            "compare: `--data` has nowhere, which is not a folder; expected one with corpora.",
         ),
     ],
 )

@@ -36,7 +36,7 @@ def test_an_unknown_way_with_unknown_words_is_an_error(command, run):
         outcome = command(name, run, *words, "--unknown", "drop")
         assert outcome.status == 2
         assert outcome.err == (
-            "regard: --unknown has 'drop', which is no file; expected copy, dictionary, keep or FILE.\n"
+            "regard: --unknown has 'drop', which is not a file; expected copy, dictionary, keep or FILE.\n"
         )
 
 
