@@ -11,6 +11,7 @@ from pathlib import Path
 import costs
 import experiments
 import readme
+import recordings
 import records
 
 MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NAME --> in a page
@@ -23,7 +24,7 @@ MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NA
     "growth": costs.growth_table,
     "steps": costs.steps_table,
     "choices": costs.choices_table,  # the device, or any
-    "any-model": costs.any_model_table,  # encoder or decoder
+    "any-model": recordings.any_model_table,  # encoder or decoder
     "demo": readme.demo_table,  # any name
 }
 
