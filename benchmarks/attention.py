@@ -4,7 +4,7 @@
     python benchmarks/attention.py --take bench     # what `regard bench --out bench` left on another machine
 
 Writes results/attention-DEVICE.json, results/training-steps-DEVICE.json and docs/pictures/attention-*.png.
-Afterwards run docs/generator/tables.py, which makes the README's table of them.
+Afterwards run docs/generator/tables.py, which makes the README's tables.
 """
 
 import argparse

@@ -43,8 +43,8 @@ COMMANDS = (
 
 
 def first_screen() -> tuple[list[str], list[str]]:
-    """The README's Python and its commands, before the section about the demo."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## What you see in the demo")[0]
+    """The README's Python and its commands, before the section about building."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Build with it")[0]
     python = "".join(re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
     shell = "".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL)).splitlines()
     return lines_of(python), [line for line in shell if line.startswith("regard ")]

@@ -99,7 +99,8 @@ def fetch(name: str, **options: Any) -> Path:
     except Exception as error:  # of the Hub, of the network, of the disk: many classes, one sentence
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise DataError(
-            f"{name}: no such run folder, and the Hub did not give it ({type(error).__name__}: {reason})."
+            f"{name}: no such run folder, and it could not be loaded from the Hub "
+            f"({type(error).__name__}: {reason})."
         ) from error
 
 

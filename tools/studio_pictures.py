@@ -1,4 +1,4 @@
-"""Take the pictures of docs/studio.md from a running server, with Chromium.
+"""Take the pictures of docs/how-to/studio.md from a running server, with Chromium.
 
 regard studio --no-browser --port 8000 &
 python tools/studio_pictures.py http://127.0.0.1:8000

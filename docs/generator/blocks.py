@@ -22,6 +22,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from records import ROOT
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$|^<!-- python\n(.*?)^-->$", re.MULTILINE | re.DOTALL)
+CELL = re.compile(BLOCK.pattern + r"|^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WAITS = re.compile(
+    r"^regard (serve|studio)|localhost", re.MULTILINE
+)  # runs until it is stopped, or needs such a one
 PICTURES = (".png", ".svg")
 
 
@@ -129,12 +133,15 @@ def shown(page: str, ran: Ran, pictures: str) -> str:
 
 
 def notebook(page: str) -> str:
-    """The written page as a Jupyter notebook: text and code in turn."""
+    """The written page as a Jupyter notebook: text and code in turn, shell commands that end among it."""
     cells = []
     at = 0
-    for block in BLOCK.finditer(page):
+    for block in CELL.finditer(page):
+        if block[3] and WAITS.search(block[3]):
+            continue
         cells += _text(page[at : block.start()])
-        cells.append(new_code_cell((block[1] or block[2]).rstrip()))
+        shell = re.sub("^", "!", (block[3] or "").rstrip(), flags=re.MULTILINE)
+        cells.append(new_code_cell((block[1] or block[2] or shell).rstrip()))
         at = block.end()
     cells += _text(page[at:])
     for number, cell in enumerate(cells):

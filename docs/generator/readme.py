@@ -1,68 +1,142 @@
-"""The README's tables: the demo, the systems and mechanisms with their headlines, and what runs how fast."""
+"""The generated parts of README.md and README.zh.md: the systems, the cost of recording, what runs how fast.
 
+A pair of texts is in English and in Chinese, in the order of LANGUAGES.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from costs import share_of_ceiling
-from records import benchmark, markdown, memory, newest, number, place, rows_of, words
+from catalogues import LOCALE, catalogue
+from recordings import any_model_records
+from records import benchmark, markdown, newest, number, place, words
 
 from regard import catalog
 from regard.evaluate.results import Result, read_results
 
-SYSTEMS: tuple[catalog.Kind, ...] = ("model",)
-MECHANISMS: tuple[catalog.Kind, ...] = ("score", "normalizer", "window", "layer", "memory")
+LANGUAGES = {"README.md": 0, "README.zh.md": 1}
+Texts = tuple[str, str]
 
 
-def renewed(readme: str, folder: Path) -> str:
-    """The README with its tables made anew."""
-    tables = {
-        "demo": demo_table(folder),
-        "systems": catalogue_table(folder, "system", SYSTEMS),
-        "mechanisms": catalogue_table(folder, "mechanism", MECHANISMS),
-        "performance": performance_table(folder),
+def renewed(readme: str, folder: Path, language: int = 0) -> str:
+    """The README with its generated parts made anew."""
+    parts = {
+        "any-model": any_model_cost(folder, language),
+        "systems": systems_table(folder, language),
+        "speed": speed_table(folder, language),
     }
-    for name, table in tables.items():
+    for name, part in parts.items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, _, rest = readme.partition(begin)
         _, _, after = rest.partition(end)
-        readme = f"{before}{begin}\n{table}\n{end}{after}"
+        readme = f"{before}{begin}\n{part}\n{end}{after}"
     return readme
 
 
-def demo_table(folder: Path) -> str:
-    """What the demo printed when its figures were recorded."""
-    found = {
-        r.recipe: r for r in newest(read_results(folder)) if r.metric == "BLEU" and "by_length" in r.details
-    }
-    if not {"seq2seq-en-fr", "rnnsearch-en-fr"} <= set(found):
-        return "The figures of the demo have not been recorded yet."
-    without, search = found["seq2seq-en-fr"], found["rnnsearch-en-fr"]
-    pairs = zip(without.details["by_length"], search.details["by_length"], strict=True)
-    body = [[words(base), f"{base['bleu']:.1f}", f"{other['bleu']:.1f}"] for base, other in pairs]
-    every = f"all {search.details['sentences']} sentences"
-    body.append([every, f"{without.value:.1f}", f"{search.value:.1f}"])
-    close = (
-        f"Alignment error rate {search.details['alignment']['error_rate']:.2f}. "
-        f"Measured on {search.date} ({search.machine}); "
-        f"training took {without.seconds:.0f} and {search.seconds:.0f} seconds, side by side."
-    )
-    return "\n".join(
-        [markdown(["English words", "BLEU without attention", "BLEU with attention"], body), "", close]
-    )
+# The systems ------------------------------------------------------------------------------------------------
 
 
-def catalogue_table(folder: Path, what: str, kinds: tuple[catalog.Kind, ...]) -> str:
-    """Year, name, paper, file, what was measured: one line for each row of these kinds."""
+@dataclass(frozen=True)
+class Figure:
+    """A model, the page of its paper, the record to show, how to write its value, and what it measures."""
+
+    model: str
+    page: str
+    recipe: str
+    metric: str
+    form: str
+    measures: Texts
+
+
+PENN: Texts = ("Penn Treebank, perplexity", "Penn Treebank，困惑度")
+BLEU_MOSES = "BLEU, lower-cased, Moses tokens"
+FRECHET = "Fréchet distance in the features of our classifier"
+SYSTEMS = (
+    Figure("lstm-lm", "lstmn", "lstm-ptb", "perplexity", "{:.1f}", PENN),
+    Figure(
+        "seq2seq", "seq2seq", "seq2seq-en-fr", "BLEU", "{:.1f}", ("embedded corpus, BLEU", "内置语料，BLEU")
+    ),
+    Figure("rnnsearch", "rnnsearch", "rnnsearch-en-fr", "BLEU", "{:.1f}", ("the same", "同上")),
+    Figure(
+        *("ntm", "ntm", "ntm-ngrams", "bits per sequence above the optimum, median of 3 seeds", "{:.2f}"),
+        ("n-grams, bits above the optimum", "n-gram，超出最优值的比特数"),
+    ),
+    Figure(
+        *("show-attend-tell", "show-attend-tell", "sat-flickr8k", "BLEU-4", "{:.1f}"),
+        ("Flickr8k, soft attention, BLEU-4", "Flickr8k，软注意力，BLEU-4"),
+    ),
+    Figure(
+        *("memn2n", "memory-networks", "memn2n-babi", "mean error", "{:.1f} %"),
+        ("bAbI, 20 tasks at once, error", "bAbI，20 个任务联合训练，错误率"),
+    ),
+    Figure("memn2n-lm", "memory-networks", "memn2n-ptb", "perplexity", "{:.1f}", PENN),
+    Figure(
+        *("pointer", "pointer-networks", "pointer-hull", "hull accuracy in percent, n = 50", "{:.1f} %"),
+        ("convex hulls of 50 points, exactly right", "50 个点的凸包，完全正确"),
+    ),
+    Figure(
+        *("luong", "luong", "luong-local-p-general"),
+        *("alignment error rate on hansards, of the word read", "{:.2f}"),
+        ("alignment error, local-p; other corpora", "对齐错误率，local-p；语料不同"),
+    ),
+    Figure("lstmn", "lstmn", "lstmn-ptb", "perplexity", "{:.1f}", PENN),
+    Figure(
+        *("decomposable", "decomposable", "decomposable-sick", "accuracy", "{:.1%}"),
+        ("SICK, accuracy", "SICK，准确率"),
+    ),
+    Figure(
+        *("pooled-pictures", "pooling", "pooling-attention-fashion-mnist", "accuracy", "{:.1%}"),
+        ("Fashion-MNIST, accuracy", "Fashion-MNIST，准确率"),
+    ),
+    Figure(
+        *("transformer", "transformer", "transformer-multi30k-en-de", BLEU_MOSES, "{:.1f}"),
+        ("Multi30k en–de, BLEU; beside Wu et al. 2021", "Multi30k 英德，BLEU；对照 Wu 等 2021"),
+    ),
+    Figure(
+        *("snail", "snail", "snail-omniglot", "accuracy", "{:.1%}"),
+        ("Omniglot, 5-way 1-shot, accuracy", "Omniglot，5 类 1 样本，准确率"),
+    ),
+    Figure(
+        *("snail-policy", "snail", "snail-bandit", "total reward", "{:.2f}"),
+        ("bandits, 5 arms, 10 pulls, reward", "5 臂老虎机，拉 10 次，奖励"),
+    ),
+    Figure(
+        *("sagan", "sagan", "sagan-cifar10", FRECHET, "{:.2f}"),
+        ("CIFAR-10, Fréchet distance, our features", "CIFAR-10，Fréchet 距离，自有特征"),
+    ),
+)
+
+
+def systems_table(folder: Path, language: int) -> str:
+    """Year, name with its page, one figure beside the paper's."""
+    found = {(result.recipe, result.metric): result for result in newest(read_results(folder))}
+    names = _chinese_names() if language else {}
     body = []
-    for row in sorted(catalog.rows(), key=lambda r: r.year):
-        if row.kind in kinds:
-            measured = "; ".join(headlines(rows_of(folder, f"{row.kind}:{row.key}")))
-            paper, file = f"[{row.authors}]({row.link})", f"[`{row.file}`]({row.file})"
-            body.append([str(row.year), row.title, paper, file, measured])
-    return markdown(["year", what, "paper", "file", "measured"], body, sides="l")
+    for figure in SYSTEMS:
+        row, result = catalog.find(figure.model, "model"), found[figure.recipe, figure.metric]
+        name = f"[{names.get(row.title, row.title)}](docs/papers/{figure.page}.md)"
+        papers = "–" if result.paper_value is None else _written(figure.form, result.paper_value)
+        ours = _written(figure.form, result.value)
+        body.append([str(row.year), name, figure.measures[language], ours, papers])
+    header = (["year", "system", "measured", "ours", "paper's"], ["年份", "系统", "指标", "本库", "论文"])
+    return markdown(header[language], sorted(body, key=lambda cells: cells[0]), sides="lllrr")
+
+
+def _written(form: str, value: float) -> str:
+    return form.format(value).replace("%", " %").replace("  ", " ")
+
+
+def _chinese_names() -> dict[str, str]:
+    """The systems' names as the first page of the documentation has them."""
+    messages = catalogue(LOCALE / "zh_CN" / "LC_MESSAGES" / "index.po")
+    linked = re.compile(r"\[(.+)\]\(papers/[\w-]+\.md\)")
+    pairs = ((linked.fullmatch(str(one.id)), linked.fullmatch(str(one.string))) for one in messages)
+    return {english[1]: chinese[1] for english, chinese in pairs if english and chinese}
 
 
 def headlines(results: list[Result]) -> list[str]:
-    """What the README says of a mechanism: the summaries of its main results, best known first."""
+    """What a paper's page says first: the summaries of the main results, best known first."""
     return [
         str(result.details.get("summary", f"{result.metric} {number(result)}"))
         for result in sorted(
@@ -72,82 +146,102 @@ def headlines(results: list[Result]) -> list[str]:
     ]
 
 
+def demo_table(folder: Path, _: str) -> str:
+    """What the demo printed when its figures were recorded."""
+    found = {
+        r.recipe: r for r in newest(read_results(folder)) if r.metric == "BLEU" and "by_length" in r.details
+    }
+    without, search = found["seq2seq-en-fr"], found["rnnsearch-en-fr"]
+    pairs = zip(without.details["by_length"], search.details["by_length"], strict=True)
+    body = [[words(base), f"{base['bleu']:.1f}", f"{other['bleu']:.1f}"] for base, other in pairs]
+    body.append(["all sentences", f"{without.value:.1f}", f"{search.value:.1f}"])
+    return markdown(["English words", "BLEU without attention", "BLEU with attention"], body)
+
+
+# What recording costs ---------------------------------------------------------------------------------------
+
+COST: Texts = (
+    "An encoder of BERT-base's shape, bf16, batch 4, {where}. At {long:,} tokens a recording adds "
+    "{record:.1f} % to the time. The eight largest weights of each row, in all twelve layers, take "
+    "{top:.1f} times as long as the model alone, and {held:.1f} GiB; eager attention takes {eager:.1f} times "
+    "as long, and {most:.0f} GiB. At {short:,} tokens, where the GPU waits for Python, a recording takes "
+    "{small:.1f} times as long, and eager attention {smaller:.1f} times.",
+    "与 BERT-base 同样大小的编码器，bf16，批大小 4，{where}。{long:,} 个词元时，记录只多用 {record:.1f} % "
+    "的时间；算出全部十二层里每行最大的八个权重，用时是模型本身的 {top:.1f} 倍，显存 {held:.1f} GiB；"
+    "eager 注意力要 {eager:.1f} 倍的时间和 {most:.0f} GiB。{short:,} 个词元时 GPU 在等 Python，"
+    "记录要 {small:.1f} 倍的时间，eager 注意力 {smaller:.1f} 倍。",
+)
+
+
+def any_model_cost(folder: Path, language: int) -> str:
+    """Recording and eager attention at the shortest and the longest text that was measured."""
+    first, *_, last = any_model_records(folder, "encoder")
+    ms, ms_first = last.details["ms"], first.details["ms"]
+    return COST[language].format(
+        where=place(last),
+        long=last.details["T"],
+        record=100 * (ms["record"] / ms["sdpa"] - 1),
+        eager=ms["eager"] / ms["sdpa"],
+        most=last.details["MiB"]["eager"] / 1024,
+        top=ms["top 8"] / ms["sdpa"],
+        held=last.details["MiB"]["top 8"] / 1024,
+        short=first.details["T"],
+        small=ms_first["record"] / ms_first["sdpa"],
+        smaller=ms_first["eager"] / ms_first["sdpa"],
+    )
+
+
 # What runs how fast -----------------------------------------------------------------------------------------
 
-MOST = 14  # rows
 BOTH = "forward and backward"
-SHOWN = {
-    "cuda": (
-        *(("additive", "forward"), ("additive", BOTH), ("additive, one query", BOTH)),
-        *(("scaled-dot, sparsemax", BOTH), ("general, local-monotonic", BOTH)),
-    ),
-    "cpu": (("additive", "forward"), ("additive", BOTH), ("scaled-dot, sparsemax", BOTH)),
-}
-OTHERS = {
-    ("training", "rnnsearch: captured training step, times as fast as the plain loop, bf16"): (
-        "whole training step of RNNsearch, captured, bf16",
-        "{:.1f} times as fast as the plain loop",
-    ),
-    ("training", "transformer: captured step in bf16, times as fast as torch.nn.Transformer in bf16"): (
-        "whole training step of the Transformer, captured, bf16",
-        "{:.1f} times as fast as torch.nn.Transformer",
-    ),
-    ("decoding", "greedy: share of CTranslate2's speed"): (
-        "greedy translation with a Transformer",
-        "{:.0%} of CTranslate2's speed",
-    ),
-    ("decoding", "beam 5: share of CTranslate2's speed"): (
-        "the same with a beam of 5",
-        "{:.0%} of CTranslate2's speed",
-    ),
-}
+KERNELS: tuple[tuple[str, str, Texts], ...] = (  # device, mechanism, what it is
+    ("cuda", "additive", ("additive attention", "加性注意力")),
+    ("cuda", "scaled-dot, sparsemax", ("sparsemax attention", "sparsemax 注意力")),
+    ("cuda", "general, local-monotonic", ("local attention (local-m)", "局部注意力（local-m）")),
+    ("cpu", "additive", ("additive attention", "加性注意力")),
+)
+RIVALS = {"compile": "torch.compile", "flex": "FlexAttention", "entmax": "entmax", "reference": "PyTorch"}
+STEP: Texts = ("{}, forward and backward", "{}，前向与反向")
+GENERATED: Texts = ("Transformer writes 256 sentences, beam 5", "Transformer 翻译 256 句，束宽 5")
+ONE_THREAD: Texts = ("Transformer writes on one thread, greedy", "Transformer 单线程贪心翻译")
 
 
-def performance_table(folder: Path) -> str:
-    """What runs how many times as fast as what, where."""
-    rows = [row for device in SHOWN for row in _fused_rows(folder, device)]
-    rows += _other_rows(folder) + _step_rows(folder)
-    return markdown(["what", "measured", "where"], rows[:MOST], sides="l")
+def speed_table(folder: Path, language: int) -> str:
+    """Six rows: how many times as fast as the fastest other way to compute the same."""
+    body = [
+        [STEP[language].format(what[language]), *row]
+        for device, mechanism, what in KERNELS
+        for row in _kernel_rows(folder, device, mechanism)
+    ]
+    body += [[GENERATED[language], *row] for row in _generate_rows(folder)]
+    body += [[ONE_THREAD[language], *row] for row in _thread_rows(folder)]
+    header = (["what", "where", "beside", "times as fast"], ["内容", "机器", "对照", "倍速"])
+    return markdown(header[language], body, sides="lllr")
 
 
-def _fused_rows(folder: Path, device: str) -> list[tuple[str, str, str]]:
-    rows = []
+def _kernel_rows(folder: Path, device: str, mechanism: str) -> Iterator[list[str]]:
+    """Forward and backward beside the fastest rival, as called or as graphs, whichever is nearer."""
     for result in benchmark(folder, f"attention-{device}"):
         of = result.details
-        if (of.get("mechanism"), of.get("pass")) not in SHOWN[device] or of["kernel"] == "reference":
-            continue
-        called, graphs = of["times as fast"], of.get("captured times as fast")
-        times, megabytes = graphs or called, of["megabytes"]
-        said = [f"{times['reference']:.1f} times as fast as the formula in plain PyTorch"]
-        said[0] += f", both as graphs ({called['reference']:.1f} as called)" if graphs else ""
-        said += [f"{times['compile']:.1f} times torch.compile"] if "compile" in times else []
-        said += [f"{times['entmax']:.1f} times entmax"] if "entmax" in times else []
-        said += [f"{memory(megabytes['fused'])} where the formula needs {memory(megabytes['reference'])}"]
-        share = share_of_ceiling(of)
-        said += [f"{100 * share:.0f} % of the arithmetic's ceiling"] if share is not None else []
-        what = f"{of['mechanism']}, {of['pass']}, {of['query'][0]} × {of['length']} positions, {of['dtype']}"
-        rows.append((what, "; ".join(said), place(result)))
-    return rows
+        if (of.get("mechanism"), of.get("pass")) == (mechanism, BOTH):
+            tables = (of.get(f"{way}times as fast", {}) for way in ("", "captured "))
+            pairs = [(ratio, name) for times in tables for name, ratio in times.items() if name in RIVALS]
+            ratio, hardest = min(pairs)
+            yield [place(result), RIVALS[hardest], f"{ratio:.1f}"]
 
 
-def _other_rows(folder: Path) -> list[tuple[str, str, str]]:
-    found = {(result.recipe, result.metric): result for result in newest(read_results(folder))}
-    return [
-        (what, said.format(found[key].value).replace("%", " %"), place(found[key]))
-        for key, (what, said) in OTHERS.items()
-        if key in found
-    ]
+def _generate_rows(folder: Path) -> Iterator[list[str]]:
+    for result in _records(folder, "decoding-gpu", "times generate, one sentence"):
+        rows = [row for row in result.details["rows"] if "generate" in row["times"]]
+        hardest = min(rows, key=lambda row: row["times"]["generate"])
+        assert (hardest["sentences"], hardest["beam"]) == (256, 5), "GENERATED names the hardest row"
+        yield [place(result), "transformers", f"{hardest['times']['generate']:.1f}"]
 
 
-def _step_rows(folder: Path) -> list[tuple[str, str, str]]:
-    """Each model once: captured on a GPU, else as it is measured on a CPU."""
-    found: dict[str, tuple[str, str, str]] = {}
-    for device in SHOWN:
-        for result in benchmark(folder, f"training-steps-{device}"):
-            of = result.details
-            if "fused" not in of["milliseconds"] or (device == "cuda" and of["way"] != "captured"):
-                continue
-            what = f"{of['way']} training step with fused attention: {of['model']}"
-            said = f"{result.value:.2f} times as fast as with the attention in plain PyTorch"
-            found.setdefault(of["model"], (what, said, place(result)))
-    return list(found.values())
+def _thread_rows(folder: Path) -> Iterator[list[str]]:
+    for result in _records(folder, "decoding", "greedy: share of CTranslate2's speed"):
+        yield [place(result), "CTranslate2", f"{result.value:.2f}"]
+
+
+def _records(folder: Path, recipe: str, metric: str) -> list[Result]:
+    return [r for r in newest(read_results(folder)) if (r.recipe, r.metric) == (recipe, metric)]

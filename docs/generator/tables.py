@@ -1,6 +1,6 @@
 """The tables of README and documentation, made from results/*.json.
 
-python docs/generator/tables.py          writes the README's anew
+python docs/generator/tables.py          writes those of README.md and README.zh.md anew
 python docs/generator/tables.py --check  fails when one of them is stale
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import costs
 import experiments
 import readme
+import recordings
 import records
 
 MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NAME --> in a page
@@ -23,6 +24,8 @@ MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NA
     "growth": costs.growth_table,
     "steps": costs.steps_table,
     "choices": costs.choices_table,  # the device, or any
+    "any-model": recordings.any_model_table,  # encoder or decoder
+    "demo": readme.demo_table,  # any name
 }
 
 
@@ -32,14 +35,15 @@ def filled(page: str, folder: Path) -> str:
 
 
 def main() -> None:
-    """Write or check the README."""
-    path = records.ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    new = readme.renewed(old, records.ROOT / "results")
-    if "--check" not in sys.argv:
-        path.write_text(new, encoding="utf-8")
-    elif old != new:
-        sys.exit("README.md: a table is stale; run python docs/generator/tables.py.")
+    """Write or check the README in every language."""
+    for name, language in readme.LANGUAGES.items():
+        path = records.ROOT / name
+        old = path.read_text(encoding="utf-8")
+        new = readme.renewed(old, records.ROOT / "results", language)
+        if "--check" not in sys.argv:
+            path.write_text(new, encoding="utf-8")
+        elif old != new:
+            sys.exit(f"{name}: a table is stale; run python docs/generator/tables.py.")
 
 
 if __name__ == "__main__":

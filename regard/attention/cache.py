@@ -55,7 +55,7 @@ class Cache:
         mask = Mask.of(mask)
         if mask.lengths is not None or mask.dense is not None:
             raise MaskError(
-                "Cache: `mask` has lengths or a dense part; expected causality and a window alone."
+                "Cache: `mask` has lengths or a dense part; expected only causality and a window."
             )
         return Cache(_grown(source.keys, source.values, source.S), source.S, mask)
 

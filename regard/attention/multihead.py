@@ -136,7 +136,7 @@ class MultiHead(nn.Module):
                 return path.run(call)
             source = self.prepare(query, mask=mask)
         elif mask is not None:
-            raise ConfigError("MultiHead: `mask` has been given beside a source; expected it in `prepare`.")
+            raise ConfigError("MultiHead: `mask` is given together with a source; expected it in `prepare`.")
         if query.ndim < 2 or query.shape[-1] != self.dim:
             check_shapes("MultiHead", ("query", query, "... T D"), D=self.dim)
         if query.ndim < source.keys.ndim - 1:

@@ -33,13 +33,13 @@ def command(
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Ask about a story; the answer, and how much each hop attended to each sentence.
+    """Answer a question about a story, and show what it attended to.
 
     regard ask stories story.txt "Where is the milk?"
     echo "Anna went to the garden. Omar took the lamp." | regard ask stories - "Where is Anna?"
 
-    Words that training never saw are named and left out. Of a story longer than the memory the most recent
-    sentences are read.
+    Words that the model does not know are named and left out. If the story is longer than the memory, only
+    its last sentences are read.
     """
     from regard.evaluate.answering import ask
     from regard.tasks.questions import QuestionTask
@@ -47,7 +47,9 @@ def command(
     if out is not None and out.suffix.lower() not in ENDINGS:
         raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")
     if not question.strip():
-        raise ConfigError('ask: no question is given; expected one behind the story, "Where is the milk?".')
+        raise ConfigError(
+            'ask: no question is given; expected one after the story, such as "Where is the milk?".'
+        )
     text = "\n".join(read_input() if story == "-" else read_lines(Path(story)))
     opened = open_run(run, device=device)
     if not isinstance(opened.task, QuestionTask):

@@ -38,11 +38,11 @@ def command(
         str | None, typer.Option(metavar="N,M,…", help="Lengths over which growth is measured.")
     ] = None,
     length: Annotated[
-        int | None, typer.Option(min=1, help="Length at which mechanisms are compared, recorded apart.")
+        int | None, typer.Option(min=1, help="Length at which mechanisms are compared; recorded separately.")
     ] = None,
     forward: Annotated[
         bool | None,
-        typer.Option("--forward/--backward", help="The forward pass alone, or with the backward pass."),
+        typer.Option("--forward/--backward", help="Measure only the forward pass, or both passes."),
     ] = None,
     rivals: Annotated[
         str | None,
@@ -51,29 +51,36 @@ def command(
     deadline: Annotated[
         float | None,
         typer.Option(
-            min=1, metavar="SECONDS", help="Start nothing new after so long; default 170, 150 on a GPU."
+            min=1, metavar="SECONDS", help="Start nothing new after this long; default 170, on a GPU 150."
         ),
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(min=0, help="That compile beforehand, at once; default none, up to 12 for a GPU."),
+        typer.Option(
+            min=0, help="Processes that compile rivals beforehand; default none, on a GPU up to 12."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, nothing compiled: a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes, nothing compiled; takes a minute.")
+    ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where records and pictures go.")] = Path("bench"),
     record: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also add the records to these results.")
+        Path | None, typer.Option(metavar="DIR", help="Also add the records to this folder of results.")
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Measure nothing; print which kernel runs when, and why.")
     ] = False,
 ) -> None:
-    """Measure every mechanism against the reference, torch.compile, FlexAttention and SDPA; parity first.
+    """Measure how fast mechanisms, calls and training steps run here.
 
     regard bench attention --mechanisms additive,sparsemax
     regard bench attention --device cuda --out bench
     regard bench calls
     regard bench training-steps
     regard bench --explain
+
+    Beside each mechanism run the reference, torch.compile, FlexAttention and SDPA. A kernel is timed only if
+    its results agree with the reference.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""regard caption: what a model says of your own pictures, and where it looks."""
+"""regard caption: describe your own pictures, and draw where the model looks."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def command(
     ] = None,
     form: Annotated[
         Literal["text", "json"],
-        typer.Option("--form", help="Captions alone, or with attention."),
+        typer.Option("--form", help="Captions only, or with attention."),
     ] = "text",
     beam: BeamOption = None,
     device: DeviceOption = None,
@@ -39,8 +39,8 @@ def command(
     regard caption runs/sat-flickr8k photo.jpg --out caption.png
     regard caption runs/sat-flickr8k holiday/ --out captions/
 
-    The square in the middle of a picture is described. A file that cannot be read is named on standard error
-    and the others go on; the exit status is then 2.
+    The model sees the square in the middle of a picture. A file that cannot be read is named on standard
+    error, and the exit status is then 2.
     """
     from regard.data.images import Pixels, images_in, open_image, square
     from regard.tasks.captions import CaptionTask
@@ -48,13 +48,15 @@ def command(
 
     paths = images_in(files)
     if not paths:
-        raise DataError(f"{files[0]}: has no picture; expected .jpg, .png and the like.")
+        raise DataError(f"{files[0]}: has no picture; expected .jpg, .png or the like.")
     single = len(paths) == 1 and not files[0].is_dir()
     target = _target(out, single=single)
     opened = open_run(run, device=device)
     task = opened.task
     if not isinstance(task, CaptionTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected one of captions: shapes, flickr8k.")
+        raise DataError(
+            f"{run}: task is {opened.config.task!r}; expected a caption task: shapes or flickr8k."
+        )
     files_to_draw = {} if target is None else _drawn_files(paths, target, single=single)
     bad = 0
     for start in range(0, len(paths), AT_ONCE):

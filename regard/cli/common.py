@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 LONGEST = 600  # characters of a sentence about what went wrong
 RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder, a model of `regard models`, or an id of the Hub.")
+    Path, typer.Argument(metavar="RUN", help="A run folder, a name from `regard models`, or a Hub id.")
 ]
 
 BeamOption = Annotated[
     int | None,
-    typer.Option("--beam", min=1, max=WIDEST, help="Hypotheses kept; default as in the recipe."),
+    typer.Option("--beam", min=1, max=WIDEST, help="Beam width; default: the recipe's."),
 ]
 
 DeviceOption = Annotated[
     Literal["cpu", "cuda", "mps"] | None,
-    typer.Option("--device", help="Where to compute; default: the accelerator if there is one."),
+    typer.Option("--device", help="Device; default: an accelerator if there is one."),
 ]
 
 # without markup: what is printed has words of the user's, such as the name of a folder with brackets
@@ -88,7 +88,7 @@ def check_device(device: str | None) -> None:
 
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if device is not None and not there.get(device, True):
-        raise ConfigError(f"`--device` has {device}, which torch does not find here; expected cpu.")
+        raise ConfigError(f"`--device` has {device}, which PyTorch does not find here; expected cpu.")
 
 
 def train_on(device: str | None) -> None:
@@ -98,7 +98,8 @@ def train_on(device: str | None) -> None:
         return
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError(
-            f"`--device` has {device} in one of several processes; their launcher chooses the devices."
+            f"`--device` has {device} in one of several processes; expected none, since their launcher "
+            "chooses the devices."
         )
     os.environ["ACCELERATE_TORCH_DEVICE"] = device
 
@@ -127,7 +128,7 @@ def open_translator(folder: Path, *, device: str | None = None) -> OpenTranslato
 def read_input() -> list[str]:
     """The lines of standard input, all checked to be UTF-8 before any is used."""
     if sys.stdin is None:
-        raise DataError("standard input is closed; expected text, or a file behind `<`.")
+        raise DataError("standard input is closed; expected text, or a file after `<`.")
     return decode_lines(sys.stdin.buffer.read(), "standard input")
 
 

@@ -29,32 +29,30 @@ def command(
     task: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TASK]", help="What all begin with: a recipe, a .toml file, or a task of one recipe."
+            metavar="[TASK]", help="The base: a recipe, a .toml file, or a task that has one recipe."
         ),
     ] = None,
     scores: Annotated[Listed, _list_of("--scores", "Scores to compare; see `regard list score`.")] = None,
     windows: Annotated[Listed, _list_of("--windows", "Windows to compare.")] = None,
     normalizers: Annotated[Listed, _list_of("--normalizers", "Normalizers to compare.")] = None,
     models: Annotated[Listed, _list_of("--models", "Models to compare on the task.")] = None,
-    recipes: Annotated[Listed, _list_of("--recipes", "Whole recipes to compare, in place of TASK.")] = None,
+    recipes: Annotated[Listed, _list_of("--recipes", "Whole recipes to compare, instead of TASK.")] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(metavar="A.B=C,D,…", help="Values of any setting; may be given several times."),
+        typer.Option(metavar="A.B=C,D,…", help="Values to compare for a setting; may be repeated."),
     ] = None,
     each: Annotated[
-        bool, typer.Option("--each", help="The base and one change at a time, not every combination.")
+        bool, typer.Option("--each", help="Change one setting at a time instead of trying every combination.")
     ] = False,
-    seeds: Annotated[Listed, typer.Option(metavar="1,2,…", help="Train each with these seeds.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Updates of every training.")] = None,
+    seeds: Annotated[
+        Listed, typer.Option(metavar="1,2,…", help="Train each variant with these seeds.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Updates for every variant.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="A.B=C", help="Override one setting of all; may be given several times."
-        ),
+        typer.Option("--set", metavar="A.B=C", help="Override a setting of all variants; may be repeated."),
     ] = None,
-    split: Annotated[
-        Literal["train", "valid", "test"], typer.Option(help="Measure on these examples.")
-    ] = "test",
+    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to measure on.")] = "test",
     beam: BeamOption = None,
     on: Annotated[
         str | None,
@@ -69,38 +67,40 @@ def command(
     source_language: Language = "",
     target_language: Language = "",
     corpus: Annotated[
-        str, typer.Option(metavar="NAME", help="A corpus by name, in place of the recipe's text.")
+        str, typer.Option(metavar="NAME", help="A corpus by name, instead of the recipe's text.")
     ] = "",
     data: Annotated[
-        str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
+        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
     ] = "",
-    jobs: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Trainings that run at the same time.")] = 1,
     device: DeviceOption = None,
-    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads of each.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads for each training.")] = 1,
     deadline: Annotated[
         float | None,
-        typer.Option(min=1, metavar="SECONDS", help="End by then with what there is; call again to go on."),
+        typer.Option(
+            min=1, metavar="SECONDS", help="Stop after this long with what there is; run again to continue."
+        ),
     ] = None,
     only_read: Annotated[
-        bool, typer.Option("--read", help="Train nothing: tables and records of what the folder has.")
+        bool, typer.Option("--read", help="Train nothing; write tables and records of what is there.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the comparison; default comparisons/NAME.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the comparison; default: comparisons/NAME.")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also record the means there, as JSON results.")
+        Path | None, typer.Option(metavar="DIR", help="Also record the means in this folder, as JSON.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
-    """Train variants under one budget and write one table, plots and a report.
+    """Train variants under one budget; write one table, plots and a report.
 
     regard compare rnnsearch-reverse --scores general,additive --windows global,local-predictive --seeds 1,2,3
     regard compare --recipes rnnsearch-en-fr,seq2seq-en-fr --jobs 2
     regard compare rnnsearch-en-fr --vary model.dropout=0.0,0.1,0.2 --steps 600
     regard compare --source train.en --target train.de --scores additive,general,coverage
 
-    Called again with the same folder it goes on where it stopped: what is measured stays, what was
-    interrupted resumes. What cannot be combined is in the table with its reason.
+    Run the same command again to continue a comparison that was stopped. A combination that cannot be built
+    is in the table with the reason.
     """
     from regard.compare.comparison import plan, read, run
     from regard.compare.report import write
@@ -148,7 +148,7 @@ def command(
                 comparison, folder, console=messages, workers=jobs, threads=threads, deadline=deadline
             )
         except KeyboardInterrupt as error:
-            raise KeyboardInterrupt("interrupted; the same command goes on from here.") from error
+            raise KeyboardInterrupt("interrupted; run the same command to continue.") from error
     page = folder if on is None else folder / on  # the trainings are shared, the tables are not
     if on is not None:
         comparison = replace(comparison, name=f"{comparison.name}-{on}")
@@ -165,13 +165,13 @@ def command(
         raise DataError(f"compare: every training failed; the first: {outcomes[0].reason}")
     missing = sum(outcome.state == "unfinished" for outcome in outcomes)
     if missing:
-        say(f"{missing} of {len(outcomes)} trainings are not finished; the same command goes on from here.")
+        say(f"{missing} of {len(outcomes)} trainings are not finished; run the same command to continue.")
 
 
 def _name_folder(data: str) -> None:
     """Let every training of the comparison find its corpus in this folder, and `--on` too."""
     if data and not Path(data).is_dir():
-        raise ConfigError(f"compare: `--data` has {data}, which is no folder; expected one with corpora.")
+        raise ConfigError(f"compare: `--data` has {data}, which is not a folder; expected one with corpora.")
     if data:
         os.environ[VARIABLE] = str(Path(data).resolve())
 

@@ -30,17 +30,18 @@ Found = dict[str, "TranslationEvaluation"]
 
 def command(
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where runs, pictures and the report go.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for runs, pictures and the report.")
     ] = Path("demo"),
     results: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also record the figures there, as JSON.")
+        Path | None, typer.Option(metavar="DIR", help="Also record the figures in this folder, as JSON.")
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Train two translators on the embedded English-French corpus and see what attention changes.
+    """Train two translators and see what attention changes.
 
-    The first squeezes each sentence into one vector (Sutskever et al. 2014); the second searches the sentence
-    anew for each word it writes (Bahdanau et al. 2014). A few minutes on two cores, no download.
+    Both learn English to French from the embedded corpus. The first squeezes each sentence into one vector
+    (Sutskever et al. 2014). The second looks back at the sentence for each word it writes (Bahdanau et al.
+    2014). Takes a few minutes on two cores; nothing is downloaded.
     """
     from regard.cli.demo_report import draw_demo, record_demo
     from regard.compare.jobs import run_jobs

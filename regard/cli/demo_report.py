@@ -65,7 +65,7 @@ def draw_demo(found: Found, folder: Path) -> list[Path]:
     return [alignment, lengths, training, page]
 
 
-SUMMARIES = {  # of the README's table of systems
+SUMMARIES = {  # headlines of the papers' pages
     "BLEU": "embedded corpus, English to French: BLEU {:.1f}",
     "alignment error rate": "alignment error rate {:.2f}",
 }

@@ -1,4 +1,4 @@
-"""regard dictionary: what each source word becomes, as the attention of a trained model has it."""
+"""regard dictionary: translations of single words, read off the attention of a trained model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,8 +18,8 @@ UnknownOption = Annotated[
     typer.Option(
         "--unknown",
         metavar="copy|dictionary|keep|FILE",
-        help="What becomes of words the model cannot write: the source word itself, its translation in the "
-        "run's dictionary (`regard dictionary RUN`) or in a two-column file, or <unk>.",
+        help="How to write unknown words: copy the source word, look it up in the run's dictionary "
+        "(`regard dictionary RUN`) or in a two-column file, or keep <unk>.",
     ),
 ]
 
@@ -27,12 +27,12 @@ UnknownOption = Annotated[
 def command(
     run: RunArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help=f"Default {NAME} in the run folder.")
+        Path | None, typer.Option("--out", metavar="FILE", help=f"Default: {NAME} in the run folder.")
     ] = None,
-    minimum: Annotated[int, typer.Option(min=1, help="Times a translation must have been seen.")] = 2,
+    minimum: Annotated[int, typer.Option(min=1, help="How often a translation must have been seen.")] = 2,
     device: DeviceOption = None,
 ) -> None:
-    """Learn a dictionary from a run's alignments of its training pairs, words outside the vocabulary too.
+    """Learn a dictionary from the alignments of a run, for unknown words.
 
     regard dictionary runs/luong-global-dot
     regard translate runs/luong-global-dot "Where is Boston?" --unknown dictionary
@@ -46,7 +46,7 @@ def command(
     opened = open_translator(run, device=device)
     if opened.model.aligner is None:
         raise DataError(
-            f"{run}: model is {opened.config.model!r}, which has no attention; expected one that has."
+            f"{run}: model is {opened.config.model!r}, which has no attention; expected one with attention."
         )
     with waiting("aligning", len(opened.task.lengths("train"))) as progress:
         found = learn_dictionary(
@@ -73,5 +73,5 @@ def choose_dictionary(run: Path, unknown: str) -> "Dictionary | None":
     if unknown == "dictionary":
         raise DataError(f"{path}: no such file. `regard dictionary {run}` writes it.")
     raise ConfigError(
-        f"--unknown has {unknown!r}, which is no file; expected copy, dictionary, keep or FILE."
+        f"--unknown has {unknown!r}, which is not a file; expected copy, dictionary, keep or FILE."
     )

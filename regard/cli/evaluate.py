@@ -1,4 +1,4 @@
-"""regard evaluate: what a run has learnt, measured in the way of its task."""
+"""regard evaluate: measure a run by the metrics of its task."""
 
 import json
 from dataclasses import replace
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
 
 def command(
     run: RunArgument,
-    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Which examples.")] = "test",
+    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to measure on.")] = "test",
     beam: BeamOption = None,
     device: DeviceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outputs, one a line.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the outputs to a file, one a line.")
+    ] = None,
     on: Annotated[
         str | None, typer.Option(metavar="CORPUS", help="Measure on another corpus, such as hansards.")
     ] = None,
     data: Annotated[
-        str, typer.Option(metavar="DIR", help="The folder that holds that corpus; default REGARD_DATA.")
+        str, typer.Option(metavar="DIR", help="Folder with that corpus; default: REGARD_DATA.")
     ] = "",
     unknown: UnknownOption = "copy",
 ) -> None:
-    """Measure a run on a split, in the way of its task: BLEU and alignment error rate for a translator.
+    """Measure a run by the metrics of its task, such as BLEU.
 
     regard evaluate runs/rnnsearch-en-fr --beam 5
     regard evaluate runs/rnnsearch-en-fr --split valid --json
@@ -49,7 +51,9 @@ def command(
         found = evaluate(opened.model, task, split, decoding=how, progress=progress)
     if out is not None:
         if not isinstance(found, Listing):
-            raise DataError(f"evaluate: `--out` has {out}; the task {opened.config.task!r} gives no lines.")
+            raise DataError(
+                f"evaluate: `--out` has {out}; the task {opened.config.task!r} has no lines to write."
+            )
         out.write_text("".join(f"{line}\n" for line in found.lines()), encoding="utf-8")
         say(f"written: {out}")
     if as_json:
@@ -65,7 +69,7 @@ def other_corpus(run: "Run", name: str, data: str) -> "CorpusTask":
     from regard.tasks.translation import TranslationTask
 
     if not isinstance(run.task, TranslationTask):
-        raise DataError(f"evaluate: `--on` has {name}; the task {run.config.task!r} is no translation.")
+        raise DataError(f"evaluate: `--on` has {name}; the task {run.config.task!r} is not translation.")
     return on_corpus(run.task, name, data)
 
 

@@ -12,15 +12,17 @@ def command(
     run: RunArgument,
     to: Annotated[Literal["ctranslate2", "onnx"], typer.Option("--to", help="The format.")],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Default: a folder of that name in the run.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Default: a folder named after the format, in the run."),
     ] = None,
 ) -> None:
-    """Write a trained translator for CTranslate2 (the Transformer) or ONNX (rnnsearch and luong too).
+    """Export a trained translator to CTranslate2 or ONNX.
 
     regard export runs/transformer-en-fr --to ctranslate2
     regard translate runs/transformer-en-fr/ctranslate2 "She is eating a green apple."
 
-    The folder has the tokenizers too and needs nothing of the run. Both need pip install "regard[export]".
+    CTranslate2 runs the Transformer, ONNX also rnnsearch and luong. The folder includes the tokenizers and
+    does not need the run. Needs pip install "regard[export]".
     """
     from regard.export.formats import export_run
     from regard.shipped.find import is_shipped

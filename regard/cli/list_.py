@@ -32,7 +32,7 @@ def command(
 ) -> None:
     """List every mechanism, model, task and recipe: year, name, title, authors.
 
-    In a pipe there is one line an entry, its fields separated by tabs.
+    In a pipe, each entry is a line of tab-separated fields.
     """
     if kind is not None and kind not in TITLES:
         raise ConfigError(f"list: unknown kind {kind!r}; {catalog.suggest(kind, tuple(TITLES))}")

@@ -5,6 +5,7 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -45,10 +46,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train them, measure them, look at them.
+    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train, measure and look at them.
 
-Begin with `regard demo`: it trains two translators in a few minutes and draws the alignments.""",
+Start with `regard demo`, which trains two translators in a few minutes and draws their alignments.""",
 )
+
+EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("demo", demo.command),
@@ -95,7 +98,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except (MemoryError, RuntimeError) as error:
             if not _lacks_memory(error):
                 raise
-            _stop("there is not enough memory for this; expected smaller sizes, batches or beams.", 2)
+            _stop("not enough memory; expected smaller sizes, batches or beams.", 2)
 
     return command
 
@@ -112,9 +115,15 @@ def _stop(sentence: str, status: int) -> NoReturn:
     raise typer.Exit(status)
 
 
+def help_of(function: Callable[..., None]) -> str:
+    """The docstring, its prose in whole paragraphs, which the terminal wraps; examples keep their lines."""
+    paragraphs = (getdoc(function) or "").split("\n\n")
+    return "\n\n".join(part if EXAMPLE.match(part) else part.replace("\n", " ") for part in paragraphs)
+
+
 for name, function in COMMANDS:
     # the help is text, not markup: it has brackets of its own
-    app.command(name, help=escape(getdoc(function) or ""))(guarded(function))
+    app.command(name, help=escape(help_of(function)))(guarded(function))
 
 
 def _print_version(wanted: bool) -> None:

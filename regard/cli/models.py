@@ -1,4 +1,4 @@
-"""regard models: the trained models that ship."""
+"""regard models: the trained models in the package."""
 
 import json
 from typing import Annotated
@@ -10,9 +10,9 @@ from regard.cli.common import output, table
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the trained models that ship: name, size, figure, what each does.
+    """List the trained models in the package: name, size, figure, what each does.
 
-    Every command that takes a run folder takes these names too.
+    Every command that takes a run folder also takes these names.
 
     regard models
     regard show stories --out hops.png

@@ -10,22 +10,26 @@ from regard.cli.common import DeviceOption, RunArgument, check_device, say, wait
 
 def command(
     run: RunArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; its name is the model's.")],
-    data: Annotated[str, typer.Option(metavar="TEXT", help="What it was trained on, for its card.")] = "",
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Folder to write; its name becomes the model's name.")
+    ],
+    data: Annotated[
+        str, typer.Option(metavar="TEXT", help="What the model was trained on, for its card.")
+    ] = "",
     licence: Annotated[str, typer.Option(metavar="TEXT", help="The licence of that data.")] = "",
     tolerance: Annotated[
-        float | None, typer.Option(min=0.0, help="How much of the validation figure fewer bytes may cost.")
+        float | None, typer.Option(min=0.0, help="How much of the validation figure a smaller file may cost.")
     ] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Pack a run: best weights in few bytes, settings, tokenizers, a card with its figures, digests.
+    """Pack a run into one small folder, with a card and its figures.
 
     regard pack runs/rnnsearch-en-fr my-translator --data "my own text" --licence CC0
     regard translate my-translator "She is eating a green apple."
 
-    Weights are int8 with a scale for each row, or each 32 numbers, or bfloat16, or float32: the first that
-    costs no more of the validation figure than --tolerance (default 0.002; the models of `regard models` have
-    their own). Every command reads the folder as a run folder, and the Hub takes it as it is.
+    Weights are stored as int8 with a scale for each row, int8 with a scale for each 32 numbers, bfloat16 or
+    float32: the first whose validation figure drops by no more than --tolerance (default 0.002; the models of
+    `regard models` have their own). Every command reads the folder like a run folder; so does the Hub.
     """
     from dataclasses import replace
 
@@ -36,7 +40,9 @@ def command(
 
     check_device(device)
     if out.exists() and not (out / RECORD).is_file():
-        raise ConfigError(f"pack: `OUT` has {out}, which is there and is no packed run; expected a new name.")
+        raise ConfigError(
+            f"pack: `OUT` has {out}, which exists and is not a packed run; expected a new name."
+        )
     folder = find_run(run)
     if folder.resolve() == out.resolve():
         raise ConfigError(f"pack: `OUT` has {out}, the run itself; expected another folder.")

@@ -21,25 +21,27 @@ def command(
     run: RunArgument,
     file: Annotated[
         Path,
-        typer.Argument(metavar="POINTS", help="A CSV file, one point a line: x,y. `-` reads standard input."),
+        typer.Argument(
+            metavar="POINTS", help="A CSV file with one point a line, x,y; `-` reads standard input."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Draw the answer: a .png or .svg file.")
     ] = None,
     form: Annotated[
         Literal["numbers", "csv", "json"],
-        typer.Option("--form", help="Numbers of the points, the points themselves, or everything."),
+        typer.Option("--form", help="Print the points' numbers, the points, or everything as JSON."),
     ] = "numbers",
     beam: BeamOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Ask a trained model about your own points: in which order does it point at them?
+    """Solve your own points with a pointer network: hulls, tours, sorting.
 
     regard point runs/pointer-hull points.csv
     regard point runs/pointer-tsp points.csv --form csv --out tour.png
 
-    Points are counted from 0, as they stand in the file. A first line of words is a header. Points outside
-    the unit square are moved and scaled into it, all together, which changes no answer.
+    Points are counted from 0, in the order of the file. A first line of words is a header. Points outside the
+    unit square are moved and scaled into it together, which does not change the answer.
     """
     from regard.data.geometry import QUESTIONS, check_points, in_unit_square
     from regard.tasks.pointing import PointingTask
@@ -51,7 +53,7 @@ def command(
     opened = open_run(run, device=device)
     task = opened.task
     if not isinstance(task, PointingTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected one that points: sort, hull, …")
+        raise DataError(f"{run}: task is {opened.config.task!r}; expected a pointing task: sort, hull, …")
     dimension = QUESTIONS[task.question].dimension
     points = check_points(str(file), read_points(file, dimension), dimension=dimension)
     if not task.smallest <= len(points) <= LARGEST:
@@ -61,7 +63,7 @@ def command(
     unit = in_unit_square(points)
     found = answer(opened, unit, beam=beam)
     if not found.finished:
-        complain(f"the model did not end its answer; it was cut after {len(found.order)} points.")
+        complain(f"the model did not end its answer, which was cut off after {len(found.order)} points.")
     if out is not None:
         draw(task, unit, found, out)
         say(f"drawn: {out}")

@@ -17,17 +17,17 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FOLDER]", help="Where the JSON files lie; default results/, or regard's own."
+            metavar="[FOLDER]", help="Folder with the JSON files; default: results/, or regard's own."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     system: Annotated[
-        str, typer.Option(metavar="NAME", help="Only recipes that have this in their name, such as ntm.")
+        str, typer.Option(metavar="NAME", help="Only recipes with this in their name, such as ntm.")
     ] = "",
-    best: Annotated[bool, typer.Option("--best", help="Of each metric only the best value.")] = False,
+    best: Annotated[bool, typer.Option("--best", help="Only the best value of each metric.")] = False,
     add: Annotated[
         Path | None,
-        typer.Option(metavar="COMPARISON", help="First record a folder that `regard compare` wrote."),
+        typer.Option(metavar="COMPARISON", help="First record a folder written by `regard compare`."),
     ] = None,
     paper: Annotated[
         list[str] | None,
@@ -35,17 +35,17 @@ def command(
     ] = None,
     summary: Annotated[
         list[str] | None,
-        typer.Option(metavar="VARIANT=TEXT", help="With --add: what the README says of a variant."),
+        typer.Option(metavar="VARIANT=TEXT", help="With --add: what the paper's page says of a variant."),
     ] = None,
     commit: Annotated[
         str | None,
-        typer.Option(help="With --add: what was trained, for a machine that did not know its commit."),
+        typer.Option(help="With --add: the commit that was trained, if the machine did not know it."),
     ] = None,
     median: Annotated[
-        bool, typer.Option("--median", help="With --add: the median of the seeds in place of the mean.")
+        bool, typer.Option("--median", help="With --add: record the median of the seeds instead of the mean.")
     ] = False,
 ) -> None:
-    """Show measured results: recipe, metric, value, the paper's value, seconds, machine, date.
+    """Show what was measured, beside the papers' values.
 
     regard results
     regard results --system ntm --best

@@ -13,14 +13,14 @@ def command(
     run: RunArgument,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png file.")] = Path("samples.png"),
     classes: Annotated[
-        str | None, typer.Option(metavar="A,B,…", help="Classes by name; default all, in their order.")
+        str | None, typer.Option(metavar="A,B,…", help="Classes by name; default: all.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="Pictures of each class.")] = 10,
-    scale: Annotated[int, typer.Option(min=1, max=32, help="Screen pixels a pixel.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the noise.")] = 1,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Pictures for each class.")] = 10,
+    scale: Annotated[int, typer.Option(min=1, max=32, help="Enlargement: screen pixels for each pixel.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the noise.")] = 1,
     device: DeviceOption = None,
 ) -> None:
-    """Draw pictures of given classes and write them as one sheet, pixel by pixel.
+    """Generate pictures with a GAN and write them as one sheet, a row for each class.
 
     regard sample runs/sagan-cifar10 --classes bird,ship --count 16 --out birds-and-ships.png
     """
@@ -37,7 +37,7 @@ def command(
     opened = open_run(run, device=device)
     task, model = opened.task, opened.model
     if not isinstance(task, PictureTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected one of pictures to be made.")
+        raise DataError(f"{run}: task is {opened.config.task!r}; expected a task of generating pictures.")
     names = [name.strip() for name in classes.split(",")] if classes else list(task.classes)
     numbers = torch.tensor([class_number(task, name, owner="sample: `--classes`") for name in names])
     noise = torch.randn(len(names) * count, model.config.noise, generator=torch.Generator().manual_seed(seed))

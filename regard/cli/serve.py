@@ -7,22 +7,28 @@ import typer
 
 from regard.errors import ConfigError
 
-HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; others need a token.")]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 finds a free one.")]
-RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Your run folders, to be listed.")]
+HostOption = Annotated[
+    str, typer.Option("--host", help="Address to listen on; any other than loopback needs a token.")
+]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 finds a free one.")]
+RunsOption = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="Folder with your runs, which are listed.")
+]
 TokenOption = Annotated[
     str | None,
-    typer.Option("--token", envvar="REGARD_TOKEN", help="What clients must send; or REGARD_TOKEN."),
+    typer.Option("--token", envvar="REGARD_TOKEN", help="Token that clients must send."),
 ]
 AllowOption = Annotated[
-    list[str], typer.Option("--allow-host", metavar="NAME", help="A further name that `Host` may have.")
+    list[str],
+    typer.Option("--allow-host", metavar="NAME", help="Another name to accept as `Host`; may be repeated."),
 ]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="Where to compute, such as cpu.")]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="Device, such as cpu.")]
 
 
 def command(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME-OR-RUN...", help="Models of `regard models`, or run folders.")
+        list[str],
+        typer.Argument(metavar="NAME-OR-RUN...", help="Names from `regard models`, or run folders."),
     ],
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
@@ -31,7 +37,7 @@ def command(
     allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
     device: DeviceOption = None,
 ) -> None:
-    """Serve trained models over HTTP, as JSON; /docs lists what can be asked.
+    """Serve trained models over HTTP as JSON; /docs documents every address.
 
     regard serve en-fr hull
     regard serve runs/rnnsearch-en-fr --port 9000

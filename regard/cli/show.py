@@ -23,7 +23,7 @@ class Viewer(Protocol):
 def command(
     run: RunArgument,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="An input; default one of the test set.")
+        str | None, typer.Argument(metavar="[TEXT]", help="An input; default: an example of the test set.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A .png, .svg or .html file.")] = Path(
         "attention.png"
@@ -31,7 +31,7 @@ def command(
     beam: BeamOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Draw what the model attended to: words, memory rows, points, as its task has them.
+    """Draw what a model attended to: words, memory rows or points.
 
     regard show runs/rnnsearch-en-fr "The European Economic Area is very large." --out alignment.png
     regard show runs/rnnsearch-en-fr --out alignment.html

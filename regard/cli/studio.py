@@ -21,7 +21,7 @@ from regard.cli.serve import (
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME-OR-RUN]...", help="Models to show; default all that ship."),
+        typer.Argument(metavar="[NAME-OR-RUN]...", help="Models to show; default: all in the package."),
     ] = None,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
@@ -29,13 +29,17 @@ def command(
     token: TokenOption = None,
     allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
     device: DeviceOption = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
+    ] = True,
     static: Annotated[
         Path | None,
-        typer.Option("--static", metavar="DIR", help="Only copy the page, with precomputed examples."),
+        typer.Option(
+            "--static", metavar="DIR", help="Copy the page with precomputed examples to a folder, and stop."
+        ),
     ] = None,
 ) -> None:
-    """Look at attention in the browser: translate, point, remember, ask, see, and watch your own runs.
+    """Open the studio in the browser: use every system and look inside.
 
     regard studio
     regard studio en-fr runs/rnnsearch-en-fr --no-browser

@@ -16,8 +16,10 @@ LETTERS = 4  # bytes of text for a piece, roughly
 FEWEST, MOST = 500, 60_000  # steps
 FILES = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
 
-File = Annotated[str, typer.Option(metavar="FILE", help="Text, one sentence a line, plain or .gz.")]
-Language = Annotated[str, typer.Option(metavar="CODE", help="Default: from the file's name, train.en.")]
+File = Annotated[str, typer.Option(metavar="FILE", help="Text file, one sentence a line, plain or .gz.")]
+Language = Annotated[
+    str, typer.Option(metavar="CODE", help="Default: from the file's name, such as train.en.")
+]
 
 
 @dataclass(frozen=True)

@@ -33,14 +33,14 @@ def command(
         ),
     ] = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="DIR", help="Run folder; default runs/RECIPE.")
+        str | None, typer.Option("--run", metavar="DIR", help="Run folder; default: runs/RECIPE.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Override one setting; may be given several times."),
+        typer.Option("--set", metavar="A.B=C", help="Override a setting; may be repeated."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the folder's last checkpoint.")
+        bool, typer.Option("--resume", help="Continue from the last checkpoint of --run.")
     ] = False,
     source: File = "",
     target: File = "",
@@ -54,10 +54,10 @@ def command(
         str, typer.Option(metavar="NAME", help="A corpus by name: multi30k-en-de, tatoeba-en-fr, …")
     ] = "",
     data: Annotated[
-        str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
+        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
     ] = "",
     model: Annotated[
-        str, typer.Option(metavar="NAME", help="A model of `regard list model` with its own defaults.")
+        str, typer.Option(metavar="NAME", help="A model from `regard list model`, with its own defaults.")
     ] = "",
     device: DeviceOption = None,
 ) -> None:
@@ -69,8 +69,8 @@ def command(
     regard train --corpus multi30k-en-de --data corpora
     regard train --resume --run runs/general
 
-    Text without a recipe or a model is learnt by a Transformer whose size follows from the amount of text.
-    Ctrl-C saves the state; `--resume` goes on as if nothing had happened.
+    Without a recipe or --model, text is learnt by a Transformer whose size follows from the amount of text.
+    Ctrl-C saves the state; `--resume` continues as if nothing had happened.
     """
     from regard.train.checkpoint import RunFolder
     from regard.train.lock import require_free
@@ -100,7 +100,9 @@ def command(
     if resume:
         config, built, task = reopen(folder, overrides)
         if model not in ("", config.model):
-            raise ConfigError(f"{folder}: the run's model is {config.model!r}, and `--model` has {model!r}.")
+            raise ConfigError(
+                f"{folder}: `--model` has {model!r}; expected {config.model!r}, the model of the run."
+            )
     else:
         config = choose_config(recipe, text, model, overrides)
         if is_main_process():

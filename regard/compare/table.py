@@ -215,8 +215,8 @@ def record(
 
     Whole recipes are recorded under their own names, variants of one recipe under the comparison's. What was
     not measured as a recipe asks (another corpus, split or beam) says so in its metric, and so takes no
-    other's place. In the README stands the first recipe of a model that has no line there yet, a recipe that
-    has one, and a variant that `summaries` has a sentence for.
+    other's place. Headlines of a paper's page are the first recipe of a model that has none yet, a recipe
+    that has one, and a variant that `summaries` has a sentence for.
 
     `paper` has the paper's value and a note for some variants; `commit` is the one that was trained, for a
     machine that did not know it; with `median`, the median of the seeds is recorded instead of the mean.
@@ -256,7 +256,7 @@ def record(
 
 
 def _headlines(results: Path) -> tuple[set[str], set[str]]:
-    """The recipes and the catalogue entries that have a line in the README."""
+    """The recipes and the catalogue entries that have a headline on a paper's page."""
     found = [result for result in read_results(results) if result.details.get("headline")]
     entries = {entry for result in found for entry in result.details.get("catalogue", [])}
     return {result.recipe for result in found}, entries

@@ -228,7 +228,7 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
 
 def _other_corpus(run: Run, name: str) -> Task:
     if not isinstance(run.task, TranslationTask):
-        raise DataError(f"compare: --on has {name!r}; the task {run.config.task!r} is no translation.")
+        raise DataError(f"compare: --on has {name!r}; the task {run.config.task!r} is not translation.")
     return on_corpus(run.task, name, "")
 
 
@@ -254,7 +254,7 @@ def _read(path: Path, kind: type[Any]) -> Any:
     try:
         return kind(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}. Delete it, and it is made again.") from error
+        raise DataError(f"{path}: cannot be read: {error}. Delete it to have it made again.") from error
 
 
 def _stop_with_parent() -> None:

@@ -151,7 +151,7 @@ class _ArraysAlone(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if name not in self.ALLOWED or module.partition(".")[0] not in ("numpy", "_codecs"):
-            raise DataError(f"cifar10: a pickle has {module}.{name}; expected arrays and plain values alone.")
+            raise DataError(f"cifar10: a pickle has {module}.{name}; expected only arrays and plain values.")
         return super().find_class(module.replace("numpy.core", "numpy._core"), name)
 
 

@@ -107,7 +107,7 @@ def locate(corpus: Corpus, file: PublicFile, data: str = "") -> Path:
         looked = ", ".join(str(root / file.path) for root in [*roots, kept])
         raise DataError(
             f"{corpus.key}: {looked} is not there and could not be fetched. {error} "
-            f"A folder that holds it can be named by `--data` or {VARIABLE}."
+            f"Name a folder that holds it with `--data` or {VARIABLE}."
         ) from error
     return path
 

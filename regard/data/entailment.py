@@ -169,7 +169,7 @@ def _objects(path: Path) -> Iterator[tuple[str, list[str]]]:
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise DataError(f"{where} is no JSON; expected one object a line.") from error
+            raise DataError(f"{where} is not JSON; expected one object a line.") from error
         fits = isinstance(record, dict) and all(isinstance(record.get(name), str) for name in SNLI_FIELDS)
         if not fits:
             raise DataError(f"{where} has other fields; expected the texts {', '.join(SNLI_FIELDS)}.")
@@ -241,5 +241,5 @@ def _numbers(cells: Sequence[str], size: int, where: str) -> list[float]:
     except ValueError:
         numbers = []
     if len(numbers) != size or not numbers or not all(map(math.isfinite, numbers)):
-        raise DataError(f"{where} is no vector; expected a word and {size or 'its'} numbers, as in GloVe.")
+        raise DataError(f"{where} is not a vector; expected a word and {size or 'its'} numbers, as in GloVe.")
     return numbers

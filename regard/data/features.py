@@ -115,7 +115,7 @@ def _torchvision(name: str, saved: Path | None) -> TorchvisionGrid:
         return TorchvisionGrid(cast(nn.Module, torchvision.models.get_model(model, weights=weights)))
     except OSError as error:  # its weights are downloaded
         raise DataError(
-            f"task: `encoder` has {name!r}, whose weights cannot be had ({error}); expected them in "
+            f"task: `encoder` has {name!r}, whose weights cannot be loaded ({error}); expected them in "
             "PyTorch's cache, or a network to download them by."
         ) from error
 

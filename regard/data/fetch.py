@@ -44,7 +44,7 @@ def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = T
             aside.unlink()
     if sha256 is None:
         logging.getLogger("regard").warning(
-            "%s: fetched, SHA-256 %s (its home changes the file from time to time, so none was expected).",
+            "%s: fetched, SHA-256 %s (the file changes from time to time, so no digest was expected).",
             path,
             digest,
         )
@@ -87,5 +87,7 @@ def _explain(error: OSError, url: str, path: Path) -> DataError:
     if isinstance(error, ConnectionError):
         return DataError(f"{url}: the connection was cut; try again.")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DataError(f"{path}: the disk is full; free some room, or name another folder by REGARD_DATA.")
+        return DataError(
+            f"{path}: the disk is full; free some space, or name another folder with REGARD_DATA."
+        )
     return DataError(f"{path}: {(error.strerror or str(error)).lower()}.")

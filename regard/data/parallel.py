@@ -77,7 +77,7 @@ def decode_lines(data: bytes, name: str) -> list[str]:
 
 def _open(path: Path) -> IO[bytes]:
     if "\0" in str(path):
-        raise DataError(f"{str(path)!r}: is no name of a file.")
+        raise DataError(f"{str(path)!r}: is not a file name.")
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 

@@ -131,7 +131,7 @@ class Tokenizer:
             ) from None
         except ValueError as error:
             raise DataError(
-                f"Tokenizer: {path} has no valid JSON; expected what Tokenizer.save wrote."
+                f"Tokenizer: {path} is not valid JSON; expected what Tokenizer.save wrote."
             ) from error
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             raise DataError(f"Tokenizer: {path} has another format; expected `format` {FORMAT}.")

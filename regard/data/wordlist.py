@@ -60,7 +60,7 @@ class WordList:
                 f"WordList: there is no file {path}; expected what WordList.save wrote."
             ) from None
         except ValueError as error:
-            raise DataError(f"WordList: {path} has no valid JSON; expected a list of words.") from error
+            raise DataError(f"WordList: {path} is not valid JSON; expected a list of words.") from error
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise DataError(f"WordList: {path} has something else; expected a list of words.")
         return cls(words, unknown=unknown)

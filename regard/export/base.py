@@ -64,7 +64,7 @@ def translatable(run: Run) -> Translatable:
 def new_folder(out: Path) -> Iterator[Path]:
     """A folder to fill, which becomes `out` at the end; an earlier export gives way, nothing else does."""
     if out.exists() and not is_export(out):
-        raise DataError(f"{out}: exists already and is no export; choose another folder with --out.")
+        raise DataError(f"{out}: exists and is not an export; choose another folder with --out.")
     aside = storage.aside(out)
     aside.mkdir(parents=True)
     try:

@@ -69,7 +69,7 @@ class MemorySystem(System):
             same_length("ask", question=question, story=stories)
             pairs = list(zip(stories, question, strict=True))
         if not all(isinstance(text, str) for pair in pairs for text in pair):
-            raise DataError("ask: `story` and `question` have something else than text; expected text.")
+            raise DataError("ask: `story` or `question` is not text; expected text.")
         with self.computing():
             found = [each for part in chunks(pairs) for each in ask_all(self.trained.model, task, part)]
         results = [Answered(each) for each in found]

@@ -101,7 +101,7 @@ class EntailmentTask:
     def create(cls, settings: EntailmentSettings) -> Self:
         if settings.vectors and not Path(settings.vectors).is_file():
             raise DataError(
-                f"entailment: `vectors` has {settings.vectors}, which is no file; expected one of "
+                f"entailment: `vectors` has {settings.vectors}, which is not a file; expected one of "
                 "GloVe's format."
             )
         # with given vectors a word of the test set is known although training has no pair with it
@@ -193,7 +193,7 @@ class EntailmentTask:
         sentences = [tuple(cut_words(part)) for part in text.split(SEPARATOR)]
         if len(sentences) != 2 or not all(sentences):
             raise DataError(
-                f"entailment: {text!r} is no pair; expected two sentences, PREMISE {SEPARATOR} HYPOTHESIS."
+                f"entailment: {text!r} is not a pair; expected two sentences, PREMISE {SEPARATOR} HYPOTHESIS."
             )
         return Pair(sentences[0], sentences[1], UNLABELLED)
 

@@ -163,7 +163,7 @@ class RecallTask:
         right = right and all(_below(pair[1], settings.values) for pair in pairs)
         if not right or len(set(keys)) < len(keys) or len(asked) != 1 or asked[0] not in keys:
             raise DataError(
-                f"key-value: {text!r} is no sequence; expected pairs key=value with distinct keys below "
+                f"key-value: {text!r} is not a sequence; expected pairs key=value with distinct keys below "
                 f"{settings.keys} and values below {settings.values}, then one of the keys: 3=7 5=1 3"
             )
         return Recall(tuple((int(k), int(v)) for k, v in pairs), keys.index(asked[0]))

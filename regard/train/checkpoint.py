@@ -116,7 +116,7 @@ class RunFolder:
         """Refuse a folder that already holds a run."""
         if self.config.exists():
             raise DataError(
-                f"{self.path}: holds a run already; go on with --resume, or choose another folder."
+                f"{self.path}: already holds a run; continue it with --resume, or choose another folder."
             )
 
     def require_run(self) -> None:
@@ -223,7 +223,9 @@ class RunFolder:
         if folder is None and name == "averaged":
             raise DataError(f"{self.path}: nothing was averaged; train with train.average, or use 'best'.")
         if folder is None:
-            raise DataError(f"{self.path}: no checkpoint is complete; train again or go on with --resume.")
+            raise DataError(
+                f"{self.path}: no checkpoint is complete; train again, or continue with --resume."
+            )
         return folder
 
     def save(self, checkpoint: Checkpoint, *, best: bool) -> None:
@@ -267,7 +269,9 @@ class RunFolder:
     def load(self) -> Checkpoint | None:
         """The last checkpoint, or the one before if it is damaged; None before the first."""
         if self.is_packed or self._read_names().get("over"):
-            raise DataError(f"{self.path}: the run is over and only its weights were kept; it cannot go on.")
+            raise DataError(
+                f"{self.path}: the run is finished and only its weights were kept; it cannot be continued."
+            )
         faults = []
         for folder in filter(None, (self.find("last"), self.find("before"))):
             try:

@@ -215,7 +215,9 @@ def _parse_override(override: str) -> tuple[str, str, Any]:
     key, equals, text = override.partition("=")
     table, dot, name = key.strip().partition(".")
     if not (equals and dot and table and name):
-        raise ConfigError(f"{OVERRIDES}: {override!r} is no table.key=value; expected e.g. train.steps=2000.")
+        raise ConfigError(
+            f"{OVERRIDES}: {override!r} is not table.key=value; expected e.g. train.steps=2000."
+        )
     if table not in TABLES:
         raise ConfigError(f"{OVERRIDES}: unknown table {table!r}; {catalog.suggest(table, TABLES)}")
     if (table, name) == ("train", "device"):

@@ -130,7 +130,7 @@ class RunLock:
         if {"process", "host", "since"} <= found.keys():
             who = f"process {found['process']} on {found['host']}, since {found['since']}"
         return DataError(
-            f"{self.folder}: a training goes on in it ({who}); expected a folder of its own. "
+            f"{self.folder}: it is in use by a training ({who}); expected a folder of its own. "
             "Wait for its end or choose another folder."
         )
 

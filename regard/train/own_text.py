@@ -4,7 +4,7 @@ Little text wants a small network and predictions that agree under two dropouts 
 paper's base size. A run makes `passes` passes through the text and ends before them when the validation loss
 has not fallen for `PATIENCE` evaluations. The weights of the best evaluation are kept.
 
-`benchmarks/own_text.py` measures the rows against others; docs/own-text.md says which were measured.
+`benchmarks/own_text.py` measures the rows against others; docs/how-to/corpora.md says which were measured.
 """
 
 from dataclasses import dataclass

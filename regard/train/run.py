@@ -99,7 +99,7 @@ def _sizes(kind: type[Any], settings: Mapping[str, Any], task: Task) -> dict[str
         given = settings.get(name, MISSING)
         if given is not MISSING and given not in (size, defaults[name]):
             raise ConfigError(
-                f"'model.{name}' is {given!r}; the task's data gives {size}. Leave the key out."
+                f"'model.{name}' is {given!r}; the data of the task has {size}. Leave the key out."
             )
     return sizes
 

@@ -29,7 +29,9 @@ def split_text(text: str) -> tuple[str, str]:
     """The story and the question behind it."""
     *told, question = split_story(text) or ("",)
     if not told:
-        raise DataError("show: the text has one sentence or none; expected a story and a question behind it.")
+        raise DataError(
+            "show: the text has one sentence or none; expected a story and, after it, a question."
+        )
     return "\n".join(told), question
 
 

@@ -219,7 +219,7 @@ def _read(section: FigureSection) -> bytes:
     path = Path(section.image)
     if not path.is_file():
         raise DataError(
-            f"FigureSection: `image` has the path {path}, which is no file; expected a PNG or SVG."
+            f"FigureSection: `image` has the path {path}, which is not a file; expected a PNG or SVG."
         )
     return path.read_bytes()
 

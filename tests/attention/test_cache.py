@@ -71,7 +71,9 @@ def test_a_cache_refuses_what_it_would_not_keep():
     for refused in (lambda: Cache.of(padded, Mask()), lambda: grown(attention, x).append(padded)):
         with pytest.raises(MaskError, match=text):
             refused()
-    with pytest.raises(MaskError, match=r"^Cache: `mask` has lengths or a dense part; expected causality"):
+    with pytest.raises(
+        MaskError, match=r"^Cache: `mask` has lengths or a dense part; expected only causality"
+    ):
         Cache.of(attention.prepare(x), padded.mask)
 
 

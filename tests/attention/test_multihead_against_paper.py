@@ -40,5 +40,5 @@ def test_without_a_source_it_is_self_attention():
     assert torch.equal(found.context, expected.context)
     assert torch.equal(found.weights, expected.weights)
     assert torch.equal(heads(x).context, heads(x, heads.prepare(x)).context)
-    with pytest.raises(ConfigError, match=r"^MultiHead: `mask` has been given beside a source; expected"):
+    with pytest.raises(ConfigError, match=r"^MultiHead: `mask` is given together with a source; expected"):
         heads(x, heads.prepare(x), mask=mask)

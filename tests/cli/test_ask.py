@@ -81,7 +81,9 @@ def test_what_cannot_be_asked_is_one_sentence(command, stories, words, tmp_path)
     assert complaint(stories, "-", "Where is Anna?") == (
         "regard: ask: the story has no sentences; expected one a line, or several closed by full stops.\n"
     )
-    missing = 'regard: ask: no question is given; expected one behind the story, "Where is the milk?".\n'
+    missing = (
+        'regard: ask: no question is given; expected one after the story, such as "Where is the milk?".\n'
+    )
     assert complaint(stories, "-", stdin=STORY.encode()) == missing
     assert complaint(stories, "-", " ", stdin=STORY.encode()) == missing
     assert "expected e.g. 'Where is the milk?'" in complaint(stories, "-", "?", stdin=STORY.encode())
@@ -107,7 +109,7 @@ def test_a_run_on_stories_is_measured_and_shown(command, stories, tmp_path):
     alone = command("show", stories, "Where is Anna?", "--out", tmp_path / "b.png")
     assert (
         alone.err
-        == "regard: show: the text has one sentence or none; expected a story and a question behind it.\n"
+        == "regard: show: the text has one sentence or none; expected a story and, after it, a question.\n"
     )
 
 

@@ -31,7 +31,7 @@ train list.toml | 'model' is 3; expected a table, [model].
 train unknown.toml | unknown table 'modle'; did you mean 'model'?
 train endless.toml | endless.toml: not valid TOML: Exceeds the limit
 train deep.toml | deep.toml: not valid TOML: maximum recursion depth exceeded
-train nul.toml | 'a\\x00b': is no name of a file.
+train nul.toml | 'a\\x00b': is not a file name.
 train RNNSEARCH-REVERSE | unknown recipe 'RNNSEARCH-REVERSE'; did you mean 'rnnsearch-reverse'?
 train quite-another | expected one of `regard list recipe`, or a .toml file.
 train rnnsearch-reverse --run "" | train: `--run` is empty; expected a name.
@@ -40,7 +40,7 @@ train sagan-shapes --set task.name=reverse | gives sentence pairs; expected one 
 train ntm-copy --source a.en --target a.fr | the model is 'ntm', which learns from sequences of bits
 train --model sagan --source a.en --target a.fr | the task is 'files', which gives sentence pairs
 train --model sagann --source a.en --target a.fr | unknown model 'sagann'; did you mean 'sagan'?
-train rnnsearch-reverse --device cuda | `--device` has cuda, which torch does not find here; expected cpu.
+train rnnsearch-reverse --device cuda | `--device` has cuda, which PyTorch does not find here; expected cpu.
 train rnnsearch-reverse --set train.device=cuda | 'train.device'; expected the option `--device cuda`.
 train rnnsearch-reverse --set train.seed=9999999999 | 'train.seed' is 9999999999; expected at most 4294967295.
 train rnnsearch-reverse --set train.seed=99999999999999999999 | 'train.seed' has more than 18 digits
@@ -57,10 +57,10 @@ train rnnsearch-reverse --set model.hidden=100000000000 | the weights ask for at
 train rnnsearch-reverse --set model.hidden=0 | `hidden` has 0; expected 1 or more.
 train rnnsearch-reverse --set model.dropout=2 | dropout
 train rnnsearch-reverse --set task.train=0 | reverse: `train` has 0; expected 1 or more.
-train rnnsearch-reverse --set "" | '' is no table.key=value
+train rnnsearch-reverse --set "" | '' is not table.key=value
 train --resume | no recipe was named
 train --resume --run nowhere | nowhere: no such run folder.
-train --resume --run {run} --model luong | the run's model is 'rnnsearch', and `--model` has 'luong'.
+train --resume --run {run} --model luong | `--model` has 'luong'; expected 'rnnsearch', the model of the run.
 train --source a.en | expected both `--source` and `--target`.
 train --source loop --target a.fr | loop: too many levels of symbolic links.
 train --source folder --target a.fr | is a directory.
@@ -70,21 +70,21 @@ train --source latin --target latin | line 1 has a byte 0xe9 that is not UTF-8; 
 train --source a.en.gz --target a.fr | not a complete gzip file
 train --corpus nowhere | 'nowhere'
 train --source a.en --target a.fr --corpus multi30k-en-de | `--corpus` has multi30k-en-de beside --source
-train decomposable-toy --set task.vectors=nowhere.txt | `vectors` has nowhere.txt, which is no file
+train decomposable-toy --set task.vectors=nowhere.txt | `vectors` has nowhere.txt, which is not a file
 evaluate nowhere | nowhere: no such run folder.
 evaluate a.en | a.en: no such run folder.
 evaluate folder | not a run folder: config.toml is missing.
 evaluate {run} --out folder | folder: is a directory.
-evaluate {run} --unknown nowhere | --unknown has 'nowhere', which is no file
+evaluate {run} --unknown nowhere | --unknown has 'nowhere', which is not a file
 evaluate {run} --unknown dictionary | `regard dictionary
 evaluate {run} --unknown a.en | expected two words with a tab between.
 evaluate {run} --on nowhere | nowhere
-evaluate {tape} --on hansards | is no translation.
+evaluate {tape} --on hansards | is not translation.
 evaluate {other} | encoder.rightward.U.weight, …) are missing
 evaluate {deep} | a file is nested too deeply to be read.
 translate {tape} "a b" | task is 'copy'; expected a translation task.
 translate folder "a b" | not a run folder
-dictionary {plain} | which has no attention; expected one that has.
+dictionary {plain} | which has no attention; expected one with attention.
 dictionary {tape} | expected a translation task.
 export {tape} --to onnx | regard
 ask {stories} nowhere.txt "Where is Anna?" | nowhere.txt: no such file or directory.
@@ -97,10 +97,10 @@ point {points} nowhere.csv | nowhere.csv: no such file or directory.
 point {points} binary | line 1 has a zero byte
 point {points} huge.csv | `points` has numbers beyond 1e+100; expected smaller ones.
 point {points} a.csv --out a.html | point: `--out` has the ending '.html'; expected .png or .svg.
-point {run} a.csv | expected one that points: sort, hull, …
-caption {run} a.png | expected one of captions: shapes, flickr8k.
+point {run} a.csv | expected a pointing task: sort, hull, …
+caption {run} a.png | expected a caption task: shapes or flickr8k.
 caption {run} folder | folder: has no picture
-sample {run} | task is 'reverse'; expected one of pictures to be made.
+sample {run} | task is 'reverse'; expected a task of generating pictures.
 sample {run} --out a.gif | expected .png.
 show {run} "" | show: the sentence is empty; expected words.
 show {run} "{long}" | show: the sentence has 1,000 pieces; expected 150 at most, which can be drawn.
@@ -110,7 +110,7 @@ show {tape} 99999999 | show: `TEXT` has 99999999; expected 2000 at most, which c
 show {tape} {digits} | expected length as numbers from 1.
 show {points} 99999999 | expected a number of points, 1 to 1000.
 show {points} {digits} | expected a number of points, 1 to 1000.
-show {stories} x | expected a story and a question behind it.
+show {stories} x | expected a story and, after it, a question.
 results nowhere | nowhere: no such folder
 results . --add folder | folder: not a comparison: table.json is missing.
 results --paper x=1 | --paper is given without --add; expected both.
@@ -124,7 +124,7 @@ compare rnnsearch-reverse --seeds x | --seeds has 'x'; expected whole numbers
 compare rnnsearch-reverse --scores addditive | unknown score 'addditive'; did you mean 'additive'?
 compare rnnsearch-reverse --vary x | --vary has 'x'; expected table.key=value,value
 compare rnnsearch-reverse --models sagan --out new | 'sagan', which learns from pictures to imitate
-compare rnnsearch-reverse --data nowhere | which is no folder
+compare rnnsearch-reverse --data nowhere | which is not a folder
 demo --out a.en | a.en: file exists.
 """
 LINES = [tuple(line.split(" | ")) for line in REFUSED.strip().splitlines()]
@@ -237,11 +237,19 @@ def test_every_bracket_of_the_help_is_shown(command, monkeypatch):
             assert " ".join(line.split()) in shown
 
 
+def test_the_terminal_wraps_the_prose_of_the_help_and_examples_keep_their_lines(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = [line.strip() for line in command("train", "--help").out.splitlines()]
+    assert "regard train --source train.en --target train.de" in lines
+    [prose] = [line for line in lines if line.startswith("Without a recipe or --model")]
+    assert prose.endswith("continues as if nothing had happened.")
+
+
 def test_standard_input_that_is_closed_is_named(command, run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)  # as Python has it after `<&-`
     outcome = command("translate", run)
     assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "regard: standard input is closed; expected text, or a file behind `<`.\n"
+    assert outcome.err == "regard: standard input is closed; expected text, or a file after `<`.\n"
 
 
 def test_a_sentence_for_a_closed_standard_error_does_not_go_elsewhere(monkeypatch, capsys):
@@ -265,9 +273,7 @@ def test_a_lack_of_memory_is_a_sentence(command, monkeypatch):
     monkeypatch.setattr("regard.train.run.open_run", lacking)
     outcome = command("evaluate", "stories")
     assert outcome.status == 2
-    assert outcome.err == (
-        "regard: there is not enough memory for this; expected smaller sizes, batches or beams.\n"
-    )
+    assert outcome.err == ("regard: not enough memory; expected smaller sizes, batches or beams.\n")
 
 
 def test_an_error_of_our_own_making_keeps_its_traceback(command, monkeypatch):

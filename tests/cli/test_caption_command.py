@@ -114,7 +114,7 @@ def test_what_cannot_be_is_a_sentence(command, shapes, run, album, tmp_path):
     assert missing.status == 2
     assert missing.err.endswith("none.jpg: no such file or directory.\n")
     assert len(missing.out.splitlines()) == 1
-    assert "expected one of captions" in command("caption", run, album / "a.jpg").err
+    assert "expected a caption task" in command("caption", run, album / "a.jpg").err
     assert "expected .png or .svg" in command("caption", shapes, album / "a.jpg", "--out", "a.pdf").err
     assert "expected a folder for several" in command("caption", shapes, album, "--out", "a.png").err
     empty = tmp_path / "empty"

@@ -183,7 +183,7 @@ def test_every_command_that_computes_takes_a_device(name, command):
 
 @pytest.mark.skipif(torch.backends.mps.is_available(), reason="it would be there")
 def test_a_device_that_is_not_there_is_refused(command):
-    sentence = "`--device` has mps, which torch does not find here; expected cpu."
+    sentence = "`--device` has mps, which PyTorch does not find here; expected cpu."
     for words in (["translate", "demo-rnnsearch", "a"], ["train", "rnnsearch-reverse"], ["show", "stories"]):
         found = command(*words, "--device", "mps")
         assert (found.status, found.err) == (2, f"regard: {sentence}\n")

@@ -86,7 +86,7 @@ def test_killed_interrupted_and_called_again_it_gives_the_numbers_of_one_go(comm
     interrupted.send_signal(signal.SIGINT)
     _, err = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    assert err.strip().splitlines()[-1] == "regard: interrupted; the same command goes on from here."
+    assert err.strip().splitlines()[-1] == "regard: interrupted; run the same command to continue."
     assert "Traceback" not in err
     assert first < RunFolder(run).last_step() < 150
     assert read_measured(run) is None
@@ -188,7 +188,7 @@ def test_two_text_files_are_enough_for_a_comparison(command, tmp_path, monkeypat
         (["--source", "a.en"], "compare: --source is given; expected both `--source` and `--target`."),
         (
             ["--corpus", "multi30k-en-de", "--data", "nowhere"],
-            "compare: `--data` has nowhere, which is no folder; expected one with corpora.",
+            "compare: `--data` has nowhere, which is not a folder; expected one with corpora.",
         ),
     ],
 )

@@ -36,11 +36,11 @@ def test_an_unknown_way_with_unknown_words_is_an_error(command, run):
         outcome = command(name, run, *words, "--unknown", "drop")
         assert outcome.status == 2
         assert outcome.err == (
-            "regard: --unknown has 'drop', which is no file; expected copy, dictionary, keep or FILE.\n"
+            "regard: --unknown has 'drop', which is not a file; expected copy, dictionary, keep or FILE.\n"
         )
 
 
 def test_a_model_without_attention_has_no_dictionary(command, plain_run):
     outcome = command("dictionary", plain_run)
     assert outcome.status == 2
-    assert "model is 'seq2seq', which has no attention; expected one that has" in outcome.err
+    assert "model is 'seq2seq', which has no attention; expected one with attention" in outcome.err

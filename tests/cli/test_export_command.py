@@ -60,7 +60,7 @@ def test_an_export_gives_way_to_the_next_one_and_nothing_else_does(command, writ
     refused = command("export", written, "--to", "ctranslate2", "--out", other)
     assert refused.status == 2
     assert refused.err == (
-        f"regard: {other}: exists already and is no export; choose another folder with --out.\n"
+        f"regard: {other}: exists and is not an export; choose another folder with --out.\n"
     )
     assert (other / "letters.txt").read_text() == "x"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "other"]

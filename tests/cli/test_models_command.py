@@ -55,7 +55,7 @@ def test_a_run_is_packed_and_read_by_its_folder(command, run, tmp_path):
     assert command("translate", out, "a b").out == command("translate", run, "a b").out
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "letters. Licence: MIT." in card
-    assert command("train", "--resume", "--run", out).err.endswith("it cannot go on.\n")
+    assert command("train", "--resume", "--run", out).err.endswith("it cannot be continued.\n")
 
 
 def test_packing_replaces_nothing_but_a_packed_run(command, run, plain_run, tmp_path):

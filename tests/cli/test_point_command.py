@@ -66,7 +66,7 @@ def test_an_answer_that_was_cut_is_said_to_be_so(command, hull, file, monkeypatc
     monkeypatch.setattr(points, "answer", lambda run, given, *, beam: cut)
     outcome = command("point", hull, file(CROSS))
     assert outcome.out.split() == ["3", "3", "3"]
-    assert outcome.err == "regard: the model did not end its answer; it was cut after 3 points.\n"
+    assert outcome.err == "regard: the model did not end its answer, which was cut off after 3 points.\n"
 
 
 def test_points_come_from_standard_input_and_from_any_square(command, tour):
@@ -133,7 +133,7 @@ def test_a_missing_file_and_another_kind_of_run(command, hull, run, tmp_path):
     )
     outcome = command("point", run, tmp_path / "none.csv")
     assert outcome.status == 2
-    assert "task is 'reverse'; expected one that points" in outcome.err
+    assert "task is 'reverse'; expected a pointing task" in outcome.err
 
 
 def test_evaluate_and_show_a_run_that_points(command, hull, tmp_path):

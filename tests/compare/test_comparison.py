@@ -221,7 +221,9 @@ def test_a_finished_training_keeps_its_weights_and_no_more(alone):
 
 def test_a_run_whose_weights_alone_were_kept_cannot_go_on_and_says_so(alone):
     run, _ = alone["additive", 1]
-    with pytest.raises(DataError, match="the run is over and only its weights were kept; it cannot go on"):
+    with pytest.raises(
+        DataError, match="the run is finished and only its weights were kept; it cannot be continued"
+    ):
         RunFolder(run).load()
 
 

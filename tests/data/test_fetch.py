@@ -109,7 +109,7 @@ def test_a_full_disk_is_told(home, tmp_path, monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(module.Path, "open", lambda self, mode: Full())
-    with pytest.raises(DataError, match="file: the disk is full; free some room, or name another folder"):
+    with pytest.raises(DataError, match="file: the disk is full; free some space, or name another folder"):
         fetch(f"{home}/file", tmp_path / "file")
 
 

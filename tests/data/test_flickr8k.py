@@ -287,7 +287,7 @@ def test_a_network_that_torchvision_lacks_or_cannot_download_is_a_sentence(monke
         "torchvision.models.list_models(), as 'torchvision:vgg19'."
     )
     with pytest.raises(
-        DataError, match=r"whose weights cannot be had \(no route to host\); expected them in"
+        DataError, match=r"whose weights cannot be loaded \(no route to host\); expected them in"
     ):
         build_encoder("torchvision:tiny")
 

@@ -62,7 +62,7 @@ def test_a_list_that_cannot_be_read_is_named(tmp_path):
     with pytest.raises(DataError, match=r"has something else; expected a list of words"):
         WordList.load(path)
     path.write_text("[")
-    with pytest.raises(DataError, match=r"has no valid JSON"):
+    with pytest.raises(DataError, match=r"is not valid JSON"):
         WordList.load(path)
     with pytest.raises(DataError, match=r"^WordList: `words` has no '<unk>'"):
         WordList(["a"])

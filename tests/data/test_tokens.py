@@ -191,7 +191,7 @@ def test_a_saved_tokenizer_is_the_same(kind, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "has no valid JSON; expected what Tokenizer.save wrote"),
+        ("{", "is not valid JSON; expected what Tokenizer.save wrote"),
         ("[]", "has another format; expected `format` 1"),
         (json.dumps({"format": 1, "kind": "words"}), "has missing or wrong fields; expected kind, language"),
         (

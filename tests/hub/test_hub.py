@@ -21,7 +21,7 @@ from regard.systems.entailment_system import EntailmentSystem
 from regard.systems.system import System
 from regard.tasks.files import FilesSettings, FilesTask
 
-PAGE = (Path(__file__).parents[2] / "docs" / "hub.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "hub.md").read_text(encoding="utf-8")
 TINY = RNNsearchConfig(source_vocab=20, target_vocab=30, embedding=4, hidden=4, readout=4)
 
 
@@ -82,7 +82,9 @@ def test_a_model_alone_and_a_missing_one_are_named(page):
         "somebody/search: this model of the Hub has no config.toml; expected one packed by regard. "
         "A model alone is read by its class: RNNsearch.from_pretrained(…)."
     )
-    assert said[4].startswith("somebody/nothing: no such run folder, and the Hub did not give it (")
+    assert said[4].startswith(
+        "somebody/nothing: no such run folder, and it could not be loaded from the Hub ("
+    )
 
 
 def test_the_folder_of_a_system_is_a_run_and_its_card_has_the_record(page):

@@ -5,7 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
 
 
 def asked(line):

@@ -123,7 +123,7 @@ def test_a_packed_run_that_is_packed_once_more_keeps_what_is_known_of_its_traini
 
 
 def test_a_packed_run_does_not_go_on(packed):
-    with pytest.raises(DataError, match="only its weights were kept; it cannot go on"):
+    with pytest.raises(DataError, match="only its weights were kept; it cannot be continued"):
         RunFolder(packed).load()
 
 
@@ -242,7 +242,7 @@ def test_a_hub_id_is_downloaded_and_a_failure_is_one_sentence(packed, monkeypatc
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fails)
     with pytest.raises(
-        RegardError, match=r"somebody/tiny: no such run folder, and the Hub did not give it \(OSE"
+        RegardError, match=r"somebody/tiny: no such run folder, and it could not be loaded from the Hub \(OSE"
     ):
         regard.load("somebody/tiny")
     (tmp_path / "empty").mkdir()

@@ -100,7 +100,7 @@ def test_a_wrong_sick_file_is_explained(tmp_path, lines, text):
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("{", "line 1 is no JSON; expected one object a line."),
+        ("{", "line 1 is not JSON; expected one object a line."),
         ("[1]", "line 1 has other fields; expected the texts gold_label, sentence1, sentence2."),
         ('{"gold_label": "yes", "sentence1": "a", "sentence2": "b"}', "line 1 has the label 'yes'; expected"),
     ],
@@ -169,7 +169,7 @@ def test_rows_that_fill_a_batch_up_count_nothing():
 
 @pytest.mark.parametrize("text", ["w1", "w1 |||", "||| w1", "w1 ||| w2 ||| w3"])
 def test_what_is_no_pair_is_refused(text):
-    expected = f"entailment: {text!r} is no pair; expected two sentences, PREMISE ||| HYPOTHESIS."
+    expected = f"entailment: {text!r} is not a pair; expected two sentences, PREMISE ||| HYPOTHESIS."
     with pytest.raises(DataError, match=re.escape(expected)):
         TOY.read(text)
 
@@ -196,11 +196,11 @@ def test_given_vectors_become_the_embeddings_one_long(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("w1 3 4 5\nw2 1 2\n", "line 2 is no vector; expected a word and 3 numbers, as in GloVe."),
-        ("9 2\nw1 3 nan\n", "line 2 is no vector; expected a word and 2 numbers, as in GloVe."),
-        ("w1 3 4\nw2 1\n", "line 2 is no vector; expected a word and 2 numbers, as in GloVe."),
-        ("w1 3 x\n", "line 1 is no vector; expected a word and 2 numbers, as in GloVe."),
-        ("w1\n", "line 1 is no vector; expected a word and its numbers, as in GloVe."),
+        ("w1 3 4 5\nw2 1 2\n", "line 2 is not a vector; expected a word and 3 numbers, as in GloVe."),
+        ("9 2\nw1 3 nan\n", "line 2 is not a vector; expected a word and 2 numbers, as in GloVe."),
+        ("w1 3 4\nw2 1\n", "line 2 is not a vector; expected a word and 2 numbers, as in GloVe."),
+        ("w1 3 x\n", "line 1 is not a vector; expected a word and 2 numbers, as in GloVe."),
+        ("w1\n", "line 1 is not a vector; expected a word and its numbers, as in GloVe."),
     ],
     ids=["one-short", "no-number", "short", "letters", "none"],
 )
@@ -219,7 +219,8 @@ def test_a_header_and_spaces_at_the_end_of_lines_are_passed_over(tmp_path):
 
 def test_vectors_that_are_not_there_or_not_wanted_are_refused(tmp_path):
     with pytest.raises(
-        DataError, match=r"^entailment: `vectors` has .*gone\.txt, which is no file; expected one of GloVe's"
+        DataError,
+        match=r"^entailment: `vectors` has .*gone\.txt, which is not a file; expected one of GloVe's",
     ):
         EntailmentTask.create(EntailmentSettings(vectors=str(tmp_path / "gone.txt")))
     path = tmp_path / "vectors.txt"

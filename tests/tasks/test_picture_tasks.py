@@ -183,7 +183,9 @@ def test_a_pickle_that_names_a_function_is_refused_and_nothing_runs(folder):
             return (print, ("it ran",))
 
     python(folder, {b"evil": Evil()})
-    with pytest.raises(DataError, match=r"^cifar10: a pickle has .*print; expected arrays and plain values"):
+    with pytest.raises(
+        DataError, match=r"^cifar10: a pickle has .*print; expected only arrays and plain values"
+    ):
         cifar10.read_cifar10()
 
 

@@ -54,7 +54,9 @@ def test_a_users_sequence_is_read():
     ids=["empty", "key", "pair", "other", "twice", "key20", "value10", "letter", "open", "double"],
 )
 def test_what_is_no_sequence_is_refused(text):
-    expected = f"key-value: {text!r} is no sequence; expected pairs key=value with distinct keys below 20 and"
+    expected = (
+        f"key-value: {text!r} is not a sequence; expected pairs key=value with distinct keys below 20 and"
+    )
     with pytest.raises(DataError, match=re.escape(expected)):
         TASK.read(text)
 

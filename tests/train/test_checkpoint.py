@@ -142,7 +142,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path, folder: RunFolder) -> None:
     with pytest.raises(DataError, match=r"empty: not a run folder: config\.toml is missing\."):
         RunFolder(tmp_path / "empty").require_run()
     with pytest.raises(
-        DataError, match=r"run: no checkpoint is complete; train again or go on with --resume\."
+        DataError, match=r"run: no checkpoint is complete; train again, or continue with --resume\."
     ):
         folder.require("last")
     with pytest.raises(DataError, match=r"run: unknown checkpoint 'lost'; did you mean 'last'\?"):

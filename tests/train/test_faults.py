@@ -104,7 +104,9 @@ def flip(path: Path, place: float) -> None:
 
 def test_a_second_training_is_refused_and_told_who_the_first_is(run: Path) -> None:
     who = rf"process {os.getpid()} on \S+, since \d{{4}}-\d\d-\d\d \d\d:\d\d"
-    message = rf"run: a training goes on in it \({who}\); expected a folder of its own\. Wait for its end or "
+    message = (
+        rf"run: it is in use by a training \({who}\); expected a folder of its own\. Wait for its end or "
+    )
     before = content(run)
     with RunLock(run), pytest.raises(DataError, match=message):
         train(CONFIG, run, resume=True)
@@ -114,7 +116,7 @@ def test_a_second_training_is_refused_and_told_who_the_first_is(run: Path) -> No
 
 
 def test_a_new_folder_is_owned_before_it_is_a_run(tmp_path: Path) -> None:
-    with RunLock(tmp_path / "run"), pytest.raises(DataError, match="a training goes on in it"):
+    with RunLock(tmp_path / "run"), pytest.raises(DataError, match="it is in use by a training"):
         train(CONFIG, tmp_path / "run")
     train(CONFIG, tmp_path / "run")
 
@@ -218,10 +220,10 @@ def test_without_locks_of_the_system_the_record_decides(
     monkeypatch.setattr(fcntl, "flock", unknown)
     leave_record(tmp_path, boot=lock._boot(), seconds=seconds * lock.GONE)
     if seconds < 1:
-        with pytest.raises(DataError, match="a training goes on in it"):
+        with pytest.raises(DataError, match="it is in use by a training"):
             RunLock(tmp_path).__enter__()
     else:
-        with RunLock(tmp_path), pytest.raises(DataError, match="a training goes on in it"):
+        with RunLock(tmp_path), pytest.raises(DataError, match="it is in use by a training"):
             RunLock(tmp_path).__enter__()
 
 
@@ -243,7 +245,7 @@ def test_an_owner_that_slept_and_lost_the_folder_saves_nothing(run: Path) -> Non
         def update(self, view: Any) -> None:
             leave_record(run, boot="another", seconds=0)
 
-    with pytest.raises(DataError, match=r"a training goes on in it \(process \d+ on node3"):
+    with pytest.raises(DataError, match=r"it is in use by a training \(process \d+ on node3"):
         fit(model, task, CONFIG, run=run, resume=True, progress=Overtaken())
     assert content(run) == before
     assert "node3" in (run / "owner.json").read_text()

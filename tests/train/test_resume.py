@@ -173,7 +173,7 @@ def test_a_few_keys_may_change(tmp_path: Path, reference: Path) -> None:
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(reference: Path) -> None:
-    message = r"run: holds a run already; go on with --resume, or choose another folder\."
+    message = r"run: already holds a run; continue it with --resume, or choose another folder\."
     with pytest.raises(DataError, match=message):
         train(CONFIG, reference)
 

@@ -29,7 +29,7 @@ def test_sizes_come_from_the_task() -> None:
     assert model.config.vocab == 11
     create(make_config(model={"vocab": 7}))  # says the same as the data
     with pytest.raises(
-        ConfigError, match=r"'model\.vocab' is 9; the task's data gives 7\. Leave the key out\."
+        ConfigError, match=r"'model\.vocab' is 9; the data of the task has 7\. Leave the key out\."
     ):
         create(make_config(model={"vocab": 9}))
 
@@ -62,7 +62,7 @@ def test_a_run_without_a_checkpoint_cannot_be_opened(tmp_path: Path) -> None:
     _, task = create(make_config())
     RunFolder(tmp_path / "run").create(make_config(), task)
     with pytest.raises(
-        DataError, match=r"run: no checkpoint is complete; train again or go on with --resume\."
+        DataError, match=r"run: no checkpoint is complete; train again, or continue with --resume\."
     ):
         open_run(tmp_path / "run")
     with pytest.raises(DataError, match=r"absent: no such run folder\."):

@@ -71,7 +71,7 @@ def train_refused(config: RunConfig, run: Path) -> None:
     """Somebody else owns the folder: all processes stop with the sentence that the main one got."""
     model, task = build(config)
     with RunLock(run) if process == 0 else nullcontext():
-        with pytest.raises(DataError, match="a training goes on in it"):
+        with pytest.raises(DataError, match="it is in use by a training"):
             fit(model, task, config, run=run)
         torch.distributed.barrier()
 

@@ -8,7 +8,7 @@ import pytest
 
 transformers = pytest.importorskip("transformers")
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "notebook.md").read_text(encoding="utf-8")
 
 
 def test_the_lines_of_the_page_run(tmp_path, monkeypatch):

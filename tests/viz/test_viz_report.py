@@ -215,7 +215,7 @@ def test_reports_refuse_what_they_cannot_show(tmp_path: Path) -> None:
     ):
         report(TableSection("t", ["a", "b"], [[1, 2], [3]]))
     with pytest.raises(
-        DataError, match=r"FigureSection: `image` has the path missing\.png, which is no file"
+        DataError, match=r"FigureSection: `image` has the path missing\.png, which is not a file"
     ):
         report(FigureSection("f", "missing.png", "alt"))
     with pytest.raises(DataError, match="FigureSection: `image` of 'f' is neither a PNG nor an SVG"):
