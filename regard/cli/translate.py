@@ -179,9 +179,9 @@ def _files(options: "Options", names: list[str], out: Path, shard: str | None, p
         done = translate_files(
             options, paths, out, plan, shard=share, processes=processes, complain=complain, progress=bar
         )
-    say(f"{out}: {done.chunks} chunks translated; {done.joined} of {len(plan.inputs)} files are complete.")
+    say(f"{out}: chunks translated: {done.chunks}; files complete: {done.joined} of {len(plan.inputs)}.")
     if done.unknown:
-        say(f"{done.unknown} lines have words that were never seen in training.")
+        say(f"lines with words never seen in training: {done.unknown}")
     return done.left_empty
 
 
@@ -191,12 +191,11 @@ def _verify(folder: Path, run: Path | None) -> None:
     if run is not None:
         raise ConfigError(f"translate: `--verify` is given beside {run}; expected the folder alone.")
     found = verify(folder)
-    files, chunks = found.plan.inputs, found.plan.chunks
-    whole = f"{found.whole} of {chunks} chunks are right" if found.faults else "complete"
-    lines = sum(own.lines for own in files)
-    typer.echo(f"{folder}: {len(files)} files, {lines} lines, {chunks} chunks: {whole}.")
+    files = found.plan.inputs
+    whole = f"{found.whole} of {found.plan.chunks} chunks are right" if found.faults else "complete"
+    typer.echo(f"{folder}: {len(files)} files, {sum(own.lines for own in files)} lines; {whole}.")
     if found.left_empty:
-        typer.echo(f"{found.left_empty} lines could not be translated and were left empty.")
+        typer.echo(f"lines left empty, as they could not be translated: {found.left_empty}")
     for fault in found.faults[:SHOWN]:
         typer.echo(fault)
     if len(found.faults) > SHOWN:

@@ -96,6 +96,7 @@ def translate_files(
 ) -> Done:
     """Translate what is missing of this share of the files, and join those that are complete."""
     folder, counts = Folder(out), Counter[str]()
+    folder.remove_left_over(plan)
     windows = (
         ChunkWindow(window.lines, window.first, chunk)
         for chunk in missing_chunks(folder, plan, paths, shard, progress)

@@ -125,6 +125,11 @@ class Folder:
                 raise
             raise DataError(f"{path}: cannot be read as a plan; expected what regard wrote.") from error
 
+    def remove_left_over(self, plan: Plan) -> None:
+        """Remove what processes that were killed a day ago had begun to write."""
+        for folder in (self.path, *(self.chunk(own, 0).parent for own in plan.inputs)):
+            storage.remove_left_over(folder)
+
     def joined(self, own: Input) -> Path:
         return self.path / own.name
 

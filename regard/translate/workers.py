@@ -21,6 +21,7 @@ from regard.errors import DataError
 from regard.translate.answers import Answer, LineTranslator, Options
 from regard.translate.windows import Window, ahead
 
+COMMAND = [sys.executable, "-m", "regard.translate.worker"]
 ATTEMPTS = 3  # workers that may end over the same lines
 AHEAD = 2  # windows for each worker: one that it translates, one that is ready when it has done so
 
@@ -73,8 +74,10 @@ class Workers:
     def close(self) -> None:
         """End all processes, whatever they are doing."""
         for worker in self._all:
-            worker.close()
-        self._waiting.shutdown(cancel_futures=True)
+            worker.kill()
+        self._waiting.shutdown(cancel_futures=True)  # its threads have been told that their workers ended
+        for worker in self._all:
+            worker.end()
 
 
 @dataclass
@@ -93,7 +96,7 @@ class Worker:
             try:
                 answer = self._ask(window.lines)
             except (EOFError, OSError, pickle.UnpicklingError):
-                status = self._end()
+                status = self.end()
                 if self.closed:
                     raise
                 continue
@@ -122,7 +125,7 @@ class Worker:
     def _start(self) -> None:
         limits = {} if "OMP_NUM_THREADS" in os.environ else dict.fromkeys(THREADS, str(self.threads))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "regard.translate.worker"],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | limits,
@@ -131,7 +134,8 @@ class Worker:
         assert self.process.stdin is not None
         pickle.dump((self.options, self.number), self.process.stdin)
 
-    def _end(self) -> int | None:
+    def end(self) -> int | None:
+        """Kill the process and close its pipes; its exit status."""
         process, self.process = self.process, None
         if process is None:
             return None
@@ -139,8 +143,8 @@ class Worker:
         process.communicate()
         return process.returncode
 
-    def close(self) -> None:
-        """Kill the process; whoever waits for its answer is told that it ended."""
+    def kill(self) -> None:
+        """Kill the process for good; a thread that waits for its answer is told that it ended."""
         self.closed = True
         if self.process is not None:
             self.process.kill()
