@@ -1,0 +1,106 @@
+"""A real Ray of two workers on this machine: what one that is killed had begun is done again, once."""
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+from itertools import islice
+
+import pytest
+
+from regard.data.grammar import generate
+from regard.shipped.find import find_run
+from regard.translate.answers import LineTranslator, Options
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]
+MODEL = "demo-rnnsearch"
+
+
+@pytest.fixture(scope="module")
+def ray():
+    """Two workers; the package of that name."""
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return [pair.source_text for pair in islice(generate("fr", "train", words=(3, 8)), 400)]
+
+
+@pytest.fixture(scope="module")
+def expected(texts):
+    return [answer.text for answer in LineTranslator(Options(find_run(MODEL)))(texts)]
+
+
+def test_a_worker_killed_in_the_middle_costs_no_line_and_doubles_none(ray, texts, expected, tmp_path):
+    from regard.integrations.ray import Translate
+
+    class KilledOnce(Translate):  # local, so that Ray sends it by value
+        def __call__(self, batch):
+            (tmp_path / f"worker-{os.getpid()}").touch()
+            if 200 in batch["number"] and not (tmp_path / "killed").exists():
+                (tmp_path / "killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__call__(batch)
+
+    data = ray.data.from_items([{"number": n, "text": text} for n, text in enumerate(texts)])
+    found = data.repartition(40).map_batches(
+        KilledOnce, fn_constructor_kwargs={"run": MODEL}, concurrency=2, batch_size=10
+    )
+    rows = found.take_all()
+    assert (tmp_path / "killed").exists()
+    assert len(list(tmp_path.glob("worker-*"))) == 3  # two, and the one that took a place
+    assert sorted(row["number"] for row in rows) == list(range(len(texts)))
+    assert [row["translation"] for row in sorted(rows, key=lambda row: row["number"])] == expected
+
+
+def test_a_served_translator_answers_and_outlives_the_kill_of_a_replica(ray, texts, expected):
+    from ray import serve
+
+    from regard.integrations.ray import deployment
+
+    handle = serve.run(
+        deployment(MODEL, num_replicas=2, ray_actor_options={"num_cpus": 0.5}), name="translator"
+    )
+    try:
+        answers = [handle.translate.remote(text) for text in texts[:100]]
+        assert [answer.result() for answer in answers] == expected[:100]
+        assert post({"text": texts[0]}) == (200, {"translation": expected[0]})
+        assert post({"txt": texts[0]}) == (422, {"error": 'expected JSON: {"text": "…"}.'})
+        os.kill(replicas(ray)[0], signal.SIGKILL)
+        assert [patiently(handle, text) for text in texts[:100]] == expected[:100]
+    finally:
+        serve.shutdown()
+
+
+def post(body):
+    request = urllib.request.Request("http://localhost:8000/", json.dumps(body).encode())
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, json.load(refusal)
+
+
+def replicas(ray):
+    """The processes that serve."""
+    from ray.util.state import list_actors
+
+    found = list_actors(filters=[("state", "=", "ALIVE")], detail=True)
+    return [actor.pid for actor in found if "TranslatorDeployment" in (actor.class_name or "")]
+
+
+def patiently(handle, text):
+    """As a client does: what a killed replica had begun is asked again."""
+    from ray.exceptions import RayError
+
+    for _ in range(20):
+        try:
+            return handle.translate.remote(text).result()
+        except RayError:
+            continue
+    raise AssertionError("nobody answers")
