@@ -1,10 +1,13 @@
 """Ray: a translator for `ray.data.Dataset.map_batches`, and as a deployment of Ray Serve.
 
-    texts = ray.data.read_text("corpus")                                         # a column `text`
+    texts = ray.data.read_text("corpus")                      # a column `text`
     translated = texts.map_batches(
-        Translate, fn_constructor_kwargs={"run": "en-fr"}, concurrency=2, batch_size=1024
+        Translate,
+        fn_constructor_kwargs={"run": "en-fr"},
+        compute=ray.data.ActorPoolStrategy(size=2),
+        batch_size=1024,
     )
-    translated.write_parquet("translated")                                       # text, translation
+    translated.write_parquet("translated")                    # text, translation
 
     serve.run(deployment("en-fr", num_replicas=2))
     curl -d '{"text": "The cat sleeps."}' http://localhost:8000/
@@ -32,7 +35,7 @@ log = logging.getLogger("regard")
 
 
 class Translate:
-    """Adds a column of translations to batches of texts; a text that cannot be translated has an empty one."""
+    """Adds a column of translations to batches of texts; empty for a text that cannot be translated."""
 
     def __init__(
         self,
