@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -81,6 +82,25 @@ def test_a_served_translator_answers_and_outlives_the_kill_of_a_replica(ray, tex
         assert [patiently(handle, text) for text in texts[:100]] == expected[:100]
     finally:
         serve.shutdown()
+
+
+def test_the_lines_of_the_page_run(ray, texts, expected, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md").read_text(encoding="utf-8")
+    translating, serving = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    small = translating.replace("size=8", "size=1").replace("    num_gpus=1,\n", "").replace("en-fr", MODEL)
+    corpus, out = tmp_path / "corpus", tmp_path / "translated-by-ray"
+    corpus.mkdir()
+    (corpus / "a.txt").write_text("".join(f"{text}\n" for text in texts[:50]))
+    small = small.replace('"corpus"', repr(str(corpus))).replace(f'"{out.name}"', repr(str(out)))
+    exec(small, {})
+    rows = ray.data.read_parquet(str(out)).take_all()
+    pairs = zip(texts[:50], expected[:50], strict=True)
+    assert sorted((row["text"], row["translation"]) for row in rows) == sorted(pairs)
+    exec(serving.replace("en-fr", MODEL).replace("num_replicas=2", "num_replicas=1"), scope := {})
+    try:
+        assert scope["handle"].translate.remote(texts[0]).result() == expected[0]
+    finally:
+        scope["serve"].shutdown()
 
 
 def post(body):
