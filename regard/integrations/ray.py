@@ -75,7 +75,7 @@ def deployment(
         def __init__(self) -> None:
             self._translate = LineTranslator(Options(find_run(run), beam=beam, unknown=unknown))
 
-        @serve.batch(max_batch_size=batch)
+        @serve.batch(max_batch_size=batch)  # type: ignore[untyped-decorator]
         async def translate(self, texts: list[str]) -> list[str]:
             lines = [_one_line(text) for text in texts]
             answers = await asyncio.to_thread(self._translate, lines)  # health checks go on meanwhile

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from queue import Empty, Queue
 from threading import Thread
-from typing import BinaryIO, TypeVar
+from typing import IO, TypeVar
 
 from regard.data.parallel import decode_line
 from regard.errors import DataError
@@ -29,7 +29,7 @@ class Window:
     first: int = 1  # number of the first line, counted from 1
 
 
-def stream_windows(file: BinaryIO, name: str) -> Iterator[Window]:
+def stream_windows(file: IO[bytes], name: str) -> Iterator[Window]:
     """The lines of a stream; `name` is what a complaint calls it."""
     blocks = ahead(iter(lambda: file.read(BLOCK), b""), BLOCKS, patience=PATIENCE)
     lines: list[str] = []
