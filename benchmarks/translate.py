@@ -103,7 +103,7 @@ def memory(pid: int) -> float:
 
 
 def with_kills(text: Path, out: Path, kills: int) -> dict[str, int]:
-    """Translate a file in two processes and kill one of three so many times; what was seen."""
+    """Translate a file in two processes and kill it or a worker so many times; what was seen."""
     chance, entries = random.Random(), out / "chunks" / text.name
     calls, orphans, killed = 0, 0, {"commands": 0, "workers": 0}
     command = regard(MODEL, str(text), "--out", str(out), "--processes", "2")
@@ -121,7 +121,7 @@ def with_kills(text: Path, out: Path, kills: int) -> dict[str, int]:
                     continue
                 time.sleep(chance.uniform(0, 0.5))  # anywhere between two writes
                 workers = children(process.pid)
-                victim = chance.choice([process.pid, *workers])
+                victim = process.pid if chance.random() < 0.5 or not workers else chance.choice(workers)
                 if process.poll() is not None:
                     break
                 planned.pop(0)
