@@ -39,7 +39,7 @@ def command(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TEXT|-|FILE…]",
+            metavar="TEXT|-|FILE",
             help="A sentence; `-` or nothing reads standard input; with --out, files, plain or .gz.",
         ),
     ] = None,
