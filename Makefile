@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -q -c docs
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo models test test-matrix test-gpu test-web test-browser studio docs catalogues lint types format clean
+.PHONY: demo models test test-matrix test-gpu test-web test-browser test-ray test-kills studio docs catalogues lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
@@ -51,6 +51,12 @@ test-browser: $(VENV)/.installed-browser node_modules/.installed          ## vie
 	{ echo "There is no chromium. On Debian: sudo apt-get install chromium; elsewhere set REGARD_CHROMIUM to its path."; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/web tests/browser
 
+test-ray: $(VENV)/.installed-ray          ## translation under a real Ray of two workers, one of them killed
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m ray tests/integrations
+
+test-kills: $(VENV)/.installed          ## 100,000 lines translated while processes are killed; ARGS="--lines 1000000" for more
+	$(BIN)/python benchmarks/translate.py --kills 10 $(ARGS)
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,6 +95,10 @@ $(VENV)/.installed-docs: $(VENV)/.installed pyproject.toml constraints.txt
 
 $(VENV)/.installed-browser: $(VENV)/.installed-dev pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e ".[dev,browser]"
+	touch $@
+
+$(VENV)/.installed-ray: $(VENV)/.installed-dev pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e ".[dev,ray]"
 	touch $@
 
 node_modules/.installed: package.json

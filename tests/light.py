@@ -32,6 +32,7 @@ BLOCKED = (
         "triton",
         "torchvision",
         "pandas",
+        "ray",
     ),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -127,18 +127,24 @@ def open_translator(folder: Path, *, device: str | None = None) -> OpenTranslato
 
 def read_input() -> list[str]:
     """The lines of standard input, all checked to be UTF-8 before any is used."""
+    return decode_lines(standard_input().read(), "standard input")
+
+
+def standard_input() -> IO[bytes]:
+    """Standard input without a buffer: reading takes what is there, and no lock outlives the reader."""
     if sys.stdin is None:
         raise DataError("standard input is closed; expected text, or a file after `<`.")
-    return decode_lines(sys.stdin.buffer.read(), "standard input")
+    return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
 
 
 @contextmanager
-def waiting(what: str, total: int | None = None) -> Iterator["Waiting"]:
+def waiting(what: str, total: int | None = None, *, show: bool = True) -> Iterator["Waiting"]:
     """A bar for work that is counted, in a terminal only; without a total it only shows that work goes on."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as progress:
+    disable = not (show and messages.is_terminal)
+    with Progress(*columns, console=messages, transient=True, disable=disable) as progress:
         yield Waiting(progress, progress.add_task(what, total=total))
 
 

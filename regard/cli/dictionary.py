@@ -1,17 +1,12 @@
 """regard dictionary: translations of single words, read off the attention of a trained model."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from regard.cli.common import DeviceOption, RunArgument, open_translator, say, waiting
 from regard.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from regard.decode.base import Dictionary
-
-NAME = "dictionary.tsv"  # in the run folder
 
 UnknownOption = Annotated[
     str,
@@ -27,7 +22,7 @@ UnknownOption = Annotated[
 def command(
     run: RunArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help=f"Default: {NAME} in the run folder.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Default: dictionary.tsv in the run folder.")
     ] = None,
     minimum: Annotated[int, typer.Option(min=1, help="How often a translation must have been seen.")] = 2,
     device: DeviceOption = None,
@@ -37,7 +32,7 @@ def command(
     regard dictionary runs/luong-global-dot
     regard translate runs/luong-global-dot "Where is Boston?" --unknown dictionary
     """
-    from regard.decode.unknown import learn_dictionary, write_dictionary
+    from regard.decode.unknown import NAME, learn_dictionary, write_dictionary
     from regard.shipped.find import find_run, is_shipped
 
     run = find_run(run)
@@ -59,19 +54,3 @@ def command(
     path = run / NAME if out is None else out
     write_dictionary(path, found)
     say(f"{len(found)} words: {path}")
-
-
-def choose_dictionary(run: Path, unknown: str) -> "Dictionary | None":
-    """What `--unknown` stands for: words to look up, none for copying, None for leaving `<unk>`."""
-    from regard.decode.unknown import read_dictionary
-
-    if unknown in ("copy", "keep"):
-        return {} if unknown == "copy" else None
-    path = run / NAME if unknown == "dictionary" else Path(unknown)
-    if path.exists():
-        return read_dictionary(path)
-    if unknown == "dictionary":
-        raise DataError(f"{path}: no such file. `regard dictionary {run}` writes it.")
-    raise ConfigError(
-        f"--unknown has {unknown!r}, which is not a file; expected copy, dictionary, keep or FILE."
-    )

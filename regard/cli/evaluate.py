@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.common import BeamOption, DeviceOption, RunArgument, open_run, output, say, table, waiting
-from regard.cli.dictionary import UnknownOption, choose_dictionary
+from regard.cli.dictionary import UnknownOption
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def command(
     regard evaluate runs/tatoeba-en-fr --on hansards
     regard evaluate demo-rnnsearch
     """
+    from regard.decode.unknown import choose_dictionary
     from regard.evaluate.base import Listing, evaluate
 
     opened = open_run(run, device=device)

@@ -1,8 +1,6 @@
-"""regard translate: line for line, with alignments when asked."""
+"""regard translate: line for line, with alignments when asked; streams and whole files."""
 
-import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,33 +9,39 @@ import typer
 from regard.cli.common import (
     BeamOption,
     DeviceOption,
+    check_device,
     complain,
     messages,
-    open_translator,
-    read_input,
+    output,
+    say,
+    standard_input,
     waiting,
 )
-from regard.cli.dictionary import UnknownOption, choose_dictionary
+from regard.cli.dictionary import UnknownOption
 from regard.decode.base import WIDEST
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.decode.base import Decoding
-    from regard.decode.lines import Refused
-    from regard.decode.translator import TextTranslator, Translation
+    from regard.translate.answers import Answer, Options
+    from regard.translate.windows import Window
+
+SHOWN = 20  # faults that are named one by one
 
 
 def command(
     run: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="RUN",
             help="A run folder, what `regard export` has made of one, or a model of `regard models`.",
         ),
-    ],
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="[TEXT|-]", help="A sentence; `-` or nothing reads standard input."),
+    ] = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT|-|FILE",
+            help="A sentence; `-` or nothing reads standard input; with --out, files, plain or .gz.",
+        ),
     ] = None,
     beam: BeamOption = None,
     device: DeviceOption = None,
@@ -49,6 +53,19 @@ def command(
         bool, typer.Option("--json", help="One JSON object a line, weights included.")
     ] = False,
     unknown: UnknownOption = "copy",
+    processes: Annotated[
+        int, typer.Option(min=1, max=1024, help="Processes that translate; of several GPUs each takes one.")
+    ] = 1,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Translate files into this folder.")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option("--shard", metavar="K/N", help="With --out: part K of N, from 0/N.")
+    ] = None,
+    verify: Annotated[
+        Path | None,
+        typer.Option("--verify", metavar="DIR", help="Only check what --out has written: status 0 if whole."),
+    ] = None,
 ) -> None:
     """Translate: one line in, one line out, also for empty lines.
 
@@ -56,6 +73,8 @@ def command(
     regard translate runs/rnnsearch-en-fr "She is eating a green apple."
     regard translate runs/rnnsearch-en-fr - < input.txt > output.txt
     echo "The cat sleeps." | regard translate runs/rnnsearch-en-fr --align
+    regard translate runs/rnnsearch-en-fr a.txt b.txt.gz --out translated --processes 2
+    regard translate --verify translated
 
     With --nbest N there are N lines for each line. Links join what the model reads and writes, counted from
     0: words and marks, or byte-pairs; --json names them. Words the model has never seen are named on standard
@@ -63,26 +82,45 @@ def command(
 
     A line of more than 400 pieces is cut into its sentences. One that cannot be is named on standard error;
     its place stays empty, and the exit status is 2.
-    """
-    from regard.decode.lines import Refused, translate_lines
-    from regard.shipped.find import find_run
 
-    interactive = text in (None, "-") and sys.stdin is not None and sys.stdin.isatty()
-    lines = [] if interactive else read_input() if text in (None, "-") else [str(text)]
-    folder = find_run(run)
-    translator, settings = open_any(folder, align=align, device=device)
-    how = replace(settings.with_beam(beam), nbest=nbest, dictionary=choose_dictionary(folder, unknown))
-    if text is not None and _names_a_file(text):
-        complain(f"{text!r} is a file; its name is translated. Its lines: regard translate {run} - < {text}")
-    if interactive:
-        _converse(translator, how, align, as_json)
+    Standard input is translated as it comes. Files are translated in chunks: the same command again does what
+    is missing, and --shard 3/64 does every 64th chunk, so that many machines can share the work.
+    """
+    if verify is not None:
+        _verify(verify, run)
         return
-    with waiting("translating", len(lines)) as progress:
-        found = translate_lines(translator, lines, how, attention=align or as_json, progress=progress)
-    for number, (line, outcome) in enumerate(zip(lines, found, strict=True), 1):
-        _answer(line, outcome, f"line {number}: " if len(lines) > 1 else "", how, align, as_json)
-    if any(isinstance(outcome, Refused) for outcome in found):
+    if run is None:
+        raise ConfigError("translate: no RUN is given; expected a run folder or a model of `regard models`.")
+    if shard is not None and out is None:
+        raise ConfigError("translate: `--shard` is given without --out; expected both.")
+    check_device(device)
+    texts = texts or []
+    if out is None and len(texts) > 1:
+        raise ConfigError(
+            f"translate: {len(texts)} texts are given; expected one, in quotes, or files and --out DIR."
+        )
+    from regard.shipped.find import find_run
+    from regard.translate.answers import Options
+
+    options = Options(find_run(run), beam, nbest, unknown, align, as_json, device)
+    if out is not None:
+        refused = _files(options, texts, out, shard, processes)
+    elif texts in ([], ["-"]):
+        refused = _stream(options, processes)
+    else:
+        refused = _sentence(options, texts[0], run)
+    if refused:
         raise typer.Exit(2)
+
+
+def _sentence(options: "Options", text: str, run: Path) -> int:
+    from regard.translate.answers import LineTranslator
+    from regard.translate.windows import Window
+
+    translate = LineTranslator(options)
+    if _names_a_file(text):
+        complain(f"{text!r} is a file; its name is translated. Its lines: regard translate {run} - < {text}")
+    return _print(Window([text]), translate([text]), numbered=False)
 
 
 def _names_a_file(text: str) -> bool:
@@ -92,103 +130,76 @@ def _names_a_file(text: str) -> bool:
         return False
 
 
-def open_any(folder: Path, *, align: bool, device: str | None = None) -> "tuple[TextTranslator, Decoding]":
-    """What translates in a folder, a run or an export, and how its recipe wants it decoded."""
-    from regard.decode.translator import Translator
-    from regard.export.base import is_export
-    from regard.export.formats import open_export
+def _stream(options: "Options", processes: int) -> int:
+    """Translate standard input as it comes; how many lines were refused."""
+    from regard.translate.answers import LineTranslator
+    from regard.translate.windows import Window, stream_windows
+    from regard.translate.workers import translating
 
-    if not is_export(folder):
-        opened = open_translator(folder, device=device)
-        if align and opened.model.aligner is None:
-            raise DataError(
-                f"{folder}: model is {opened.config.model!r}, which has no attention; expected, for --align, "
-                "one that has."
-            )
-        return Translator(opened.model, opened.task.source, opened.task.target), opened.config.decode
-    if device is not None:
-        raise ConfigError(f"translate: `--device` has {device}, and the engine of an export chooses its own.")
-    exported, translator = open_export(folder)
-    if align and translator.aligner is None:
-        raise DataError(
-            f"{folder}: an export to {exported.to}, which hands out no attention; expected, for "
-            "--align, a run folder or an export to ctranslate2."
+    if sys.stdin is not None and sys.stdin.isatty():
+        translate = LineTranslator(options)
+        messages.print("One sentence a line; Ctrl-D ends.", style="dim")
+        for line in sys.stdin:
+            text = line.rstrip("\n")
+            _print(Window([text]), translate([text]), numbered=False)
+        return 0
+    windows = stream_windows(standard_input(), "standard input")
+    refused = 0
+    show = not output.is_terminal  # a bar would be in the way of what is printed there
+    with translating(options, processes) as answered, waiting("translating", show=show) as bar:
+        for window, answers in answered(windows):
+            refused += _print(window, answers)
+            bar(len(answers))
+    return refused
+
+
+def _print(window: "Window", answers: "list[Answer]", *, numbered: bool = True) -> int:
+    """Print at once what the lines became, and what there is to say; how many were refused.
+
+    Of one that was refused there is an empty line, so that lines stay matched.
+    """
+    typer.echo("\n".join(answer.text for answer in answers))
+    for number, answer in enumerate(answers, window.first):
+        where = f"line {number}: " if numbered else "the line " if answer.refused else ""
+        if answer.complaint:
+            complain(f"{where}{answer.complaint}")
+    return sum(answer.refused for answer in answers)
+
+
+def _files(options: "Options", names: list[str], out: Path, shard: str | None, processes: int) -> int:
+    """Translate what is missing in a folder; how many lines were refused."""
+    from regard.translate.files import WHOLE, Shard, agree, translate_files
+
+    share = WHOLE if shard is None else Shard.parse(shard)
+    if not names or "-" in names:
+        raise ConfigError("translate: `--out` is given without files; expected their names before it.")
+    paths = [Path(name) for name in names]
+    plan = agree(options, paths, out)
+    with waiting("translating", share.lines(plan)) as bar:
+        done = translate_files(
+            options, paths, out, plan, shard=share, processes=processes, complain=complain, progress=bar
         )
-    return translator, exported.decode
+    say(f"{out}: chunks translated: {done.chunks}; files complete: {done.joined} of {len(plan.inputs)}.")
+    if done.unknown:
+        say(f"lines with words never seen in training: {done.unknown}")
+    return done.left_empty
 
 
-def _converse(translator: "TextTranslator", how: "Decoding", align: bool, as_json: bool) -> None:
-    from regard.decode.lines import translate_lines
+def _verify(folder: Path, run: Path | None) -> None:
+    from regard.translate.verify import verify
 
-    messages.print("One sentence a line; Ctrl-D ends.", style="dim")
-    for line in sys.stdin:
-        text = line.rstrip("\n")
-        [outcome] = translate_lines(translator, [text], how, attention=align or as_json)
-        _answer(text, outcome, "", how, align, as_json)
-
-
-def _answer(
-    line: str,
-    outcome: "list[Translation] | Refused",
-    where: str,
-    how: "Decoding",
-    align: bool,
-    as_json: bool,
-) -> None:
-    """Print what a line became; of one that was refused, an empty line, so that lines stay matched."""
-    from regard.decode.lines import Refused
-    from regard.decode.translator import nothing
-
-    if isinstance(outcome, Refused):
-        complain(f"{where or 'the line '}{outcome.reason} It is left empty.")
-        _print([nothing(line, finished=False)], align, as_json)
-        return
-    _print(outcome, align, as_json)
-    _name_unknown(outcome[0], where, how)
-
-
-def _print(translations: "list[Translation]", align: bool, as_json: bool) -> None:
-    for translation in translations:
-        if as_json:
-            typer.echo(json.dumps(_record(translation), ensure_ascii=False))
-        elif align:
-            typer.echo(f"{translation.text}\t{_pharaoh(translation)}")
-        else:
-            typer.echo(translation.text)
-
-
-def _record(translation: "Translation") -> dict[str, object]:
-    weights = translation.weights
-    return {
-        "source": translation.source,
-        "text": translation.text,
-        "score": round(translation.score, 4),
-        "log_probability": round(translation.log_probability, 4),
-        "finished": translation.finished,
-        "unknown": list(translation.unknown),
-        "source_pieces": list(translation.source_pieces),
-        "pieces": list(translation.pieces),
-        "links": _pharaoh(translation),
-        "weights": None if weights is None else [[round(w, 4) for w in row] for row in weights.tolist()],
-    }
-
-
-def _pharaoh(translation: "Translation") -> str:
-    from regard.evaluate.alignment import argmax_links, write_pharaoh
-
-    if translation.weights is None:
-        return ""
-    return write_pharaoh([argmax_links(translation.weights)]).strip()
-
-
-def _name_unknown(translation: "Translation", where: str, how: "Decoding") -> None:
-    if not translation.unknown:
-        return
-    words = ", ".join(repr(word) for word in translation.unknown)
-    if how.dictionary is None:
-        fate = "left as <unk>"
-    elif translation.weights is None:
-        fate = "this model has no attention to carry them"
-    else:
-        fate = "looked up or carried through" if how.dictionary else "carried through"
-    complain(f"{where}never seen in training: {words} ({fate}).")
+    if run is not None:
+        raise ConfigError(f"translate: `--verify` is given beside {run}; expected the folder alone.")
+    found = verify(folder)
+    files = found.plan.inputs
+    whole = f"{found.whole} of {found.plan.chunks} chunks are right" if found.faults else "complete"
+    typer.echo(f"{folder}: {len(files)} files, {sum(own.lines for own in files)} lines; {whole}.")
+    if found.left_empty:
+        typer.echo(f"lines left empty, as they could not be translated: {found.left_empty}")
+    for fault in found.faults[:SHOWN]:
+        typer.echo(fault)
+    if len(found.faults) > SHOWN:
+        typer.echo(f"and {len(found.faults) - SHOWN} more")
+    if found.faults:
+        complain(f"{folder}: is not complete; run the same `regard translate … --out {folder}` again.")
+        raise typer.Exit(2)

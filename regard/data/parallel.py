@@ -63,7 +63,7 @@ def stream_lines(path: Path) -> Iterator[str]:
     try:
         with _open(path) as file:
             for number, line in enumerate(file, 1):
-                yield _decode(line, number, str(path))
+                yield decode_line(line, number, str(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a complete gzip file; expected what its ending says.") from error
     except OSError as error:
@@ -72,7 +72,7 @@ def stream_lines(path: Path) -> Iterator[str]:
 
 def decode_lines(data: bytes, name: str) -> list[str]:
     """Bytes as lines of text without surrounding spaces; a line that is not UTF-8 is named."""
-    return [_decode(line, number, name) for number, line in enumerate(data.splitlines(), 1)]
+    return [decode_line(line, number, name) for number, line in enumerate(data.splitlines(), 1)]
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -81,7 +81,8 @@ def _open(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _decode(line: bytes, number: int, name: str) -> str:
+def decode_line(line: bytes, number: int, name: str) -> str:
+    """Line `number` of the text `name`, without surrounding spaces."""
     if b"\0" in line:
         raise DataError(f"{name}: line {number} has a zero byte, as binary files have; expected UTF-8 text.")
     try:

@@ -17,11 +17,12 @@ from regard.data.parallel import read_lines
 from regard.data.tokens import UNK_PIECE
 from regard.decode.base import Credit, Dictionary
 from regard.decode.forced import forced
-from regard.errors import DataError, ShapeError
+from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
 
 BUDGET = 4096  # padded tokens of a forced batch
+NAME = "dictionary.tsv"  # in a run folder
 SHARE = 0.2  # of what is written where a word is looked at: a translation is at least this much of it
 
 
@@ -127,3 +128,17 @@ def write_dictionary(path: Path | str, dictionary: Dictionary) -> None:
     aside = storage.aside(path)
     aside.write_text("".join(lines), encoding="utf-8")
     aside.replace(path)
+
+
+def choose_dictionary(folder: Path, unknown: str) -> Dictionary | None:
+    """What `--unknown` stands for: words to look up, none for copying, None for leaving `<unk>`."""
+    if unknown in ("copy", "keep"):
+        return {} if unknown == "copy" else None
+    path = folder / NAME if unknown == "dictionary" else Path(unknown)
+    if path.exists():
+        return read_dictionary(path)
+    if unknown == "dictionary":
+        raise DataError(f"{path}: no such file. `regard dictionary {folder}` writes it.")
+    raise ConfigError(
+        f"--unknown has {unknown!r}, which is no file; expected copy, dictionary, keep or FILE."
+    )

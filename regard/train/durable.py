@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from regard.errors import DataError
 
@@ -13,8 +14,13 @@ def write(path: Path, data: bytes) -> None:
     """Write a new file and wait until the disk has it."""
     with path.open("wb") as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        sync(file)
+
+
+def sync(file: IO[bytes]) -> None:
+    """Wait until the disk has what was written to a file."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def replace(path: Path, text: str) -> None:

@@ -65,7 +65,7 @@ def open_run(
     run = RunFolder(folder)
     run.require_run()
     if checkpoint is None:
-        checkpoint = "best" if run.find("averaged") is None else "averaged"
+        checkpoint = preferred(run)
     if checkpoint == "best" and run.find("best") is None:
         checkpoint = "last"
     run.require(checkpoint)
@@ -73,6 +73,13 @@ def open_run(
     step = run.load_model(model, checkpoint)
     device = torch.accelerator.current_accelerator(check_available=True) if device is None else device
     return Run(config, model.to(device or "cpu").eval(), task, run.path, step)
+
+
+def preferred(run: RunFolder) -> Name:
+    """The checkpoint that is used unless somebody asks for another."""
+    if run.find("averaged") is not None:
+        return "averaged"
+    return "last" if run.find("best") is None else "best"
 
 
 def _restore_task(config: RunConfig, folder: Path) -> Task:

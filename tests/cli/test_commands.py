@@ -240,8 +240,9 @@ def test_a_run_folder_is_not_overwritten(command, run):
 
 
 def test_bytes_that_are_not_utf8_are_named_with_their_line(command, run):
+    first = command("translate", run, "-", stdin=b"a b\n").out
     outcome = command("translate", run, "-", stdin=b"a b\nc \xff d\n")
-    assert (outcome.status, outcome.out) == (2, "")
+    assert (outcome.status, outcome.out) == (2, first)
     assert outcome.err == (
         "regard: standard input: line 2 has a byte 0xff that is not UTF-8; expected UTF-8 text.\n"
     )

@@ -1,0 +1,155 @@
+"""Several processes that translate, one a core or a GPU; answers come in the order of the windows.
+
+Each worker is a process with two pipes (`regard.translate.worker`), and a thread here waits for it. When one
+is killed, its pipe ends: another is started and gets the same lines. When this process is killed, the pipes
+of its workers end, and so do they.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from regard.compare.jobs import THREADS
+from regard.errors import DataError
+from regard.translate.answers import Answer, LineTranslator, Options
+from regard.translate.windows import Window, ahead
+
+COMMAND = [sys.executable, "-m", "regard.translate.worker"]
+ATTEMPTS = 3  # workers that may end over the same lines
+AHEAD = 2  # windows for each worker: one that it translates, one that is ready when it has done so
+
+AnyWindow = TypeVar("AnyWindow", bound=Window)
+Translate = Callable[[Iterable[AnyWindow]], Iterator[tuple[AnyWindow, list[Answer]]]]
+
+
+@contextmanager
+def translating(options: Options, processes: int = 1) -> "Iterator[Translate[Any]]":
+    """A function from windows to the windows with their answers, in the same order."""
+    if processes == 1:
+        translate = LineTranslator(options)
+        yield lambda windows: ((window, translate(window.lines)) for window in windows)
+        return
+    workers = Workers(options, processes)
+    try:
+        yield workers.map
+    finally:
+        workers.close()
+
+
+class Workers:
+    """So many processes with the same options."""
+
+    def __init__(self, options: Options, processes: int) -> None:
+        threads = max(1, _cores() // processes)
+        self._all = [Worker(options, number, threads) for number in range(processes)]
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._all:
+            self._free.put(worker)
+        self._waiting = ThreadPoolExecutor(processes)
+
+    def map(self, windows: Iterable[AnyWindow]) -> Iterator[tuple[AnyWindow, list[Answer]]]:
+        """Each window with its answers, in order; little more is read than what is being translated."""
+        given = ((window, self._submit(window)) for window in windows)
+        for pair in ahead(given, AHEAD * len(self._all)):
+            assert pair is not None
+            yield pair[0], pair[1].result()
+
+    def _submit(self, window: Window) -> "Future[list[Answer]]":
+        return self._waiting.submit(self._translate, window)
+
+    def _translate(self, window: Window) -> list[Answer]:
+        worker = self._free.get()
+        try:
+            return worker.translate(window)
+        finally:
+            self._free.put(worker)
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing."""
+        for worker in self._all:
+            worker.kill()
+        self._waiting.shutdown(cancel_futures=True)  # its threads have been told that their workers ended
+        for worker in self._all:
+            worker.end()
+
+
+@dataclass
+class Worker:
+    """One process, started with its first window."""
+
+    options: Options
+    number: int
+    threads: int  # of each library in it, unless OMP_NUM_THREADS says otherwise
+    process: subprocess.Popen[bytes] | None = None
+    closed: bool = False
+
+    def translate(self, window: Window) -> list[Answer]:
+        """The answers; a worker that ends before it has them is replaced."""
+        for _ in range(ATTEMPTS):
+            try:
+                answer = self._ask(window.lines)
+            except (EOFError, OSError, pickle.UnpicklingError):
+                status = self.end()
+                if self.closed:
+                    raise
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        last = window.first + len(window.lines) - 1
+        raise DataError(
+            f"translate: {ATTEMPTS} processes ended over lines {window.first} to {last}, the last with "
+            f"status {status}, as when memory runs out; expected fewer --processes or a smaller --beam."
+        )
+
+    def _ask(self, lines: list[str]) -> list[Answer] | Exception:
+        if self.closed:
+            raise EOFError
+        if self.process is None:
+            self._start()
+        assert self.process is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        pickle.dump(lines, self.process.stdin)
+        self.process.stdin.flush()
+        found: list[Answer] | Exception = pickle.load(self.process.stdout)
+        return found
+
+    def _start(self) -> None:
+        limits = {} if "OMP_NUM_THREADS" in os.environ else dict.fromkeys(THREADS, str(self.threads))
+        self.process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | limits,
+            start_new_session=True,  # Ctrl-C is for the process that was started by hand
+        )
+        assert self.process.stdin is not None
+        pickle.dump((self.options, self.number), self.process.stdin)
+
+    def end(self) -> int | None:
+        """Kill the process and close its pipes; its exit status."""
+        process, self.process = self.process, None
+        if process is None:
+            return None
+        process.kill()
+        process.communicate()
+        return process.returncode
+
+    def kill(self) -> None:
+        """Kill the process for good; a thread that waits for its answer is told that it ended."""
+        self.closed = True
+        if self.process is not None:
+            self.process.kill()
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
