@@ -9,6 +9,8 @@ from typing import IO
 
 from regard.errors import DataError
 
+BLOCK = 1 << 16  # bytes of lines that are decoded at once
+
 
 class Parallel:
     """The sentence pairs of two files; can be gone through again and again, and holds one pair at a time.
@@ -62,8 +64,10 @@ def stream_lines(path: Path) -> Iterator[str]:
     """The same, one line after the other."""
     try:
         with _open(path) as file:
-            for number, line in enumerate(file, 1):
-                yield _decode(line, number, str(path))
+            number = 0
+            while block := file.readlines(BLOCK):
+                yield from _decode_block(block, number, str(path))
+                number += len(block)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a complete gzip file; expected what its ending says.") from error
     except OSError as error:
@@ -79,6 +83,17 @@ def _open(path: Path) -> IO[bytes]:
     if "\0" in str(path):
         raise DataError(f"{str(path)!r}: is no name of a file.")
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _decode_block(block: list[bytes], before: int, name: str) -> Iterator[str]:
+    """Lines as text, all at once where nothing is wrong with them; so many lines came `before`."""
+    try:
+        text = b"".join(block).decode("utf-8" if before else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" not in text:
+        return map(str.strip, text.removesuffix("\n").split("\n"))
+    return (_decode(line, number, name) for number, line in enumerate(block, before + 1))
 
 
 def _decode(line: bytes, number: int, name: str) -> str:
