@@ -22,6 +22,7 @@ class Parallel:
         self.source, self.target = source, target
         self.count: int | None = None  # pairs with text on both sides
         self.skipped = 0
+        self.bytes = 0  # of text in these pairs; known after `measure`
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         count = lines = 0
@@ -46,6 +47,10 @@ class Parallel:
                 pass
         assert self.count is not None
         return self.count
+
+    def measure(self) -> None:
+        """Read both files, to know how much they hold and that nothing is wrong with them."""
+        self.bytes = sum(len(a.encode()) + len(b.encode()) for a, b in self)
 
     def _unequal(self, lines: int, more: int, *, longer: bool) -> DataError:
         source, target = (lines + more, lines) if longer else (lines, lines + more)
