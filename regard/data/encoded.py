@@ -46,9 +46,11 @@ class Side:
         """The numbers of one sentence."""
         return self.numbers[self.offsets[row] : self.offsets[row + 1]].tolist()
 
-    def lengths(self) -> npt.NDArray[np.int32]:
-        """(N,) numbers of pieces, eos counted."""
-        return (np.diff(self.offsets) + 1).astype(np.int32)
+    def lengths(self, rows: Numbers | None = None) -> npt.NDArray[np.int32]:
+        """(N,) numbers of pieces of these sentences, or of all, eos counted."""
+        if rows is None:
+            return (np.diff(self.offsets) + 1).astype(np.int32)
+        return (self.offsets[rows + 1] - self.offsets[rows] + 1).astype(np.int32)
 
     def padded(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """These sentences closed by eos -> (B, L) filled up with pad, and their (B,) lengths."""
@@ -96,9 +98,9 @@ class EncodedPairs(Sequence[Pair]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def lengths(self) -> npt.NDArray[np.int32]:
-        """(N, 2) source and target numbers of pieces, eos counted."""
-        return np.stack([self.source.lengths(), self.target.lengths()], axis=1)
+    def lengths(self, rows: Numbers | None = None) -> npt.NDArray[np.int32]:
+        """(N, 2) source and target numbers of pieces of these pairs, or of all, eos counted."""
+        return np.stack([self.source.lengths(rows), self.target.lengths(rows)], axis=1)
 
     def batch(self, rows: Sequence[int]) -> PairBatch:
         """The pairs of these numbers as tensors, both sides closed by eos, as `pair_batch` makes them."""

@@ -15,8 +15,9 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 import torch
 
-from regard.data.batches import PairBatch, Plan, plan_by_tokens
+from regard.data.batches import PairBatch, Plan, Room, in_memory, plan_by_tokens
 from regard.data.encoded import EncodedPairs, Pair, collect, open_pairs, store
+from regard.data.plans import PairLengths, mapped_plan
 from regard.data.prepared import Encoder, digest, is_large, kept_tokenizers, prepare_pairs
 from regard.data.shared import made_once
 from regard.data.tokens import Tokenizer
@@ -25,6 +26,7 @@ from regard.storage import cache_folder
 from regard.tasks.base import Split
 from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
 
+SLICE = 1 << 20  # rows of a plan that are numbered at once
 PARTS: dict[Split, str] = {"train": "training", "valid": "validation"}
 
 
@@ -143,13 +145,24 @@ class TextTask(TranslationTask):
         https://arxiv.org/abs/2109.07780
         """
         cut = 1 + epoch % self.settings.bpe_samples if self.settings.bpe_dropout else 0
-        lengths = self.recut(cut).lengths()
-        size = len(lengths)
-        if epoch < self.settings.reversed_epochs:
-            lengths = np.concatenate([lengths, lengths[:, ::-1]])
-        plan = plan_by_tokens(lengths, budget=batch, epoch=epoch, seed=seed)
-        rows = plan.rows % size + cut * size
-        return Plan(np.where(plan.rows < size, rows, -1 - rows), plan.starts)
+        both_ways = epoch < self.settings.reversed_epochs
+        pairs = self.recut(cut)
+        size = len(pairs)
+
+        def make(room: Room) -> Plan:
+            lengths = PairLengths(pairs, both_ways=both_ways)
+            plan = plan_by_tokens(lengths, budget=batch, epoch=epoch, seed=seed, room=room)
+            for start in range(0, len(plan.rows), SLICE):
+                rows = plan.rows[start : start + SLICE]
+                numbers = rows % size + cut * size
+                plan.rows[start : start + SLICE] = np.where(rows < size, numbers, -1 - numbers)
+            return plan
+
+        if not self.is_large:
+            return make(in_memory)
+        folder = self._folder(cut)
+        name = f"epoch{epoch}-seed{seed}-batch{batch}" + ("-both" if both_ways else "")
+        return mapped_plan(folder.with_name(f"{folder.name}.plans") / name, (cut + 2) * size, make)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
         numbers = np.asarray(rows, dtype=np.int64)
