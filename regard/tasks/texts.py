@@ -135,6 +135,14 @@ class TextTask(TranslationTask):
         """Whether the training text is prepared into the cache, once for all who train on it."""
         return is_large(self.texts.files())
 
+    def prepare(self) -> Path | None:
+        """Put the training pairs into the cache, in every cut; where. None where the text is small."""
+        if not self.is_large:
+            return None
+        for cut in range(1 + self.settings.bpe_samples if self.settings.bpe_dropout else 1):
+            self.recut(cut)
+        return self._folder()
+
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
         """One epoch; where merges are dropped, of the text in one of its cuts; a first one both ways.
 
