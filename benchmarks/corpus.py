@@ -94,16 +94,18 @@ def processor(who: int) -> float:
 
 def peaks() -> tuple[int, int]:
     """The most resident memory so far of this process and of its largest child, in MB."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    own, child = (round(resource.getrusage(who).ru_maxrss * unit / 1e6) for who in both)
-    return own, child
+    return status("VmHWM"), round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6)
 
 
 def private_memory() -> int:
     """Memory that is this process's alone, in MB; what is mapped from files is not."""
+    return status("RssAnon")
+
+
+def status(name: str) -> int:
+    """What Linux says of this process's memory, in MB."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    [found] = [line.split()[1] for line in lines if line.startswith("RssAnon")]
+    [found] = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
     return round(int(found) * 1024 / 1e6)
 
 

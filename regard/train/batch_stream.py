@@ -45,15 +45,32 @@ class Stream:
         return list(rows[self.process :: self.processes])
 
     def _plan_epoch(self) -> Sequence[Sequence[int]]:
-        # `batch` is per process; the plan holds what all of them do together
-        plan = self.task.plan(self.epoch, seed=self.seed, batch=self.batch * self.processes)
-        joined = join_small(plan, self.processes) if self.processes > 1 else plan
-        if not joined:
-            name = type(self.task).__name__
-            raise DataError(
-                f"{name}: `plan` has fewer than {self.processes} examples; expected one per process."
-            )
-        return joined
+        return plan_epoch(self.task, self.epoch, seed=self.seed, batch=self.batch, processes=self.processes)
+
+
+def plan_epoch(task: Task, epoch: int, *, seed: int, batch: int, processes: int) -> Sequence[Sequence[int]]:
+    """The batches of an epoch that so many processes share."""
+    # `batch` is per process; the plan holds what all of them do together
+    plan = task.plan(epoch, seed=seed, batch=batch * processes)
+    joined = join_small(plan, processes) if processes > 1 else plan
+    if not joined:
+        raise DataError(
+            f"{type(task).__name__}: `plan` has fewer than {processes} examples; expected one per process."
+        )
+    return joined
+
+
+def moved_position(
+    task: Task, *, seed: int, batch: int, epoch: int, position: int, were: int, processes: int
+) -> int:
+    """Where an epoch goes on with another number of processes: as large a share of its batches is done.
+
+    The batches of that many processes are others, so that a few examples come twice in this epoch or not.
+    """
+    before, now = (
+        len(plan_epoch(task, epoch, seed=seed, batch=batch, processes=n)) for n in (were, processes)
+    )
+    return -(-position * now // before)
 
 
 def join_small(plan: Sequence[Sequence[int]], least: int) -> Sequence[Sequence[int]]:
