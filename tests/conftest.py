@@ -105,10 +105,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file.
 
-    Tests that need a browser run with `-m browser` alone.
+    Tests that need a browser, or many processes, run with `-m browser` or `-m many` alone.
     """
-    if config.option.markexpr != "browser":
-        items[:] = [item for item in items if item.get_closest_marker("browser") is None]
+    for marker in ("browser", "many"):
+        if config.option.markexpr != marker:
+            items[:] = [item for item in items if item.get_closest_marker(marker) is None]
     order = os.environ.get("REGARD_TEST_ORDER")
     if order:
         items.sort(

@@ -1,8 +1,13 @@
 """Who trains into a run folder: one process, or the main one of several that train together."""
 
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from regard.lock import FILE, FolderLock, Taken
+
+LOOK = 0.5  # seconds from one try to own a folder to the next
 
 
 class RunLock(FolderLock):
@@ -13,6 +18,22 @@ class RunLock(FolderLock):
             f"{self.folder}: a training goes on in it ({who}); expected a folder of its own. "
             "Wait for its end or choose another folder."
         )
+
+
+@contextmanager
+def own_run(folder: Path, *, wait: float = 0.0) -> Iterator[RunLock]:
+    """Own the run folder; where another process does, try again for so many seconds."""
+    end = time.monotonic() + wait
+    with ExitStack() as owned:
+        while True:
+            try:
+                lock = owned.enter_context(RunLock(folder))
+                break
+            except Taken:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(LOOK)
+        yield lock
 
 
 def require_free(folder: Path) -> None:

@@ -40,7 +40,7 @@ from regard.train.compiling import compiled
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted, Interrupts
 from regard.train.launcher import ends_with_launcher
-from regard.train.lock import RunLock
+from regard.train.lock import RunLock, own_run
 from regard.train.metrics import Metrics
 from regard.train.optimizers import build_optimizer
 from regard.train.progress import Progress, Quiet, View, choose_progress
@@ -77,13 +77,15 @@ def fit(
     *,
     run: Path,
     resume: bool = False,
+    wait: float = 0.0,
     progress: Progress | None = None,
     step_function: StepFunction | None = None,
 ) -> Summary:
     """Train a model on a task, into the folder `run`.
 
-    `resume` goes on from the folder's last checkpoint. `step_function` replaces `task.loss` in training; the
-    validation loss is the task's. Raises Interrupted on Ctrl-C and SIGTERM, after saving.
+    `resume` goes on from the folder's last checkpoint. `wait`: so many seconds the folder may still belong to
+    another process. `step_function` replaces `task.loss` in training; the validation loss is the task's.
+    Raises Interrupted on Ctrl-C and SIGTERM, after saving.
     """
     folder, threads = RunFolder(run), torch.get_num_threads()
     with Interrupts() as interrupts, ends_with_launcher(), ExitStack() as cleanup:
@@ -92,6 +94,7 @@ def fit(
         accelerator = build_accelerator(config.train, model, own_loss=step_function is not None)
         training = _Training(task, config, folder, interrupts, step_function or task.loss, accelerator)
         try:
+            training.wait = wait
             training.open(model, cleanup, resume=resume, progress=progress)
             return training.run()
         except Interrupted:
@@ -126,6 +129,7 @@ class _Training:
     metrics: Metrics | None = None  # the main process's
     lock: RunLock | None = None  # the main process's
     captured: CapturedStep | None = None  # where steps are recorded and replayed
+    wait: float = 0.0  # seconds that the folder may belong to another process
 
     def __init__(
         self,
@@ -194,7 +198,7 @@ class _Training:
         if self.accelerator.is_main_process:
             try:
                 with durable.disk_errors(self.folder.path, self.folder.describe_last):
-                    self.lock = cleanup.enter_context(RunLock(self.folder.path))
+                    self.lock = cleanup.enter_context(own_run(self.folder.path, wait=self.wait))
             except DataError as error:
                 refusal = [str(error)]
         if self.processes > 1:

@@ -1,3 +1,4 @@
+import json
 import os
 import re
 import shlex
@@ -12,7 +13,7 @@ import pytest
 import torch
 from torch.distributed.run import parse_args
 from train_support import TinySettings, TinyTask
-from train_worker import EXACT, RANDOM, SPLIT, TASK, train, train_pairs
+from train_worker import EXACT, RANDOM, SPLIT, TASK, evaluate_pairs, train, train_pairs
 
 from regard.train.checkpoint import RunFolder
 from regard.train.metrics import read_metrics
@@ -102,6 +103,14 @@ def test_one_process_goes_on_from_a_model_in_parts(pair: tuple[Path, str], tmp_p
     shutil.copytree(folder / "sharded", tmp_path / "run")
     train_pairs(tmp_path / "run", replace(SPLIT, steps=6), resume=True, progress=Quiet())
     assert RunFolder(tmp_path / "run").last_step() == 6
+
+
+def test_processes_that_measure_together_get_what_one_gets(pair: tuple[Path, str]) -> None:
+    folder, _ = pair
+    expected = json.loads(json.dumps(evaluate_pairs(folder / "pairs")))
+    assert len(expected["lines"]) == 7
+    for process in (0, 1):
+        assert json.loads((folder / f"evaluation-{process}.json").read_text()) == expected
 
 
 def test_capture_with_several_processes_is_answered_with_a_sentence(pair: tuple[Path, str]) -> None:

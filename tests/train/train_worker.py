@@ -1,5 +1,6 @@
 """One of several processes that train together. Run by a launcher: `train_worker.py FOLDER`."""
 
+import json
 import os
 import signal
 import sys
@@ -13,7 +14,10 @@ import torch
 from train_pairs import TRANSFORMER, make_pairs
 from train_support import TinyBatch, TinyConfig, TinyModel, TinyTask, build, make_config
 
+from regard.decode.base import Decoding
 from regard.errors import ConfigError, DataError
+from regard.evaluate.base import Listing, evaluate
+from regard.evaluate.divided import processes_together, share
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, TrainConfig
@@ -123,6 +127,15 @@ def train_sharded(folder: Path) -> None:
     train_pairs(folder / "unsharded", resume=True)
 
 
+def evaluate_pairs(run: Path) -> dict[str, Any]:
+    """A trained translator, measured on its validation pairs; without what a clock says."""
+    model = Transformer(TransformerConfig(**TRANSFORMER))
+    RunFolder(run).load_model(model, "last")
+    found = evaluate(model.eval(), PAIRS, "valid", decoding=Decoding(beam=3))
+    assert isinstance(found, Listing)
+    return {**found.summary(), "lines": found.lines(), "seconds": None}
+
+
 if __name__ == "__main__":
     process = int(os.environ["RANK"])
     folder = Path(sys.argv[1])
@@ -131,6 +144,10 @@ if __name__ == "__main__":
     train_promised(replace(RANDOM, train=replace(RANDOM.train, capture=True)), folder / "promised")
     train_pairs(folder / "pairs")
     train_sharded(folder)
+    with processes_together():
+        assert len(share(range(7))) == (4, 3)[process]
+        (folder / f"evaluation-{process}.json").write_text(json.dumps(evaluate_pairs(folder / "pairs")))
+    assert share(range(7)) == list(range(7))
     train(RANDOM, folder / "whole")
     train(replace(RANDOM, train=replace(RANDOM.train, steps=4)), folder / "parts")
     train(RANDOM, folder / "parts", resume=True)
