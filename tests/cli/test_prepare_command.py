@@ -1,5 +1,9 @@
 """regard prepare: text that is prepared before training, and found by it."""
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 from forking import forks
 
@@ -37,6 +41,21 @@ def test_training_finds_what_was_prepared(command, text, monkeypatch, processes)
     sizes = [word for setting in (*tiny, "train.threads=1") for word in ("--set", setting)]
     outcome = command("train", *FILES, *SMALL, *sizes)
     assert outcome.status == 0, outcome.err
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "corpora.md"
+LINES = [line for line in PAGE.read_text().splitlines() if re.match(r"(\w+=\S+ )?regard prepare ", line)]
+DOCUMENTED = [line.partition("regard ")[2] for line in LINES]
+
+
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_every_documented_line_prepares(command, text, monkeypatch, line):
+    monkeypatch.setattr(prepared, "LARGE", 0)
+    (text / "train.fr").rename(text / "train.de")
+    with forks():
+        outcome = command(*shlex.split(line.replace("16", "3"), comments=True), *SMALL)
+    assert outcome.status == 0, outcome.err
+    assert outcome.out.startswith("118 pairs in ")
 
 
 def test_small_text_needs_no_preparing(command, text):
