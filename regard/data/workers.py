@@ -110,6 +110,7 @@ def _serve() -> None:
         function = pickle.load(jobs)
         while True:
             job = pickle.load(jobs)
+            answer: tuple[Any, Exception | None]
             try:
                 answer = (function(*job), None)
             except Exception as error:

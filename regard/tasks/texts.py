@@ -280,8 +280,11 @@ def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], To
         return _learn(side(name), settings, kind, language)
 
     if settings.joint:
-        both = partial(chain.from_iterable, map(side, ("source", "target")))
-        return {"tokenizer.json": lambda: _learn(both(), settings, "bpe", texts.languages[1])}
+
+        def learn_both() -> Tokenizer:
+            return _learn(chain(side("source"), side("target")), settings, "bpe", texts.languages[1])
+
+        return {"tokenizer.json": learn_both}
     return {
         "source.tokenizer.json": partial(learn, "source", texts.languages[0]),
         "target.tokenizer.json": partial(learn, "target", texts.languages[1]),

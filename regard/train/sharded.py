@@ -19,7 +19,7 @@ def whole(value: Any) -> Any:
     return value.full_tensor() if hasattr(value, "full_tensor") else value
 
 
-def part_of(value: Tensor, parameter: Tensor) -> Tensor:
+def part_of(value: Tensor, parameter: Any) -> Tensor:
     """Of a whole tensor the part that this process has of the parameter; a scalar stays whole."""
     if not hasattr(parameter, "device_mesh") or value.dim() == 0:
         return value
