@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -q
 SPHINX := $(BIN)/python -m sphinx -W --keep-going -q -c docs
 TORCH  := $(shell grep -m1 '^torch==' constraints.txt)
 
-.PHONY: demo models test test-matrix test-gpu test-web test-browser test-ray test-kills studio docs catalogues lint types format clean
+.PHONY: demo models test test-matrix test-gpu test-web test-browser test-ray test-kills test-many studio docs catalogues lint types format clean
 
 demo: $(VENV)/.installed          ## train two translators and draw their alignments
 	$(BIN)/regard demo $(ARGS)
@@ -23,6 +23,9 @@ test: $(VENV)/.installed-dev lint          ## lint, all tests, types beside them
 
 test-matrix: $(VENV)/.installed-dev          ## all tests ten times: other seeds, instruction sets, threads, orders
 	$(BIN)/python tests/matrix.py $(ARGS)
+
+test-many: $(VENV)/.installed-dev          ## two machines on this one: killed launchers, killed machines, killed preparing
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m many tests
 
 docs: $(VENV)/.installed-dev          ## the documentation, into site/ (English) and site/zh/ (Chinese), tested
 	rm -rf site

@@ -1,18 +1,25 @@
-"""How much memory and time millions of sentence pairs cost: made, prepared, trained from.
+"""What it costs to prepare and to train from 10⁵, 10⁶ and 10⁷ sentence pairs.
 
-    python benchmarks/corpus.py --pairs 5000000 --folder /tmp/regard-corpus
+    python benchmarks/corpus.py --folder /tmp/regard-corpus --pairs 100000 1000000 --processes 1 2
+    python benchmarks/corpus.py --folder /tmp/regard-corpus --source train.en --target train.de --record
 
-Writes two text files, prepares them as `regard train --source A --target B` does, and trains a tiny model
-for a few steps from what was prepared. Prints how many pairs a minute and core it prepared (by the
-processor's time, all passes counted: reading, two tokenizers, encoding) and the peak of resident memory. The
-text is made of the grammar's sentences, two short ones a line, so that the lines differ: the grammar alone
-would need minutes for five million.
+For each size and each number of processes, in processes of their own and with an empty cache:
+
+    preparing     text to encoded pairs and the first epoch's plan, as `regard train --source A --target B`
+    second start  the same again: seconds until the first batch is there
+    a rank        one of two processes that train: memory after 200 batches of its share
+
+Memory is private (RssAnon) and resident; the latter counts mapped pages too, which the system can take back.
+Without `--source` and `--target` the text is made of the grammar's sentences, two short ones a line, so that
+the lines differ. The machine's load before each measurement is recorded: beside other work, seconds say
+little and processor seconds more.
 """
 
 import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -22,8 +29,8 @@ from random import Random
 from typing import Any
 
 SHORT = 60_000  # sentences of the grammar that the lines are made of
-LIMIT = 1.5e9  # bytes of resident memory that must not be passed
-FLOOR = 100_000  # pairs a minute and core
+BATCHES = 200  # that a rank takes
+LIMIT = 2e9  # bytes of resident memory that preparing must not pass
 
 
 def make_text(folder: Path, pairs: int) -> tuple[Path, Path]:
@@ -44,98 +51,139 @@ def make_text(folder: Path, pairs: int) -> tuple[Path, Path]:
     return paths
 
 
-def measure(source: str, target: str, folder: Path, steps: int) -> dict[str, float]:
-    """Prepare and train; what it cost."""
+def measure(source: str, target: str) -> dict[str, Any]:
+    """Prepare, or find what is prepared, take batches as one of two ranks; what it cost."""
+    from regard.data import prepared
     from regard.tasks.files import FilesSettings, FilesTask
-    from regard.train.config import load_recipe
-    from regard.train.loop import fit
-    from regard.train.progress import Quiet
-    from regard.train.run import build_model
+    from regard.train.batch_stream import Stream
 
-    started, processor = time.perf_counter(), time.process_time()
-    imported = peak()
+    prepared.LARGE = 0  # also a small text goes through the cache, so that sizes can be compared
+    imported, began = private_memory(), time.perf_counter()
     settings = FilesSettings(source=source, target=target, source_language="en", target_language="fr")
     task = FilesTask.create(settings)
-    tokenized = time.process_time() - processor
+    learnt = time.perf_counter() - began
     pairs = len(task.encoded("train"))
-    prepared = time.process_time() - processor
-    wall = time.perf_counter() - started
-    prepared_peak = peak()
-    tables = {"task": {"name": "files", "source": source, "target": target}}
-    sizes = [f"model.{name}=32" for name in ("embedding", "hidden", "attention.hidden", "readout")]
-    config = load_recipe(
-        "translator",
-        [*sizes, f"train.steps={steps}", "train.evaluate_every=0", "train.batch=2048"],
-        tables=tables,
-    )
-    began = time.perf_counter()
-    fit(build_model(config, task), task, config, run=folder / f"run-{os.getpid()}", progress=Quiet())
+    encoded = time.perf_counter() - began
+    stream = Stream(task, seed=1, batch=2048, processes=2, process=0)
+    planned = time.perf_counter() - began
+    made = peaks()
+    task.batch("train", stream.next())
+    first = time.perf_counter() - began
+    for _ in range(BATCHES - 1):
+        task.batch("train", stream.next())
     return {
         "pairs": pairs,
-        "preparing, processor seconds": round(prepared, 1),
-        "of which tokenizers, processor seconds": round(tokenized, 1),
-        "preparing, seconds": round(wall, 1),
-        "pairs a minute and core": round(60 * pairs / prepared),
-        "training, seconds": round(time.perf_counter() - began, 1),
-        "steps": steps,
-        "memory after import, MB": round(imported / 1e6),
-        "memory after preparing, peak MB": round(prepared_peak / 1e6),
-        "memory, peak MB": round(peak() / 1e6),
+        "seconds": round(first, 2),
+        "tokenizers, seconds": round(learnt, 2),
+        "encoding, seconds": round(encoded - learnt, 2),
+        "plan, seconds": round(planned - encoded, 2),
+        "processor seconds": round(sum(map(processor, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))), 1),
+        "peak of the process, MB": made[0],
+        "peak of a worker, MB": made[1],
+        "private memory after import, MB": imported,
+        "private memory after the batches, MB": private_memory(),
+        "resident memory, peak MB": peaks()[0],
     }
 
 
-def peak() -> int:
-    """The most resident memory so far, mapped pages counted, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+def processor(who: int) -> float:
+    """Seconds of the processor."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime
 
 
-def record(found: dict[str, Any]) -> None:
-    """The two figures that are asked for, in results/corpus.json."""
+def peaks() -> tuple[int, int]:
+    """The most resident memory so far of this process and of its largest child, in MB."""
+    return status("VmHWM"), round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6)
+
+
+def private_memory() -> int:
+    """Memory that is this process's alone, in MB; what is mapped from files is not."""
+    return status("RssAnon")
+
+
+def status(name: str) -> int:
+    """What Linux says of this process's memory, in MB."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    [found] = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
+    return round(int(found) * 1024 / 1e6)
+
+
+def run(source: Path, target: Path, cache: Path, processes: int) -> dict[str, Any]:
+    """`measure` in a process of its own, and the load before it."""
+    threads = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": str(processes)}
+    load = round(os.getloadavg()[0], 1)
+    done = subprocess.run(
+        [sys.executable, __file__, "--folder", str(cache), "--measure", str(source), str(target)],
+        env=os.environ | threads | {"REGARD_CACHE": str(cache), "REGARD_PROCESSES": str(processes)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return {**json.loads(done.stdout.splitlines()[-1]), "processes": processes, "load before": load}
+
+
+def both(source: Path, target: Path, folder: Path, processes: int) -> dict[str, dict[str, Any]]:
+    """Preparing into an empty cache, and the second start."""
+    cache = folder / f"cache-{os.getpid()}"
+    try:
+        return {name: run(source, target, cache, processes) for name in ("preparing", "second start")}
+    finally:
+        shutil.rmtree(cache, ignore_errors=True)
+
+
+def record(found: dict[str, dict[str, Any]]) -> None:
+    """The figures of one size and number of processes, in results/corpus.json."""
     from regard.bench.records import measured
     from regard.evaluate.results import write_result
 
-    seconds = found["preparing, seconds"] + found["training, seconds"]
+    first, again = found["preparing"], found["second start"]
+    pairs, processes = first["pairs"], first["processes"]
+    which = f"{pairs:,} pairs, processes: {processes}"
+    most = (
+        first["peak of the process, MB"] + (processes if processes > 1 else 0) * first["peak of a worker, MB"]
+    )
+    rank = again["private memory after the batches, MB"]
     for metric, value, note in (
-        (
-            "sentence pairs prepared a minute and core",
-            found["pairs a minute and core"],
-            f"{FLOOR:,} asked for",
-        ),
-        ("peak of resident memory, MB", found["memory, peak MB"], f"at most {LIMIT / 1e6:,.0f} asked for"),
+        (f"seconds to prepare {which}", first["seconds"], "tokenizers, encoding and the first plan"),
+        (f"processor seconds to prepare {which}", first["processor seconds"], "of all processes"),
+        (f"memory to prepare {which}, MB", most, "the peaks of all processes, added up"),
+        (f"seconds of the second start, {which}", again["seconds"], "until the first batch"),
+        (f"memory of a rank, {which}, MB", rank, f"private, after {BATCHES} batches"),
     ):
-        result = measured("corpus", metric, value, seconds=seconds, details=found, note=note)
+        result = measured("corpus", metric, value, seconds=first["seconds"], details=found, note=note)
         write_result(Path(__file__).parents[1] / "results", result)
 
 
 def main() -> None:
     """Make, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=5_000_000)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--folder", type=Path, required=True, help="for the text, the cache and the run")
+    parser.add_argument("--folder", type=Path, required=True, help="for the text and the cache")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--source", type=Path, help="your own text in the place of the grammar's")
+    parser.add_argument("--target", type=Path)
     parser.add_argument("--record", action="store_true", help="write results/corpus.json")
     parser.add_argument("--measure", nargs=2, metavar=("SOURCE", "TARGET"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
-        print(json.dumps(measure(*given.measure, given.folder, given.steps)))
+        print(json.dumps(measure(*given.measure)))
         return
-    source, target = make_text(given.folder, given.pairs)
-    alone = {"REGARD_CACHE": str(given.folder / "cache"), "OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
-    words = [sys.executable, __file__, "--folder", str(given.folder), "--steps", str(given.steps)]
-    done = subprocess.run(
-        [*words, "--measure", str(source), str(target)],
-        env=os.environ | alone,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
-    for name, value in found.items():
-        print(f"{name:42} {value:>12,}")
-    if given.record:
-        record(found)
-    if found["memory, peak MB"] * 1e6 > LIMIT or found["pairs a minute and core"] < FLOOR:
-        sys.exit(f"expected under {LIMIT / 1e9} GB and over {FLOOR:,} pairs a minute and core.")
+    own = [(given.source, given.target)] if given.source else None
+    for source, target in own or (make_text(given.folder, pairs) for pairs in given.pairs):
+        for processes in given.processes:
+            found = both(source, target, given.folder, processes)
+            for name, figures in found.items():
+                print(
+                    name,
+                    *(f"  {key:40} {value:>12,}" for key, value in figures.items()),
+                    sep="\n",
+                    flush=True,
+                )
+            if given.record:
+                record(found)
+            if found["preparing"]["peak of the process, MB"] * 1e6 > LIMIT:
+                sys.exit(f"expected under {LIMIT / 1e9} GB.")
 
 
 if __name__ == "__main__":

@@ -105,9 +105,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file.
 
-    Tests that need a browser, the built documentation or Ray run by their marks alone: `-m browser`.
+    Tests that need a browser, the built site, Ray or many processes run by their marks alone: `-m browser`.
     """
-    apart = {"browser", "documentation", "ray"} - {config.option.markexpr}
+    apart = {"browser", "documentation", "ray", "many"} - {config.option.markexpr}
     items[:] = [item for item in items if not any(item.get_closest_marker(name) for name in apart)]
     order = os.environ.get("REGARD_TEST_ORDER")
     if order:

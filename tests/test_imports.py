@@ -91,7 +91,7 @@ def test_what_translates_does_not_load_the_compiler_of_torch():
 # low to high; what stands on one line may import each other
 LAYERS = (
     ("errors", "renamed", "extras"),
-    ("catalog", "storage", "web"),
+    ("catalog", "lock", "storage", "web"),
     ("hub",),
     ("attention",),
     ("kernels",),

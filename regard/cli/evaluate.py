@@ -1,15 +1,26 @@
 """regard evaluate: measure a run by the metrics of its task."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, DeviceOption, RunArgument, open_run, output, say, table, waiting
+from regard.cli.common import (
+    BeamOption,
+    DeviceOption,
+    RunArgument,
+    is_main_process,
+    open_run,
+    output,
+    say,
+    table,
+    waiting,
+)
 from regard.cli.dictionary import UnknownOption
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from regard.evaluate.base import Evaluation
@@ -43,13 +54,18 @@ def command(
     """
     from regard.decode.unknown import choose_dictionary
     from regard.evaluate.base import Listing, evaluate
+    from regard.evaluate.divided import processes_together
 
-    opened = open_run(run, device=device)
-    dictionary = choose_dictionary(opened.folder, unknown)
-    how = replace(opened.config.decode.with_beam(beam), dictionary=dictionary)
-    task = opened.task if on is None else other_corpus(opened, on, data)
-    with waiting("evaluating") as progress:
-        found = evaluate(opened.model, task, split, decoding=how, progress=progress)
+    with processes_together():
+        opened = open_run(run, device=device)
+        require_divisible(opened)
+        dictionary = choose_dictionary(opened.folder, unknown)
+        how = replace(opened.config.decode.with_beam(beam), dictionary=dictionary)
+        task = opened.task if on is None else other_corpus(opened, on, data)
+        with waiting("evaluating") as progress:
+            found = evaluate(opened.model, task, split, decoding=how, progress=progress)
+    if not is_main_process():
+        return
     if out is not None:
         if not isinstance(found, Listing):
             raise DataError(
@@ -62,6 +78,18 @@ def command(
         return
     output.print(f"{run}, step {opened.step}, {split if on is None else f'{on}, {split}'}", soft_wrap=True)
     print_evaluation(found)
+
+
+def require_divisible(run: "Run") -> None:
+    """Refuse several processes where the task is measured by one."""
+    from regard.tasks.translation import TranslationTask
+
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > 1 and not isinstance(run.task, TranslationTask):
+        raise ConfigError(
+            f"evaluate: {processes} processes for the task {run.config.task!r}; expected one. "
+            "Translators alone are measured by several."
+        )
 
 
 def other_corpus(run: "Run", name: str, data: str) -> "CorpusTask":

@@ -1,7 +1,7 @@
 """The text that `regard train` and `regard compare` take in place of a recipe's: files, or a named corpus."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -83,18 +83,16 @@ class Text:
     def measure(self) -> tuple[int, int]:
         """How many training pairs there are, and how many bytes of text."""
         from regard.data.corpora import find_corpus
-        from regard.data.parallel import Parallel
+        from regard.data.prepared import counted
 
-        pairs: Iterable[tuple[str, ...]] = (
-            ((found.source, found.target) for found in find_corpus(self.corpus).stream("train", self.data))
-            if self.corpus
-            else Parallel(*self.paths())
-        )
-        count = size = 0
-        for pair in pairs:
-            count += 1
-            size += sum(len(side.encode()) for side in pair)
-        return count, size
+        if not self.corpus:
+            pairs = counted(*self.paths())
+            return pairs.total(), pairs.bytes
+        sizes = [
+            len(pair.source.encode()) + len(pair.target.encode())
+            for pair in find_corpus(self.corpus).stream("train", self.data)
+        ]
+        return len(sizes), sum(sizes)
 
 
 def text_settings(recipe: str) -> dict[str, Any]:
@@ -127,7 +125,7 @@ def given_value(overrides: Sequence[str], key: str) -> str | None:
 
 def chosen_steps(text: Text) -> list[str]:
     """Some passes through the text, in the steps of the recurrent recipe."""
-    from regard.tasks.texts import text_bytes
+    from regard.data.prepared import text_bytes
     from regard.train.config import load_recipe
 
     batch = load_recipe(RECURRENT).train.batch

@@ -42,6 +42,13 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint of --run.")
     ] = False,
+    resume_or_start: Annotated[
+        bool,
+        typer.Option(
+            "--resume-or-start",
+            help="Go on if the folder holds a run, else begin: for jobs that are started again.",
+        ),
+    ] = False,
     source: File = "",
     target: File = "",
     valid_source: File = "",
@@ -72,6 +79,7 @@ def command(
     Without a recipe or --model, text is learnt by a Transformer whose size follows from the amount of text.
     Ctrl-C saves the state; `--resume` continues as if nothing had happened.
     """
+    from regard.lock import GONE
     from regard.train.checkpoint import RunFolder
     from regard.train.lock import require_free
     from regard.train.loop import fit
@@ -95,7 +103,9 @@ def command(
             raise ConfigError(f"train: `{name}` is empty; expected a name.")
     train_on(device)
     folder = Path(run) if run else Path("runs") / (Path(recipe).stem if recipe else text.name)
-    if is_main_process():
+    if resume_or_start:
+        resume = resume or RunFolder(folder).config.exists()
+    elif is_main_process():
         require_free(folder)  # before the task is prepared, which may take minutes
     if resume:
         config, built, task = reopen(folder, overrides)
@@ -113,7 +123,9 @@ def command(
         built, task = create(config)
     parameters = sum(p.numel() for p in built.parameters())
     say(f"training {config.model}, {parameters:,} parameters, into {folder}")
-    report(fit(built, task, config, run=folder, resume=resume))
+    # of a job that is started again, the process before may have died on another machine just now
+    wait = 2 * GONE if resume_or_start else 0.0
+    report(fit(built, task, config, run=folder, resume=resume, wait=wait))
     say(f"next: regard evaluate {folder}")
 
 

@@ -5,7 +5,7 @@ In training, lengths count in steps of four: a batch holds sentences of one step
 a recorded step (see regard/train/capture.py) pads no more than what was counted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self, overload
 
@@ -18,10 +18,27 @@ from torch import Tensor
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
 
-Lengths = Sequence[tuple[int, int]] | npt.NDArray[np.integer[Any]]  # (N, 2): source, target of each example
 ROUND_LENGTHS, ROUND_ROWS = 4, 8  # what the shapes of rounded batches are multiples of
 POOL = 1 << 15  # examples among which a batch finds its like
-CHUNK = 4096  # lengths turned into Python numbers at a time
+CHUNK = 1 << 12  # batches that are moved at a time
+DRAWN = 1 << 18  # random numbers that are drawn at a time
+SHARE = 1 << 21  # examples that are sorted at once by their random numbers
+
+Room = Callable[[str, int], npt.NDArray[np.integer[Any]]]  # an array for a plan: its name, its size
+
+
+class LengthTable:
+    """The lengths of examples that are too many for an array; a subclass finds them."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __getitem__(self, rows: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.integer[Any]]:
+        """(N, 2) source and target lengths of these rows."""
+        raise NotImplementedError
+
+
+Lengths = Sequence[tuple[int, int]] | npt.NDArray[np.integer[Any]] | LengthTable  # (N, 2): source, target
 
 
 @dataclass(frozen=True)
@@ -117,28 +134,38 @@ class Plan(Sequence[list[int]]):
     __hash__ = None  # type: ignore[assignment]
 
 
-def plan_by_tokens(lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = POOL) -> Plan:
+def in_memory(name: str, size: int) -> npt.NDArray[np.integer[Any]]:
+    """An array for the numbers of a plan."""
+    return np.empty(size, dtype=np.int64)
+
+
+def plan_by_tokens(
+    lengths: Lengths, *, budget: int, epoch: int, seed: int, pool: int = POOL, room: Room = in_memory
+) -> Plan:
     """One training epoch: batches of similar lengths, each within `budget` tokens, in random order.
 
     The examples are shuffled, cut into pools, sorted by length within a pool and cut into batches; then the
     batches are shuffled. A larger pool means less padding and less chance. Lengths are rounded up to
     multiples of four for all of this, so that chance decides among many equals and batches have few shapes.
     All depends on (seed, epoch) alone, and every example comes exactly once. An example larger than the
-    budget is a batch of its own.
+    budget is a batch of its own. `room` gives the arrays of a name and a size; all else is small.
     """
     _check_budget(budget)
     if pool < 1:
         raise ConfigError(f"plan_by_tokens: `pool` has {pool}; expected 1 or more.")
     table = _table(lengths)
-    table = table + -table % ROUND_LENGTHS
-    shuffled, shuffled_batches = _bits(seed, epoch, 0), _bits(seed, epoch, 1)
-    order = np.argsort(shuffled(len(table)), kind="stable")
-    sizes = table[order]
-    # by pool, then by both lengths together, then by the source's; the target's follows from these
-    order = order[np.lexsort((sizes[:, 0], sizes.sum(1), np.arange(len(order)) // pool))]
-    pools = (order[start : start + pool] for start in range(0, len(order), pool))
-    counts = np.fromiter((n for rows in pools for n in _cut(rows, table, budget)), dtype=np.int64)
-    return _shuffle(order, counts, np.argsort(shuffled_batches(len(counts)), kind="stable"))
+    order = room("sorted", len(table))
+    _shuffle((seed, epoch, 0), order)
+    counts: list[int] = []
+    for start in range(0, len(order), pool):
+        rows = order[start : start + pool]
+        sizes = table[rows]
+        sizes = sizes + -sizes % ROUND_LENGTHS
+        # by both lengths together, then by the source's; the target's follows from these
+        similar = np.lexsort((sizes[:, 0], sizes.sum(1)))
+        order[start : start + pool] = rows[similar]
+        counts += _cut(sizes[similar], budget)
+    return _in_random_order(order, np.asarray(counts, dtype=np.int64), (seed, epoch, 1), room)
 
 
 def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, pool: int = 4096) -> Plan:
@@ -149,44 +176,76 @@ def plan_by_rows(lengths: Sequence[int], *, rows: int, epoch: int, seed: int, po
     """
     if rows < 1:
         raise ConfigError(f"plan: `rows` has {rows}; expected 1 or more.")
-    shuffled, shuffled_batches = _bits(seed, epoch, 0), _bits(seed, epoch, 1)
-    order = np.argsort(shuffled(len(lengths)), kind="stable")
+    order = in_memory("sorted", len(lengths))
+    _shuffle((seed, epoch, 0), order)
     rows = min(rows, max(1, len(order)))
     order = order[: len(order) // rows * rows]
     sizes = np.asarray(lengths, dtype=np.int64)[order]
     pool = max(rows, pool // rows * rows)
     order = order[np.lexsort((sizes, np.arange(len(order)) // pool))]
     counts = np.full(len(order) // rows, rows)
-    return _shuffle(order, counts, np.argsort(shuffled_batches(len(counts)), kind="stable"))
+    return _in_random_order(order, counts, (seed, epoch, 1), in_memory)
 
 
 def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     """Every example once, in its own order, in batches within `budget` tokens: for evaluation."""
     _check_budget(budget)
     table = _table(lengths)
-    order = np.arange(len(table))
-    counts = np.fromiter(_cut(order, table, budget), dtype=np.int64)
-    return Plan(order, np.concatenate([[0], counts.cumsum()]))
+    counts = np.asarray(_cut(table[np.arange(len(table))], budget), dtype=np.int64)
+    return Plan(np.arange(len(table)), np.concatenate([[0], counts.cumsum()]))
 
 
-def _table(lengths: Lengths) -> npt.NDArray[np.integer[Any]]:
+def _table(lengths: Lengths) -> "npt.NDArray[np.integer[Any]] | LengthTable":
+    if isinstance(lengths, LengthTable):
+        return lengths
     return np.asarray(lengths, dtype=None if isinstance(lengths, np.ndarray) else np.int64).reshape(-1, 2)
 
 
-def _bits(seed: int, epoch: int, stream: int) -> Any:
+def _bits(key: tuple[int, int, int], size: int) -> Iterator[npt.NDArray[np.uint64]]:
     """Random 64-bit numbers whose sequence numpy promises not to change, unlike that of its shuffles."""
-    return np.random.PCG64(np.random.SeedSequence([seed, epoch, stream])).random_raw
+    draw: Any = np.random.PCG64(np.random.SeedSequence(key)).random_raw
+    for start in range(0, size, DRAWN):
+        yield draw(min(DRAWN, size - start))
 
 
-def _shuffle(
-    rows: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+def _shuffle(key: tuple[int, int, int], order: npt.NDArray[np.integer[Any]]) -> None:
+    """Fill `order` with 0, 1, …, sorted by a random number each; of a large one, a share of it at a time."""
+    shares = max(0, (len(order) - 1) // SHARE).bit_length()  # 2^shares, by the first bits of the number
+    end = 0
+    for share in range(1 << shares):
+        bits, rows = [], []
+        for start, drawn in zip(range(0, len(order), DRAWN), _bits(key, len(order)), strict=True):
+            own = (
+                np.flatnonzero(drawn >> np.uint64(64 - shares) == share) if shares else np.arange(len(drawn))
+            )
+            bits.append(drawn[own])
+            rows.append(own + start)
+        if rows:
+            found = np.concatenate(rows)[np.argsort(np.concatenate(bits), kind="stable")]
+            order[end : end + len(found)] = found
+            end += len(found)
+
+
+def _in_random_order(
+    rows: npt.NDArray[np.integer[Any]],
+    counts: npt.NDArray[np.int64],
+    key: tuple[int, int, int],
+    room: Room,
 ) -> Plan:
     """The batches of `counts` rows each, in another order."""
+    order = np.empty(len(counts), dtype=np.int64)
+    _shuffle(key, order)
+    moved, starts = room("rows", len(rows)), room("starts", len(counts) + 1)
+    starts[0], starts[1:] = 0, counts[order].cumsum()
     begins = counts.cumsum() - counts
-    starts = np.concatenate([[0], counts[order].cumsum()])
-    # where each row of the new order stood: the old begin of its batch, and its place within the batch
-    places = np.repeat(begins[order] - starts[:-1], counts[order]) + np.arange(len(rows))
-    return Plan(rows[places], starts)
+    for first in range(0, len(order), CHUNK):
+        batches = slice(first, first + CHUNK)
+        own, begin = counts[order[batches]], int(starts[first])
+        # where each row of the new order stood: the old begin of its batch, and its place within the batch
+        shift = begins[order[batches]] - starts[:-1][batches]
+        places = np.repeat(shift, own) + np.arange(begin, begin + own.sum())
+        moved[begin : begin + len(places)] = rows[places]
+    return Plan(moved, starts)
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
@@ -212,18 +271,25 @@ def pair_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
     return PairBatch(source, source_lengths, target, target_lengths)
 
 
-def _cut(order: npt.NDArray[np.int64], lengths: npt.NDArray[np.integer[Any]], budget: int) -> Iterator[int]:
-    """The sizes of the batches into which this order is cut, each as large as the budget allows."""
+def _cut(sizes: npt.NDArray[np.integer[Any]], budget: int) -> list[int]:
+    """How many of these examples, in their order, each batch has: as many as the budget allows."""
+    changes = np.flatnonzero((sizes[1:] != sizes[:-1]).any(1)) + 1
+    begins = np.concatenate([[0], changes])[: len(sizes)]
+    repeats = np.diff(np.append(begins, len(sizes)))
+    counts = []
     count = source = target = 0
-    for start in range(0, len(order), CHUNK):
-        for its_source, its_target in lengths[order[start : start + CHUNK]].tolist():
-            longest_source, longest_target = max(source, its_source), max(target, its_target)
-            if count and (count + 1) * (longest_source + longest_target) > budget:
-                yield count
-                count, longest_source, longest_target = 0, its_source, its_target
-            count, source, target = count + 1, longest_source, longest_target
-    if count:
-        yield count
+    for (its_source, its_target), left in zip(sizes[begins].tolist(), repeats.tolist(), strict=True):
+        while left:
+            longest = max(source, its_source) + max(target, its_target)
+            fitting = budget // longest - count if longest else left
+            if count and fitting < 1:
+                counts.append(count)
+                count = source = target = 0
+                continue
+            taken = min(left, max(fitting, 1))
+            count, left = count + taken, left - taken
+            source, target = max(source, its_source), max(target, its_target)
+    return [*counts, count] if count else counts
 
 
 def _check_budget(budget: int) -> None:

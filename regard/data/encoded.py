@@ -26,6 +26,7 @@ from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
 
 FORMAT = 1
+NAMES = ("source", "target")
 BUFFER = 1 << 18  # numbers held before they are written
 
 Pair = tuple[list[int], list[int]]
@@ -45,9 +46,11 @@ class Side:
         """The numbers of one sentence."""
         return self.numbers[self.offsets[row] : self.offsets[row + 1]].tolist()
 
-    def lengths(self) -> npt.NDArray[np.int32]:
-        """(N,) numbers of pieces, eos counted."""
-        return (np.diff(self.offsets) + 1).astype(np.int32)
+    def lengths(self, rows: Numbers | None = None) -> npt.NDArray[np.int32]:
+        """(N,) numbers of pieces of these sentences, or of all, eos counted."""
+        if rows is None:
+            return (np.diff(self.offsets) + 1).astype(np.int32)
+        return (self.offsets[rows + 1] - self.offsets[rows] + 1).astype(np.int32)
 
     def padded(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
         """These sentences closed by eos -> (B, L) filled up with pad, and their (B,) lengths."""
@@ -95,9 +98,9 @@ class EncodedPairs(Sequence[Pair]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def lengths(self) -> npt.NDArray[np.int32]:
-        """(N, 2) source and target numbers of pieces, eos counted."""
-        return np.stack([self.source.lengths(), self.target.lengths()], axis=1)
+    def lengths(self, rows: Numbers | None = None) -> npt.NDArray[np.int32]:
+        """(N, 2) source and target numbers of pieces of these pairs, or of all, eos counted."""
+        return np.stack([self.source.lengths(rows), self.target.lengths(rows)], axis=1)
 
     def batch(self, rows: Sequence[int]) -> PairBatch:
         """The pairs of these numbers as tensors, both sides closed by eos, as `pair_batch` makes them."""
@@ -122,8 +125,7 @@ def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> Enc
             _fill(sinks[0], sinks[1], pairs)
             for sink in sinks:
                 sink.flush()
-        record = {"format": FORMAT, "pairs": sinks[0].count, "bits": [8 * sink.width for sink in sinks]}
-        (aside / "pairs.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+        write_record(aside, sinks[0].count, sizes)
         _rename(aside, folder)
     except OSError as error:
         raise DataError(
@@ -135,26 +137,36 @@ def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> Enc
     return open_pairs(folder)
 
 
+def write_record(folder: Path, pairs: int, sizes: tuple[int, int]) -> None:
+    """What `open_pairs` must know; the last file of a folder."""
+    record = {"format": FORMAT, "pairs": pairs, "bits": [8 * array(_kind(size)).itemsize for size in sizes]}
+    (folder / "pairs.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+
 def open_pairs(folder: Path) -> EncodedPairs:
     """What `store` wrote, mapped and not read."""
     try:
         record = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
         kinds = [np.dtype(f"uint{bits}") for bits in record["bits"]]
-        source, target = (_map(folder, name, kind) for name, kind in zip(_NAMES, kinds, strict=True))
+        source, target = (_map(folder, name, kind) for name, kind in zip(NAMES, kinds, strict=True))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder}: no encoded corpus of format {FORMAT} ({error}); delete the folder."
         ) from error
-    if record["format"] != FORMAT or not len(source) == len(target) == record["pairs"]:
+    sides = (source, target)
+    whole = all(len(side) == record["pairs"] and side.offsets[-1] == len(side.numbers) for side in sides)
+    if record["format"] != FORMAT or not whole:
         raise DataError(f"{folder}: no complete encoded corpus of format {FORMAT}; delete the folder.")
     return EncodedPairs(source, target)
 
 
-_NAMES = ("source", "target")
+def _kind(size: int) -> str:
+    """How numbers of a vocabulary of this size are written, as `array` names it."""
+    return "H" if size <= 1 << 16 else "I"
 
 
 def _sides(sizes: tuple[int, int]) -> Iterator[tuple[str, int]]:
-    return zip(_NAMES, sizes, strict=True)
+    return zip(NAMES, sizes, strict=True)
 
 
 def _open(folder: Path, name: str, files: ExitStack) -> tuple[BinaryIO, BinaryIO]:
@@ -187,7 +199,7 @@ class _Sink:
     def __init__(
         self, size: int, numbers_file: BinaryIO | None = None, offsets_file: BinaryIO | None = None
     ) -> None:
-        self._numbers = array("H" if size <= 1 << 16 else "I")
+        self._numbers = array(_kind(size))
         self._offsets = array("q", [0])
         self._files = (numbers_file, offsets_file)
         self._end = 0

@@ -9,6 +9,8 @@ from typing import IO
 
 from regard.errors import DataError
 
+BLOCK = 1 << 16  # bytes of lines that are decoded at once
+
 
 class Parallel:
     """The sentence pairs of two files; can be gone through again and again, and holds one pair at a time.
@@ -20,6 +22,7 @@ class Parallel:
         self.source, self.target = source, target
         self.count: int | None = None  # pairs with text on both sides
         self.skipped = 0
+        self.bytes = 0  # of text in these pairs; known after `measure`
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         count = lines = 0
@@ -45,6 +48,10 @@ class Parallel:
         assert self.count is not None
         return self.count
 
+    def measure(self) -> None:
+        """Read both files, to know how much they hold and that nothing is wrong with them."""
+        self.bytes = sum(len(a.encode()) + len(b.encode()) for a, b in self)
+
     def _unequal(self, lines: int, more: int, *, longer: bool) -> DataError:
         source, target = (lines + more, lines) if longer else (lines, lines + more)
         return DataError(
@@ -62,8 +69,10 @@ def stream_lines(path: Path) -> Iterator[str]:
     """The same, one line after the other."""
     try:
         with _open(path) as file:
-            for number, line in enumerate(file, 1):
-                yield decode_line(line, number, str(path))
+            number = 0
+            while block := file.readlines(BLOCK):
+                yield from _decode_block(block, number, str(path))
+                number += len(block)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a complete gzip file; expected what its ending says.") from error
     except OSError as error:
@@ -79,6 +88,17 @@ def _open(path: Path) -> IO[bytes]:
     if "\0" in str(path):
         raise DataError(f"{str(path)!r}: is not a file name.")
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _decode_block(block: list[bytes], before: int, name: str) -> Iterator[str]:
+    """Lines as text, all at once where nothing is wrong with them; so many lines came `before`."""
+    try:
+        text = b"".join(block).decode("utf-8" if before else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" not in text:
+        return map(str.strip, text.removesuffix("\n").split("\n"))
+    return (decode_line(line, number, name) for number, line in enumerate(block, before + 1))
 
 
 def decode_line(line: bytes, number: int, name: str) -> str:

@@ -2,9 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.data.tokens import UNK_PIECE, count_words
 from regard.decode.base import GREEDY, Credit, Decoding
@@ -15,12 +15,14 @@ from regard.decode.unknown import credited
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
 from regard.evaluate.base import MeasureTable
+from regard.evaluate.divided import share, together
 from regard.evaluate.text import LengthScore, Scores, bleu, score_by_length, score_text
 from regard.extras import needs
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.translation import Owners, TranslationTask
 
+Item = TypeVar("Item")
 BUDGET = 4096  # padded tokens of a forced batch
 
 
@@ -120,7 +122,8 @@ def evaluate_translation(
         raise DataError(f"evaluate: the {split} split has no sentences; expected one or more.")
     translator = Translator(model, task.source, task.target)
     sources = [example.source for example in examples]
-    found = translate_lines(translator, sources, decoding, attention=False, progress=progress)
+    own = translate_lines(translator, share(sources), decoding, attention=False, progress=progress)
+    found = together(own)
     translations = [
         nothing(source, finished=False) if isinstance(own, Refused) else own[0]
         for source, own in zip(sources, found, strict=True)
@@ -175,7 +178,7 @@ def measure_alignments(
     device = next(model.parameters()).device
     found: dict[Credit, list[Links]] = {"written": [], "read": []}
     wanted: list[Gold] = []
-    for rows in task.evaluation_plan(split, batch=BUDGET):
+    for rows in share(task.evaluation_plan(split, batch=BUDGET)):
         batch = task.batch(split, rows).to(device)
         for row, track in zip(rows, forced(model, batch, attention=True), strict=True):
             example = examples[row]
@@ -188,7 +191,13 @@ def measure_alignments(
                 links = argmax_links(credited(heads, heads.shape[0] - 1, credit)[:, :-1])
                 own.append(word_links(links, *task.owners(example)))
             wanted.append(Gold(_links(example.links), _links(example.possible)))
-    return {credit: score_alignment(links, wanted) for credit, links in found.items()}
+    gold = _all(wanted)
+    return {credit: score_alignment(_all(links), gold) for credit, links in found.items()}
+
+
+def _all(own: Sequence[Item]) -> list[Item]:
+    """What every process has, that of the first first."""
+    return [item for part in together([own]) for item in part]
 
 
 def measure_alignment(

@@ -38,6 +38,10 @@ class Model(hub.Hubbed, nn.Module):
     of a recurrence in pure tensors: what `train.compile` compiles, unless `compilable` says otherwise. Those
     of a model that is `varied` meet another shape with every batch, and are compiled once for all shapes.
 
+    `uses_all_parameters` promises that every training step gives each parameter a gradient: several processes
+    then need not look for some without one. `sharded_layers` are the classes of the layers by which a model
+    can be divided among processes (FSDP2); without any it cannot.
+
     `players` are the parts that learn in turn, in this order; a model without any learns as a whole. Where
     there are some, `forward` takes the keyword `player`, the name of the one whose loss is wanted.
     """
@@ -48,6 +52,8 @@ class Model(hub.Hubbed, nn.Module):
     ] = ()  # the kinds of examples it learns from: a task that fits `gives` one
     steps: ClassVar[tuple[str, ...]] = ()
     varied: ClassVar[bool] = False
+    uses_all_parameters: bool = False
+    sharded_layers: ClassVar[tuple[str, ...]] = ()
     aligner: str | None = None
     players: tuple[Player, ...] = ()
     config: Any

@@ -93,6 +93,7 @@ class Luong(Translating):
 
     Config = LuongConfig
     reads = ("sentence pairs",)
+    uses_all_parameters = True
 
     def __init__(self, config: LuongConfig) -> None:
         super().__init__()

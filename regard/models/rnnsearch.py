@@ -84,6 +84,7 @@ class RNNsearch(Translating):
 
     Config = RNNsearchConfig
     reads = ("sentence pairs",)
+    uses_all_parameters = True
 
     def __init__(self, config: RNNsearchConfig) -> None:
         super().__init__()

@@ -77,6 +77,7 @@ class Seq2Seq(Translating):
     Config = Seq2SeqConfig
     capturable = False  # packed sequences want their lengths on the host
     reads = ("sentence pairs",)
+    uses_all_parameters = True
 
     def __init__(self, config: Seq2SeqConfig) -> None:
         super().__init__()

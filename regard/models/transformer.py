@@ -159,6 +159,8 @@ class Transformer(Translating):
     Config = TransformerConfig
     reads = ("sentence pairs",)
     varied = True
+    uses_all_parameters = True
+    sharded_layers = ("EncoderLayer", "DecoderLayer")
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -179,6 +181,7 @@ class Transformer(Translating):
             self.W.weight = self.E.weight
         layer = config.aligning_layer % shape.decoder_layers
         self.aligner = f"decoder.layers.{layer}.source_attention.attention"
+        self.uses_all_parameters = config.attention.score != "location"  # which reads no keys
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Teacher forcing: (B, T, V) scores of each target word given those before it."""

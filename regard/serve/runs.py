@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError
+from regard.lock import FILE, GONE
 from regard.models.base import Translating
 from regard.serve import limits
 from regard.serve.problems import Problem
@@ -17,7 +18,6 @@ from regard.serve.wire import matrix
 from regard.tasks.translation import TranslationTask
 from regard.train.checkpoint import RunFolder
 from regard.train.config import load_run
-from regard.train.lock import FILE, GONE
 
 NAME = re.compile(r"\w[\w.+@=,-]{0,199}")
 MOST = 500  # runs that are listed

@@ -74,6 +74,9 @@ class CorpusTexts(Texts):
     def files(self) -> Sequence[Path]:
         return self.corpus.paths("train", self.data)
 
+    def choice(self) -> str:
+        return self.corpus.key
+
     def stream(self, split: Split) -> Iterator[Example]:
         return map(self._example, self.corpus.stream(split, self.data))
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from regard.catalog import card
 from regard.data.parallel import Parallel
+from regard.data.prepared import counted
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Split
@@ -104,12 +105,15 @@ class FileTexts(Texts):
     def check(self) -> None:
         """Read everything once: what is wrong with a file is told before training, and what is left out."""
         own = [self._own(split) for split in ("valid", "test")]
-        for pairs in (self._training(), *own):
-            if pairs is not None and pairs.count is None:
+        for pairs in dict.fromkeys((self._training(), *own)):
+            if pairs is not None:
                 report_skipped(pairs)
 
     def files(self) -> Sequence[Path]:
         return [Path(self.settings.source), Path(self.settings.target)]
+
+    def choice(self) -> str:
+        return "all" if self._own("train") is not None else f"but one in {HELD_OUT}, at most {ENOUGH}"
 
     def stream(self, split: Split) -> Iterator[Example]:
         own = self._own(split)
@@ -146,7 +150,9 @@ class FileTexts(Texts):
         return self._open(self.settings.source, self.settings.target)
 
     def _open(self, source: str, target: str) -> Parallel:
-        return self._opened.setdefault((source, target), Parallel(Path(source), Path(target)))
+        if (source, target) not in self._opened:
+            self._opened[source, target] = counted(Path(source), Path(target))
+        return self._opened[source, target]
 
 
 class RowTexts(Texts):
@@ -163,6 +169,9 @@ class RowTexts(Texts):
 
     def files(self) -> Sequence[Path]:
         return ()
+
+    def choice(self) -> str:
+        return ""
 
     def stream(self, split: Split) -> Iterator[Example]:
         own = self._splits.get(split)
@@ -189,7 +198,7 @@ class RowTexts(Texts):
 
 
 def report_skipped(pairs: Parallel) -> None:
-    """Read the pairs, and say how many are left out because a side is empty."""
+    """Say how many pairs are left out because a side is empty."""
     count = pairs.total()
     if pairs.skipped:
         logging.getLogger("regard").warning(

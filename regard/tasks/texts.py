@@ -1,13 +1,13 @@
 """What tasks on text files share: tokenizers learnt on the spot, long sentences left out, encoded once.
 
-The text is a stream and never a list, so that its size does not matter. A large corpus is encoded into
-regard's cache under a digest of its files and tokenizers, and mapped from there by every later run.
+The text is a stream and never a list, so that its size does not matter. A large corpus is prepared into
+regard's cache (regard/data/prepared.py), and mapped from there by all processes and every later run.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain, islice, tee
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -15,16 +15,18 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 import torch
 
-from regard.data.batches import PairBatch, Plan, plan_by_tokens
-from regard.data.encoded import FORMAT, EncodedPairs, Pair, collect, open_pairs, store
+from regard.data.batches import PairBatch, Plan, Room, in_memory, plan_by_tokens
+from regard.data.encoded import EncodedPairs, Pair, collect, open_pairs, store
+from regard.data.plans import PairLengths, mapped_plan
+from regard.data.prepared import Encoder, digest, is_large, kept_tokenizers, prepare_pairs
+from regard.data.shared import made_once
 from regard.data.tokens import Tokenizer
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
 from regard.tasks.base import Split
 from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
 
-LARGE = 64 << 20  # bytes of text; what is smaller is encoded again in seconds, and kept in memory
-PACKED = 4  # how much larger text is than its .gz
+SLICE = 1 << 20  # rows of a plan that are numbered at once
 PARTS: dict[Split, str] = {"train": "training", "valid": "validation"}
 
 
@@ -82,6 +84,10 @@ class Texts(Protocol):
         """What the training pairs are read from."""
         ...
 
+    def choice(self) -> str:
+        """What decides, beside the content of the files, which pairs are trained on."""
+        ...
+
 
 class TextTask(TranslationTask):
     """Sentence pairs from text that is read as a stream."""
@@ -115,9 +121,27 @@ class TextTask(TranslationTask):
 
     def encoded(self, split: Split) -> EncodedPairs:
         """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
-        if split not in self._encoded and split == "train" and text_bytes(self.texts.files()) > LARGE:
-            self._encoded[split] = self._cached(lambda: self.encode(split))
+        if split not in self._encoded and split == "train" and self.is_large:
+            self._encoded[split] = prepare_pairs(
+                self._folder(),
+                ((example.source, example.target) for example in self.texts.stream(split)),
+                Encoder(self.source, self.target, self.settings.longest),
+                partial(self._report_left_out, PARTS[split]),
+            )
         return super().encoded(split)
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether the training text is prepared into the cache, once for all who train on it."""
+        return is_large(self.texts.files())
+
+    def prepare(self) -> Path | None:
+        """Put the training pairs into the cache, in every cut; where. None where the text is small."""
+        if not self.is_large:
+            return None
+        for cut in range(1 + self.settings.bpe_samples if self.settings.bpe_dropout else 1):
+            self.recut(cut)
+        return self._folder()
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
         """One epoch; where merges are dropped, of the text in one of its cuts; a first one both ways.
@@ -129,13 +153,24 @@ class TextTask(TranslationTask):
         https://arxiv.org/abs/2109.07780
         """
         cut = 1 + epoch % self.settings.bpe_samples if self.settings.bpe_dropout else 0
-        lengths = self.recut(cut).lengths()
-        size = len(lengths)
-        if epoch < self.settings.reversed_epochs:
-            lengths = np.concatenate([lengths, lengths[:, ::-1]])
-        plan = plan_by_tokens(lengths, budget=batch, epoch=epoch, seed=seed)
-        rows = plan.rows % size + cut * size
-        return Plan(np.where(plan.rows < size, rows, -1 - rows), plan.starts)
+        both_ways = epoch < self.settings.reversed_epochs
+        pairs = self.recut(cut)
+        size = len(pairs)
+
+        def make(room: Room) -> Plan:
+            lengths = PairLengths(pairs, both_ways=both_ways)
+            plan = plan_by_tokens(lengths, budget=batch, epoch=epoch, seed=seed, room=room)
+            for start in range(0, len(plan.rows), SLICE):
+                rows = plan.rows[start : start + SLICE]
+                numbers = rows % size + cut * size
+                plan.rows[start : start + SLICE] = np.where(rows < size, numbers, -1 - numbers)
+            return plan
+
+        if not self.is_large:
+            return make(in_memory)
+        folder = self._folder(cut)
+        name = f"epoch{epoch}-seed{seed}-batch{batch}" + ("-both" if both_ways else "")
+        return mapped_plan(folder.with_name(f"{folder.name}.plans") / name, (cut + 2) * size, make)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PairBatch:
         numbers = np.asarray(rows, dtype=np.int64)
@@ -156,11 +191,16 @@ class TextTask(TranslationTask):
             return self.encoded("train")
         if cut not in self._recut:
             sizes = (len(self.source), len(self.target))
-            if text_bytes(self.texts.files()) > LARGE:
-                self._recut[cut] = self._cached(lambda: self._cut_anew(cut), f"-cut{cut}")
+            if self.is_large:
+                self._recut[cut] = open_pairs(made_once(self._folder(cut), partial(self._store_cut, cut)))
             else:
                 self._recut[cut] = collect(self._cut_anew(cut), sizes=sizes)
         return self._recut[cut]
+
+    def _store_cut(self, cut: int, work: Path) -> Path:
+        logging.getLogger("regard").info("cutting the corpus anew into %s", self._folder(cut))
+        store(work / "whole", self._cut_anew(cut), sizes=(len(self.source), len(self.target)))
+        return work / "whole"
 
     def _cut_anew(self, cut: int) -> Iterator[Pair]:
         share = self.settings.bpe_dropout
@@ -190,6 +230,9 @@ class TextTask(TranslationTask):
                 yield pair
             else:
                 left_out += 1
+        self._report_left_out(part, count, left_out)
+
+    def _report_left_out(self, part: str, count: int, left_out: int) -> None:
         longest = self.settings.longest
         if count and left_out == count and part == PARTS["train"]:
             raise DataError(
@@ -205,38 +248,47 @@ class TextTask(TranslationTask):
                 longest,
             )
 
-    def _cached(self, pairs: Callable[[], Iterable[Pair]], suffix: str = "") -> EncodedPairs:
-        folder = cache_folder() / "encoded" / (self._digest() + suffix)
-        if folder.exists():
-            return open_pairs(folder)
-        logging.getLogger("regard").info("encoding the corpus into %s", folder)
-        return store(folder, pairs(), sizes=(len(self.source), len(self.target)))
-
-    def _digest(self) -> str:
-        """Of all that decides the encoded training pairs."""
-        total = hashlib.sha256(f"{FORMAT} {self.settings!r}".encode())
-        for file in self.texts.files():
-            with file.open("rb") as opened:
-                total.update(hashlib.file_digest(opened, "sha256").digest())
-        for tokenizer in (self.source, self.target):
-            total.update(tokenizer.to_json().encode())
-        return total.hexdigest()[:32]
+    def _folder(self, cut: int = 0) -> Path:
+        """Where the cache has the encoded training pairs, under a digest of all that decides them."""
+        settings, tokenizers = self.settings, [x.to_json() for x in (self.source, self.target)]
+        decided = [self.texts.choice(), str(settings.longest), *tokenizers]
+        if cut:
+            decided.append(str(settings.bpe_dropout))
+        name = digest(self.texts.files(), *decided) + (f"-cut{cut}" if cut else "")
+        return cache_folder() / "encoded" / name
 
 
-def learn_tokenizers(
-    texts: Texts, settings: TextSettings, *, stream: Callable[[], Iterable[Example]] | None = None
-) -> tuple[Tokenizer, Tokenizer]:
+def learn_tokenizers(texts: Texts, settings: TextSettings) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of both sides, from the training pairs; one for both if they are to be joint."""
-    pairs = stream or (lambda: texts.stream("train"))
-    sides = ((example.source for example in pairs()), (example.target for example in pairs()))
+    learn = _learners(texts, settings)
+    if texts.files() and is_large(texts.files()):
+        decided = (settings.pieces, settings.size, settings.joint, settings.lowercase, texts.languages)
+        name = digest(texts.files(), texts.choice(), repr(decided))
+        return TextTask.load_tokenizers(kept_tokenizers(cache_folder() / "tokenizers" / name, learn))
+    learnt = [learner() for learner in learn.values()]
+    return learnt[0], learnt[-1]
+
+
+def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], Tokenizer]]:
+    """For each tokenizer the name of its file, and what learns it."""
+
+    def side(name: Literal["source", "target"]) -> Iterator[str]:
+        return (getattr(example, name) for example in texts.stream("train"))
+
+    def learn(name: Literal["source", "target"], language: str) -> Tokenizer:
+        kind = "characters" if is_unspaced(language) else settings.pieces
+        return _learn(side(name), settings, kind, language)
+
     if settings.joint:
-        shared = _learn(chain(*sides), settings, "bpe", texts.languages[1])
-        return shared, shared
-    source, target = (
-        _learn(side, settings, "characters" if is_unspaced(language) else settings.pieces, language)
-        for side, language in zip(sides, texts.languages, strict=True)
-    )
-    return source, target
+
+        def learn_both() -> Tokenizer:
+            return _learn(chain(side("source"), side("target")), settings, "bpe", texts.languages[1])
+
+        return {"tokenizer.json": learn_both}
+    return {
+        "source.tokenizer.json": partial(learn, "source", texts.languages[0]),
+        "target.tokenizer.json": partial(learn, "target", texts.languages[1]),
+    }
 
 
 def _learn(
@@ -257,8 +309,3 @@ def _learn(
 def is_unspaced(language: str) -> bool:
     """Whether text of this language is cut into characters."""
     return language.lower().replace("_", "-").partition("-")[0] == "zh"
-
-
-def text_bytes(files: Sequence[Path]) -> int:
-    """How much text the files hold, roughly."""
-    return sum(file.stat().st_size * (PACKED if file.suffix in (".gz", ".zip") else 1) for file in files)

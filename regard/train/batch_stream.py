@@ -1,7 +1,12 @@
 """The endless walk through the epochs' plans: a place in it is two numbers, so a run can go on anywhere."""
 
 from collections.abc import Sequence
+from typing import overload
 
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.batches import Plan
 from regard.errors import DataError
 from regard.tasks.base import Task
 
@@ -40,28 +45,73 @@ class Stream:
         return list(rows[self.process :: self.processes])
 
     def _plan_epoch(self) -> Sequence[Sequence[int]]:
-        # `batch` is per process; the plan holds what all of them do together
-        plan = self.task.plan(self.epoch, seed=self.seed, batch=self.batch * self.processes)
-        # one process takes every batch whole, and a plan of millions of rows stays in its arrays
-        joined = join_small(plan, self.processes) if self.processes > 1 else plan
-        if not joined:
-            name = type(self.task).__name__
-            raise DataError(
-                f"{name}: `plan` has fewer than {self.processes} examples; expected one per process."
-            )
-        return joined
+        return plan_epoch(self.task, self.epoch, seed=self.seed, batch=self.batch, processes=self.processes)
 
 
-def join_small(plan: Sequence[Sequence[int]], least: int) -> list[list[int]]:
-    """The plan with every batch of fewer than `least` rows joined to the one before it, or to the next."""
-    joined: list[list[int]] = []
-    waiting: list[int] = []
-    for rows in plan:
-        waiting = [*waiting, *rows]
-        if len(rows) < least and joined:
-            joined[-1] += waiting
-            waiting = []
-        elif len(waiting) >= least:
-            joined.append(waiting)
-            waiting = []
+def plan_epoch(task: Task, epoch: int, *, seed: int, batch: int, processes: int) -> Sequence[Sequence[int]]:
+    """The batches of an epoch that so many processes share."""
+    # `batch` is per process; the plan holds what all of them do together
+    plan = task.plan(epoch, seed=seed, batch=batch * processes)
+    joined = join_small(plan, processes) if processes > 1 else plan
+    if not joined:
+        raise DataError(
+            f"{type(task).__name__}: `plan` has fewer than {processes} examples; expected one per process."
+        )
     return joined
+
+
+def moved_position(
+    task: Task, *, seed: int, batch: int, epoch: int, position: int, were: int, processes: int
+) -> int:
+    """Where an epoch goes on with another number of processes: as large a share of its batches is done.
+
+    The batches of that many processes are others, so that a few examples come twice in this epoch or not.
+    """
+    before, now = (
+        len(plan_epoch(task, epoch, seed=seed, batch=batch, processes=n)) for n in (were, processes)
+    )
+    return -(-position * now // before)
+
+
+def join_small(plan: Sequence[Sequence[int]], least: int) -> Sequence[Sequence[int]]:
+    """The plan with every batch of fewer than `least` rows joined to the one before it, or to the next.
+
+    Nothing is copied: only where a joined batch begins is remembered.
+    """
+    counts = np.diff(plan.starts) if isinstance(plan, Plan) else np.array([len(rows) for rows in plan], int)
+    if (counts >= least).all():
+        return plan
+    begins: list[int] = []
+    begin = waiting = 0  # the first batch of those that wait, and their rows
+    for batch, count in enumerate(counts.tolist()):
+        waiting += count
+        if count < least and begins:
+            begin, waiting = batch + 1, 0
+        elif waiting >= least:
+            begins.append(begin)
+            begin, waiting = batch + 1, 0
+    return Joined(plan, np.array([*begins, len(counts)], int))
+
+
+class Joined(Sequence[list[int]]):
+    """A plan whose neighbouring batches are taken together."""
+
+    def __init__(self, plan: Sequence[Sequence[int]], begins: npt.NDArray[np.int64]) -> None:
+        self.plan, self.begins = plan, begins  # (batches + 1,) the first of each, and the end
+
+    def __len__(self) -> int:
+        return len(self.begins) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> list[int]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[list[int]]: ...
+
+    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"the plan has {len(self)} batches, no number {index}")
+        index %= len(self)
+        return [row for n in range(self.begins[index], self.begins[index + 1]) for row in self.plan[n]]

@@ -171,14 +171,15 @@ class RunFolder:
         if before == now:
             return
         with durable.disk_errors(self.path, self.describe_last):
-            self._record(self._changed(config))
+            self.record_changes(self._changed(config))
             if (self.path / DIGESTS).exists():
                 digests = self._read_json(self.path / DIGESTS)
                 digests["config.toml"] = [_digest(now), _digest(before)]  # whichever of them is there
                 durable.replace(self.path / DIGESTS, json.dumps(digests, indent=1) + "\n")
             durable.replace(self.config, now)
 
-    def _record(self, changed: Mapping[str, tuple[Any, Any]]) -> None:
+    def record_changes(self, changed: Mapping[str, tuple[Any, Any]]) -> None:
+        """Write into changes.jsonl what differs from here on: key -> (was, is)."""
         path, now = self.path / "changes.jsonl", f"{datetime.now():%Y-%m-%d %H:%M:%S}"
         lines = [
             {"step": self.last_step() or 0, "key": key, "was": was, "is": given, "date": now}

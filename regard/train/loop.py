@@ -31,31 +31,26 @@ from regard.extras import needs
 from regard.models.base import Model, Player
 from regard.tasks.base import Loss, Task
 from regard.train import durable, serialization
+from regard.train.accelerator import build_accelerator, uses_all_parameters
 from regard.train.average import Snapshots
-from regard.train.batch_stream import Stream
+from regard.train.batch_stream import Stream, moved_position
 from regard.train.capture import CapturedStep, Rounding
 from regard.train.checkpoint import Checkpoint, RunFolder, State
 from regard.train.compiling import compiled
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted, Interrupts
-from regard.train.lock import RunLock
+from regard.train.launcher import ends_with_launcher
+from regard.train.lock import RunLock, own_run
 from regard.train.metrics import Metrics
 from regard.train.optimizers import build_optimizer
 from regard.train.progress import Progress, Quiet, View, choose_progress
 from regard.train.schedule import learning_rate
+from regard.train.sharded import is_sharded, total_norm
 
 needs("train", "accelerate")
-from accelerate import Accelerator, DistributedDataParallelKwargs  # noqa: E402
-from accelerate.state import AcceleratorState  # noqa: E402
-from accelerate.utils import (  # noqa: E402
-    DistributedType,
-    GradScalerKwargs,
-    broadcast_object_list,
-    set_seed,
-)
+from accelerate.utils import broadcast_object_list, set_seed  # noqa: E402
 
-# every process holds the whole model; a model in parts (FSDP, DeepSpeed) would need other checkpoints
-_WHOLE_MODELS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+NEW_PROCESS = 1_000_003  # times the step, in the seed of a process that joins a run there
 NONFINITE_IN_ROW = 10  # so many skipped updates one after the other mean that nothing will change by itself
 
 StepFunction = Callable[[Any, Any], Loss]  # (model, batch) -> what to minimise
@@ -82,20 +77,24 @@ def fit(
     *,
     run: Path,
     resume: bool = False,
+    wait: float = 0.0,
     progress: Progress | None = None,
     step_function: StepFunction | None = None,
 ) -> Summary:
     """Train a model on a task, into the folder `run`.
 
-    `resume` goes on from the folder's last checkpoint. `step_function` replaces `task.loss` in training; the
-    validation loss is the task's. Raises Interrupted on Ctrl-C and SIGTERM, after saving.
+    `resume` goes on from the folder's last checkpoint. `wait`: so many seconds the folder may still belong to
+    another process. `step_function` replaces `task.loss` in training; the validation loss is the task's.
+    Raises Interrupted on Ctrl-C and SIGTERM, after saving.
     """
     folder, threads = RunFolder(run), torch.get_num_threads()
-    with Interrupts() as interrupts, ExitStack() as cleanup:
+    with Interrupts() as interrupts, ends_with_launcher(), ExitStack() as cleanup:
         cleanup.callback(torch.set_num_threads, threads)
         torch.set_num_threads(config.train.threads or threads)
-        training = _Training(task, config, folder, interrupts, step_function or task.loss)
+        accelerator = build_accelerator(config.train, model, own_loss=step_function is not None)
+        training = _Training(task, config, folder, interrupts, step_function or task.loss, accelerator)
         try:
+            training.wait = wait
             training.open(model, cleanup, resume=resume, progress=progress)
             return training.run()
         except Interrupted:
@@ -130,19 +129,27 @@ class _Training:
     metrics: Metrics | None = None  # the main process's
     lock: RunLock | None = None  # the main process's
     captured: CapturedStep | None = None  # where steps are recorded and replayed
+    wait: float = 0.0  # seconds that the folder may belong to another process
 
     def __init__(
-        self, task: Task, config: RunConfig, folder: RunFolder, interrupts: Interrupts, loss: StepFunction
+        self,
+        task: Task,
+        config: RunConfig,
+        folder: RunFolder,
+        interrupts: Interrupts,
+        loss: StepFunction,
+        accelerator: Any,
     ) -> None:
         self.task, self.config, self.train = task, config, config.train
         self.folder, self.interrupts, self.loss = folder, interrupts, loss
-        self.accelerator = _build_accelerator(config.train)
+        self.accelerator = accelerator
         self.processes: int = self.accelerator.num_processes
         self.device: torch.device = self.accelerator.device
         self.state = State(processes=self.processes)
         self._stop = False  # all processes agree on this one; the signal may have reached only some
         self._saved: tuple[int, int] | None = None
         self._ahead: tuple[Any, int, int] | None = None  # a batch made before it is due
+        self._notes: list[str] = []  # to be said when the training begins
 
     # opening
 
@@ -175,12 +182,11 @@ class _Training:
         checkpoint = self.folder.load() if resume else None
         if checkpoint is not None and changed.keys() & {"train.lr", "train.clip"}:
             checkpoint.state.skipped_in_row = 0  # what made the updates fail may be mended
-        if checkpoint is not None and checkpoint.state.processes != self.processes:
-            were = f"the run was started with {checkpoint.state.processes}"
-            raise ConfigError(f"{self.folder.path}: {self.processes} processes; {were}. Launch as many.")
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process and resume:
             self.folder.update_config(self.config)
+            if checkpoint is not None and checkpoint.state.processes != self.processes:
+                self.folder.record_changes({"processes": (checkpoint.state.processes, self.processes)})
         elif self.accelerator.is_main_process:
             self.folder.create(self.config, self.task)
         self.accelerator.wait_for_everyone()
@@ -192,7 +198,7 @@ class _Training:
         if self.accelerator.is_main_process:
             try:
                 with durable.disk_errors(self.folder.path, self.folder.describe_last):
-                    self.lock = cleanup.enter_context(RunLock(self.folder.path))
+                    self.lock = cleanup.enter_context(own_run(self.folder.path, wait=self.wait))
             except DataError as error:
                 refusal = [str(error)]
         if self.processes > 1:
@@ -213,7 +219,11 @@ class _Training:
             _keep_half(self.plain, self.task, self.device)
         if self.train.compile and isinstance(self.plain, Model):
             cleanup.enter_context(compiled(self.plain))
-        if self.train.capture and self.device.type == "cuda" and self.processes == 1:
+        if self.train.capture and self.processes > 1:
+            self._notes.append(
+                f"'train.capture' is for one process; the steps of {self.processes} are not recorded."
+            )
+        elif self.train.capture and self.device.type == "cuda":
             self.captured = CapturedStep(self._backward, self.plain)
 
     def _build_optimizer(self, model: nn.Module, players: tuple[Player, ...]) -> torch.optim.Optimizer:
@@ -229,14 +239,19 @@ class _Training:
         return optimizer
 
     def _open_stream(self) -> None:
+        how: dict[str, int] = {"seed": self.train.seed, "batch": self.train.batch, "epoch": self.state.epoch}
+        were, self.state.processes = self.state.processes, self.processes
+        if were != self.processes:
+            self.state.position = moved_position(
+                self.task, **how, position=self.state.position, were=were, processes=self.processes
+            )
+            self._notes.append(
+                f"the run was saved by {_processes(were)} and goes on with {self.processes}: "
+                f"from here on the result is that of {self.processes}."
+            )
+        process = self.accelerator.process_index
         self.stream = Stream(
-            self.task,
-            seed=self.train.seed,
-            batch=self.train.batch,
-            processes=self.processes,
-            process=self.accelerator.process_index,
-            epoch=self.state.epoch,
-            position=self.state.position,
+            self.task, **how, position=self.state.position, processes=self.processes, process=process
         )
 
     def _open_views(self, cleanup: ExitStack, progress: Progress | None) -> None:
@@ -253,15 +268,20 @@ class _Training:
             self.progress.note(self.folder.fault)
         if not self.metrics.has_tensorboard:
             self.progress.note("tensorboard is not installed; the metrics go to metrics.jsonl alone.")
+        for note in self._notes:
+            self.progress.note(note)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         serialization.load_optimizer(self.optimizer, checkpoint.optimizer, checkpoint.numbers["optimizer"])
         if self.accelerator.scaler is not None:
             self.accelerator.scaler.load_state_dict(checkpoint.numbers["scaler"])
         process = self.accelerator.process_index
-        serialization.load_random_state(
-            {name: rows[process] for name, rows in checkpoint.random.items()}, self.device
-        )
+        if process < len(checkpoint.random["torch"]):
+            serialization.load_random_state(
+                {name: rows[process] for name, rows in checkpoint.random.items()}, self.device
+            )
+        else:  # one that the run did not have so far
+            set_seed((self.train.seed + process + NEW_PROCESS * self.state.step) % 2**32)
 
     # the loop
 
@@ -326,7 +346,9 @@ class _Training:
             sums = self._accumulate(player)
             self.accelerator.unscale_gradients(self.optimizer)
             gradients = [p.grad for p in self.parameters if p.grad is not None]
-            norm = torch.nn.utils.get_total_norm(gradients).to(sums)
+            if self.processes > 1 and len(gradients) < len(self.parameters):
+                self._check_unused()
+            norm = total_norm(gradients).to(sums)
             if self.device.type != "cpu":
                 self._ahead = self._next()  # made while the device works
             # all numbers at once: each reading waits for the device, which then waits for us
@@ -336,6 +358,15 @@ class _Training:
             if turn.finite:
                 self.optimizer.step()
             return turn
+
+    def _check_unused(self) -> None:
+        """Refuse a model that promises a gradient for every parameter and gives one none."""
+        if uses_all_parameters(self.plain) and self.loss == self.task.loss:
+            left = [n for n, p in self.plain.named_parameters() if p.requires_grad and p.grad is None]
+            raise ConfigError(
+                f"train: `{type(self.plain).__name__}.uses_all_parameters` is True, and {left[0]} got no "
+                "gradient; expected False, so that several processes look for such parameters."
+            )
 
     @contextmanager
     def _alone(self, player: Player) -> Iterator[None]:
@@ -496,17 +527,18 @@ class _Training:
 
     def _validation_loss(self) -> float | None:
         """The mean over the split of all processes; None for an empty split, or where a signal came first."""
-        sums = self._zeros(2)
+        sums, sharded = self._zeros(2), is_sharded(self.plain)
         self.model.eval()
         with torch.no_grad():
             for rows in self.task.evaluation_plan("valid", batch=self.train.batch * self.processes):
                 own = rows[self.accelerator.process_index :: self.processes]
                 if self._agree_to_stop():
                     break
-                if own:
-                    loss = self.task.loss(self.plain, self.task.batch("valid", own).to(self.device))
-                    sums[0] += loss.total
-                    sums[1] += loss.count
+                if own or sharded:  # with a part of the model, a process without rows must compute along
+                    batch = self.task.batch("valid", own or rows[:1]).to(self.device)
+                    loss = self.task.loss(self.plain, batch)
+                    sums[0] += loss.total if own else 0.0
+                    sums[1] += loss.count if own else 0.0
         self.model.train()
         total, count = self.accelerator.reduce(sums).tolist()
         self._agree_to_stop()
@@ -529,20 +561,26 @@ class _Training:
             return
         self.state.seconds = time.perf_counter() - self._began
         random = self._gather_random()
-        if self.metrics is not None:
+        sharded = is_sharded(self.plain)
+        checkpoint = self._checkpoint(random) if sharded or self.metrics is not None else None
+        if self.metrics is not None and checkpoint is not None:
             if self.lock is not None:
                 self.lock.require()
             with durable.disk_errors(self.folder.path, self.folder.describe_last):
                 self.state.metrics_size = self.metrics.sync()
-            self.folder.save(self._checkpoint(random), best=best)
+            self.folder.save(checkpoint, best=best)
         self.accelerator.wait_for_everyone()
         self._saved = now
 
     def _keep_for_average(self) -> None:
-        if self.train.average and self.accelerator.is_main_process:
+        if not self.train.average:
+            return
+        main = self.accelerator.is_main_process
+        weights = serialization.weights(self.plain) if main or is_sharded(self.plain) else {}
+        if main:
             kept = Snapshots(self.folder.path, self.train.average)
             with durable.disk_errors(self.folder.path, self.folder.describe_last):
-                kept.keep(self.state.step, serialization.weights(self.plain))
+                kept.keep(self.state.step, weights)
 
     def _average(self) -> None:
         """The mean of the last evaluations' weights, beside the checkpoints of a run that is over."""
@@ -578,31 +616,6 @@ class _Training:
         return torch.zeros(size, dtype=exact, device=self.device)
 
 
-def _build_accelerator(train: TrainConfig) -> Accelerator:
-    """Accelerate for this process, with the config's precision."""
-    AcceleratorState._reset_state()  # a process may train twice, each time with another precision
-    # totals are summed over a batch and not averaged, so the loss scale starts lower by the batch
-    scale = 2.0 ** max(0, 16 - train.batch.bit_length())
-    handlers = [
-        # a parameter that a step leaves unused would otherwise stop several processes at their second update
-        DistributedDataParallelKwargs(find_unused_parameters=True),
-        GradScalerKwargs(init_scale=scale),
-    ]
-    try:
-        accelerator = Accelerator(mixed_precision=train.precision, kwargs_handlers=handlers)
-    except ValueError as error:
-        raise ConfigError(f"train: 'train.precision' is {train.precision!r}; {error}") from error
-    if train.precision == "fp16" and accelerator.device.type == "cpu":
-        raise ConfigError("train: 'train.precision' is 'fp16'; expected 'no' or 'bf16' on a CPU.")
-    if train.precision == "fp16" and train.capture:
-        raise ConfigError(
-            "train: 'train.capture' is on with 'train.precision' = 'fp16'; expected 'bf16' or 'no'."
-        )
-    if accelerator.distributed_type not in _WHOLE_MODELS:
-        raise ConfigError(f"train: launched for {accelerator.distributed_type.value}; expected whole models.")
-    return accelerator
-
-
 def _check_turns(model: Model, train: TrainConfig) -> None:
     """Refuse loss scaling: one scale cannot follow several losses."""
     if train.precision == "fp16":
@@ -621,9 +634,13 @@ def _remove_autocast(model: nn.Module) -> None:
 
 def _keep_half(model: nn.Module, task: Task, device: torch.device) -> None:
     """Undo a copy: Accelerate makes outputs float32, which a task that `takes_half` does for itself."""
-    if getattr(task, "takes_half", False):
+    if getattr(task, "takes_half", False) and hasattr(model, "_original_forward"):
         plain = model._original_forward
         model.forward = torch.autocast(device.type, torch.bfloat16)(plain)
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _divides(every: int, step: int) -> bool:

@@ -14,13 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.train.sharded import part_of, whole
+
 Tensors = dict[str, Tensor]
 
 
 def weights(model: nn.Module) -> Tensors:
     """The state of a model on the CPU. A tensor under several names is kept under the first."""
     aliases = _aliases(model)
-    return {name: _kept(tensor) for name, tensor in model.state_dict().items() if name not in aliases}
+    return {name: _kept(whole(tensor)) for name, tensor in model.state_dict().items() if name not in aliases}
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -44,7 +46,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[Tensors, dict[str
     for index, memory in optimizer.state_dict()["state"].items():
         for name, value in memory.items():
             if isinstance(value, Tensor):
-                tensors[f"{index}.{name}"] = _kept(value)
+                tensors[f"{index}.{name}"] = _kept(whole(value))
             else:
                 numbers[f"{index}.{name}"] = value
     return tensors, numbers
@@ -59,6 +61,11 @@ def load_optimizer(
         index, _, name = key.partition(".")
         memory.setdefault(int(index), {})[name] = value
     groups = optimizer.state_dict()["param_groups"]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for index, values in memory.items():
+        for name, value in values.items():
+            if isinstance(value, Tensor):
+                values[name] = part_of(value, parameters[index])
     optimizer.load_state_dict({"state": memory, "param_groups": groups})
 
 

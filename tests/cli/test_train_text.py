@@ -182,3 +182,14 @@ def test_bad_text_is_one_sentence(command, data, words, message):
     [*_, sentence] = outcome.err.splitlines()
     assert sentence.startswith("regard: ")
     assert message in sentence
+
+
+def test_a_job_that_is_started_again_goes_on(command, data):
+    words = ("train", "--source", "mine/train.en", "--target", "mine/train.fr", "--run", "runs/job", *TINY)
+    outcome = command(*words, "--resume-or-start")
+    assert outcome.status == 0, outcome.err
+    assert command(*words).status == 2  # the folder holds a run
+    outcome = command(*words, "--resume-or-start", "--set", "train.steps=6")
+    assert outcome.status == 0, outcome.err
+    names = json.loads((data / "runs" / "job" / "checkpoints.json").read_text())
+    assert names["last"].startswith("step-00000006")

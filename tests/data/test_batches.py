@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from seeds import offset_seed
 
 from regard.attention.config import AttentionConfig
+from regard.data import batches
 from regard.data.batches import (
     ROUND_LENGTHS,
     ROUND_ROWS,
@@ -76,6 +77,17 @@ def test_a_training_plan_sorts_by_steps_of_four_within_pools_of_shuffled_example
     assert sorted(plan) == sorted(expected)
     order = np.random.PCG64(np.random.SeedSequence([seed, 3, 1])).random_raw(len(expected)).tolist()
     assert list(plan) == [expected[i] for i in sorted(range(len(expected)), key=order.__getitem__)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 1000])
+def test_a_plan_is_the_same_however_little_is_sorted_at_once(monkeypatch, size):
+    lengths = np.random.default_rng(offset_seed(1)).integers(1, 50, (size, 2))
+    expected = plan_by_tokens(lengths, budget=300, epoch=1, seed=2, pool=64)
+    for share, drawn in ((1, 7), (100, 64), (999, 1000)):
+        monkeypatch.setattr(batches, "SHARE", share)
+        monkeypatch.setattr(batches, "DRAWN", drawn)
+        monkeypatch.setattr(batches, "CHUNK", 5)
+        assert plan_by_tokens(lengths, budget=300, epoch=1, seed=2, pool=64) == expected
 
 
 def test_a_plan_is_a_sequence():

@@ -104,6 +104,7 @@ PARTS = st.sampled_from(
     ]
 )
 CHARACTERS = st.characters(exclude_categories=["Cs", "Cn"]).filter(known)
+ANY = st.characters(exclude_categories=["Cs"])
 
 
 @given(parts=st.lists(PARTS | st.text(CHARACTERS, max_size=6), max_size=10))
@@ -115,6 +116,23 @@ def test_without_the_library_text_is_cut_the_same(tokenizer, parts):
     assert ours.cut(text) == library.cut(text)
     assert ours.words(text) == library.words(text)
     assert ours.numbers([text]) == library.numbers([text])
+
+
+@given(texts=st.lists(st.lists(PARTS | st.text(ANY, max_size=6), max_size=8).map("".join), max_size=4))
+@settings(max_examples=300)
+def test_words_that_are_looked_up_have_the_numbers_of_the_library(tokenizer, texts):
+    merges = [tuple(pair) for pair in tokenizer._cutter.settings()["merges"]]
+    expected = _Library(list(tokenizer.vocabulary), merges).numbers(texts)
+    assert tokenizer.encode_all(texts) == expected
+
+
+def test_no_more_words_are_remembered_than_wanted(tokenizer, monkeypatch):
+    monkeypatch.setattr("regard.data.bytepairs.KEPT_WORDS", 3)
+    texts = ["a b c d", "e f", "a g"]
+    for _ in range(2):
+        for text in texts:
+            assert tokenizer.encode_all([text]) == [tokenizer.encode(text)]
+            assert len(tokenizer._cutter._known) <= 3 + 4  # those of one call come on top
 
 
 def test_without_the_library_byte_pairs_cannot_be_learnt(monkeypatch):

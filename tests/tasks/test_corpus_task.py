@@ -128,7 +128,7 @@ def test_epochs_take_turns_with_cuts_that_leave_merges_out(data):
 def test_cuts_are_the_same_in_a_restored_task_and_in_the_cache(data, tmp_path, monkeypatch):
     task = make(data, bpe_dropout=0.3)
     task.save(tmp_path)
-    monkeypatch.setattr("regard.tasks.texts.LARGE", 0)
+    monkeypatch.setattr("regard.data.prepared.LARGE", 0)
     again = CorpusTask.restore(task.settings, tmp_path)
     assert again.recut(3) == task.recut(3)
     assert len(list((tmp_path / "cache" / "encoded").glob("*-cut3"))) == 1
@@ -272,7 +272,7 @@ def test_alignments_on_hansards_count_sure_and_possible_links(data):
 
 def test_a_large_corpus_is_encoded_once_into_the_cache(data, tmp_path, monkeypatch):
     small = make(data)
-    monkeypatch.setattr("regard.tasks.texts.LARGE", 100)
+    monkeypatch.setattr("regard.data.prepared.LARGE", 100)
     task = make(data)
     assert task.encoded("train") == small.encoded("train")
     [folder] = (tmp_path / "cache" / "encoded").iterdir()
@@ -320,9 +320,9 @@ def test_the_language_is_guessed_from_the_name(name, language):
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from regard.tasks import texts
+from regard.data import prepared
 from regard.tasks.files import FilesSettings, FilesTask
-texts.LARGE = 1 << 16
+prepared.LARGE = 1 << 16
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 for side in "ab":
     with (folder / f"{count}.{side}").open("w") as file:

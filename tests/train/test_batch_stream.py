@@ -1,8 +1,12 @@
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from train_support import TinySettings, TinyTask
 
+from regard.data.batches import Plan
 from regard.errors import DataError
-from regard.train.batch_stream import Stream, join_small
+from regard.train.batch_stream import Stream, join_small, moved_position, plan_epoch
 
 
 def stream(processes: int = 1, process: int = 0, **place: int) -> Stream:
@@ -40,10 +44,44 @@ def test_processes_share_each_batch() -> None:
 
 
 def test_a_batch_smaller_than_the_processes_joins_its_neighbour() -> None:
-    assert join_small([[1], [2, 3, 4], [5], [6, 7], [8]], 2) == [[1, 2, 3, 4, 5], [6, 7, 8]]
-    assert join_small([[1], [2], [3]], 2) == [[1, 2, 3]]
-    assert join_small([[], [1], []], 1) == [[1]]
-    assert join_small([[1]], 2) == []
+    assert list(join_small([[1], [2, 3, 4], [5], [6, 7], [8]], 2)) == [[1, 2, 3, 4, 5], [6, 7, 8]]
+    assert list(join_small([[1], [2], [3]], 2)) == [[1, 2, 3]]
+    assert list(join_small([[], [1], []], 1)) == [[1]]
+    assert list(join_small([[1]], 2)) == []
+
+
+@pytest.mark.parametrize(("were", "processes"), [(1, 2), (2, 1), (3, 2), (2, 2)])
+def test_with_other_processes_an_epoch_goes_on_after_the_same_share(were: int, processes: int) -> None:
+    task = TinyTask(TinySettings())
+    plans = {n: plan_epoch(task, 1, seed=3, batch=9, processes=n) for n in (were, processes)}
+    for position in range(len(plans[were]) + 1):
+        moved = moved_position(
+            task, seed=3, batch=9, epoch=1, position=position, were=were, processes=processes
+        )
+        done, before = moved / len(plans[processes]), position / len(plans[were])
+        assert 0 <= done - before < 1 / len(plans[processes])
+        walk = stream(processes, epoch=1, position=moved)
+        rows = walk.next()
+        if moved < len(plans[processes]):
+            assert rows == list(plans[processes][moved][::processes])
+        else:
+            assert (walk.epoch, walk.position) == (2, 1)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(2, 4))
+def test_joined_batches_of_arrays_are_those_of_lists(counts: list[int], least: int) -> None:
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    plan = Plan(np.arange(starts[-1]), starts)
+    joined = join_small(plan, least)
+    assert list(joined) == list(join_small(list(plan), least))
+    if sum(counts) >= least:
+        assert [row for rows in joined for row in rows] == list(range(sum(counts)))
+        assert all(len(rows) >= least for rows in joined)
+
+
+def test_a_plan_whose_batches_are_large_enough_stays_in_its_arrays() -> None:
+    plan = Plan(np.arange(6), np.array([0, 2, 6]))
+    assert join_small(plan, 2) is plan
 
 
 def test_a_plan_without_work_for_everyone_is_an_error() -> None:

@@ -22,8 +22,8 @@ import pytest
 import torch
 from train_support import TinyTask, build, make_config
 
+from regard import lock
 from regard.errors import ConfigError, DataError, RegardError
-from regard.train import lock
 from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted

@@ -261,15 +261,15 @@ SCALED = {"precision": "fp16", "checkpoint_every": 0, "evaluate_every": 0}
 def scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loss scaling as on a GPU, on the CPU: Accelerate scales nowhere else than on GPUs, torch does."""
 
-    def build_accelerator(settings: TrainConfig) -> Accelerator:
-        accelerator = build_plain(replace(settings, precision="no"))
+    def build_accelerator(settings: TrainConfig, *how: Any, **more: Any) -> Accelerator:
+        accelerator = build_plain(replace(settings, precision="no"), *how, **more)
         accelerator.state._mixed_precision = "fp16"
         accelerator.native_amp = True
         accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**126, growth_interval=20)
         return accelerator
 
-    build_plain = loop._build_accelerator
-    monkeypatch.setattr(loop, "_build_accelerator", build_accelerator)
+    build_plain = loop.build_accelerator
+    monkeypatch.setattr(loop, "build_accelerator", build_accelerator)
 
 
 @pytest.mark.usefixtures("scaled")

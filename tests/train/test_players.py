@@ -155,7 +155,8 @@ def test_a_turn_that_is_not_finite_changes_nothing_and_is_counted(tmp_path, monk
 def test_a_loss_scale_is_refused_before_a_folder_is_made(tmp_path, monkeypatch):
     from regard.train import loop
 
-    monkeypatch.setattr(loop, "_build_accelerator", lambda train, build=loop._build_accelerator: build(TRAIN))
+    build = loop.build_accelerator
+    monkeypatch.setattr(loop, "build_accelerator", lambda train, *how, **more: build(TRAIN, *how, **more))
     with pytest.raises(
         ConfigError,
         match=r"^train: 'train\.precision' is 'fp16'; expected 'no' or 'bf16' for Duel, whose a and b",

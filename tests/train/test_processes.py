@@ -1,6 +1,8 @@
+import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import pytest
 import torch
 from torch.distributed.run import parse_args
 from train_support import TinySettings, TinyTask
-from train_worker import EXACT, TASK, train
+from train_worker import EXACT, RANDOM, SPLIT, TASK, evaluate_pairs, train, train_pairs
 
 from regard.train.checkpoint import RunFolder
 from regard.train.metrics import read_metrics
@@ -24,6 +26,7 @@ WORKER = Path(__file__).parent / "train_worker.py"
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """What two processes trained, and what they showed."""
     folder = tmp_path_factory.mktemp("pair")
+    train(replace(EXACT, train=replace(EXACT.train, steps=3)), folder / "from-one", progress=Quiet())
     # `accelerate launch --cpu` starts several processes by MPI alone; torchrun starts them anywhere
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-backend=c10d"]
     launcher += ["--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
@@ -57,6 +60,67 @@ def test_two_processes_do_what_one_does_with_twice_the_batch(pair: tuple[Path, s
     theirs = [line["loss"] for line in read_metrics(folder / "exact") if "loss" in line]
     assert theirs == pytest.approx(ours, rel=1e-5)
     assert two.state.best_loss == pytest.approx(one.state.best_loss, rel=1e-5)
+
+
+def test_a_run_of_one_process_goes_on_with_two_and_says_so_once(pair: tuple[Path, str]) -> None:
+    folder, shown = pair
+    run = RunFolder(folder / "from-one").load()
+    assert run is not None
+    assert (run.state.step, run.state.processes) == (10, 2)
+    assert len(run.random["torch"]) == 2
+    said = "the run was saved by 1 process and goes on with 2: from here on the result is that of 2."
+    assert shown.count(said) == 1
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    checkpoint = RunFolder(run).load()
+    assert checkpoint is not None
+    return checkpoint.model | checkpoint.optimizer
+
+
+@pytest.mark.parametrize("name", ["pairs", "unsharded", "sharded", "sharded-parts"])
+def test_pairs_of_mixed_lengths_train_a_model_whole_or_in_parts_as_one_process_does(
+    pair: tuple[Path, str], tmp_path: Path, name: str
+) -> None:
+    """Accumulated gradients of uneven shares: four steps of Adam on numbers near 1 stay within 1e-5."""
+    folder, _ = pair
+    train_pairs(tmp_path / "one", replace(SPLIT, batch=2 * SPLIT.batch), progress=Quiet())
+    one, two = weights(tmp_path / "one"), weights(folder / name)
+    assert one.keys() == two.keys()
+    for key, tensor in one.items():
+        torch.testing.assert_close(two[key], tensor, rtol=1e-5, atol=1e-5)
+    best = [RunFolder(run).find("best") for run in (tmp_path / "one", folder / name)]
+    losses = [
+        [line["valid_loss"] for line in read_metrics(run) if "valid_loss" in line]
+        for run in (tmp_path / "one", folder / name)
+    ]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert all(best)
+
+
+def test_one_process_goes_on_from_a_model_in_parts(pair: tuple[Path, str], tmp_path: Path) -> None:
+    folder, _ = pair
+    shutil.copytree(folder / "sharded", tmp_path / "run")
+    train_pairs(tmp_path / "run", replace(SPLIT, steps=6), resume=True, progress=Quiet())
+    assert RunFolder(tmp_path / "run").last_step() == 6
+
+
+def test_processes_that_measure_together_get_what_one_gets(pair: tuple[Path, str]) -> None:
+    folder, _ = pair
+    expected = json.loads(json.dumps(evaluate_pairs(folder / "pairs")))
+    assert len(expected["lines"]) == 7
+    for process in (0, 1):
+        assert json.loads((folder / f"evaluation-{process}.json").read_text()) == expected
+
+
+def test_capture_with_several_processes_is_answered_with_a_sentence(pair: tuple[Path, str]) -> None:
+    _, shown = pair
+    assert "'train.capture' is for one process; the steps of 2 are not recorded." in shown
+
+
+def test_a_promise_about_parameters_is_kept(pair: tuple[Path, str]) -> None:
+    folder, _ = pair  # the worker checks the refusal of the other
+    assert RunFolder(folder / "promised-False").last_step() == RANDOM.train.steps
 
 
 def test_two_processes_go_on_as_if_never_stopped(pair: tuple[Path, str]) -> None:
@@ -144,7 +208,7 @@ def test_each_process_has_its_own_dropout(pair: tuple[Path, str]) -> None:
 
 def test_only_the_main_process_speaks(pair: tuple[Path, str]) -> None:
     _, shown = pair
-    assert shown.count("step 10/10") == 1
+    assert shown.count("step 10/10") == 2  # of the two runs of ten steps
     # torch says once, from C++ and past every filter, that it looked for unused parameters in vain
     warned = [
         line for line in shown.splitlines() if "Warning" in line and "find_unused_parameters" not in line

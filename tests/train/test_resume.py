@@ -1,3 +1,4 @@
+import json
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -183,13 +184,26 @@ def test_resuming_nothing_is_an_error(tmp_path: Path) -> None:
         train(CONFIG, tmp_path / "nothing", resume=True)
 
 
-def test_a_run_of_two_processes_is_not_resumed_by_one(tmp_path: Path) -> None:
-    train(CONFIG, tmp_path / "run")
-    state = RunFolder(tmp_path / "run").require("last") / "state.json"
+def test_a_run_of_two_processes_goes_on_with_one_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    train(replace(CONFIG, train=replace(CONFIG.train, steps=4)), run.path)
+    state = run.require("last") / "state.json"
     state.write_text(state.read_text().replace('"processes": 1', '"processes": 2'))
     state.with_name("digests.json").unlink()
-    with pytest.raises(ConfigError, match=r"run: 1 processes; the run was started with 2\. Launch as many\."):
-        train(CONFIG, tmp_path / "run", resume=True)
+    capsys.readouterr()
+    model, task = build(CONFIG)
+    fit(model, task, CONFIG, run=run.path, resume=True)
+    said = "the run was saved by 2 processes and goes on with 1: from here on the result is that of 1."
+    assert capsys.readouterr().err.count(said) == 1
+    last = run.load()
+    assert last is not None
+    assert (last.state.step, last.state.processes) == (CONFIG.train.steps, 1)
+    changes = [json.loads(line) for line in (run.path / "changes.jsonl").read_text().splitlines()]
+    assert [(c["key"], c["was"], c["is"]) for c in changes if c["key"] == "processes"] == [
+        ("processes", 2, 1)
+    ]
 
 
 def test_dropout_differs_between_seeds(tmp_path: Path, reference: Path) -> None:

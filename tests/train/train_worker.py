@@ -1,5 +1,6 @@
 """One of several processes that train together. Run by a launcher: `train_worker.py FOLDER`."""
 
+import json
 import os
 import signal
 import sys
@@ -10,11 +11,16 @@ from typing import Any
 
 import pytest
 import torch
-from train_support import TinyBatch, TinyTask, build, make_config
+from train_pairs import TRANSFORMER, make_pairs
+from train_support import TinyBatch, TinyConfig, TinyModel, TinyTask, build, make_config
 
-from regard.errors import DataError
+from regard.decode.base import Decoding
+from regard.errors import ConfigError, DataError
+from regard.evaluate.base import Listing, evaluate
+from regard.evaluate.divided import processes_together, share
+from regard.models.transformer import Transformer, TransformerConfig
 from regard.train.checkpoint import RunFolder
-from regard.train.config import RunConfig
+from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted
 from regard.train.lock import RunLock
 from regard.train.loop import fit
@@ -76,10 +82,72 @@ def train_refused(config: RunConfig, run: Path) -> None:
         torch.distributed.barrier()
 
 
+class Promising(TinyModel):
+    """Says that each of its parameters gets a gradient."""
+
+    uses_all_parameters = True
+
+
+def train_promised(config: RunConfig, run: Path) -> None:
+    """A model whose promise is true is trained; one that breaks it is refused with a sentence."""
+    _, task = build(config)
+    for unused, refusal in ((False, nullcontext()), (True, pytest.raises(ConfigError, match=UNUSED))):
+        model = Promising(TinyConfig(vocab=task.settings.vocab, unused=unused))
+        with refusal:
+            fit(model, task, config, run=run.with_name(f"{run.name}-{unused}"))
+
+
+UNUSED = r"`Promising\.uses_all_parameters` is True, and unused got no gradient; expected False"
+PAIRS = make_pairs()
+SPLIT = TrainConfig(
+    steps=4, batch=40, accumulate=2, lr=0.01, evaluate_every=2, checkpoint_every=2, average=2, threads=1
+)
+
+
+def train_pairs(run: Path, train: TrainConfig = SPLIT, **options: Any) -> None:
+    """A small Transformer on pairs of different lengths."""
+    config = RunConfig("transformer", TRANSFORMER, "pairs", {}, train)
+    torch.manual_seed(1)
+    fit(Transformer(TransformerConfig(**TRANSFORMER)), PAIRS, config, run=run, **options)
+
+
+def train_sharded(folder: Path) -> None:
+    """The same with the model in parts, stopped and gone on; other models are refused."""
+    os.environ["ACCELERATE_USE_FSDP"] = "true"
+    train_pairs(folder / "sharded")
+    train_pairs(folder / "sharded-parts", replace(SPLIT, steps=2))
+    train_pairs(folder / "sharded-parts", resume=True)
+    refusal = (
+        "launched for FSDP, with the model TinyModel; expected the model 'transformer', or every process"
+    )
+    with pytest.raises(ConfigError, match=refusal):
+        train(EXACT, folder / "sharded-refused")
+    del os.environ["ACCELERATE_USE_FSDP"]
+    train_pairs(folder / "unsharded", replace(SPLIT, steps=2))
+    train_pairs(folder / "unsharded", resume=True)
+
+
+def evaluate_pairs(run: Path) -> dict[str, Any]:
+    """A trained translator, measured on its validation pairs; without what a clock says."""
+    model = Transformer(TransformerConfig(**TRANSFORMER))
+    RunFolder(run).load_model(model, "last")
+    found = evaluate(model.eval(), PAIRS, "valid", decoding=Decoding(beam=3))
+    assert isinstance(found, Listing)
+    return {**found.summary(), "lines": found.lines(), "seconds": None}
+
+
 if __name__ == "__main__":
     process = int(os.environ["RANK"])
     folder = Path(sys.argv[1])
     train(EXACT, folder / "exact")
+    train(EXACT, folder / "from-one", resume=True)
+    train_promised(replace(RANDOM, train=replace(RANDOM.train, capture=True)), folder / "promised")
+    train_pairs(folder / "pairs")
+    train_sharded(folder)
+    with processes_together():
+        assert len(share(range(7))) == (4, 3)[process]
+        (folder / f"evaluation-{process}.json").write_text(json.dumps(evaluate_pairs(folder / "pairs")))
+    assert share(range(7)) == list(range(7))
     train(RANDOM, folder / "whole")
     train(replace(RANDOM, train=replace(RANDOM.train, steps=4)), folder / "parts")
     train(RANDOM, folder / "parts", resume=True)

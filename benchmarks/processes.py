@@ -1,0 +1,169 @@
+"""How much faster several processes train, measured here, and on paper for 8 to 512 GPUs.
+
+    python benchmarks/processes.py --folder /tmp/regard-processes --processes 1 2 4     # throughput here
+    python benchmarks/processes.py --step                                               # one step on one GPU
+    python benchmarks/processes.py --paper results/processes.json                       # what follows from it
+
+On paper, a step of N GPUs takes as long as one GPU's, and then what of the exchange of gradients is not
+hidden behind the backward pass. The exchange is a ring within a machine, then one between machines:
+
+    t = 2 (n-1)/n · bytes / link  +  2 (m-1)/m · bytes / network  +  2 (m-1) · latency · buckets
+    step(N) = step(1) + max(0, t - hidden)           n GPUs in each of m machines, N = n m
+
+with the figures in `ASSUMED`, which are assumptions and not measurements. Hidden is all of the backward pass
+at best, and nothing at worst. Input, checkpoints and stragglers are left out.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+ASSUMED = {
+    "GPUs of a machine": 8,
+    "link between GPUs, bytes a second": 300e9,  # NVLink 4, as all-reduce reaches it
+    "latency of a message, seconds": 10e-6,
+    "bytes of a bucket": 25 << 20,  # DDP's default
+    "share of the backward pass in a step": 2 / 3,
+}
+NETWORKS = {"400 Gb/s": 40e9, "100 Gb/s": 10e9}  # bytes a second of a machine: four fifths of the line
+SETTINGS = ("model.layers=2", "model.d_model=64", "model.d_ff=256", "task.train=4000", "task.valid=8")
+
+
+def throughput(folder: Path, processes: int, steps: int) -> dict[str, Any]:
+    """Units a second of so many CPU processes of one thread each, all with the same batch in all."""
+    from regard.train.checkpoint import RunFolder
+
+    run = folder / f"run-{os.getpid()}-{processes}"
+    settings = (
+        *SETTINGS,
+        f"train.steps={steps}",
+        f"train.batch={4096 // processes}",
+        "train.evaluate_every=0",
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+    command += ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1", "-m", "--"]
+    command += ["regard", "train", "transformer-en-fr", "--run", str(run)]
+    load = round(os.getloadavg()[0], 1)
+    subprocess.run(
+        [*command, *(word for setting in settings for word in ("--set", setting))],
+        env=os.environ | {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        check=True,
+    )
+    checkpoint = RunFolder(run).load()
+    assert checkpoint is not None
+    state = checkpoint.state
+    speed = round(state.units / state.training_seconds)
+    return {"processes": processes, "units a second": speed, "load before": load, "cores": os.cpu_count()}
+
+
+def measure_step(tokens: int = 32_768, times: int = 20) -> dict[str, Any]:
+    """A training step of the Transformer of base size on one GPU, in bfloat16, and how much is exchanged."""
+    from regard.data.batches import pair_batch
+    from regard.models.transformer import Transformer, TransformerConfig
+    from regard.tasks.translation import cross_entropy
+
+    device = torch.device("cuda")
+    config = TransformerConfig(
+        source_vocab=32_000, target_vocab=32_000, shared_vocab=1, layers=6, d_model=512, d_ff=2048
+    )
+    model = Transformer(config).to(device).train()
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    rows, length = tokens // 64, 31  # both sides: 31 pieces and eos
+    sentences = torch.randint(4, 32_000, (2, rows, length)).tolist()
+    batch = pair_batch(*sentences).to(device)
+    found = []
+    for _ in range(times + 5):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            scores = model(batch)
+        cross_entropy(scores, batch, smoothing=0.1).total.backward()
+        optimizer.step()
+        torch.cuda.synchronize()
+        found.append(time.perf_counter() - began)
+    parameters = sum(p.numel() for p in model.parameters())
+    return {
+        "GPU": torch.cuda.get_device_name(),
+        "tokens a step, both sides": tokens,
+        "milliseconds": round(1e3 * statistics.median(found[5:]), 2),
+        "parameters": parameters,
+        "bytes exchanged": 4 * parameters,
+    }
+
+
+def on_paper(step: float, size: int, machines: int, *, network: float, hidden: float) -> float:
+    """Seconds of a step on so many machines."""
+    n = int(ASSUMED["GPUs of a machine"])
+    within = 2 * (n - 1) / n * size / ASSUMED["link between GPUs, bytes a second"]
+    between = 2 * (machines - 1) / machines * size / network
+    buckets = -(-size // ASSUMED["bytes of a bucket"])
+    waiting = 2 * (machines - 1) * ASSUMED["latency of a message, seconds"] * buckets
+    return step + max(0.0, within + between + waiting - hidden)
+
+
+def project(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """For 8 to 512 GPUs, what share of perfect growth is kept: at best, and at worst."""
+    step = found["milliseconds"] / 1e3
+    best = step * ASSUMED["share of the backward pass in a step"]
+    rows = []
+    for machines in (1, 2, 4, 8, 16, 32, 64):
+        row: dict[str, Any] = {"GPUs": int(ASSUMED["GPUs of a machine"]) * machines}
+        for name, network in NETWORKS.items():
+            for how, hidden in (("best", best), ("worst", 0.0)):
+                seconds = on_paper(step, found["bytes exchanged"], machines, network=network, hidden=hidden)
+                row[f"{name}, {how}"] = round(step / seconds, 2)
+        rows.append(row)
+    return rows
+
+
+def record(metric: str, value: float, details: dict[str, Any], note: str) -> None:
+    """A figure in results/processes.json."""
+    from regard.bench.records import measured
+    from regard.evaluate.results import write_result
+
+    write_result(
+        ROOT / "results", measured("processes", metric, value, seconds=0.0, details=details, note=note)
+    )
+
+
+def main() -> None:
+    """Measure, compute, print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, help="for the runs")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--step", action="store_true", help="measure a step on this machine's GPU")
+    parser.add_argument("--paper", type=Path, help="a record with a measured step; print what follows")
+    parser.add_argument("--record", action="store_true", help="write results/processes.json")
+    given = parser.parse_args()
+    if given.step:
+        found = measure_step()
+        print(json.dumps(found))
+        if given.record:
+            record("milliseconds of a step, Transformer base", found["milliseconds"], found, "one GPU, bf16")
+    if given.folder:
+        for processes in given.processes:
+            figures = throughput(given.folder, processes, given.steps)
+            print(json.dumps(figures))
+            if given.record:
+                metric = f"units a second, processes: {processes}"
+                record(metric, figures["units a second"], figures, "one thread each, the same batch in all")
+    if given.paper:
+        records = json.loads(given.paper.read_text(encoding="utf-8"))
+        for each in records:
+            if "bytes exchanged" in each["details"]:
+                print(each["machine"], *project(each["details"]), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

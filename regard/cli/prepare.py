@@ -1,0 +1,70 @@
+"""regard prepare: what training on large text needs, made before and elsewhere."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from regard.cli.common import output, say
+from regard.cli.text import FILES, File, Language, Text
+from regard.cli.train import choose_config
+from regard.errors import ConfigError
+
+
+def command(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="[RECIPE|FILE.toml]", help="As for `regard train`.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=C", help="Override one setting; may be given several times."),
+    ] = None,
+    source: File = "",
+    target: File = "",
+    valid_source: File = "",
+    valid_target: File = "",
+    source_language: Language = "",
+    target_language: Language = "",
+    corpus: Annotated[str, typer.Option(metavar="NAME", help="A corpus by name.")] = "",
+    data: Annotated[
+        str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
+    ] = "",
+    model: Annotated[str, typer.Option(metavar="NAME", help="As for `regard train`.")] = "",
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="How many processes encode; default one a core.")
+    ] = None,
+) -> None:
+    """Learn the tokenizers of large text and encode it, without training.
+
+    regard prepare --source train.en --target train.de
+    regard prepare transformer-multi30k-en-de --source train.en --target train.de --processes 16
+
+    Give the recipe, the text and the settings that `regard train` will get. It then finds in regard's cache
+    what was prepared, on this machine or on all that share the folder REGARD_CACHE. What is interrupted goes
+    on when it is started again.
+    """
+    from regard.data.workers import VARIABLE
+    from regard.tasks.texts import TextTask
+    from regard.train.run import create_task
+
+    given = (source, target, valid_source, valid_target, "", "")
+    text = Text(
+        files=dict(zip(FILES, given, strict=True)),
+        languages=(source_language, target_language),
+        corpus=corpus,
+        data=data,
+        owner="prepare",
+    )
+    if recipe is None and not text.given:
+        raise ConfigError("prepare: no text was named; expected RECIPE, --source and --target, or --corpus.")
+    if processes is not None:
+        os.environ[VARIABLE] = str(processes)
+    config = choose_config(recipe, text, model, settings or [])
+    task = create_task(config)
+    if not isinstance(task, TextTask):
+        raise ConfigError(f"prepare: the task is {config.task!r}; expected one on text, files or corpus.")
+    folder = task.prepare()
+    if folder is None:
+        say("the text is small: every training prepares it in memory, in seconds.")
+    else:
+        output.print(f"{len(task.encoded('train')):,} pairs in {folder}", soft_wrap=True)

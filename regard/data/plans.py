@@ -1,0 +1,88 @@
+"""Plans of large corpora: computed once into a folder of files, mapped by every process.
+
+    NAME/rows.npy      the numbers of the examples, batch after batch
+    NAME/starts.npy    where each batch begins, and the end
+
+A process holds none of a plan but the pages of the batches it reads, however many pairs there are.
+"""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from regard.data.batches import LengthTable, Plan, Room, in_memory
+from regard.data.encoded import EncodedPairs
+from regard.data.shared import made_once
+from regard.errors import DataError
+
+KEPT = 7 * 24 * 3600.0  # seconds after which a plan that nobody opened is removed
+
+Rows = npt.NDArray[np.integer[Any]]
+
+
+class PairLengths(LengthTable):
+    """Lengths of encoded pairs, eos counted, looked up when they are asked for.
+
+    `both_ways`: after all pairs they come again with their sides exchanged.
+    """
+
+    def __init__(self, pairs: EncodedPairs, *, both_ways: bool = False) -> None:
+        self.pairs, self.both_ways = pairs, both_ways
+
+    def __len__(self) -> int:
+        return len(self.pairs) * (1 + self.both_ways)
+
+    def __getitem__(self, rows: Rows) -> npt.NDArray[np.int32]:
+        backwards = rows >= len(self.pairs)
+        found = self.pairs.lengths(np.where(backwards, rows - len(self.pairs), rows))
+        return np.where(backwards[:, None], found[:, ::-1], found)
+
+
+def mapped_plan(folder: Path, largest: int, make: Callable[[Room], Plan]) -> Plan:
+    """The plan of this folder, computed if it is not there; in memory where the folder cannot be written.
+
+    `largest` is what no number of the plan exceeds.
+    """
+    kind = np.int32 if largest < 1 << 31 else np.int64
+
+    def write(work: Path) -> Path:
+        whole = work / "whole"
+        shutil.rmtree(whole, ignore_errors=True)
+        whole.mkdir()
+        _remove_old(folder)
+
+        def room(name: str, size: int) -> Rows:
+            found: Rows = np.lib.format.open_memmap(whole / f"{name}.npy", "w+", kind, (size,))
+            return found
+
+        make(room)
+        (whole / "sorted.npy").unlink(missing_ok=True)  # of use while the plan was made
+        return whole
+
+    try:
+        made_once(folder, write)
+    except DataError as error:
+        logging.getLogger("regard").warning("the batches are planned in memory: %s", error)
+        return make(in_memory)
+    with suppress(OSError):  # a folder of another user's
+        os.utime(folder)
+    try:
+        return Plan(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("rows", "starts")))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder}: no plan ({error}); delete the folder.") from error
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove the plans beside this one that were not opened for long."""
+    for plan in folder.parent.iterdir():
+        with suppress(OSError):
+            if time.time() - plan.stat().st_mtime > KEPT:
+                shutil.rmtree(plan)

@@ -1,0 +1,56 @@
+"""Work divided among the processes that a launcher started, and its results put together in all of them.
+
+    with processes_together():      every process is here, and computes a share
+        evaluate(…)
+
+Outside of the block everything is this process's own: a script may evaluate in its main process alone.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as group
+
+Item = TypeVar("Item")
+_together: ContextVar[bool] = ContextVar("together", default=False)
+
+
+@contextmanager
+def processes_together() -> Iterator[None]:
+    """Inside the block the processes of a launcher divide their work, each on a GPU of its own."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    started = not group.is_initialized()
+    if started:
+        group.init_process_group("gloo")  # texts and counts are exchanged, never tensors of the GPU
+    token = _together.set(True)
+    try:
+        yield
+    finally:
+        _together.reset(token)
+        if started:
+            group.destroy_process_group()
+
+
+def share(items: Sequence[Item]) -> list[Item]:
+    """What this process does: of P processes, every P-th item."""
+    return list(items[group.get_rank() :: group.get_world_size()] if _together.get() else items)
+
+
+def together(own: Sequence[Item]) -> list[Item]:
+    """The results of all items in their order, from those of each process's share; all must call this."""
+    if not _together.get():
+        return list(own)
+    parts: list[Any] = [None] * group.get_world_size()
+    group.all_gather_object(parts, list(own))
+    found: list[Any] = [None] * sum(map(len, parts))
+    for rank, part in enumerate(parts):
+        found[rank :: len(parts)] = part
+    return found

@@ -1,0 +1,159 @@
+"""Who works in a folder: one process, which others wait for or keep away from.
+
+    owner.json    {"process": 4711, "host": "node3", "boot": "…", "since": "2018-05-01 12:00", "token": "…"}
+
+The owner holds a lock of the system on this file (flock). It ends with the process, however that ends, so a
+process number that is used again misleads nobody. But such a lock may not reach from one machine to another
+that shares the folder. Therefore the owner also touches the file every few seconds: a record of another
+machine counts until the file was left alone for a minute. Should an owner sleep for longer and lose the
+folder to another machine, it notices when it asks (`require`).
+"""
+
+import json
+import os
+import platform
+import secrets
+import tempfile
+import threading
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from regard.errors import DataError
+
+FILE = "owner.json"
+BEAT = 10.0  # seconds from one touch to the next
+GONE = 60.0  # seconds without a touch, after which an owner on another machine is taken for dead
+
+_held: set[int] = set()  # open files, which a forked child must not keep alive
+
+
+class Taken(DataError):
+    """Another process works in the folder."""
+
+
+class FolderLock:
+    """Inside the block the folder is this process's; it is made if it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / FILE
+        self._token = secrets.token_hex(8)
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            locked = self._lock()
+            found = self._read()
+            if found is not None and not (locked and found.get("boot") == _boot()) and self._age() < GONE:
+                raise self._refusal(found)
+            self._write()
+        except BaseException:
+            os.close(self._file)
+            raise
+        _held.add(self._file)
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        with suppress(OSError):
+            if self._is_ours():
+                os.ftruncate(self._file, 0)
+        self._unlock()
+        _held.discard(self._file)
+        os.close(self._file)
+
+    def require(self) -> None:
+        """Refuse to go on where another machine took the folder for abandoned."""
+        if not self._is_ours():
+            raise self._refusal(self._read() or {})
+
+    def _lock(self) -> bool:
+        """True: no process of this machine has the folder; False: the system cannot tell."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            return False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise self._refusal(self._read() or {}) from error
+        except OSError:  # a file system without locks
+            return False
+        return True
+
+    def _unlock(self) -> None:
+        """Give the lock up; closing the file is not enough while a child just forked still has it open."""
+        with suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _read(self) -> dict[str, Any] | None:
+        """The record of the owner; None where the folder is free, empty where nobody can read it."""
+        content = self.path.read_bytes()
+        if not content:
+            return None
+        with suppress(ValueError):
+            found = json.loads(content)
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def _write(self) -> None:
+        record = {
+            "process": os.getpid(),
+            "host": platform.node(),
+            "boot": _boot(),
+            "since": f"{datetime.now():%Y-%m-%d %H:%M}",
+            "token": self._token,
+        }
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, (json.dumps(record) + "\n").encode("utf-8"), 0)
+
+    def _is_ours(self) -> bool:
+        return (self._read() or {}).get("token") == self._token
+
+    def _age(self) -> float:
+        """Seconds since the owner touched the file, by the clock of the file system."""
+        with tempfile.TemporaryFile(dir=self.folder) as probe:
+            return os.fstat(probe.fileno()).st_mtime - self.path.stat().st_mtime
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT):
+            with suppress(OSError):
+                os.utime(self.path)
+
+    def _refusal(self, found: dict[str, Any]) -> Taken:
+        who = "another process"
+        if {"process", "host", "since"} <= found.keys():
+            who = f"process {found['process']} on {found['host']}, since {found['since']}"
+        return self.refuse(who)
+
+    def refuse(self, who: str) -> Taken:
+        """The error for a folder that this one works in."""
+        return Taken(f"{self.folder}: {who}, works in it; expected a folder of its own.")
+
+
+def _boot() -> str:
+    """This machine since it was started; the same in all its containers, which have names of their own."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return platform.node()
+
+
+def _close_in_child() -> None:
+    for file in _held:
+        with suppress(OSError):
+            os.close(file)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

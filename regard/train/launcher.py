@@ -1,0 +1,39 @@
+"""A process that a launcher started ends with its launcher, also where that is killed.
+
+The training then saves as it does on SIGTERM and stops. Where other processes are gone too, a step may never
+end: after `GRACE` seconds this process ends without saving; what was saved before is whole.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LOOK = 1.0  # seconds from one look at the parent to the next
+GRACE = 60.0  # seconds for the last step and its checkpoint
+STATUS = 128 + signal.SIGTERM
+
+
+@contextmanager
+def ends_with_launcher() -> Iterator[None]:
+    """Inside the block, of one of several processes, the end of its parent is a SIGTERM."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
+    over = threading.Event()
+    watch = threading.Thread(target=_watch, args=(os.getppid(), over), daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _watch(parent: int, over: threading.Event) -> None:
+    while not over.wait(LOOK):
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGTERM)
+            if not over.wait(GRACE):
+                os._exit(STATUS)
+            return

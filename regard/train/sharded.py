@@ -1,0 +1,34 @@
+"""Tensors of which each process has a part (DTensors of FSDP2): put together, and taken apart again.
+
+All processes must call these together.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether each process has a part of the model: then all must take part in whatever reads it."""
+    return any(hasattr(parameter, "device_mesh") for parameter in model.parameters())
+
+
+def whole(value: Any) -> Any:
+    """The whole of a tensor of which this process may have a part."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value
+
+
+def part_of(value: Tensor, parameter: Any) -> Tensor:
+    """Of a whole tensor the part that this process has of the parameter; a scalar stays whole."""
+    if not hasattr(parameter, "device_mesh") or value.dim() == 0:
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
+
+
+def total_norm(gradients: list[Tensor]) -> Tensor:
+    """The norm of all gradients together."""
+    found: Tensor = whole(torch.nn.utils.get_total_norm(gradients))
+    return found
