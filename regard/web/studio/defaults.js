@@ -126,6 +126,7 @@ export function questions() {
   for (const model of TRANSLATORS) {
     for (const { text } of SENTENCES) list.push(["translate", "translate", { model, text, beam: BEAM }]);
   }
+  list.push(["translate", "translate", { model: TRANSLATORS[0], text: SENTENCES[0].text, beam: BEAM, tree: true }]);
   for (const part of ["cross", "encoder", "decoder"]) list.push(["attention", "attention", { model: "en-fr", text: SENTENCES[0].text, part }]);
   for (const [model, { count, seed, dimension }] of Object.entries(POINTING)) {
     list.push(["point", "point", { model, points: somePoints(count, seed, dimension) }]);

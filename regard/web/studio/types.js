@@ -4,7 +4,9 @@
 /** @typedef {import("../views/matrix.js").Matrix} Matrix */
 /** @typedef {{name: string, kind: string, system: string, summary: string, figure: any, limits: Record<string, any>}} ModelRow */
 /** @typedef {{text: string, score: number, words: string[], alignment: Wire | null}} Hypothesis */
-/** @typedef {{text: string, source_words: string[], target_words: string[], alignment: Wire | null, beam?: Hypothesis[], tree?: any, layers?: any}} Translated */
+/** @typedef {{id: number, parent: number | null, step: number, word: string, log_probability: number}} TreeNode */
+/** @typedef {{nodes: TreeNode[], hypotheses: number[][]}} Tree */
+/** @typedef {{text: string, source_words: string[], target_words: string[], alignment: Wire | null, beam?: Hypothesis[], tree?: Tree, layers?: any}} Translated */
 /** @typedef {{question: string, order: number[], exact: number[], weights: Wire, length?: number, exact_length?: number}} Pointed */
 /** @typedef {{kind: "read" | "write", weights: Wire, stages: Record<string, Wire>}} TapeHead */
 /** @typedef {{inputs: number[][], outputs: number[][], right: number[][], wrong: number, heads: TapeHead[]}} Machine */
