@@ -10,6 +10,13 @@ from regard.errors import ConfigError
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen on; others need a token.")]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="0 finds a free one.")]
 RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Your run folders, to be listed.")]
+ComparisonsOption = Annotated[
+    Path, typer.Option("--comparisons", metavar="DIR", help="The folder that `regard compare` writes to.")
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("--allow-folder", metavar="DIR", help="Open models of transformers in its subfolders."),
+]
 TokenOption = Annotated[
     str | None,
     typer.Option("--token", envvar="REGARD_TOKEN", help="What clients must send; or REGARD_TOKEN."),
@@ -27,6 +34,8 @@ def command(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     runs: RunsOption = Path("runs"),
+    comparisons: ComparisonsOption = Path("comparisons"),
+    allow_folder: FolderOption = None,
     token: TokenOption = None,
     allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
     device: DeviceOption = None,
@@ -41,7 +50,15 @@ def command(
     from regard.serve.settings import Settings
     from regard.serve.start import start
 
-    settings = Settings(host=host, port=port, token=token, hosts=tuple(allow_host), runs=runs)
+    settings = Settings(
+        host=host,
+        port=port,
+        token=token,
+        hosts=tuple(allow_host),
+        runs=runs,
+        comparisons=comparisons,
+        folder=allow_folder,
+    )
     start(settings, names, device=device, loading=True)
 
 

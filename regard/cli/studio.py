@@ -9,7 +9,9 @@ import typer
 from regard.cli.common import say
 from regard.cli.serve import (
     AllowOption,
+    ComparisonsOption,
     DeviceOption,
+    FolderOption,
     HostOption,
     PortOption,
     RunsOption,
@@ -26,6 +28,8 @@ def command(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     runs: RunsOption = Path("runs"),
+    comparisons: ComparisonsOption = Path("comparisons"),
+    allow_folder: FolderOption = None,
     token: TokenOption = None,
     allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
     device: DeviceOption = None,
@@ -39,6 +43,7 @@ def command(
 
     regard studio
     regard studio en-fr runs/rnnsearch-en-fr --no-browser
+    regard studio --allow-folder ~/models
     regard studio --static site
     """
     check_installed()
@@ -51,7 +56,14 @@ def command(
         typer.echo(copy_page(static))
         return
     settings = Settings(
-        host=host, port=port, token=token, hosts=tuple(allow_host), runs=runs, page=require_page()
+        host=host,
+        port=port,
+        token=token,
+        hosts=tuple(allow_host),
+        runs=runs,
+        comparisons=comparisons,
+        folder=allow_folder,
+        page=require_page(),
     )
 
     def ready(address: str) -> None:

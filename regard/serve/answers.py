@@ -37,6 +37,7 @@ class ModelAnswer(BaseModel):
     summary: str
     figure: str
     examples: list[str]
+    step: int | None = Field(description="Of a run of the user's: that of its latest weights.")
     limits: dict[str, Any]
 
 
@@ -278,3 +279,58 @@ class RunDescription(RunSummary):
 
     curve: Curve
     alignment: RunAlignment | None
+
+
+class ComparisonSummary(BaseModel):
+    """A comparison, by how many of its trainings run and are measured."""
+
+    id: str
+    trainings: int
+    finished: int
+    training: int
+    changed: str
+
+
+class ComparedRun(BaseModel):
+    """A training of a comparison; `value` is the headline of its evaluation."""
+
+    id: str
+    variant: str
+    seed: int | None
+    status: Literal["waiting", "training", "finished", "stopped", "interrupted", "impossible"]
+    model: str
+    task: str
+    step: int
+    steps: int
+    saved: int | None
+    loss: float | None
+    valid_loss: float | None
+    seconds: float | None
+    changed: str
+    metric: str | None
+    value: float | None
+    reason: str | None
+    curve: Curve
+
+
+class ComparisonAnswer(ComparisonSummary):
+    """A comparison with its trainings."""
+
+    runs: list[ComparedRun]
+
+
+class FolderModel(BaseModel):
+    """A model of transformers on this disk; one that writes takes a `target`."""
+
+    id: str
+    type: str
+    writes: bool
+    bytes: int
+
+
+class TraceAnswer(BaseModel):
+    """What the page of regard.view draws."""
+
+    groups: list[dict[str, Any]]
+    texts: list[list[str]]
+    note: str

@@ -11,6 +11,7 @@ from regard.serve.app import create_app
 from regard.serve.logs import log_to_stderr
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
+from regard.serve.runs import Runs
 from regard.serve.server import load_all, make_server, open_socket
 from regard.serve.settings import Settings
 
@@ -19,8 +20,9 @@ log = logging.getLogger("regard.serve")
 
 def build(settings: Settings, names: Iterable[str], *, device: str | None = None) -> FastAPI:
     """The application with its models, none of them loaded."""
-    metrics = Metrics()
-    return create_app(settings, Models(names, settings.pace, metrics, device=device), metrics)
+    metrics, runs = Metrics(), Runs(settings.runs)
+    models = Models(names, settings.pace, metrics, runs=runs, device=device)
+    return create_app(settings, models, runs, metrics)
 
 
 def start(
