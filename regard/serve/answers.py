@@ -197,12 +197,23 @@ class EntailAnswer(BaseModel):
     back: Matrix | None
 
 
+class NextWord(BaseModel):
+    """A word that may come next."""
+
+    word: str
+    probability: float
+
+
 class ScoreAnswer(BaseModel):
-    """Log-probabilities of the words and of the end; what each looked back at."""
+    """Log-probabilities of the words and of the end; the likeliest next words; what each looked back at.
+
+    Rows and columns of the weights are the mark before the sentence, then its words.
+    """
 
     words: list[str]
     log_probabilities: list[float]
     perplexity: float
+    next: list[NextWord]
     weights: Matrix | None
 
 
@@ -216,8 +227,23 @@ class ParameterAnswer(BaseModel):
     step: float
 
 
+class MeasuredValue(BaseModel):
+    """A number that was measured, beside the paper's."""
+
+    recipe: str
+    metric: str
+    value: float
+    paper: float | None
+    machine: str
+    date: str
+
+
 class MechanismRow(BaseModel):
-    """A row of the catalogue; without parameters it has no example."""
+    """A row of the catalogue; without parameters it has no example.
+
+    `symbols` says what a symbol of the equation is there: `rows`, `columns`, `scores`, `weights`, `row N`, or
+    a parameter.
+    """
 
     key: str
     kind: str
@@ -227,7 +253,9 @@ class MechanismRow(BaseModel):
     link: str
     equation: str
     sentence: str
+    symbols: dict[str, str]
     parameters: list[ParameterAnswer]
+    measured: list[MeasuredValue]
     file: str
 
 

@@ -7,6 +7,7 @@ is never run, and nothing is downloaded.
 import json
 import logging
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,11 @@ class Folders:
 def _require(folder: Path) -> None:
     if not folder.is_dir():
         raise ConfigError(f"studio: `--allow-folder` has {folder}, which is no folder; expected one.")
-    try:
-        import transformers  # noqa: F401
-    except ImportError:
+    if find_spec("transformers") is None:
         raise ConfigError(
-            "studio: `--allow-folder` needs the package transformers; expected it. pip install transformers."
-        ) from None
+            "studio: `--allow-folder` needs the package transformers, which is missing; expected it. "
+            "pip install transformers."
+        )
 
 
 def _describe(path: Path) -> dict[str, Any] | None:

@@ -9,11 +9,14 @@ ROOMS = (
     "point",
     "remember",
     "ask",
+    "read",
+    "read?tab=score",
     "see",
     "see?tab=sample",
     "see?tab=characters",
     "mechanisms",
     "compare",
+    "compare?tab=comparisons",
     "model",
 )
 
@@ -89,3 +92,17 @@ def test_a_server_that_goes_away_is_reported(live, visit):
     page.locator("textarea").first.fill("Where is the station?")
     assert "does not answer" in page.get_by_role("alert").first.inner_text()
     visit.problems.clear()  # the browser itself notes the request that failed
+
+
+def test_a_server_with_a_token_is_used_with_it_and_refused_without(locked, visit):
+    address, token = locked
+    page = visit(f"{address}#/ask")
+    assert "asks for a token" in page.get_by_role("alert").inner_text()
+    assert page.locator(".card").count() == 0
+    page = visit(f"{address}#token={token}")
+    assert token not in page.url
+    page.get_by_role("link", name="Ask").click()
+    page.get_by_label("Question", exact=True).fill("Where is John?")
+    page.get_by_text("kitchen", exact=False).first.wait_for()
+    page.reload()  # the tab remembers it
+    page.locator(".answer-line", has_text="kitchen").wait_for()

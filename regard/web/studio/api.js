@@ -122,11 +122,12 @@ export async function ask(path, body, { file, signal } = {}) {
 }
 
 /**
+ * Ask the server, whatever it said before.
  * @param {string} path
  * @param {unknown} body
  * @param {AbortSignal} [signal]
  */
-async function call(path, body, signal) {
+export async function call(path, body, signal) {
   /** @type {Response} */
   let answer;
   try {

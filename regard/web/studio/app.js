@@ -1,20 +1,21 @@
 // The shell: rooms, address, language, light and dark.
 import { html, render, useEffect, useState } from "./lib.js";
 import { ROOMS, readAddress, writeAddress } from "./address.js";
-import { connect, currentMode, presentToken } from "./api.js";
+import { call, connect, currentMode, presentToken } from "./api.js";
 import { currentLanguage, LANGUAGES, loadTexts, t } from "./texts.js";
 import { Any } from "./rooms/model.js";
 import { Ask } from "./rooms/ask.js";
 import { Compare } from "./rooms/compare.js";
 import { Mechanisms } from "./rooms/mechanisms.js";
 import { Point } from "./rooms/point.js";
+import { Read } from "./rooms/read.js";
 import { Remember } from "./rooms/remember.js";
 import { See } from "./rooms/see.js";
 import { Translate } from "./rooms/translate.js";
 
 /** @type {Record<string, any>} */
 const PAGES = {
-  translate: Translate, point: Point, remember: Remember, ask: Ask, see: See, mechanisms: Mechanisms,
+  translate: Translate, point: Point, remember: Remember, ask: Ask, read: Read, see: See, mechanisms: Mechanisms,
   compare: Compare, model: Any,
 };
 
@@ -51,8 +52,9 @@ function firstLanguage() {
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
-/** @param {{models: any[]}} props */
-function Studio({ models }) {
+/** @param {{first: any[]}} props the models that were there at first; runs may have come since */
+function Studio({ first }) {
+  const [models, setModels] = useState(first);
   const [address, setAddress] = useState(readAddress(location.hash));
   const [theme, setTheme] = useState(/** @type {string} */ (document.documentElement.dataset.theme));
   const [language, setLanguage] = useState(currentLanguage());
@@ -68,6 +70,9 @@ function Studio({ models }) {
       motionQuery.removeEventListener("change", calm);
     };
   }, []);
+  useEffect(() => {
+    if (currentMode() === "live") call("models", undefined).then(setModels, () => {});
+  }, [address.room]);
   useEffect(() => {
     document.title = `${t(`room.${address.room}`)} · regard studio`;
   }, [address.room, language]);
@@ -132,7 +137,7 @@ function takeToken() {
 
 document.documentElement.dataset.theme = firstTheme();
 takeToken();
-const [models] = await Promise.all([connect(), loadTexts(firstLanguage())]);
+const [first] = await Promise.all([connect(), loadTexts(firstLanguage())]);
 const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 place.replaceChildren();
-render(html`<${Studio} models=${models} />`, place);
+render(html`<${Studio} first=${first} />`, place);

@@ -35,6 +35,15 @@ export const STORIES = [
   { story: ["John took the apple.", "John went to the office.", "John put the apple down.", "John went to the garden."], question: "Where is the apple?" },
 ];
 
+/** @type {Record<string, string>} */
+export const READERS = { entail: "entailment", score: "lstmn" };
+export const PAIRS = [
+  { label: "entailment", premise: "w14 w52 w16 w47 w50 w58 w39 w33", hypothesis: "w52 w39 w58 w47" },
+  { label: "neutral", premise: "w14 w52 w16 w47 w50 w58 w39 w33", hypothesis: "w52 w39 w18 w47" },
+  { label: "contradiction", premise: "w14 w52 w16 w47 w50 w58 w39 w33", hypothesis: "w52 -w39 w58 w47" },
+];
+export const SCORED = ["The boy who often wears an old green coat reads a French novel at home.", "The boy who often wears an old green coat"];
+
 export const CAPTIONERS = ["shapes-captions", "shapes-captions-hard"];
 export const PICTURES = 6; // examples of the test set
 export const SAMPLES = { model: "sagan-shapes", count: 8, seed: 1 };
@@ -135,6 +144,8 @@ export function questions() {
     list.push(["run", "run", tapeQuestion(model, someBits(rows * item, width, seed), 0)]);
   }
   for (const { story, question } of STORIES) list.push(["ask", "ask", { model: "stories", story, question }]);
+  for (const { premise, hypothesis } of PAIRS) list.push(["read", "entail", { model: READERS.entail, premise, hypothesis }]);
+  for (const text of SCORED) list.push(["read", "score", { model: READERS.score, text }]);
   for (let number = 0; number < PICTURES; number++) {
     for (const model of CAPTIONERS) list.push(["caption", `caption/example?model=${model}&number=${number}`, undefined]);
   }

@@ -1,7 +1,8 @@
 // Ask: a memory network reads a story and answers, one hop of attention after another.
 import { html, useState } from "../lib.js";
 import { STORIES } from "../defaults.js";
-import { Card, Choice, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../parts.js";
+import { useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../hooks.js";
+import { Card, Choice, percent, Player, Problem, rowOf } from "../parts.js";
 import { t } from "../texts.js";
 import { textWidth } from "../words.js";
 

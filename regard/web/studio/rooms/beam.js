@@ -1,6 +1,7 @@
 // The hypotheses of a beam search: a list, and everything that the search kept.
 import { html } from "../lib.js";
-import { Card, Choice, Problem, useAnswer, useSvgDrawing } from "../parts.js";
+import { useAnswer, useSvgDrawing } from "../hooks.js";
+import { Card, Choice, Problem } from "../parts.js";
 import { t } from "../texts.js";
 import { difference, textWidth, through } from "../words.js";
 

@@ -3,7 +3,8 @@ import { html, useEffect, useRef, useState } from "../lib.js";
 import { readPoints, writePoints } from "../address.js";
 import { POINTING, somePoints } from "../defaults.js";
 import { agreeing, area, sameCycle, triangles } from "../geometry.js";
-import { Card, Choice, HeatMap, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing } from "../parts.js";
+import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
+import { Card, Choice, HeatMap, percent, Player, Problem, rowOf } from "../parts.js";
 import { t, tOr } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */

@@ -2,7 +2,8 @@
 import { html, useMemo, useRef, useEffect, useState } from "../lib.js";
 import { BEAM, SENTENCES, TRANSLATORS } from "../defaults.js";
 import { decodeMatrix } from "../../views/matrix.js";
-import { Card, Choice, Curves, HeadGrid, HeatMap, Limit, Player, Problem, useAnswer, useMatrices, useTyped } from "../parts.js";
+import { useAnswer, useMatrices, useTyped } from "../hooks.js";
+import { Card, Choice, Curves, HeadGrid, HeatMap, Limit, Player, Problem } from "../parts.js";
 import { t, tOr } from "../texts.js";
 import { placeWords } from "../words.js";
 import { Beam } from "./beam.js";
