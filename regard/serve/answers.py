@@ -149,12 +149,13 @@ class RunAnswer(BaseModel):
 
 
 class AskAnswer(BaseModel):
-    """An answer; `hops` has a row for each hop over the sentences."""
+    """An answer; `hops` has a row for each hop over the sentences. `unknown` words were passed over."""
 
     answer: str
     probability: float
     sentences: list[str]
     hops: Matrix
+    unknown: list[str]
 
 
 class CaptionAnswer(BaseModel):

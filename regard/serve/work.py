@@ -242,15 +242,17 @@ def ask(system: MemorySystem, requests: Sequence[AskRequest]) -> Answers:
     stories = ["\n".join(request.story) for request in requests]
     found = system.ask(stories, [request.question for request in requests])
     assert isinstance(found, list)
-    return [_answered(each) for each in found]
+    unknown = [system.unknown(*request.story, request.question) for request in requests]
+    return [_answered(each, words) for each, words in zip(found, unknown, strict=True)]
 
 
-def _answered(found: Answered) -> dict[str, Any]:
+def _answered(found: Answered, unknown: list[str]) -> dict[str, Any]:
     return {
         "answer": found.text,
         "probability": found.probability,
         "sentences": list(found.sentences),
         "hops": matrix(found.weights),
+        "unknown": unknown,
     }
 
 

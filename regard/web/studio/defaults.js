@@ -28,11 +28,11 @@ export const TAPES = {
 /** @type {{story: string[], question: string}[]} */
 export const STORIES = [
   {
-    story: ["Anna took the lamp.", "John went to the kitchen.", "Anna went to the garden.", "Mary moved to the office.", "Anna went to the attic."],
+    story: ["Anna took the lamp.", "Paul went to the kitchen.", "Anna went to the garden.", "Lena ran to the library.", "Anna walked to the attic."],
     question: "Where is the lamp?",
   },
-  { story: ["Mary went to the kitchen.", "John went to the garden.", "Mary moved to the attic.", "Anna went to the office."], question: "Where is Mary?" },
-  { story: ["John took the apple.", "John went to the office.", "John put the apple down.", "John went to the garden."], question: "Where is the apple?" },
+  { story: ["Lena went to the kitchen.", "Paul ran to the garden.", "Lena walked to the attic.", "Omar went to the cellar."], question: "Where is Lena?" },
+  { story: ["Omar grabbed the book.", "Paul went to the library.", "Omar ran to the cellar.", "Lena went to the attic."], question: "Where is the book?" },
 ];
 
 /** @type {Record<string, string>} */

@@ -10,7 +10,7 @@
 /** @typedef {{question: string, order: number[], exact: number[], weights: Wire, length?: number, exact_length?: number}} Pointed */
 /** @typedef {{kind: "read" | "write", weights: Wire, stages: Record<string, Wire>}} TapeHead */
 /** @typedef {{inputs: number[][], outputs: number[][], right: number[][], wrong: number, heads: TapeHead[]}} Machine */
-/** @typedef {{answer: string, probability: number, sentences: string[], hops: Wire}} Answered */
+/** @typedef {{answer: string, probability: number, sentences: string[], hops: Wire, unknown: string[]}} Answered */
 /** @typedef {{text: string, words: string[], maps: Wire[], grid: [number, number]}} Captioned */
 /** @typedef {{name: string, min: number, max: number, value: number, step: number}} Parameter */
 /** @typedef {{recipe: string, metric: string, value: number, paper: number | null, machine: string, date: string}} MeasuredValue */

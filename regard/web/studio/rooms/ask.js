@@ -40,7 +40,8 @@ export function Ask({ values, change, models, still }) {
       <${Problem} error=${error} />
       ${!body && html`<p class="error" role="alert">${t("ask.empty")}</p>`}
       <div class="tries gap small"><span class="quiet">${t("try")}</span><div class="chips">${STORIES.map((each) => html`<button class="chip" key=${each.question} onClick=${() => choose(each)}>${each.question}</button>`)}</div></div>
-      <p class="note">${t("ask.world")} ${t("ask.limit", { most: limits.sentences ?? 200 })}</p>
+      ${answer?.unknown.length > 0 && html`<p class="note bad" role="status">${t("ask.unknown", { words: answer.unknown.join(", ") })}</p>`}
+      <p class="note">${model === MODEL ? t("ask.world") : ""} ${t("ask.limit", { most: limits.sentences ?? 200 })}</p>
     <//>
   </div>`;
 }

@@ -69,6 +69,11 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   const order = answer?.order ?? [];
   const steps = order.length;
   const step = Math.min(at, Math.max(0, steps - 1));
+  const before = useRef(steps);
+  useEffect(() => {
+    if (at === before.current - 1 && steps) setAt(steps - 1); // who saw the whole answer sees all of the next
+    before.current = steps;
+  }, [steps]);
   const matrices = useMatrices(answer?.weights ? [answer.weights] : null);
   const weights = matrices?.[0] ?? null;
   const halo = weights && step < weights.rows && weights.columns === points.length + 1 ? Array.from(rowOf(weights, step)).slice(1) : [];
