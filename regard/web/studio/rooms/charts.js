@@ -15,6 +15,11 @@ export function lossesOf({ curve }) {
   return (curve?.valid.length ?? 0) > 1 ? (curve?.valid ?? []) : (curve?.train ?? []);
 }
 
+/** What is drawn in one colour: seeds of a variant, or one run. @param {Run} run */
+function kindOf({ variant, id }) {
+  return variant ?? id;
+}
+
 /** @param {{runs: Run[]}} props the losses of all runs over one another */
 export function Losses({ runs }) {
   const { keep, attach } = useSvgDrawing();
@@ -22,6 +27,8 @@ export function Losses({ runs }) {
   const drawn = runs.filter((run) => lossesOf(run).length > 0);
   const points = drawn.flatMap(lossesOf);
   if (!points.length) return null;
+  const kinds = [...new Set(drawn.map(kindOf))];
+  const style = (/** @type {string} */ kind) => STYLES[kinds.indexOf(kind) % STYLES.length];
   const right = Math.max(...points.map(([step]) => step), 1);
   const high = Math.max(...points.map(([, loss]) => loss));
   const low = Math.min(0, ...points.map(([, loss]) => loss));
@@ -31,9 +38,9 @@ export function Losses({ runs }) {
     <div ref=${measure}><svg class="chart" viewBox=${`0 0 ${wide} ${HIGH}`} ref=${attach} role="img" aria-label=${drawn.map((run) => `${run.id}: ${run.valid_loss ?? run.loss}`).join("; ")}>
       ${ticks(low, high).map((value) => html`<line key=${`y${value}`} class="axis" x1=${LEFT} x2=${wide - 12} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${value}</text>`)}
       ${ticks(0, right).map((value) => html`<text key=${`x${value}`} x=${x(value)} y=${HIGH - 10} text-anchor="middle">${value}</text>`)}
-      ${drawn.map((run, i) => html`<polyline key=${run.id} class=${`curve ${STYLES[i % STYLES.length]}`} points=${lossesOf(run).map(([step, loss]) => `${x(step).toFixed(1)},${y(loss).toFixed(1)}`).join(" ")} />`)}
+      ${drawn.map((run) => html`<polyline key=${run.id} class=${`curve ${style(kindOf(run))}`} points=${lossesOf(run).map(([step, loss]) => `${x(step).toFixed(1)},${y(loss).toFixed(1)}`).join(" ")} />`)}
     </svg></div>
-    <p class="legend">${drawn.map((run, i) => html`<span key=${run.id} class=${`key ${STYLES[i % STYLES.length]}`}>${run.id}</span>`)}</p>
+    <p class="legend">${kinds.map((kind) => html`<span key=${kind} class=${`key ${style(kind)}`}>${kind}</span>`)}</p>
     <p class="note">${t("compare.note")}</p>
   <//>`;
 }

@@ -86,10 +86,9 @@ function Comparison({ id }) {
   if (!found) return null;
   /** @type {Run[]} */
   const runs = found.runs;
-  const named = (/** @type {Run} */ run) => ({ ...run, id: run.seed === null ? run.variant : `${run.variant}, ${t("compare.seed")} ${run.seed}` });
   const value = (/** @type {Run} */ run) => (run.value === null || run.value === undefined ? (run.reason ?? "") : `${round(run.value)} ${run.metric}`);
   return html`<${Bars} id=${id} runs=${runs} />
-    <${Losses} runs=${runs.map(named)} />
+    <${Losses} runs=${runs} />
     <${Card} title=${id}>
       <p class="quiet" aria-live="polite">${t("compare.progress", { finished: found.finished, trainings: found.trainings })}</p>
       <${Table} label=${id} head=${["variant", "seed", "status", "step", "loss.last", "valid", "measured"]} rows=${runs.map((run) => [
