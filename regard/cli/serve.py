@@ -1,5 +1,6 @@
 """regard serve, regard studio: the HTTP server, without and with its page."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -64,8 +65,5 @@ def command(
 
 def check_installed() -> None:
     """The packages of the extra `studio` are no part of a plain installation."""
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise ConfigError("serve: the server is not installed. pip install 'regard[studio]'.") from None
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise ConfigError("serve: the server is not installed. pip install 'regard[studio]'.")

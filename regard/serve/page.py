@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.staticfiles import StaticFiles
 
 from regard.errors import ConfigError
@@ -24,7 +24,7 @@ def require_page(web: Path = WEB) -> Path:
     return web
 
 
-def mount(app: FastAPI, web: Path) -> None:
+def mount(app: Starlette, web: Path) -> None:
     """The page at /, what it imports beside it: `../views` of a file at / is /views."""
     for part in ("views", "vendor"):
         if (web / part).is_dir():

@@ -52,6 +52,20 @@ def test_the_first_screen_moves_within_two_seconds(static, visit):
     until(page, "text => document.querySelector('.player .count').innerText !== text", first, seconds=2)
 
 
+def test_a_server_that_still_loads_has_a_page_that_moves(live, visit, chromium):
+    held = []
+    context = chromium.new_context()
+    page = context.new_page()
+    page.route("**/v1/models", lambda route: held.append(route))
+    page.goto(live)
+    page.locator(".player .count").wait_for()
+    assert page.locator(".banner").count() == 0  # nobody says that there is no server
+    assert page.get_by_role("button", name="Edit").count() == 0
+    held[0].continue_()
+    page.get_by_role("button", name="Edit").wait_for()
+    context.close()
+
+
 def test_whoever_wants_no_motion_sees_the_end_at_once(static, visit):
     page = visit(static, still=True)
     page.wait_for_selector(".player .count")

@@ -1,7 +1,7 @@
 // The shell: rooms, address, language, light and dark.
 import { html, render, useEffect, useState } from "./lib.js";
 import { ROOMS, readAddress, writeAddress } from "./address.js";
-import { call, connect, currentMode, presentToken } from "./api.js";
+import { call, connect, currentMode, keptModels, presentToken } from "./api.js";
 import { currentLanguage, LANGUAGES, loadTexts, t } from "./texts.js";
 import { Any } from "./rooms/model.js";
 import { Ask } from "./rooms/ask.js";
@@ -52,9 +52,10 @@ function firstLanguage() {
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
-/** @param {{first: any[]}} props the models that were there at first; runs may have come since */
-function Studio({ first }) {
+/** @param {{first: any[], connected: Promise<any[]>}} props models to begin with, and what the server says once it answers */
+function Studio({ first, connected }) {
   const [models, setModels] = useState(first);
+  const [mode, setMode] = useState(currentMode());
   const [address, setAddress] = useState(readAddress(location.hash));
   const [theme, setTheme] = useState(/** @type {string} */ (document.documentElement.dataset.theme));
   const [language, setLanguage] = useState(currentLanguage());
@@ -69,6 +70,12 @@ function Studio({ first }) {
       window.removeEventListener("hashchange", follow);
       motionQuery.removeEventListener("change", calm);
     };
+  }, []);
+  useEffect(() => {
+    connected.then((found) => {
+      setModels(found);
+      setMode(currentMode());
+    });
   }, []);
   useEffect(() => {
     if (currentMode() === "live") call("models", undefined).then(setModels, () => {});
@@ -97,7 +104,7 @@ function Studio({ first }) {
     setLanguage(next);
   };
 
-  const live = currentMode() === "live";
+  const live = mode === "live";
   const Page = PAGES[address.room];
   return html`
     <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => {
@@ -117,8 +124,8 @@ function Studio({ first }) {
     </header>
     <main class="page" id="main" tabindex="-1">
       <div class="intro"><h1>${t(`room.${address.room}`)}</h1><p>${t(`intro.${address.room}`)}</p></div>
-      ${currentMode() === "static" && html`<p class="banner" role="status">${t("static")} <code>regard studio</code></p>`}
-      ${currentMode() === "locked" ? html`<p class="error" role="alert">${t("locked")}</p>` : html`<${Page} key=${`${address.room} ${language}`} values=${address.values} change=${change} models=${models}
+      ${mode === "static" && html`<p class="banner" role="status">${t("static")} <code>regard studio</code></p>`}
+      ${mode === "locked" ? html`<p class="error" role="alert">${t("locked")}</p>` : html`<${Page} key=${`${address.room} ${language}`} values=${address.values} change=${change} models=${models}
         live=${live} still=${still} />`}
     </main>`;
 }
@@ -137,7 +144,10 @@ function takeToken() {
 
 document.documentElement.dataset.theme = firstTheme();
 takeToken();
-const [first] = await Promise.all([connect(), loadTexts(firstLanguage())]);
+// a server that is still loading its models has the page already: begin with what was kept
+const connected = connect();
+const kept = new Promise((done) => setTimeout(done, 400)).then(keptModels);
+const [first] = await Promise.all([Promise.race([connected, kept]), loadTexts(firstLanguage())]);
 const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 place.replaceChildren();
-render(html`<${Studio} first=${first} />`, place);
+render(html`<${Studio} first=${first} connected=${connected} />`, place);
