@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent / "generator"))
 from chinese_search import SearchChineseByPairs
 
 from regard import __version__
+from regard.serve.page import write_page
 
 project = "regard"
 author = "The authors of regard"
@@ -73,7 +74,14 @@ def plain_docstring(app: Any, what: str, name: str, found: Any, options: Any, li
     lines[:] = [line.replace("*", r"\*") if not line.startswith("    ") else line for line in out]
 
 
+def add_studio(app: Any, error: Exception | None) -> None:
+    """The studio with its kept examples beside the pages, for those that embed it."""
+    if error is None and app.builder.format == "html":
+        write_page(Path(app.outdir) / "try")
+
+
 def setup(app: Any) -> None:
     """Register what this project adds to Sphinx."""
     app.connect("autodoc-process-docstring", plain_docstring)
+    app.connect("build-finished", add_studio)
     app.add_search_language(SearchChineseByPairs)

@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
     for name, text in files.items():
         if isinstance(text, str) and name.endswith(".md"):
             files[name] = catalogue.captioned(tables.filled(text, catalogue.RESULTS))
-    for path in sorted((DOCS / "pictures").rglob("*.png")):
+    for path in sorted((DOCS / "pictures").rglob("*.[pw]*")):  # png, webp
         files[path.relative_to(DOCS).as_posix()] = path
     for name, content in files.items():
         _write(folder / name, content)

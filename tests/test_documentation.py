@@ -47,7 +47,11 @@ def built(tmp_path_factory):
 def pages(built):
     """The pages by their addresses, those in Chinese under zh/."""
     site = built / "site"
-    return {path.relative_to(site).as_posix(): Page(path) for path in site.rglob("*.html")}
+    return {
+        path.relative_to(site).as_posix(): Page(path)
+        for path in site.rglob("*.html")
+        if "try" not in path.relative_to(site).parts  # the studio, which pages embed
+    }
 
 
 def catalogues():
@@ -105,6 +109,12 @@ def test_every_link_and_picture_leads_somewhere(built, pages):
             elif unquote(parts.fragment) not in pages[name].anchors:
                 broken.append(f"{address}: {link}")
     assert not broken
+
+
+def test_the_studio_that_a_page_embeds_is_there(built, pages):
+    [frame] = re.findall(r'<iframe src="([^"#]*)', pages["studio.html"].text)
+    assert (built / "site" / frame).is_file()
+    assert (built / "site" / "try" / "studio" / "examples" / "point.json").is_file()
 
 
 def test_nothing_is_loaded_from_elsewhere(pages):

@@ -46,15 +46,16 @@ def command(
     regard studio --allow-folder ~/models
     regard studio --static site
     """
-    check_installed()
     from regard.serve.page import copy_page, require_page
-    from regard.serve.settings import Settings
-    from regard.serve.start import start
-    from regard.shipped.find import names as shipped
 
     if static is not None:
         typer.echo(copy_page(static))
         return
+    check_installed()
+    from regard.serve.settings import Settings
+    from regard.serve.start import start
+    from regard.shipped.find import names as shipped
+
     settings = Settings(
         host=host,
         port=port,

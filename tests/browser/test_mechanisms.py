@@ -61,7 +61,7 @@ def test_mechanisms_have_chinese_titles_and_what_was_measured(static, visit):
     assert page.get_by_role("region", name="测得的结果").get_by_role("row").count() > 2
 
 
-def test_a_saved_trace_is_opened(static, visit):
+def test_a_saved_trace_is_opened(static, visit, save):
     head = {"shape": [2, 2], "type": "uint8", "scale": 1.0, "data": "/wAA/w==", "pool": 1}
     layer = {"name": "0", "path": "layers.0", "shape": [2, 2], "rows": 0, "columns": 0, "heads": [head, head]}
     data = {"groups": [{"name": "Self", "layers": [layer]}], "texts": [["one", "two"]], "note": "A note."}
@@ -70,6 +70,7 @@ def test_a_saved_trace_is_opened(static, visit):
     chosen = {"name": "attention.html", "mimeType": "text/html", "buffer": saved.encode()}
     page.set_input_files("input[type=file]", chosen)
     page.get_by_text("A note.").wait_for()
+    assert b"two" in save(page, page.get_by_role("region", name="attention.html"))[".svg"]
     page.set_input_files("input[type=file]", {**chosen, "buffer": b"<p>something else</p>"})
     assert "no page of regard.view" in page.get_by_role("alert").inner_text()
 

@@ -46,16 +46,17 @@ function Folder({ values, change }) {
   const read = values.text ?? TEXT;
   const [text, type] = useTyped(read, (typed) => change({ text: typed || " " }));
   const [target, write] = useTyped(values.target ?? "", (typed) => change({ target: typed }));
+  const keep = useRef(null);
   const question = model && read.trim() ? { model, text: read, ...(writes && values.target?.trim() ? { target: values.target } : {}) } : null;
   const { answer, error, busy } = useAnswer("trace", question, { delay: 400 });
   if (!models) return null;
   if (!known.length) return html`<${Card} title=${t("model.folder")}><p>${t("model.allow")} <code>regard studio --allow-folder DIR</code></p><p class="note">${t("model.nofolder")}</p><//>`;
-  return html`<${Card} title=${t("model.folder")} busy=${busy}>
+  return html`<${Card} title=${t("model.folder")} busy=${busy} keep=${answer ? keep : undefined} name=${`${model} ${read}`}>
     <${Choice} label=${t("model.folder")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null })} options=${models.map((/** @type {FolderModel} */ each) => ({ value: each.id, text: each.id, title: `${each.type}, ${(each.bytes / 1e6).toFixed(1)} MB` }))} />
     <label class="field gap">${t("model.text")}<textarea class="lines" rows="2" maxlength="2000" spellcheck=${false} value=${text} onInput=${(/** @type {any} */ event) => type(event.target.value)}></textarea></label>
     ${writes && html`<label class="field gap">${t("model.target")}<input class="lines" maxlength="2000" spellcheck=${false} value=${target} onInput=${(/** @type {any} */ event) => write(event.target.value)} /></label>`}
     <${Problem} error=${error} />
-    ${answer && html`<div class="gap"><${View} key=${JSON.stringify(answer.texts) + model} draw=${trace} data=${{ data: answer }} /></div>`}
+    ${answer && html`<div class="gap"><${View} key=${JSON.stringify(answer.texts) + model} draw=${trace} data=${{ data: answer }} keep=${keep} /></div>`}
   <//>`;
 }
 
@@ -64,6 +65,7 @@ function Saved() {
   const [name, setName] = useState("");
   const [bad, setBad] = useState(false);
   const [over, setOver] = useState(false);
+  const keep = useRef(null);
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const open = async (/** @type {File | undefined} */ file) => {
     setOver(false);
@@ -91,5 +93,5 @@ function Saved() {
       <p class="note">${t("model.how")}</p>
       <pre class="equation code" tabindex="0">${EXAMPLE}</pre>
     <//>
-    ${data && html`<${Card} title=${name}><${View} key=${name} draw=${trace} data=${{ data }} /><//>`}`;
+    ${data && html`<${Card} title=${name} keep=${keep}><${View} key=${name} draw=${trace} data=${{ data }} keep=${keep} /><//>`}`;
 }
