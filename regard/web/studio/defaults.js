@@ -1,7 +1,7 @@
 // What the rooms show first. The precomputed examples are the answers to these questions. Pure: no page is needed.
 import { drawingOf, readStrokes } from "./strokes.js";
 
-export const TRANSLATORS = ["en-fr", "en-fr-rnnsearch", "demo-rnnsearch", "demo-seq2seq", "en-zh"];
+export const TRANSLATORS = ["en-fr", "en-fr-rnnsearch", "en-fr-local", "demo-rnnsearch", "demo-seq2seq", "en-zh"];
 /** @type {{text: string, model?: string, with?: string}[]} */
 export const SENTENCES = [
   { text: "The old man who lives next door gave me a red book." },
@@ -11,11 +11,13 @@ export const SENTENCES = [
 ];
 export const BEAM = 4;
 
-/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number}} PointRule */
+/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number, counts: number[]}} PointRule `counts` to draw anew */
 /** @type {Record<string, PointRule>} */
 export const POINTING = {
-  hull: { least: 3, most: 50, dimension: 2, seed: 7, count: 12 },
-  sort: { least: 2, most: 10, dimension: 1, seed: 5, count: 8 },
+  hull: { least: 3, most: 50, dimension: 2, seed: 7, count: 12, counts: [6, 12, 30] },
+  delaunay: { least: 4, most: 5, dimension: 2, seed: 4, count: 5, counts: [5] },
+  tour: { least: 4, most: 10, dimension: 2, seed: 6, count: 8, counts: [5, 8, 10] },
+  sort: { least: 2, most: 10, dimension: 1, seed: 5, count: 8, counts: [5, 8, 10] },
 };
 
 /** @typedef {{width: number, item: number, rows: number, least: number, most: number, trained: number, seed: number}} TapeRule */

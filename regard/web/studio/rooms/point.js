@@ -9,9 +9,8 @@ import { t, tOr } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 
-const COUNTS = [6, 12, 30];
 const STEP = 0.02;
-const OTHER = { least: 3, most: 50, dimension: 2, seed: 7, count: 10 };
+const OTHER = { least: 3, most: 50, dimension: 2, seed: 7, count: 10, counts: [6, 12, 30] };
 
 /** @param {RoomProps} props */
 export function Point({ values, change, models, still }) {
@@ -45,14 +44,13 @@ export function Point({ values, change, models, still }) {
     setPlays(plays + 1);
   };
   const current = answer && of.model === model && of.points.length === points.length ? answer : null;
-  const counts = rule.dimension === 1 ? [5, 8, 10] : COUNTS;
   return html`<div class="stack">
     <${Card} title=${t("point.what")}>
       <div class="row spread">
         <${Choice} label=${t("point.what")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, p: null })}
           options=${choices.map((each) => ({ value: each.name, text: tOr(`model.${each.name}`, each.name), title: each.summary }))} />
         <div class="row">
-          ${counts.map((count) => html`<button class="button" key=${count} onClick=${() => fresh(count)}>${t("point.new", { count })}</button>`)}
+          ${rule.counts.map((count) => html`<button class="button" key=${count} onClick=${() => fresh(count)}>${t("point.new", { count })}</button>`)}
           <button class="button" disabled=${points.length >= rule.most} onClick=${() => move([...points, ...somePoints(1, points.length * 977 + 13, rule.dimension)])}>${t("point.add")}</button>
         </div>
       </div>
