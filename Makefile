@@ -50,7 +50,7 @@ test-web: node_modules/.installed          ## types, style and unit tests of the
 
 test-browser: $(VENV)/.installed-browser node_modules/.installed          ## views and studio in Chromium, as a person would use them
 	@test -n "$$REGARD_CHROMIUM" || command -v chromium >/dev/null || \
-	{ test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } || \
+	{ test "$$(id -u)" = 0 && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } || \
 	{ echo "There is no chromium. On Debian: sudo apt-get install chromium; elsewhere set REGARD_CHROMIUM to its path."; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser tests/web tests/browser
 

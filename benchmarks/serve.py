@@ -5,11 +5,14 @@
 One client that asks again as soon as it is answered; then 64 of them at once, until 10,000 requests are
 answered. Every answer must be the translation of the sentence that was sent, the same as for one client. The
 memory of the server is read while it works; at the end it is told to stop while requests wait, and must
-answer all of them. The clients share the machine with the server.
+answer all of them. In a second server the thread of the model is killed while requests wait: what it computed
+is lost, all others must be answered by the thread that takes its place. The clients share the machine with
+the server. Two idle cores take less than five minutes.
 """
 
 import argparse
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -22,6 +25,9 @@ from pathlib import Path
 
 from regard.bench.records import measured
 from regard.evaluate.results import write_result
+from regard.serve.server import make_server, open_socket
+from regard.serve.settings import Settings
+from regard.serve.start import build
 
 ROOT = Path(__file__).resolve().parent.parent
 MODEL, CLIENTS = "en-fr", 64
@@ -149,6 +155,41 @@ async def stopped(port: int, process: subprocess.Popen[str]) -> tuple[int, int]:
     return answered, await asyncio.to_thread(process.wait, 60)
 
 
+async def killed() -> dict[str, int]:
+    """Kill the thread of the model while 64 requests wait for it; how they were answered, and one more."""
+    settings = Settings(port=0)
+    app = build(settings, [MODEL])
+    opened = open_socket(settings)
+    server, port = make_server(app, settings), opened.getsockname()[1]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+    thread.start()
+    await alone(port, 1)
+    clients = [await Client(port).open() for _ in range(CLIENTS)]
+    asked = [
+        asyncio.create_task(client.translate(text)) for client, text in zip(clients, SENTENCES, strict=True)
+    ]
+    queue = app.state.models.find(MODEL, "translate").worker
+    for waits in (True, False):  # until they wait, then until they are computed
+        while bool(queue.waiting) != waits:
+            await asyncio.sleep(0.001)
+    [worker] = [each for each in threading.enumerate() if each.name == f"{MODEL}-1"]
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(worker.ident or 0), ctypes.py_object(SystemExit)
+    )
+    statuses = [status for status, _ in await asyncio.gather(*asked)]
+    await alone(port, 1)  # who asks now is answered
+    server.should_exit = True
+    await asyncio.to_thread(thread.join, 60)
+    text = app.state.models.metrics.text()
+    [line] = [line for line in text.splitlines() if line.startswith("regard_workers_replaced_total{")]
+    lost = statuses.count(500)  # what was being computed
+    return {
+        "threads replaced after one was killed": int(line.split()[-1]),
+        "requests lost with it": lost,
+        "others that were not answered": CLIENTS - lost - statuses.count(200),
+    }
+
+
 async def measure(count: int, single: int) -> dict:
     """Everything, with one server."""
     process, port = start()
@@ -181,6 +222,7 @@ async def measure(count: int, single: int) -> dict:
         "memory MB, highest of the second half": max(half),
         "answered of 64 that waited at SIGTERM": answered,
         "exit status": status,
+        **await killed(),
         "load of the machine": round(os.getloadavg()[2], 2),
     }
 

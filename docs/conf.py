@@ -14,6 +14,7 @@ from catalogues import SHARED
 from chinese_search import SearchChineseByPairs
 
 from regard import __version__
+from regard.serve.page import write_page
 
 project = "regard"
 author = "The authors of regard"
@@ -105,9 +106,16 @@ def note_shared_catalogues(app: Any, page: str, source: list[str]) -> None:
             app.env.note_dependency(str(path))
 
 
+def add_studio(app: Any, error: Exception | None) -> None:
+    """The studio with its kept examples beside the pages, for those that embed it."""
+    if error is None and app.builder.format == "html":
+        write_page(Path(app.outdir) / "try")
+
+
 def setup(app: Any) -> None:
     """Register what this project adds to Sphinx."""
     app.add_transform(OptionalMessages)
     app.connect("source-read", note_shared_catalogues)
     app.connect("autodoc-process-docstring", plain_docstring)
+    app.connect("build-finished", add_studio)
     app.add_search_language(SearchChineseByPairs)

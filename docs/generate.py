@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
         if isinstance(text, str) and name.endswith(".md"):
             files[name] = catalogue.captioned(tables.filled(text, catalogue.RESULTS))
     files |= catalogues.shared(name.removesuffix(".md") for name in files if name.endswith(".md"))
-    for path in sorted((DOCS / "pictures").rglob("*.png")):
+    for path in sorted((DOCS / "pictures").rglob("*.[pw]*")):  # png, webp
         files[path.relative_to(DOCS).as_posix()] = path
     for name, content in files.items():
         _write(folder / name, content)

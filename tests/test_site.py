@@ -19,7 +19,11 @@ pytestmark = pytest.mark.documentation
 @pytest.fixture(scope="module")
 def pages():
     """The pages by their addresses, those in Chinese under zh/."""
-    return {path.relative_to(SITE).as_posix(): Page(path) for path in SITE.rglob("*.html")}
+    return {
+        path.relative_to(SITE).as_posix(): Page(path)
+        for path in SITE.rglob("*.html")
+        if "try" not in path.relative_to(SITE).parts  # the studio, which pages embed
+    }
 
 
 def catalogues():
@@ -66,6 +70,12 @@ def test_every_link_and_picture_leads_somewhere(pages):
             elif unquote(parts.fragment) not in pages[name].anchors:
                 broken.append(f"{address}: {link}")
     assert not broken
+
+
+def test_the_studio_that_a_page_embeds_is_there(pages):
+    [frame] = re.findall(r'<iframe src="([^"#]*)', pages["how-to/studio.html"].text)
+    assert (SITE / "how-to" / frame).is_file()
+    assert (SITE / "try" / "studio" / "examples" / "point.json").is_file()
 
 
 def test_every_table_came_out_as_a_table(pages):

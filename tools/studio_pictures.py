@@ -1,7 +1,11 @@
 """Take the pictures of docs/how-to/studio.md from a running server, with Chromium.
 
-regard studio --no-browser --port 8000 &
+regard compare rnnsearch-reverse --scores additive,general,location-aware --seeds 1,2 --steps 150 \\
+    --set train.evaluate_every=10 --out comparisons/scores &
+regard studio --no-browser --port 8000 --allow-folder models &
 python tools/studio_pictures.py http://127.0.0.1:8000
+
+The picture of a comparison needs one that runs; that of any model needs a folder `models/all-MiniLM-L6-v2`.
 """
 
 import io
@@ -30,14 +34,25 @@ PICTURES = {
         "en-US",
         None,
     ),
+    "tree": ("translate?beam=tree&hypothesis=2", WIDE, "light", "en-US", ".tree"),
     "heads": ("translate?layer=3&head=1", WIDE, "light", "en-US", ".heads"),
     "point": ("point", WIDE, "light", "en-US", None),
     "remember": (f"remember?bits={BITS}", WIDE, "dark", "en-US", None),
     "ask": ("ask", WIDE, "light", "en-US", None),
+    "read": (
+        f"read?tab=score&text={quote('The boy who often wears an old green coat reads')}",
+        WIDE,
+        "light",
+        "en-US",
+        None,
+    ),
+    "entailment": ("read?hypothesis=w52+-w39+w58+w47", WIDE, "dark", "en-US", None),
     "see-captions": ("see?number=1", WIDE, "dark", "en-US", None),
     "see-samples": ("see?tab=sample", WIDE, "light", "en-US", None),
     "see-characters": ("see?tab=characters", WIDE, "light", "en-US", None),
     "mechanisms": ("mechanisms?name=local-predictive", WIDE, "light", "en-US", None),
+    "comparison": ("compare?tab=comparisons", (1240, 1120), "light", "en-US", None),
+    "any-model": ("model", WIDE, "light", "en-US", None),
     "telephone": ("translate", PHONE, "dark", "zh-CN", None),
 }
 

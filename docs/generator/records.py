@@ -5,18 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.evaluate.results import Result, read_results
+from regard.evaluate.results import Result, entries_of, newest, read_results
 from regard.evaluate.text import LengthScore
-from regard.renamed import ENTRIES
 
 ROOT = Path(__file__).parents[2]
 UNMEASURED = "*Not measured yet: `results/` has no record of it. The command above writes one.*"
-
-
-def newest(results: Iterable[Result]) -> list[Result]:
-    """Of several records of one recipe and metric, the last."""
-    latest = {(result.recipe, result.metric): result for result in sorted(results, key=lambda r: r.date)}
-    return sorted(latest.values(), key=lambda r: (r.recipe, r.metric))
 
 
 def in_order(results: Iterable[Result]) -> list[Result]:
@@ -32,11 +25,6 @@ def benchmark(folder: Path, recipe: str) -> list[Result]:
 def rows_of(folder: Path, entry: str) -> list[Result]:
     """The results that belong to one catalogue entry, `kind:key`."""
     return [result for result in newest(read_results(folder)) if entry in entries_of(result)]
-
-
-def entries_of(result: Result) -> list[str]:
-    """The catalogue entries of a record, by the names that they have now."""
-    return [ENTRIES.get(entry, entry) for entry in result.details.get("catalogue", [])]
 
 
 # Text -------------------------------------------------------------------------------------------------------

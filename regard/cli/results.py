@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-import regard
 from regard.catalog import suggest
 from regard.cli.common import output, say, table
 from regard.errors import ConfigError, DataError
@@ -99,9 +98,9 @@ def command(
 
 def default_folder() -> Path:
     """`results` here if there is one, else the results that come with the package or lie beside it."""
-    package = Path(regard.__file__).parent
-    folders = (Path("results"), package / "results", package.parent / "results")
-    return next((folder for folder in folders if folder.is_dir()), folders[0])
+    from regard.evaluate.results import packaged
+
+    return next((folder for folder in (Path("results"), packaged()) if folder.is_dir()), Path("results"))
 
 
 def record(

@@ -1,5 +1,6 @@
 """regard serve, regard studio: the HTTP server, without and with its page."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,13 @@ HostOption = Annotated[
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 finds a free one.")]
 RunsOption = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Folder with your runs, which are listed.")
+]
+ComparisonsOption = Annotated[
+    Path, typer.Option("--comparisons", metavar="DIR", help="The folder that `regard compare` writes to.")
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("--allow-folder", metavar="DIR", help="Open Hugging Face models in its subfolders."),
 ]
 TokenOption = Annotated[
     str | None,
@@ -33,6 +41,8 @@ def command(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     runs: RunsOption = Path("runs"),
+    comparisons: ComparisonsOption = Path("comparisons"),
+    allow_folder: FolderOption = None,
     token: TokenOption = None,
     allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
     device: DeviceOption = None,
@@ -47,14 +57,19 @@ def command(
     from regard.serve.settings import Settings
     from regard.serve.start import start
 
-    settings = Settings(host=host, port=port, token=token, hosts=tuple(allow_host), runs=runs)
+    settings = Settings(
+        host=host,
+        port=port,
+        token=token,
+        hosts=tuple(allow_host),
+        runs=runs,
+        comparisons=comparisons,
+        folder=allow_folder,
+    )
     start(settings, names, device=device, loading=True)
 
 
 def check_installed() -> None:
     """The packages of the extra `studio` are no part of a plain installation."""
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise ConfigError("serve: the server is not installed. pip install 'regard[studio]'.") from None
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise ConfigError("serve: the server is not installed. pip install 'regard[studio]'.")

@@ -9,7 +9,9 @@ import typer
 from regard.cli.common import say
 from regard.cli.serve import (
     AllowOption,
+    ComparisonsOption,
     DeviceOption,
+    FolderOption,
     HostOption,
     PortOption,
     RunsOption,
@@ -26,6 +28,8 @@ def command(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     runs: RunsOption = Path("runs"),
+    comparisons: ComparisonsOption = Path("comparisons"),
+    allow_folder: FolderOption = None,
     token: TokenOption = None,
     allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
     device: DeviceOption = None,
@@ -43,19 +47,28 @@ def command(
 
     regard studio
     regard studio en-fr runs/rnnsearch-en-fr --no-browser
+    regard studio --allow-folder ~/models
     regard studio --static site
     """
-    check_installed()
     from regard.serve.page import copy_page, require_page
-    from regard.serve.settings import Settings
-    from regard.serve.start import start
-    from regard.shipped.find import names as shipped
 
     if static is not None:
         typer.echo(copy_page(static))
         return
+    check_installed()
+    from regard.serve.settings import Settings
+    from regard.serve.start import start
+    from regard.shipped.find import names as shipped
+
     settings = Settings(
-        host=host, port=port, token=token, hosts=tuple(allow_host), runs=runs, page=require_page()
+        host=host,
+        port=port,
+        token=token,
+        hosts=tuple(allow_host),
+        runs=runs,
+        comparisons=comparisons,
+        folder=allow_folder,
+        page=require_page(),
     )
 
     def ready(address: str) -> None:

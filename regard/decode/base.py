@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.attention.record import record_any
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS, PAD
+from regard.decode.cancel import check_cancelled
 from regard.errors import ConfigError, check_setting
 from regard.models.base import State, StepDecoder
 
@@ -156,6 +157,7 @@ def advance(
     model: StepDecoder[State], tokens: Tensor, state: State, *, attention: bool
 ) -> tuple[Tensor, State, dict[str, Tensor]]:
     """One step: (R, V) log-probabilities in float32 or better, next state, path -> (R, ..., S) weights."""
+    check_cancelled()
     if not attention:
         log_probabilities, state = model.step(tokens, state)
         return _at_least_float(log_probabilities), state, {}

@@ -39,6 +39,7 @@ from regard.decode.beam import (
     extend,
     step_by_step,
 )
+from regard.decode.cancel import check_cancelled
 from regard.models.base import Translating
 
 LONGEST = 256  # steps: each is a graph, and a graph takes memory
@@ -96,6 +97,7 @@ class _Recording:
         trellis = Trellis()
         with self._capturing():
             for length in range(1, longest + 1):
+                check_cancelled()
                 if length > len(self._steps):
                     self._steps.append(self._capture(length))
                 step = self._steps[length - 1]

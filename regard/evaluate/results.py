@@ -14,6 +14,7 @@ import torch
 
 from regard import storage
 from regard.errors import DataError
+from regard.renamed import ENTRIES
 
 # what a metric is called of which less is better
 _LESS_IS_BETTER = re.compile(
@@ -51,6 +52,23 @@ def write_result(folder: Path | str, result: Result) -> Path:
     records[_same(result)] = result
     _write(path, records.values())
     return path
+
+
+def packaged() -> Path:
+    """The results that come with the package, or lie beside it in its repository."""
+    package = Path(__file__).parents[1]
+    return package / "results" if (package / "results").is_dir() else package.parent / "results"
+
+
+def newest(results: Iterable[Result]) -> list[Result]:
+    """Of several records of one recipe and metric, the last."""
+    latest = {(result.recipe, result.metric): result for result in sorted(results, key=lambda r: r.date)}
+    return sorted(latest.values(), key=lambda r: (r.recipe, r.metric))
+
+
+def entries_of(result: Result) -> list[str]:
+    """The catalogue entries of a record, `kind:key`, by the names that they have now."""
+    return [ENTRIES.get(entry, entry) for entry in result.details.get("catalogue", [])]
 
 
 def read_results(folder: Path | str) -> list[Result]:

@@ -37,6 +37,7 @@ class ModelAnswer(BaseModel):
     summary: str
     figure: str
     examples: list[str]
+    step: int | None = Field(description="Of a run of the user's: that of its latest weights.")
     limits: dict[str, Any]
 
 
@@ -148,12 +149,13 @@ class RunAnswer(BaseModel):
 
 
 class AskAnswer(BaseModel):
-    """An answer; `hops` has a row for each hop over the sentences."""
+    """An answer; `hops` has a row for each hop over the sentences. `unknown` words were passed over."""
 
     answer: str
     probability: float
     sentences: list[str]
     hops: Matrix
+    unknown: list[str]
 
 
 class CaptionAnswer(BaseModel):
@@ -196,12 +198,23 @@ class EntailAnswer(BaseModel):
     back: Matrix | None
 
 
+class NextWord(BaseModel):
+    """A word that may come next."""
+
+    word: str
+    probability: float
+
+
 class ScoreAnswer(BaseModel):
-    """Log-probabilities of the words and of the end; what each looked back at."""
+    """Log-probabilities of the words and of the end; the likeliest next words; what each looked back at.
+
+    Rows and columns of the weights are the mark before the sentence, then its words.
+    """
 
     words: list[str]
     log_probabilities: list[float]
     perplexity: float
+    next: list[NextWord]
     weights: Matrix | None
 
 
@@ -215,8 +228,23 @@ class ParameterAnswer(BaseModel):
     step: float
 
 
+class MeasuredValue(BaseModel):
+    """A number that was measured, beside the paper's."""
+
+    recipe: str
+    metric: str
+    value: float
+    paper: float | None
+    machine: str
+    date: str
+
+
 class MechanismRow(BaseModel):
-    """A row of the catalogue; without parameters it has no example."""
+    """A row of the catalogue; without parameters it has no example.
+
+    `symbols` says what a symbol of the equation is there: `rows`, `columns`, `scores`, `weights`, `row N`, or
+    a parameter.
+    """
 
     key: str
     kind: str
@@ -226,7 +254,9 @@ class MechanismRow(BaseModel):
     link: str
     equation: str
     sentence: str
+    symbols: dict[str, str]
     parameters: list[ParameterAnswer]
+    measured: list[MeasuredValue]
     file: str
 
 
@@ -278,3 +308,58 @@ class RunDescription(RunSummary):
 
     curve: Curve
     alignment: RunAlignment | None
+
+
+class ComparisonSummary(BaseModel):
+    """A comparison, by how many of its trainings run and are measured."""
+
+    id: str
+    trainings: int
+    finished: int
+    training: int
+    changed: str
+
+
+class ComparedRun(BaseModel):
+    """A training of a comparison; `value` is the headline of its evaluation."""
+
+    id: str
+    variant: str
+    seed: int | None
+    status: Literal["waiting", "training", "finished", "stopped", "interrupted", "impossible"]
+    model: str
+    task: str
+    step: int
+    steps: int
+    saved: int | None
+    loss: float | None
+    valid_loss: float | None
+    seconds: float | None
+    changed: str
+    metric: str | None
+    value: float | None
+    reason: str | None
+    curve: Curve
+
+
+class ComparisonAnswer(ComparisonSummary):
+    """A comparison with its trainings."""
+
+    runs: list[ComparedRun]
+
+
+class FolderModel(BaseModel):
+    """A model of transformers on this disk; one that writes takes a `target`."""
+
+    id: str
+    type: str
+    writes: bool
+    bytes: int
+
+
+class TraceAnswer(BaseModel):
+    """What the page of regard.view draws."""
+
+    groups: list[dict[str, Any]]
+    texts: list[list[str]]
+    note: str

@@ -2,9 +2,10 @@
 
 A thread, not a process: the systems serve many threads at once, share their weights, and PyTorch gives up
 the interpreter's lock while it computes, so nothing has to be copied between processes. Inputs are bounded,
-so no request can run for long. A thread that dies is replaced, and so is one that does not come back within
-twice the time that a request may take; should the whole process die, its supervisor (systemd, a container)
-starts it anew.
+so no request can run for long. A batch whose clients have all left is given up between two steps
+(regard/decode/cancel.py). A thread that dies is replaced, and so is one that does not come back within twice
+the time that a request may take; should the whole process die, its supervisor (systemd, a container) starts
+it anew.
 """
 
 import asyncio
@@ -13,10 +14,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from regard.decode.cancel import Cancelled, cancellable
 from regard.errors import RegardError
 from regard.serve.limits import Pace
 from regard.serve.metrics import Metrics
@@ -37,6 +40,11 @@ class Job:
     loop: asyncio.AbstractEventLoop
     size: int = 1  # how many of a batch it takes up
     arrived: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> bool:
+        """Whether nobody waits any more: the client has gone, or its time is over."""
+        return self.future.cancelled()
 
     def answer(self, result: Any) -> None:
         """Hand a result or an exception back to the task that waits, if it still does."""
@@ -83,7 +91,7 @@ class Worker:
         return len(self._jobs)
 
     async def submit(self, key: Hashable, item: Any, size: int = 1) -> Any:
-        """The answer to one item; `Problem` if there is none. Cancelled, the job leaves the queue."""
+        """The answer to one item; `Problem` if there is none. Whoever cancels this gives the job up."""
         job = self._enter(key, item, size)
         try:
             return await asyncio.wait_for(job.future, self.pace.seconds)
@@ -170,7 +178,7 @@ class Worker:
                 self._changed.wait(min(self.pace.linger, left))
             if number != self._generation:
                 return None
-            waiting = [job for job in self._jobs if not job.future.cancelled()]
+            waiting = [job for job in self._jobs if not job.left]
             batch = _fitting([job for job in waiting if job.key == waiting[0].key], self.pace.batch)
             taken = set(map(id, batch))
             self._jobs = deque(job for job in waiting if id(job) not in taken)
@@ -182,11 +190,16 @@ class Worker:
         if not batch:
             return
         began = time.monotonic()
-        answers = self._answers(batch[0].key, [job.item for job in batch])
+        answers: Sequence[Any] = ()
+        with suppress(Cancelled), cancellable(lambda: all(job.left for job in batch)):
+            answers = self._answers(batch[0].key, [job.item for job in batch])
         with self._changed:
             if number != self._generation:
                 return
             self._running = []
+        if not answers:
+            self._metrics.cancelled(self.name)
+            return
         for job, answer in zip(batch, answers, strict=True):
             job.answer(answer)
         self._metrics.batch(self.name, len(batch), time.monotonic() - began)

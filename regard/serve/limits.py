@@ -27,6 +27,8 @@ SHOWN = 8  # samples whose attention is returned
 ROW_WIDTH = 32  # bits of a vector
 ITEM = 16  # vectors of an item
 LABEL = 100  # characters of the name of a class
+TRACE_PIECES = 512  # of a text that a model of transformers reads
+TRACE_BYTES = 2_000_000  # of the answer; larger traces are pooled
 RUN_POINTS = 2_000  # of a loss curve; longer ones are thinned
 
 

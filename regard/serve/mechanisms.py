@@ -18,6 +18,7 @@ from regard import catalog
 from regard.attention.config import AttentionConfig
 from regard.attention.in_order import in_order
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
+from regard.evaluate.results import entries_of, newest, packaged, read_results
 from regard.serve.problems import Problem
 from regard.serve.requests import MechanismRequest
 from regard.serve.wire import matrix
@@ -50,11 +51,58 @@ ADDRESSING = (
 )
 
 
+# What a symbol of an equation is in the example: its rows or columns, scores, weights, a parameter; of the
+# memory, the row of a stage. A symbol with a subscript is looked up with it first.
+SCORE = {"e": "scores", "q": "rows", "k": "columns", "W": "seed", "U": "seed", "v": "seed"}
+LATER = {"e": "scores", "h": "columns", "α": "weights", "W": "seed", "U": "seed", "V": "seed", "v": "seed"}
+WINDOW = {"a": "weights", "align": "scores", "h": "rows", "h̄": "columns", "D": "half_width"}
+SYMBOLS: dict[str, dict[str, str]] = {
+    "rectified": {"e": "scores", "θ": "rows", "φ": "columns", "w": "seed"},
+    "location-aware": LATER | {"s": "rows", "F": "seed", "w": "seed", "b": "seed"},
+    "coverage": LATER | {"t": "rows"},
+    "feedforward": {"e": "scores", "a": "rows", "b": "columns", "F": "seed"},
+    "softmax": {"α": "weights", "e": "scores", "τ": "temperature"},
+    "sparsemax": {"z": "scores", "sparsemax": "weights"},
+    "hard": {"s": "weights"},
+    "straight-through": {"s": "weights"},
+    "gumbel-softmax": {"y": "weights", "π": "scores", "τ": "temperature"},
+    "mean": {"α": "weights"},
+    "divide-by-length": {"w": "weights", "e": "scores"},
+    "global": WINDOW,
+    "local-monotonic": WINDOW,
+    "local-predictive": WINDOW | {"W": "seed", "v": "seed"},
+    "ntm-addressing": {
+        **{"w_c": "row 0", "w_g": "row 1", "w̃": "row 2", "w": "row 3", "M": "columns"},
+        **{"β": "strength", "g": "gate", "s": "shift", "γ": "gamma", "w_{t-1}": "", "K": ""},
+    },
+}
+MEASURED = 6  # results of a mechanism that are shown
+
+
+def symbols_of(row: catalog.Row) -> dict[str, str]:
+    """What the symbols of a row's equation are in its example."""
+    if not parameters_of(row):
+        return {}
+    return SYMBOLS.get(row.key, SCORE if row.kind == "score" else {})
+
+
+def measured() -> dict[str, list[dict[str, Any]]]:
+    """The newest results of each row, `kind:key`, those that the documentation puts first."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for result in sorted(newest(read_results(packaged())), key=lambda each: not each.details.get("headline")):
+        about = {"recipe": result.recipe, "metric": result.metric, "value": result.value}
+        about |= {"paper": result.paper_value, "machine": result.machine, "date": result.date}
+        for entry in entries_of(result):
+            if len(found.setdefault(entry, [])) < MEASURED:
+                found[entry].append(about)
+    return found
+
+
 def parameters_of(row: catalog.Row) -> tuple[Parameter, ...]:
     """What can be moved in the example of a row; nothing where there is none."""
     if row.key == "ntm-addressing":
         return ADDRESSING
-    if row.kind in ("normalizer", "score") or row.kind == "window":
+    if row.kind in ("normalizer", "score", "window"):
         warm = row.key in ("softmax", "gumbel-softmax")
         narrow = row.key.startswith("local-")
         return (*EVERY, *((TEMPERATURE,) if warm else ()), *((HALF_WIDTH,) if narrow else ()))
@@ -64,6 +112,7 @@ def parameters_of(row: catalog.Row) -> tuple[Parameter, ...]:
 @cache
 def rows() -> list[dict[str, Any]]:
     """The mechanisms of the catalogue."""
+    known = measured()
     return [
         {
             "key": row.key,
@@ -74,7 +123,9 @@ def rows() -> list[dict[str, Any]]:
             "link": row.link,
             "equation": equation(import_module(row.module).__doc__ or ""),
             "sentence": row.sentence,
+            "symbols": symbols_of(row),
             "parameters": [asdict(each) for each in parameters_of(row)],
+            "measured": known.get(f"{row.kind}:{row.key}", []),
             "file": row.file,
         }
         for row in catalog.rows()

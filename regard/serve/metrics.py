@@ -37,6 +37,7 @@ class Metrics:
         self._computing: dict[str, float] = defaultdict(float)
         self._waiting: dict[str, int] = {}
         self._replaced: dict[str, int] = defaultdict(int)
+        self._cancelled: dict[str, int] = defaultdict(int)
 
     def request(self, route: str, status: int, seconds: float) -> None:
         with self._lock:
@@ -55,6 +56,10 @@ class Metrics:
         with self._lock:
             self._replaced[model] += 1
 
+    def cancelled(self, model: str) -> None:
+        with self._lock:
+            self._cancelled[model] += 1
+
     def text(self) -> str:
         """Everything, one line a value."""
         with self._lock:
@@ -71,6 +76,7 @@ class Metrics:
                 ("regard_computing_seconds_total", "counter", dict(self._computing)),
                 ("regard_queue_length", "gauge", dict(self._waiting)),
                 ("regard_workers_replaced_total", "counter", dict(self._replaced)),
+                ("regard_cancelled_batches_total", "counter", dict(self._cancelled)),
             ):
                 lines.append(f"# TYPE {name} {kind}")
                 lines += [f'{name}{{model="{_escaped(m)}"}} {value:g}' for m, value in sorted(values.items())]

@@ -1,25 +1,33 @@
-"""The models that are served: found by name, loaded when they are first asked, each with its worker."""
+"""The models that are served: found by name, loaded when they are first asked, each with its worker.
+
+Those that were named at the start come first. Behind them come the user's runs that have saved weights, by
+their ids; one that trains is loaded anew when it has saved again.
+"""
 
 import threading
 import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regard import catalog
-from regard.errors import DataError
+from regard.errors import DataError, RegardError
 from regard.export.base import is_export
 from regard.serve.batching import Worker
 from regard.serve.limits import Pace, limits_of
 from regard.serve.metrics import Metrics
 from regard.serve.problems import Problem, unknown_model
+from regard.serve.runs import Runs
 from regard.serve.work import KINDS, compute
 from regard.shipped.find import RECORD, find_run, read_packed
 from regard.systems.loading import SYSTEMS, load
 from regard.systems.system import System
 from regard.train.checkpoint import RunFolder
 from regard.train.config import load_run
+
+OWN = 12  # of the user's runs, those that are served
 
 
 @dataclass(eq=False)
@@ -30,36 +38,69 @@ class Served:
     folder: Path
     kind: str
     about: dict[str, Any]
+    step: int | None = None  # of a run, that of its latest weights
     worker: Worker = field(init=False)
     system: System | None = None
+    loaded: int | None = None  # the step that `system` was loaded at
 
     def describe(self, pace: Pace) -> dict[str, Any]:
-        return {"name": self.name, "kind": self.kind, **self.about, "limits": limits_of(self.kind, pace)}
+        about = {"name": self.name, "kind": self.kind, **self.about, "step": self.step}
+        return about | {"limits": limits_of(self.kind, pace)}
 
 
 class Models:
     """All that is served, by name."""
 
     def __init__(
-        self, names: Iterable[str], pace: Pace, metrics: Metrics, *, device: str | None = None
+        self,
+        names: Iterable[str],
+        pace: Pace,
+        metrics: Metrics,
+        *,
+        runs: Runs | None = None,
+        device: str | None = None,
     ) -> None:
-        self.pace, self.metrics, self.device = pace, metrics, device
-        self._loading = threading.Lock()
+        self.pace, self.metrics, self.runs, self.device = pace, metrics, runs, device
+        self._loading, self._looking = threading.Lock(), threading.Lock()
         self.ready = True  # nothing is still to be loaded beforehand
-        self._models: dict[str, Served] = {}
+        self._named: dict[str, Served] = {}
+        self._own: dict[str, Served] = {}
         for name in names:
-            served = find_model(name)
-            if served.name in self._models:
+            served = self._with_worker(find_model(find_run(name)))
+            if served.name in self._named:
                 raise DataError(f"serve: `NAME` has {served.name!r} twice; expected other names.")
-            served.worker = Worker(served.name, self._computing(served), pace, metrics)
-            self._models[served.name] = served
+            self._named[served.name] = served
 
-    def __iter__(self) -> Any:
-        return iter(self._models.values())
+    def __iter__(self) -> Iterator[Served]:
+        """Those that were named at the start."""
+        return iter(self._named.values())
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What /v1/models says."""
+        return [served.describe(self.pace) for served in (*self, *self.own())]
+
+    def own(self) -> list[Served]:
+        """The user's runs that have weights, the one that changed last first."""
+        with self._looking:
+            found = dict(self._look())
+            for name, served in self._own.items():
+                if name not in found:
+                    served.worker.stop(0.0)
+            self._own = found
+            return list(found.values())
+
+    def _look(self) -> Iterator[tuple[str, Served]]:
+        for folder in [] if self.runs is None else self.runs.folders()[:OWN]:
+            with suppress(RegardError, OSError):
+                step = RunFolder(folder).last_step()
+                if step is not None and folder.name not in self._named:
+                    served = self._own.get(folder.name) or self._with_worker(find_model(folder))
+                    served.step = step
+                    yield folder.name, served
 
     def find(self, name: str, kind: str) -> Served:
         """A model of this name that does this; `Problem` otherwise."""
-        served = self._models.get(name)
+        served = self._named.get(name) or next((each for each in self.own() if each.name == name), None)
         if served is None:
             raise unknown_model(name, [each.name for each in self if each.kind == kind])
         if served.kind != kind:
@@ -73,26 +114,28 @@ class Models:
     def load(self, served: Served) -> System:
         """The system of a model; one is loaded at a time."""
         with self._loading:
-            if served.system is None:
+            if served.system is None or served.loaded != served.step:
+                served.loaded = served.step
                 served.system = load(served.folder, device=self.device)
             return served.system
 
     def stop(self, seconds: float) -> bool:
         """Let every worker finish what waits; whether all did in time."""
         end = time.monotonic() + seconds
-        ended = [served.worker.stop(max(0.0, end - time.monotonic())) for served in self]
+        every = (*self._named.values(), *self._own.values())
+        ended = [served.worker.stop(max(0.0, end - time.monotonic())) for served in every]
         return all(ended)
 
-    def _computing(self, served: Served) -> Any:
+    def _with_worker(self, served: Served) -> Served:
         def computing(key: Hashable, items: Sequence[Any]) -> list[Any]:
-            return compute(served.system or self.load(served), key, items)
+            return compute(self.load(served), key, items)
 
-        return computing
+        served.worker = Worker(served.name, computing, self.pace, self.metrics)
+        return served
 
 
-def find_model(name: str) -> Served:
+def find_model(folder: Path) -> Served:
     """What its folder says of a model, without loading it."""
-    folder = find_run(name)
     if is_export(folder):
         raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
     run = RunFolder(folder)

@@ -2,11 +2,12 @@
 
 import shutil
 from pathlib import Path
-
-from fastapi import FastAPI
-from starlette.staticfiles import StaticFiles
+from typing import TYPE_CHECKING
 
 from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 WEB = Path(__file__).parents[1] / "web"
 PARTS = ("studio", "views", "vendor")
@@ -24,8 +25,10 @@ def require_page(web: Path = WEB) -> Path:
     return web
 
 
-def mount(app: FastAPI, web: Path) -> None:
+def mount(app: "Starlette", web: Path) -> None:
     """The page at /, what it imports beside it: `../views` of a file at / is /views."""
+    from starlette.staticfiles import StaticFiles
+
     for part in ("views", "vendor"):
         if (web / part).is_dir():
             app.mount(f"/{part}", StaticFiles(directory=web / part), name=part)
@@ -37,9 +40,14 @@ def copy_page(folder: Path, web: Path = WEB) -> Path:
     require_page(web)
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"studio: `--static` has {folder}, which is not empty; expected a new folder.")
-    folder.mkdir(parents=True, exist_ok=True)
-    for part in PARTS:
-        if (web / part).is_dir():
-            shutil.copytree(web / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.py"))
+    write_page(folder, web)
     (folder / "index.html").write_text(FORWARD, encoding="utf-8")
     return folder / "index.html"
+
+
+def write_page(folder: Path, web: Path = WEB) -> None:
+    """The files of the page into a folder, over those that are there."""
+    for part in PARTS:
+        if (web / part).is_dir():
+            unneeded = shutil.ignore_patterns("__pycache__", "*.py")
+            shutil.copytree(web / part, folder / part, ignore=unneeded, dirs_exist_ok=True)

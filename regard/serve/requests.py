@@ -138,6 +138,14 @@ class ScoreRequest(Request):
     text: Filled
 
 
+class TraceRequest(Request):
+    """A text for a model of /v1/folders; one that writes reads `target` as what it should have written."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200, description="A model of /v1/folders.")]
+    text: Filled
+    target: Filled | None = None
+
+
 class MechanismRequest(Request):
     """A small example of a row of /v1/mechanisms."""
 

@@ -33,12 +33,11 @@ class Runs:
 
     def every(self) -> list[dict[str, Any]]:
         """All of them, the one that changed last first."""
-        found = sorted(self._folders(), key=_changed, reverse=True)[:MOST]
-        return [about for about in map(summary, found) if about is not None]
+        return [about for about in map(summary, self.folders()[:MOST]) if about is not None]
 
     def find(self, name: str) -> Path:
         """The run of this id; ids are compared with what is there, and never become part of a path."""
-        for folder in self._folders():
+        for folder in self.folders():
             if folder.name == name:
                 return folder
         raise Problem(404, "unknown_run", f"id: has {name[:80]!r}; expected a run of /v1/runs.")
@@ -67,17 +66,20 @@ class Runs:
                 self._alignments.popitem(last=False)
         return self._alignments[key]
 
-    def _folders(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return [
-            path
-            for path in self.folder.iterdir()
-            if NAME.fullmatch(path.name)
-            and path.is_dir()
-            and not path.is_symlink()
-            and (path / "config.toml").is_file()
-        ]
+    def folders(self) -> list[Path]:
+        """All of them, the one that changed last first."""
+        return sorted(named_folders(self.folder, "config.toml"), key=changed, reverse=True)
+
+
+def named_folders(parent: Path, holding: str) -> list[Path]:
+    """The subfolders that have a plain name and hold such a file or folder; symbolic links are left out."""
+    if not parent.is_dir():
+        return []
+    return [
+        path
+        for path in parent.iterdir()
+        if NAME.fullmatch(path.name) and path.is_dir() and not path.is_symlink() and (path / holding).exists()
+    ]
 
 
 def aligned(folder: Path, step: int) -> dict[str, Any] | None:
@@ -126,7 +128,7 @@ def summary(folder: Path) -> dict[str, Any] | None:
         "loss": losses[-1]["loss"] if losses else None,
         "valid_loss": min((line["valid_loss"] for line in valid), default=None),
         "seconds": next((line["seconds"] for line in reversed(lines) if "seconds" in line), None),
-        "changed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_changed(folder))),
+        "changed": changed(folder),
     }
 
 
@@ -185,8 +187,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _changed(folder: Path) -> float:
-    for name in ("metrics.jsonl", "config.toml"):
+def changed(folder: Path) -> str:
+    """When a run was last written to, so that texts sort as times do."""
+    moment = 0.0
+    for name in ("metrics.jsonl", "config.toml", ""):
         with suppress(OSError):
-            return (folder / name).stat().st_mtime
-    return 0.0
+            moment = (folder / name).stat().st_mtime
+            break
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))

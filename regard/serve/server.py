@@ -6,14 +6,16 @@ import signal
 import socket
 import threading
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import ConfigError
 from regard.serve.settings import Settings
+
+if TYPE_CHECKING:
+    from regard.serve.models import Models
 
 log = logging.getLogger("regard.serve")
 
@@ -63,10 +65,14 @@ class Server(uvicorn.Server):
         self.config.app.state.stopping = True  # type: ignore[union-attr]
         # not uvicorn's own: that raises the signal again when all is done, and the exit status would not be 0
         self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.stop()
+
+    def stop(self) -> None:
+        """Finish what runs, then end."""
         self.should_exit = True
 
 
-def make_server(app: FastAPI, settings: Settings) -> Server:
+def make_server(app: Any, settings: Settings) -> Server:
     """A server that is not running yet."""
     pace = settings.pace
     config = uvicorn.Config(
@@ -107,9 +113,8 @@ def open_socket(settings: Settings) -> socket.socket:
     return opened
 
 
-def load_all(app: FastAPI) -> threading.Thread:
+def load_all(models: "Models") -> threading.Thread:
     """Load what is served, one model after another, while the server already answers."""
-    models = app.state.models
     models.ready = False
 
     def load() -> None:

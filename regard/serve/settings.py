@@ -20,6 +20,8 @@ class Settings:
     token: str | None = None
     hosts: tuple[str, ...] = ()  # more names that `Host` may have
     runs: Path = Path("runs")
+    comparisons: Path = Path("comparisons")
+    folder: Path | None = None  # models of transformers that clients may open
     page: Path | None = None  # the folder of the studio's page, mounted at /
     pace: Pace = field(default_factory=Pace)
 

@@ -3,24 +3,31 @@
 import logging
 import os
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import torch
-from fastapi import FastAPI
 
-from regard.serve.app import create_app
 from regard.serve.logs import log_to_stderr
-from regard.serve.metrics import Metrics
-from regard.serve.models import Models
+from regard.serve.opening import Opening
 from regard.serve.server import load_all, make_server, open_socket
 from regard.serve.settings import Settings
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 log = logging.getLogger("regard.serve")
 
 
-def build(settings: Settings, names: Iterable[str], *, device: str | None = None) -> FastAPI:
-    """The application with its models, none of them loaded."""
-    metrics = Metrics()
-    return create_app(settings, Models(names, settings.pace, metrics, device=device), metrics)
+def build(settings: Settings, names: Iterable[str], *, device: str | None = None) -> "FastAPI":
+    """The application with its models, none of them loaded. Importing what it needs takes seconds."""
+    from regard.serve.app import create_app
+    from regard.serve.metrics import Metrics
+    from regard.serve.models import Models
+    from regard.serve.runs import Runs
+
+    metrics, runs = Metrics(), Runs(settings.runs)
+    models = Models(names, settings.pace, metrics, runs=runs, device=device)
+    return create_app(settings, models, runs, metrics)
 
 
 def start(
@@ -33,20 +40,29 @@ def start(
 ) -> None:
     """Serve until a signal comes; `ready` is told the address. With `loading`, models are loaded at once.
 
-    One core is left to the server itself: a second thread of PyTorch's would wait for it.
+    A page is there before the models are. One core is left to the server itself: a second thread of PyTorch's
+    would wait for it.
     """
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
-    app = build(settings, names, device=device)
+    names = list(names)
+
+    def load() -> "FastAPI":
+        app = build(settings, names, device=device)
+        if loading:
+            load_all(app.state.models)
+        return app
+
+    app = load() if settings.page is None else Opening(settings, settings.page, load)
     socket = open_socket(settings)
     port = socket.getsockname()[1]
     log_to_stderr()
+    log.info("serving", extra={"host": settings.host, "port": port, "models": names})
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    log.info(
-        "serving",
-        extra={"host": settings.host, "port": port, "models": [served.name for served in app.state.models]},
-    )
-    if loading:
-        load_all(app)
     if ready is not None:
         ready(f"http://{shown}:{port}/")
-    make_server(app, settings).run(sockets=[socket])
+    server = make_server(app, settings)
+    if isinstance(app, Opening):
+        app.failed = server.stop
+    server.run(sockets=[socket])
+    if isinstance(app, Opening):
+        app.check()

@@ -242,15 +242,17 @@ def ask(system: MemorySystem, requests: Sequence[AskRequest]) -> Answers:
     stories = ["\n".join(request.story) for request in requests]
     found = system.ask(stories, [request.question for request in requests])
     assert isinstance(found, list)
-    return [_answered(each) for each in found]
+    unknown = [system.unknown(*request.story, request.question) for request in requests]
+    return [_answered(each, words) for each, words in zip(found, unknown, strict=True)]
 
 
-def _answered(found: Answered) -> dict[str, Any]:
+def _answered(found: Answered, unknown: list[str]) -> dict[str, Any]:
     return {
         "answer": found.text,
         "probability": found.probability,
         "sentences": list(found.sentences),
         "hops": matrix(found.weights),
+        "unknown": unknown,
     }
 
 
@@ -348,17 +350,19 @@ def _entailed(found: Entailed) -> dict[str, Any]:
 
 
 def score(system: LanguageSystem, requests: Sequence[ScoreRequest]) -> Answers:
-    """How likely each word is, and what it looked back at."""
-    found = system.score([request.text for request in requests])
+    """How likely each word is, what it looked back at, and what would go on from here."""
+    texts = [request.text for request in requests]
+    found = system.score(texts)
     assert isinstance(found, list)
-    return [_scored(each) for each in found]
+    return [_scored(each, system.next(text)) for each, text in zip(found, texts, strict=True)]
 
 
-def _scored(found: Scored) -> dict[str, Any]:
+def _scored(found: Scored, following: list[tuple[str, float]]) -> dict[str, Any]:
     return {
         "words": list(found.words),
         "log_probabilities": found.log_probabilities.tolist(),
         "perplexity": found.perplexity,
+        "next": [{"word": word, "probability": probability} for word, probability in following],
         "weights": None if found.weights is None else matrix(torch.as_tensor(found.weights)),
     }
 

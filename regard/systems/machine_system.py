@@ -12,6 +12,7 @@ from regard.attention.memory.addressing import content_weights, interpolate, sha
 from regard.attention.memory.cells import MemoryState, write
 from regard.attention.memory.heads import Controls
 from regard.data.bits import BitBatch, join
+from regard.decode.cancel import check_cancelled
 from regard.errors import DataError, ShapeError
 from regard.models.ntm import NTM, Tape
 from regard.systems.drawable import Drawable
@@ -118,6 +119,7 @@ class MachineSystem(System):
             memory = self.model.start(1).memory
             R, W, found = memory.read.shape[1], memory.write.shape[1], []
             for t in range(len(run.inputs)):
+                check_cancelled()
                 controls = Controls(*(part[:, t].to(self.device) for part in run.tape.controls))
                 previous = torch.cat([memory.read, memory.write], 1)
                 content = content_weights(memory.cells[:, None], controls.key, controls.strength)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from regard.data.questions import cut_sentence
 from regard.errors import DataError
 from regard.evaluate.answering import Answer, ask_all
 from regard.systems.drawable import Drawable
@@ -74,3 +75,10 @@ class MemorySystem(System):
             found = [each for part in chunks(pairs) for each in ask_all(self.trained.model, task, part)]
         results = [Answered(each) for each in found]
         return results[0] if isinstance(question, str) else results
+
+    def unknown(self, *texts: str) -> list[str]:
+        """The words of these texts that the model has never read; it passes over them."""
+        task = self.trained.task
+        assert isinstance(task, QuestionTask)
+        words = (word for text in texts for word in cut_sentence(text))
+        return list(dict.fromkeys(word for word in words if word not in task.words.words))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard import hub
 from regard.decode.base import Decoding
+from regard.decode.cancel import check_cancelled
 from regard.errors import ConfigError, DataError
 from regard.shipped.find import RECORD, read_packed, require_system
 from regard.shipped.publish import write_folder
@@ -96,9 +97,11 @@ class System(hub.Hubbed):
         return next(self.trained.model.parameters())
 
 
-def chunks(items: Sequence[T], size: int = AT_ONCE) -> list[Sequence[T]]:
-    """The items, so many at a time."""
-    return [items[i : i + size] for i in range(0, len(items), size)]
+def chunks(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
+    """The items, so many at a time, while somebody waits for what becomes of them."""
+    for first in range(0, len(items), size):
+        check_cancelled()
+        yield items[first : first + size]
 
 
 def same_length(owner: str, **lists: Sequence[Any]) -> None:

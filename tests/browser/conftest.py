@@ -4,10 +4,8 @@ import functools
 import http.server
 import os
 import shutil
-import socket
 import threading
-import time
-import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,35 +32,48 @@ def static():
     thread.join()
 
 
-@pytest.fixture(scope="session")
-def live(tmp_path_factory):
-    """The address of the page with all shipped models behind it."""
-    import uvicorn
-
+@contextmanager
+def serving(names, **settings):
+    """The address of the page with a real server behind it."""
+    from regard.serve.server import make_server, open_socket
     from regard.serve.settings import Settings
     from regard.serve.start import build
-    from regard.shipped.find import names
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    settings = Settings(port=port, page=WEB, runs=tmp_path_factory.mktemp("runs"))
-    config = uvicorn.Config(
-        build(settings, names()), host="127.0.0.1", port=port, log_level="error", ws="none"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
+    chosen = Settings(port=0, page=WEB, **settings)
+    opened = open_socket(chosen)
+    server = make_server(build(chosen, names), chosen)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
-    address = f"http://127.0.0.1:{port}/"
-    for _ in range(200):
-        try:
-            urllib.request.urlopen(f"{address}healthz").close()
-            break
-        except OSError:
-            time.sleep(0.1)
-    yield address
+    yield f"http://127.0.0.1:{opened.getsockname()[1]}/"
     server.should_exit = True
     thread.join(30)
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory):
+    """Where the live server looks for runs, comparisons and models of transformers."""
+    made = tmp_path_factory.mktemp("folders")
+    for name in ("runs", "comparisons", "models"):
+        (made / name).mkdir()
+    return made
+
+
+@pytest.fixture(scope="session")
+def live(folders):
+    """The address of the page with all shipped models behind it."""
+    from regard.shipped.find import names
+
+    own = {name: folders / name for name in ("runs", "comparisons")}
+    with serving(names(), folder=folders / "models", **own) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def locked():
+    """The address of a server that others can reach, and so asks for a token; and the token."""
+    token = "0123456789abcdef0123456789abcdef"
+    with serving(["stories"], host="0.0.0.0", token=token) as address:
+        yield address, token
 
 
 @pytest.fixture(scope="session")
@@ -103,7 +114,7 @@ def visit(chromium):
 
 
 def _is_error(said):
-    asked = said.location.get("url", "").endswith("/v1/models")  # how a page without a server finds out
+    asked = said.location.get("url", "").endswith("/v1/models")  # how a page learns of no server, or a token
     return said.type == "error" and not asked
 
 

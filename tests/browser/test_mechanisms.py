@@ -1,7 +1,6 @@
-"""Mechanisms, Compare and Any model."""
+"""Mechanisms and Any model."""
 
 import json
-from functools import partial
 
 import pytest
 from waiting import until
@@ -40,38 +39,29 @@ def test_the_example_can_be_saved(static, visit, save):
     save(page, page.get_by_role("region", name="Move it"))
 
 
-def fulfil(answer, route):
-    route.fulfill(json=answer)
+def test_a_symbol_leads_to_what_it_stands_for(live, visit):
+    page = visit(f"{live}#/mechanisms?name=ntm-addressing")
+    page.get_by_role("button", name="γ: Sharpening γ").first.hover()
+    page.locator("label.lit", has_text="Sharpening").wait_for()
+    page.get_by_role("button", name="γ: Sharpening γ").first.click()
+    assert page.evaluate("document.activeElement.name") == "gamma"
+    page.keyboard.press("ArrowRight")
+    until(page, "location.hash.includes('gamma=2.5')")
+    page.get_by_role("button", name="w_g: Gate").first.hover()
+    page.get_by_text("“gated” looked at").wait_for()  # its row of the map
+    page.goto(f"{live}#/mechanisms?name=additive")
+    page.get_by_role("button", name="e: the scores").first.click()
+    until(page, "document.querySelector('[role=radio][aria-checked=true]').innerText === 'Scores'")
 
 
-def test_runs_are_compared(live, visit):
-    page = visit(f"{live}#/compare")
-    page.get_by_text("There are no runs in the folder.").wait_for()
-    runs = [
-        {
-            "id": name,
-            "status": "finished",
-            "model": "ntm",
-            "task": "copy",
-            "step": 100,
-            "steps": 100,
-            "loss": 0.5,
-            "valid_loss": 0.25,
-        }
-        for name in ("first", "second")
-    ]
-    curve = {"train": [[10, 1.0], [100, 0.5]], "valid": [[50, 0.6], [100, 0.25]]}
-    page.route("**/v1/runs", partial(fulfil, runs))
-    for run in runs:
-        page.route(f"**/v1/runs/{run['id']}", partial(fulfil, run | {"curve": curve}))
-    page.reload()
-    page.get_by_role("row").nth(2).wait_for()
-    until(page, "document.querySelectorAll('.chart .curve').length === 2")
-    page.get_by_role("checkbox", name="Show second").uncheck()
-    until(page, "document.querySelectorAll('.chart .curve').length === 1")
+def test_mechanisms_have_chinese_titles_and_what_was_measured(static, visit):
+    page = visit(f"{static}#/mechanisms?name=additive", locale="zh-CN")
+    page.get_by_role("heading", name="加性", level=3).wait_for()
+    page.get_by_role("link", name="缩放点积").wait_for()
+    assert page.get_by_role("region", name="测得的结果").get_by_role("row").count() > 2
 
 
-def test_a_saved_trace_is_opened(static, visit):
+def test_a_saved_trace_is_opened(static, visit, save):
     head = {"shape": [2, 2], "type": "uint8", "scale": 1.0, "data": "/wAA/w==", "pool": 1}
     layer = {"name": "0", "path": "layers.0", "shape": [2, 2], "rows": 0, "columns": 0, "heads": [head, head]}
     data = {"groups": [{"name": "Self", "layers": [layer]}], "texts": [["one", "two"]], "note": "A note."}
@@ -80,5 +70,34 @@ def test_a_saved_trace_is_opened(static, visit):
     chosen = {"name": "attention.html", "mimeType": "text/html", "buffer": saved.encode()}
     page.set_input_files("input[type=file]", chosen)
     page.get_by_text("A note.").wait_for()
+    assert b"two" in save(page, page.get_by_role("region", name="attention.html"))[".svg"]
     page.set_input_files("input[type=file]", {**chosen, "buffer": b"<p>something else</p>"})
     assert "no page of regard.view" in page.get_by_role("alert").inner_text()
+
+
+def test_a_model_of_transformers_on_this_disk_is_opened(live, folders, visit):
+    from transformers import BertConfig, BertModel
+
+    page = visit(f"{live}#/model")
+    page.get_by_text("regard studio --allow-folder DIR").wait_for()
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=9, **sizes)).save_pretrained(folders / "models" / "tiny-bert")
+    write_tokenizer(folders / "models" / "tiny-bert")
+    page.reload()
+    page.get_by_label("Text that it reads").fill("the cat sat on the mat")
+    until(page, "document.querySelectorAll('.rg-heads button').length === 8")
+    page.get_by_role("button", name="sat").first.wait_for()
+    until(page, "location.hash.includes('cat+sat')")
+    (folders / "models" / "tiny-bert" / "tokenizer.json").unlink()
+
+
+def write_tokenizer(folder):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["[UNK]", "[PAD]", "the", "cat", "sat", "on", "mat"]
+    made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", pad_token="[PAD]").save_pretrained(
+        folder
+    )

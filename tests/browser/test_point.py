@@ -31,6 +31,16 @@ def test_a_click_adds_a_point_and_a_drag_moves_it(live, visit):
     assert page.url == address
 
 
+def test_an_answer_that_was_seen_whole_stays_whole_when_it_grows(live, visit):
+    page = visit(live + SQUARE)
+    page.get_by_text("same 4 corners").wait_for()
+    box = page.locator("svg.plane").first.bounding_box()
+    page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.02 * box["height"])
+    page.get_by_text("5 corners").wait_for()
+    count = page.get_by_role("group", name="Pointing, step by step").locator(".count")
+    assert count.inner_text() == "5 of 5"
+
+
 def test_points_move_and_go_by_keys(live, visit):
     page = visit(live + SQUARE)
     page.get_by_role("button", name="Point 5").focus()

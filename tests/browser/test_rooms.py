@@ -9,11 +9,14 @@ ROOMS = (
     "point",
     "remember",
     "ask",
+    "read",
+    "read?tab=score",
     "see",
     "see?tab=sample",
     "see?tab=characters",
     "mechanisms",
     "compare",
+    "compare?tab=comparisons",
     "model",
 )
 
@@ -47,6 +50,20 @@ def test_the_first_screen_moves_within_two_seconds(static, visit):
     count.wait_for(timeout=2000)
     first = count.inner_text()
     until(page, "text => document.querySelector('.player .count').innerText !== text", first, seconds=2)
+
+
+def test_a_server_that_still_loads_has_a_page_that_moves(live, visit, chromium):
+    held = []
+    context = chromium.new_context()
+    page = context.new_page()
+    page.route("**/v1/models", lambda route: held.append(route))
+    page.goto(live)
+    page.locator(".player .count").wait_for()
+    assert page.locator(".banner").count() == 0  # nobody says that there is no server
+    assert page.get_by_role("button", name="Edit").count() == 0
+    held[0].continue_()
+    page.get_by_role("button", name="Edit").wait_for()
+    context.close()
 
 
 def test_whoever_wants_no_motion_sees_the_end_at_once(static, visit):
@@ -89,3 +106,18 @@ def test_a_server_that_goes_away_is_reported(live, visit):
     page.locator("textarea").first.fill("Where is the station?")
     assert "does not answer" in page.get_by_role("alert").first.inner_text()
     visit.problems.clear()  # the browser itself notes the request that failed
+
+
+def test_a_server_with_a_token_is_used_with_it_and_refused_without(locked, visit):
+    address, token = locked
+    page = visit(f"{address}#/ask")
+    assert "asks for a token" in page.get_by_role("alert").inner_text()
+    assert page.locator(".card").count() == 0
+    page = visit(f"{address}#token={token}")
+    assert token not in page.url
+    page.get_by_role("link", name="Ask").click()
+    page.get_by_role("button", name="Where is Lena?").click()
+    page.get_by_label("Question", exact=True).fill("Where is Paul?")
+    page.locator(".answer-line", has_text="garden").wait_for()
+    page.reload()  # the tab remembers it
+    page.locator(".answer-line", has_text="garden").wait_for()

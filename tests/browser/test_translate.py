@@ -38,8 +38,19 @@ def test_a_hypothesis_has_its_own_alignment_and_address(live, visit):
     page.reload()
     page.wait_for_selector(".beam button")
     assert page.locator(".beam button").nth(1).get_attribute("aria-pressed") == "true"
+
+
+def test_the_tree_has_what_the_search_gave_up_and_leads_to_each_hypothesis(live, visit, save):
+    page = visit(f"{live}#/translate?text={quote(APPLE)}")
     page.get_by_role("radio", name="Tree").click()
-    assert page.locator(".tree text").count() > 2
+    page.locator(".tree .end").nth(3).wait_for()
+    assert page.locator(".tree text.dropped").count() > 3
+    third = page.locator(".tree .end").nth(2)
+    third.focus()
+    page.keyboard.press("Enter")
+    until(page, "location.hash.includes('hypothesis=2')")
+    assert page.locator("p.out").inner_text() in third.get_attribute("aria-label")
+    assert b"pomme" in save(page, page.get_by_role("region", name="Hypotheses"))[".svg"]
 
 
 def test_two_models_side_by_side(static, visit):
@@ -49,6 +60,20 @@ def test_two_models_side_by_side(static, visit):
     texts = page.locator("p.out").all_inner_texts()
     assert texts[0].startswith("Le garçon qui porte souvent un vieux manteau vert")
     assert texts[1] != texts[0]
+
+
+def test_models_are_put_beside_one_another_and_the_address_has_them(live, visit):
+    page = visit(f"{live}#/translate?model=demo-rnnsearch")
+    beside = page.get_by_role("group", name="Beside it")
+    for name in ("Transformer", "Without attention"):
+        beside.get_by_role("button", name=name, exact=True).click()
+    until(page, "document.querySelectorAll('p.out .word').length > 20")
+    assert page.locator(".rg-curves svg").count() == 2  # the third has no attention
+    page.reload()
+    page.wait_for_selector("p.out")
+    assert page.locator("p.out").count() == 3
+    page.get_by_role("button", name="Transformer", exact=True).click()
+    until(page, "document.querySelectorAll('p.out').length === 2")
 
 
 def test_a_target_that_is_edited_is_aligned(live, visit):

@@ -141,7 +141,7 @@ def test_a_machine_shows_its_four_stages(client, model, bits, ask):
 
 
 def test_a_story_is_answered(client):
-    story = ["Mary took the lamp.", "Mary went to the attic."]
+    story = ["Lena took the lamp.", "Lena went to the attic."]
     found = post(client, "ask", model="stories", story=story, question="Where is the lamp?")
     assert (found["answer"], found["sentences"]) == ("attic", story)
     assert values(found["hops"]).sum(1) == pytest.approx([1, 1, 1])
@@ -264,11 +264,11 @@ def test_events_end_with_the_result_or_the_error(client):
             (name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in parts
         ]
 
-    found = events(model="stories", story=["Mary went to the attic."], question="Where is Mary?")
+    found = events(model="stories", story=["Lena went to the attic."], question="Where is Lena?")
     assert found[0][0] == "waiting"
     assert found[-1][0] == "result"
     assert found[-1][1]["answer"] == "attic"
-    assert events(model="stories", story=["."], question="Where is Mary?")[-1][0] in ("result", "error")
+    assert events(model="stories", story=["."], question="Where is Lena?")[-1][0] in ("result", "error")
 
 
 def test_limits_are_kept_with_a_status_and_a_sentence(client):
@@ -310,7 +310,7 @@ def test_a_body_that_is_no_request_is_refused(client, body):
 
 
 def test_answers_to_many_at_once_are_never_exchanged(client):
-    people = ["Mary", "Omar", "Anna", "Paul"]
+    people = ["Lena", "Omar", "Anna", "Paul"]
     places = ["attic", "garden", "kitchen", "library"]
     wrong = []
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from regard.decode.cancel import check_cancelled
 from regard.errors import DataError
 from regard.serve.batching import Worker
 from regard.serve.limits import Pace
@@ -142,6 +143,46 @@ def test_a_cancelled_request_leaves_the_queue_and_is_not_computed(make):
     assert asyncio.run(ask()) == 2
     worker.stop(5)
     assert compute.batches == [("k", [1])]
+
+
+class Endless:
+    """Work of many steps that never ends by itself."""
+
+    def __init__(self):
+        self.steps, self.ended = 0, threading.Event()
+
+    def __call__(self, key, items):
+        if key == "short":
+            return list(items)
+        try:
+            while True:
+                check_cancelled()
+                self.steps += 1
+                time.sleep(0.001)
+        finally:
+            self.ended.set()
+
+
+def test_work_that_nobody_waits_for_any_more_stops_at_its_next_step():
+    compute, metrics = Endless(), Metrics()
+    worker = Worker("endless", compute, Pace(linger=0.1, longest_linger=1.0), metrics)
+
+    async def ask():
+        asked = [asyncio.create_task(worker.submit("long", n)) for n in range(2)]
+        await until(lambda: compute.steps > 2)
+        asked[0].cancel()
+        before = compute.steps
+        await until(lambda: compute.steps > before + 2)  # the other still waits for it
+        asked[1].cancel()
+        await asyncio.to_thread(compute.ended.wait, 10)
+        assert compute.ended.is_set()
+        await asyncio.gather(*asked, return_exceptions=True)
+        return await worker.submit("short", 7)  # by the same thread
+
+    assert asyncio.run(ask()) == 7
+    assert worker.stop(5)
+    assert 'regard_cancelled_batches_total{model="endless"} 1' in metrics.text()
+    assert "regard_workers_replaced_total{" not in metrics.text()
 
 
 def test_what_takes_too_long_is_answered_with_504(make):

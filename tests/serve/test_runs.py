@@ -11,7 +11,7 @@ from regard.serve.runs import Runs, curve, read_lines, status
 from regard.train.config import load_recipe
 from regard.train.loop import fit
 from regard.train.progress import Quiet
-from regard.train.run import create
+from regard.train.run import create, reopen
 
 TINY = ["model.hidden=8", "model.embedding=8", "task.train=64", "task.valid=8", "train.log_every=1"]
 
@@ -54,6 +54,30 @@ def test_a_run_has_its_curve_and_its_latest_alignment(made, folder):
     assert own["step"] == 3
     assert own["alignment"]["shape"] == [len(own["target_words"]), len(own["source_words"])]
     assert without == found | {"alignment": None}
+
+
+def test_a_run_is_a_model_beside_those_that_were_named(made, folder):
+    ask = {"model": "reverse", "text": "a b c"}
+    with made(runs=folder) as client:
+        *named, own = client.get("/v1/models").json()
+        assert [model["name"] for model in named] == ["stories"]
+        assert (own["name"], own["kind"], own["step"]) == ("reverse", "translate", 3)
+        [result] = client.post("/v1/translate", json=ask).json()["results"]
+        assert result["alignment"]["shape"] == [len(result["target_words"]), len(result["source_words"])]
+        assert client.post("/v1/point", json={"model": "reverse", "points": [[1]]}).status_code == 422
+
+
+def test_a_run_that_trains_on_is_asked_with_its_latest_weights(made, tmp_path):
+    short = load_recipe("rnnsearch-reverse", [*TINY, "train.steps=1", "train.threads=1"])
+    fit(*create(short), short, run=tmp_path / "growing", progress=Quiet())
+    ask = {"model": "growing", "text": "a b c", "target": "c b a"}
+    with made(runs=tmp_path) as client:
+        [first] = client.post("/v1/translate", json=ask).json()["results"]
+        config, model, task = reopen(tmp_path / "growing", ["train.steps=4"])
+        fit(model, task, config, run=tmp_path / "growing", progress=Quiet(), resume=True)
+        [later] = client.post("/v1/translate", json=ask).json()["results"]
+        assert client.get("/v1/models").json()[-1]["step"] == 4
+    assert later["score"] != first["score"]
 
 
 def test_only_names_of_the_list_are_found(made, folder):

@@ -16,7 +16,7 @@ from regard.serve.security import HEADERS
 from regard.serve.settings import Settings
 
 TOKEN = "0123456789abcdef0123456789abcdef"
-ASK = {"model": "stories", "story": ["Mary went to the attic."], "question": "Where is Mary?"}
+ASK = {"model": "stories", "story": ["Lena went to the attic."], "question": "Where is Lena?"}
 
 
 def code(answer):

@@ -16,7 +16,7 @@ def asked(line):
 
 def test_every_line_with_curl_is_answered_as_the_table_says(client):
     lines = re.findall(r"^curl .*$", PAGE, re.MULTILINE)
-    assert len(lines) == 15
+    assert len(lines) == 17
     rows = [line for line in PAGE.splitlines() if line.startswith("| `/v1/")]
     for line in lines:
         address, body = asked(line)

@@ -19,7 +19,7 @@ from regard.serve.models import Models
 from regard.serve.page import copy_page, require_page
 from regard.shipped.find import names as shipped
 
-ASK = {"model": "stories", "story": ["Mary went to the attic."], "question": "Where is Mary?"}
+ASK = {"model": "stories", "story": ["Lena went to the attic."], "question": "Where is Lena?"}
 
 
 def ask(port, answers):

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { canonical, findExample } from "../../regard/web/studio/api.js";
 import { POINTING, questions, someBits, somePoints } from "../../regard/web/studio/defaults.js";
 import { agreeing, area, sameCycle } from "../../regard/web/studio/geometry.js";
+import { measuredOf } from "../../regard/web/studio/rooms/charts.js";
 import { rowOfStep, used } from "../../regard/web/studio/rooms/remember.js";
 import { readScene, writeScene } from "../../regard/web/studio/rooms/see.js";
 import { escapeText, fileName, savedPage } from "../../regard/web/studio/save.js";
@@ -88,4 +89,9 @@ test("a saved page holds no markup that was typed", () => {
   assert.equal(escapeText('"'), "&quot;");
   assert.equal(fileName("Où est la gare ?"), "Où-est-la-gare");
   assert.equal(fileName("///"), "regard");
+});
+
+test("what was measured is grouped by variant, and what waits is left out", () => {
+  const run = (variant, value) => ({ id: "", status: "", model: "", task: "", step: 0, steps: 0, loss: null, valid_loss: null, variant, value });
+  assert.deepEqual(measuredOf([run("dot", 1), run("general", null), run("dot", 3)]), [{ variant: "dot", values: [1, 3], mean: 2 }]);
 });

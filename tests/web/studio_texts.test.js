@@ -48,6 +48,13 @@ test("translations fill in the same values", () => {
   }
 });
 
+test("every mechanism has a Chinese title and sentence", () => {
+  const rows = JSON.parse(read("examples/mechanisms.json")).find((each) => each.path === "mechanisms").answer;
+  const titles = JSON.parse(read("texts/mechanisms.zh.json"));
+  assert.deepEqual(Object.keys(titles).sort(), rows.map((row) => row.key).sort());
+  for (const pair of Object.values(titles)) assert.ok(pair.length === 2 && pair.every((text) => /[\u4e00-\u9fff]|max/.test(text)), String(pair));
+});
+
 test("values are filled in, and an unknown name stays", () => {
   assert.equal(fill("{a} of {b}", { a: 1 }), "1 of {b}");
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { difference, placeWords, prefixTree, textWidth } from "../../regard/web/studio/words.js";
+import { difference, placeWords, textWidth, through } from "../../regard/web/studio/words.js";
 
 test("words are found in the sentence as it is written", () => {
   const segments = placeWords("Le garçon m'a vu.", ["le", "garçon", "m", "'", "a", "vu", "."]);
@@ -26,18 +26,10 @@ test("the difference marks what the other has not", () => {
   assert.deepEqual(marked("a b c", "x y"), ["x", "y"]);
 });
 
-test("a tree has what hypotheses begin with in common once", () => {
-  const tree = prefixTree([["a", "b", "c"], ["a", "b", "d"], ["a", "e"]]);
-  assert.deepEqual(tree.words, ["a"]);
-  assert.deepEqual(tree.children.map((child) => child.words), [["b"], ["e"]]);
-  assert.deepEqual(tree.children[0].children.map((child) => child.words), [["c"], ["d"]]);
-  assert.deepEqual(tree.children[0].leaves, [0, 1]);
-});
-
-test("equal hypotheses, and one that another goes on from, end", () => {
-  assert.deepEqual(prefixTree([["a"], ["a"]]).children, []);
-  const tree = prefixTree([["a"], ["a", "b"]]);
-  assert.deepEqual(tree.children.map((child) => child.words), [[], ["b"]]);
+test("a node of a search knows the hypotheses that go through it", () => {
+  const node = (id, parent, step) => ({ id, parent, step, word: "", log_probability: 0 });
+  const nodes = [node(0, null, 0), node(1, null, 0), node(2, 0, 1), node(3, 0, 1), node(4, 2, 2)];
+  assert.deepEqual(through({ nodes, hypotheses: [[0, 2, 4], [0, 3]] }), [[0, 1], [], [0], [1], [0]]);
 });
 
 test("Chinese signs are wider", () => {

@@ -3,7 +3,7 @@
 /** @typedef {{room: string, values: Record<string, string>}} Address */
 
 /** @type {readonly string[]} */
-export const ROOMS = ["translate", "point", "remember", "ask", "see", "mechanisms", "compare", "model"];
+export const ROOMS = ["translate", "point", "remember", "ask", "read", "see", "mechanisms", "compare", "model"];
 
 /**
  * What a hash says. An unknown room is the first one.

@@ -53,12 +53,17 @@ export async function connect() {
     if (!answer.ok || !(answer.headers.get("content-type") ?? "").includes("json")) throw new Error();
     const models = await answer.json();
     mode = "live";
-    return Array.isArray(models) ? models : models.models;
+    return models;
   } catch {
     mode = "static";
-    const kept = await examples("models");
-    return /** @type {import("./types.js").ModelRow[]} */ (kept[0]?.answer ?? []);
+    return keptModels();
   }
+}
+
+/** The models that the examples are of. @returns {Promise<import("./types.js").ModelRow[]>} */
+export async function keptModels() {
+  const kept = await examples("models");
+  return /** @type {import("./types.js").ModelRow[]} */ (kept[0]?.answer ?? []);
 }
 
 /**
@@ -122,11 +127,12 @@ export async function ask(path, body, { file, signal } = {}) {
 }
 
 /**
+ * Ask the server, whatever it said before.
  * @param {string} path
  * @param {unknown} body
  * @param {AbortSignal} [signal]
  */
-async function call(path, body, signal) {
+export async function call(path, body, signal) {
   /** @type {Response} */
   let answer;
   try {

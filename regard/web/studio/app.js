@@ -1,20 +1,21 @@
 // The shell: rooms, address, language, light and dark.
 import { html, render, useEffect, useState } from "./lib.js";
 import { ROOMS, readAddress, writeAddress } from "./address.js";
-import { connect, currentMode, presentToken } from "./api.js";
+import { call, connect, currentMode, keptModels, presentToken } from "./api.js";
 import { currentLanguage, LANGUAGES, loadTexts, t } from "./texts.js";
 import { Any } from "./rooms/model.js";
 import { Ask } from "./rooms/ask.js";
 import { Compare } from "./rooms/compare.js";
 import { Mechanisms } from "./rooms/mechanisms.js";
 import { Point } from "./rooms/point.js";
+import { Read } from "./rooms/read.js";
 import { Remember } from "./rooms/remember.js";
 import { See } from "./rooms/see.js";
 import { Translate } from "./rooms/translate.js";
 
 /** @type {Record<string, any>} */
 const PAGES = {
-  translate: Translate, point: Point, remember: Remember, ask: Ask, see: See, mechanisms: Mechanisms,
+  translate: Translate, point: Point, remember: Remember, ask: Ask, read: Read, see: See, mechanisms: Mechanisms,
   compare: Compare, model: Any,
 };
 
@@ -51,8 +52,10 @@ function firstLanguage() {
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
-/** @param {{models: any[]}} props */
-function Studio({ models }) {
+/** @param {{first: any[], connected: Promise<any[]>}} props models to begin with, and what the server says once it answers */
+function Studio({ first, connected }) {
+  const [models, setModels] = useState(first);
+  const [mode, setMode] = useState(currentMode());
   const [address, setAddress] = useState(readAddress(location.hash));
   const [theme, setTheme] = useState(/** @type {string} */ (document.documentElement.dataset.theme));
   const [language, setLanguage] = useState(currentLanguage());
@@ -68,6 +71,15 @@ function Studio({ models }) {
       motionQuery.removeEventListener("change", calm);
     };
   }, []);
+  useEffect(() => {
+    connected.then((found) => {
+      setModels(found);
+      setMode(currentMode());
+    });
+  }, []);
+  useEffect(() => {
+    if (currentMode() === "live") call("models", undefined).then(setModels, () => {});
+  }, [address.room]);
   useEffect(() => {
     document.title = `${t(`room.${address.room}`)} · regard studio`;
   }, [address.room, language]);
@@ -92,7 +104,7 @@ function Studio({ models }) {
     setLanguage(next);
   };
 
-  const live = currentMode() === "live";
+  const live = mode === "live";
   const Page = PAGES[address.room];
   return html`
     <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => {
@@ -112,8 +124,8 @@ function Studio({ models }) {
     </header>
     <main class="page" id="main" tabindex="-1">
       <div class="intro"><h1>${t(`room.${address.room}`)}</h1><p>${t(`intro.${address.room}`)}</p></div>
-      ${currentMode() === "static" && html`<p class="banner" role="status">${t("static")} <code>regard studio</code></p>`}
-      ${currentMode() === "locked" ? html`<p class="error" role="alert">${t("locked")}</p>` : html`<${Page} key=${`${address.room} ${language}`} values=${address.values} change=${change} models=${models}
+      ${mode === "static" && html`<p class="banner" role="status">${t("static")} <code>regard studio</code></p>`}
+      ${mode === "locked" ? html`<p class="error" role="alert">${t("locked")}</p>` : html`<${Page} key=${`${address.room} ${language}`} values=${address.values} change=${change} models=${models}
         live=${live} still=${still} />`}
     </main>`;
 }
@@ -132,7 +144,10 @@ function takeToken() {
 
 document.documentElement.dataset.theme = firstTheme();
 takeToken();
-const [models] = await Promise.all([connect(), loadTexts(firstLanguage())]);
+// a server that is still loading its models has the page already: begin with what was kept
+const connected = connect();
+const kept = new Promise((done) => setTimeout(done, 400)).then(keptModels);
+const [first] = await Promise.all([Promise.race([connected, kept]), loadTexts(firstLanguage())]);
 const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 place.replaceChildren();
-render(html`<${Studio} models=${models} />`, place);
+render(html`<${Studio} first=${first} connected=${connected} />`, place);

@@ -1,7 +1,7 @@
 // What the rooms show first. The precomputed examples are the answers to these questions. Pure: no page is needed.
 import { drawingOf, readStrokes } from "./strokes.js";
 
-export const TRANSLATORS = ["en-fr", "en-fr-rnnsearch", "demo-rnnsearch", "demo-seq2seq", "en-zh"];
+export const TRANSLATORS = ["en-fr", "en-fr-rnnsearch", "en-fr-local", "demo-rnnsearch", "demo-seq2seq", "en-zh"];
 /** @type {{text: string, model?: string, with?: string}[]} */
 export const SENTENCES = [
   { text: "The old man who lives next door gave me a red book." },
@@ -11,11 +11,13 @@ export const SENTENCES = [
 ];
 export const BEAM = 4;
 
-/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number}} PointRule */
+/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number, counts: number[]}} PointRule `counts` to draw anew */
 /** @type {Record<string, PointRule>} */
 export const POINTING = {
-  hull: { least: 3, most: 50, dimension: 2, seed: 7, count: 12 },
-  sort: { least: 2, most: 10, dimension: 1, seed: 5, count: 8 },
+  hull: { least: 3, most: 50, dimension: 2, seed: 7, count: 12, counts: [6, 12, 30] },
+  delaunay: { least: 4, most: 5, dimension: 2, seed: 4, count: 5, counts: [5] },
+  tour: { least: 4, most: 10, dimension: 2, seed: 6, count: 8, counts: [5, 8, 10] },
+  sort: { least: 2, most: 10, dimension: 1, seed: 5, count: 8, counts: [5, 8, 10] },
 };
 
 /** @typedef {{width: number, item: number, rows: number, least: number, most: number, trained: number, seed: number}} TapeRule */
@@ -28,12 +30,21 @@ export const TAPES = {
 /** @type {{story: string[], question: string}[]} */
 export const STORIES = [
   {
-    story: ["Anna took the lamp.", "John went to the kitchen.", "Anna went to the garden.", "Mary moved to the office.", "Anna went to the attic."],
+    story: ["Anna took the lamp.", "Paul went to the kitchen.", "Anna went to the garden.", "Lena ran to the library.", "Anna walked to the attic."],
     question: "Where is the lamp?",
   },
-  { story: ["Mary went to the kitchen.", "John went to the garden.", "Mary moved to the attic.", "Anna went to the office."], question: "Where is Mary?" },
-  { story: ["John took the apple.", "John went to the office.", "John put the apple down.", "John went to the garden."], question: "Where is the apple?" },
+  { story: ["Lena went to the kitchen.", "Paul ran to the garden.", "Lena walked to the attic.", "Omar went to the cellar."], question: "Where is Lena?" },
+  { story: ["Omar grabbed the book.", "Paul went to the library.", "Omar ran to the cellar.", "Lena went to the attic."], question: "Where is the book?" },
 ];
+
+/** @type {Record<string, string>} */
+export const READERS = { entail: "entailment", score: "lstmn" };
+export const PAIRS = [
+  { label: "entailment", premise: "w14 w52 w16 w47 w50 w58 w39 w33", hypothesis: "w52 w39 w58 w47" },
+  { label: "neutral", premise: "w14 w52 w16 w47 w50 w58 w39 w33", hypothesis: "w52 w39 w18 w47" },
+  { label: "contradiction", premise: "w14 w52 w16 w47 w50 w58 w39 w33", hypothesis: "w52 -w39 w58 w47" },
+];
+export const SCORED = ["The boy who often wears an old green coat reads a French novel at home.", "The boy who often wears an old green coat"];
 
 export const CAPTIONERS = ["shapes-captions", "shapes-captions-hard"];
 export const PICTURES = 6; // examples of the test set
@@ -126,6 +137,7 @@ export function questions() {
   for (const model of TRANSLATORS) {
     for (const { text } of SENTENCES) list.push(["translate", "translate", { model, text, beam: BEAM }]);
   }
+  list.push(["translate", "translate", { model: TRANSLATORS[0], text: SENTENCES[0].text, beam: BEAM, tree: true }]);
   for (const part of ["cross", "encoder", "decoder"]) list.push(["attention", "attention", { model: "en-fr", text: SENTENCES[0].text, part }]);
   for (const [model, { count, seed, dimension }] of Object.entries(POINTING)) {
     list.push(["point", "point", { model, points: somePoints(count, seed, dimension) }]);
@@ -134,6 +146,8 @@ export function questions() {
     list.push(["run", "run", tapeQuestion(model, someBits(rows * item, width, seed), 0)]);
   }
   for (const { story, question } of STORIES) list.push(["ask", "ask", { model: "stories", story, question }]);
+  for (const { premise, hypothesis } of PAIRS) list.push(["read", "entail", { model: READERS.entail, premise, hypothesis }]);
+  for (const text of SCORED) list.push(["read", "score", { model: READERS.score, text }]);
   for (let number = 0; number < PICTURES; number++) {
     for (const model of CAPTIONERS) list.push(["caption", `caption/example?model=${model}&number=${number}`, undefined]);
   }

@@ -1,76 +1,15 @@
 // What several rooms are made of.
-import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { curves } from "../views/curves.js";
 import { heads } from "../views/heads.js";
 import { heatmap } from "../views/heatmap.js";
-import { decodeMatrix } from "../views/matrix.js";
-import { ApiError, ask } from "./api.js";
-import { download, fileName, savedPage, svgDrawing } from "./save.js";
+import { download, fileName, savedPage } from "./save.js";
 import { currentLanguage, t } from "./texts.js";
 
-/** @typedef {import("./types.js").Wire} Wire */
+/** @typedef {import("./api.js").ApiError} ApiError */
 /** @typedef {import("./types.js").Matrix} Matrix */
 /** @typedef {import("./types.js").Drawing} Drawing */
 /** @typedef {{current: Drawing | null}} DrawingRef */
-
-/**
- * The answer to a question, asked again when it changes; the last answer stays until the next is there.
- * @param {string} path
- * @param {unknown} body null: nothing to ask
- * @param {{file?: string, delay?: number}} [options] `delay` in milliseconds after the last change
- * @returns {{answer: any, of: any, error: ApiError | null, busy: boolean}}
- */
-export function useAnswer(path, body, { file, delay = 250 } = {}) {
-  const [state, setState] = useState(/** @type {{answer: any, of: any, error: ApiError | null, busy: boolean}} */ ({ answer: null, of: null, error: null, busy: false }));
-  const key = body === null ? "" : JSON.stringify(body);
-  const first = useRef(true);
-  useEffect(() => {
-    if (body === null) {
-      setState({ answer: null, of: null, error: null, busy: false });
-      return undefined;
-    }
-    const control = new AbortController();
-    setState((before) => ({ ...before, busy: true }));
-    const timer = setTimeout(() => {
-      ask(path, body, { file, signal: control.signal }).then(
-        (answer) => !control.signal.aborted && setState({ answer, of: body, error: null, busy: false }),
-        (problem) => {
-          if (control.signal.aborted) return;
-          const error = problem instanceof ApiError ? problem : new ApiError("failed", String(problem?.message ?? problem));
-          setState((before) => ({ ...before, error, busy: false }));
-        },
-      );
-    }, first.current ? 0 : delay);
-    first.current = false;
-    return () => {
-      clearTimeout(timer);
-      control.abort();
-    };
-  }, [path, key]);
-  return state;
-}
-
-/**
- * Matrices of an answer, decoded; null until they are.
- * @param {(Wire | null | undefined)[] | null} wires
- * @returns {(Matrix | null)[] | null}
- */
-export function useMatrices(wires) {
-  const [found, setFound] = useState(/** @type {{of: unknown, matrices: (Matrix | null)[]} | null} */ (null));
-  const key = wires?.map((wire) => wire?.data).join(" ");
-  useEffect(() => {
-    let current = true;
-    if (wires) {
-      Promise.all(wires.map((wire) => (wire ? decodeMatrix(wire) : null))).then((matrices) => {
-        if (current) setFound({ of: key, matrices });
-      });
-    }
-    return () => {
-      current = false;
-    };
-  }, [key]);
-  return found && wires && found.of === key ? found.matrices : null;
-}
 
 /** @param {Matrix} matrix @returns {Matrix} */
 export function transpose({ rows, columns, values }) {
@@ -159,37 +98,6 @@ export function HeadGrid({ keep, ...data }) {
 }
 
 /**
- * The width of an element, in pixels, as it changes.
- * @param {number} first
- * @returns {[number, (element: HTMLElement | null) => void]}
- */
-export function useWidth(first) {
-  const [width, setWidth] = useState(first);
-  const observer = useRef(/** @type {ResizeObserver | null} */ (null));
-  const seen = useRef(/** @type {HTMLElement | null} */ (null));
-  const attach = useCallback((/** @type {HTMLElement | null} */ element) => {
-    if (element === seen.current) return;
-    observer.current?.disconnect();
-    seen.current = element;
-    if (!element) return;
-    setWidth(element.clientWidth);
-    observer.current = new ResizeObserver(() => setWidth(element.clientWidth));
-    observer.current.observe(element);
-  }, []);
-  return [width, attach];
-}
-
-/** A reference to an SVG element of this page that can be saved. */
-export function useSvgDrawing() {
-  const keep = useRef(/** @type {Drawing | null} */ (null));
-  /** @param {SVGSVGElement | null} element */
-  const attach = (element) => {
-    keep.current = element ? svgDrawing(element) : null;
-  };
-  return { keep, attach };
-}
-
-/**
  * @param {{title: string, children?: any, keep?: DrawingRef, name?: string, note?: string, wide?: boolean, extra?: any, busy?: boolean}} props
  */
 export function Card({ title, children, keep, name, note, wide, extra, busy }) {
@@ -268,6 +176,19 @@ export function Choice({ label, options, value, onChange }) {
   </div>`;
 }
 
+/**
+ * Several pages of one room; the first needs no address of its own.
+ * @param {import("./types.js").RoomProps & {name: string, pages: Record<string, any>}} props
+ */
+export function Tabs({ name, pages, ...props }) {
+  const { values, change } = props;
+  const tabs = Object.keys(pages);
+  const tab = tabs.includes(values.tab) ? values.tab : tabs[0];
+  const go = (/** @type {string} */ next) => change({ tab: next === tabs[0] ? null : next, model: null });
+  return html`<div class="tabs"><${Choice} label=${t("tabs")} value=${tab} onChange=${go} options=${tabs.map((each) => ({ value: each, text: t(`${name}.tab.${each}`) }))} /></div>
+    <${pages[tab]} key=${tab} ...${props} />`;
+}
+
 /** @param {{error: ApiError | null}} props */
 export function Problem({ error }) {
   if (!error) return null;
@@ -328,32 +249,3 @@ export function Limit({ text, limit }) {
 export function percent(share) {
   return `${Math.round(100 * share)} %`;
 }
-
-/**
- * A value of the address that is typed: shown at once, put into the address a little later.
- * @param {string} value
- * @param {(value: string) => void} change
- * @returns {[string, (value: string) => void]}
- */
-export function useTyped(value, change) {
-  const [typed, setTyped] = useState(value);
-  const sent = useRef(value);
-  const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
-  useEffect(() => {
-    if (value !== sent.current) {
-      sent.current = value;
-      setTyped(value);
-    }
-  }, [value]);
-  const type = (/** @type {string} */ text) => {
-    setTyped(text);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => {
-      sent.current = text;
-      change(text);
-    }, 300);
-  };
-  useEffect(() => () => clearTimeout(timer.current), []);
-  return [typed, type];
-}
-

@@ -4,6 +4,8 @@ export const LANGUAGES = ["en", "zh"];
 
 /** @type {Record<string, string>} */
 let words = {};
+/** @type {Record<string, [string, string]>} titles and sentences of mechanisms; the catalogue has the English ones */
+let titles = {};
 /** @type {string} */
 let language = "en";
 
@@ -13,8 +15,8 @@ let language = "en";
  */
 export async function loadTexts(wanted) {
   language = LANGUAGES.includes(wanted) ? wanted : "en";
-  const answer = await fetch(new URL(`./texts/${language}.json`, import.meta.url));
-  words = await answer.json();
+  const read = async (/** @type {string} */ name) => (await fetch(new URL(`./texts/${name}.json`, import.meta.url))).json();
+  [words, titles] = await Promise.all([read(language), language === "en" ? {} : read(`mechanisms.${language}`)]);
   document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
 }
 
@@ -38,6 +40,15 @@ export function t(key, values) {
  */
 export function tOr(key, otherwise) {
   return words[key] ?? otherwise;
+}
+
+/**
+ * Title and sentence of a mechanism; English for one that a package of others brought.
+ * @param {{key: string, title: string, sentence: string}} row
+ */
+export function titleOf({ key, title, sentence }) {
+  const [own, said] = titles[key] ?? [title, sentence];
+  return { title: own, sentence: said };
 }
 
 /**

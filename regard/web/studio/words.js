@@ -1,8 +1,8 @@
-// Words of sentences: where they stand, how two differ, what a beam has in common. Pure functions.
+// Words of sentences: where they stand, how two differ, where a beam search went. Pure functions.
 
 /** @typedef {{text: string, word: number | null}} Segment */
 /** @typedef {{text: string, kind: "same" | "new"}} Part */
-/** @typedef {{words: string[], leaves: number[], children: Branch[]}} Branch */
+/** @typedef {import("./types.js").Tree} Tree */
 
 /**
  * A text cut where its words are, so that a word can be pointed at in the sentence as it is written.
@@ -53,33 +53,17 @@ export function difference(base, other) {
 }
 
 /**
- * Hypotheses as a tree: what they begin with in common stands once.
- * @param {string[][]} hypotheses
- * @returns {Branch}
+ * For each continuation that a beam search kept, the hypotheses that go through it.
+ * @param {Tree} tree
+ * @returns {number[][]}
  */
-export function prefixTree(hypotheses) {
-  /** @param {number[]} leaves @param {number} depth @returns {Branch} */
-  const grow = (leaves, depth) => {
-    /** @type {string[]} */
-    const words = [];
-    let at = depth;
-    while (leaves.every((leaf) => at < hypotheses[leaf].length && hypotheses[leaf][at] === hypotheses[leaves[0]][at])) {
-      words.push(hypotheses[leaves[0]][at]);
-      at++;
-    }
-    /** @type {Map<string, number[]>} */
-    const groups = new Map();
-    if (leaves.length > 1) {
-      for (const leaf of leaves) {
-        const word = hypotheses[leaf][at] ?? "";
-        groups.set(word, [...(groups.get(word) ?? []), leaf]);
-      }
-    }
-    const ended = [...groups.keys()].filter((word) => word === "" && (groups.get(word)?.length ?? 0) === leaves.length);
-    const children = ended.length ? [] : [...groups.values()].map((group) => grow(group, at));
-    return { words, leaves, children };
-  };
-  return grow(hypotheses.map((_, i) => i), 0);
+export function through({ nodes, hypotheses }) {
+  /** @type {number[][]} */
+  const found = nodes.map(() => []);
+  hypotheses.forEach((way, rank) => {
+    for (const id of way) found[id].push(rank);
+  });
+  return found;
 }
 
 /**
@@ -89,6 +73,6 @@ export function prefixTree(hypotheses) {
  */
 export function textWidth(text, size) {
   let width = 0;
-  for (const sign of text) width += /[⺀-鿿豈-﫿＀-￯]/u.test(sign) ? 1 : 0.55;
+  for (const sign of text) width += /[⺀-鿿豈-﫿＀-￯]/u.test(sign) ? 1 : /[mwMW]/.test(sign) ? 0.9 : 0.57;
   return width * size;
 }

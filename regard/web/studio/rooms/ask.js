@@ -1,7 +1,8 @@
 // Ask: a memory network reads a story and answers, one hop of attention after another.
 import { html, useState } from "../lib.js";
 import { STORIES } from "../defaults.js";
-import { Card, Choice, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../parts.js";
+import { useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../hooks.js";
+import { Card, Choice, percent, Player, Problem, rowOf } from "../parts.js";
 import { t } from "../texts.js";
 import { textWidth } from "../words.js";
 
@@ -39,7 +40,8 @@ export function Ask({ values, change, models, still }) {
       <${Problem} error=${error} />
       ${!body && html`<p class="error" role="alert">${t("ask.empty")}</p>`}
       <div class="tries gap small"><span class="quiet">${t("try")}</span><div class="chips">${STORIES.map((each) => html`<button class="chip" key=${each.question} onClick=${() => choose(each)}>${each.question}</button>`)}</div></div>
-      <p class="note">${t("ask.world")} ${t("ask.limit", { most: limits.sentences ?? 200 })}</p>
+      ${answer?.unknown.length > 0 && html`<p class="note bad" role="status">${t("ask.unknown", { words: answer.unknown.join(", ") })}</p>`}
+      <p class="note">${model === MODEL ? t("ask.world") : ""} ${t("ask.limit", { most: limits.sentences ?? 200 })}</p>
     <//>
   </div>`;
 }

@@ -1,72 +1,111 @@
-// Compare: the reader's own runs, their loss curves over one another.
-import { html, useEffect, useState } from "../lib.js";
-import { ask } from "../api.js";
-import { Card, Problem, useAnswer, useSvgDrawing } from "../parts.js";
-import { ticks } from "../scales.js";
+// Compare: the reader's own runs and comparisons, also while they train.
+import { html, useRef } from "../lib.js";
+import { useLive, useMatrices } from "../hooks.js";
+import { Card, Choice, HeatMap, Problem, Tabs } from "../parts.js";
 import { t, tOr } from "../texts.js";
+import { Bars, Losses, STYLES } from "./charts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
-/** @typedef {{id: string, status: string, model: string, task: string, step: number, steps: number, loss: number | null, valid_loss: number | null, curve?: {train: number[][], valid: number[][]}}} Run */
+/** @typedef {import("../types.js").Run} Run */
 
-const MOST = 4;
-const STYLES = ["", "second", "third", "more"];
+const MOST = STYLES.length;
 
 /** @param {RoomProps} props */
-export function Compare({ values, change, live }) {
-  const { answer, error } = useAnswer("runs", live ? undefined : null);
+export function Compare(props) {
+  if (!props.live) return html`<p class="error">${t("error.static")}</p>`;
+  return html`<${Tabs} name="compare" pages=${{ runs: Runs, comparisons: Comparisons }} ...${props} />`;
+}
+
+/** @param {any[]} answers lists of runs */
+function training(answers) {
+  return answers.flat().some((each) => each.status === "training" || each.training > 0);
+}
+
+/** @param {RoomProps} props */
+function Runs({ values, change }) {
+  const { answers: [list], error } = useLive(["runs"], training);
   /** @type {Run[]} */
-  const runs = answer?.runs ?? answer ?? [];
-  const chosen = (values.runs ?? "").split(",").filter(Boolean);
+  const runs = list ?? [];
+  const chosen = (values.runs ?? "").split(",").filter((id) => runs.some((run) => run.id === id));
   const shown = chosen.length ? chosen : runs.slice(0, 2).map((run) => run.id);
   const toggle = (/** @type {string} */ id) => {
     const next = shown.includes(id) ? shown.filter((each) => each !== id) : [...shown, id].slice(-MOST);
     change({ runs: next.join(",") });
   };
-  if (!live) return html`<p class="error">${t("error.static")}</p>`;
   return html`<div class="stack">
     <${Problem} error=${error} />
-    ${shown.length > 0 && html`<${Curve} ids=${shown} />`}
+    ${shown.length > 0 && html`<${Shown} ids=${shown} />`}
     <${Card} title=${t("compare.runs")}>
-      ${answer && !runs.length && html`<p>${t("compare.none")} <code>regard studio --runs DIR</code></p>`}
-      ${runs.length > 0 && html`<div class="scroller" tabindex="0" role="group" aria-label=${t("compare.runs")}><table class="runs"><thead><tr>
-        <th scope="col">${t("compare.show")}</th><th scope="col">${t("compare.run")}</th><th scope="col">${t("compare.model")}</th><th scope="col">${t("compare.task")}</th><th scope="col">${t("compare.status")}</th><th scope="col">${t("compare.step")}</th><th scope="col">${t("compare.valid")}</th>
-      </tr></thead><tbody>${runs.map((run) => html`<tr key=${run.id}>
-        <td><input type="checkbox" checked=${shown.includes(run.id)} aria-label=${t("compare.show.run", { run: run.id })} onChange=${() => toggle(run.id)} /></td>
-        <th scope="row">${run.id}</th><td>${run.model}</td><td>${run.task}</td><td>${tOr(`status.${run.status}`, run.status)}</td><td>${run.step} / ${run.steps}</td><td>${run.valid_loss?.toFixed(3) ?? ""}</td>
-      </tr>`)}</tbody></table></div>`}
+      ${list && !runs.length && html`<p>${t("compare.none")} <code>regard studio --runs DIR</code></p>`}
+      ${runs.length > 0 && html`<${Table} label=${t("compare.runs")} head=${["show", "run", "model", "task", "status", "step", "loss.last", "valid"]} rows=${runs.map((run) => [
+        html`<input type="checkbox" checked=${shown.includes(run.id)} aria-label=${t("compare.show.run", { run: run.id })} onChange=${() => toggle(run.id)} />`,
+        run.id, run.model, run.task, tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, run.loss?.toFixed(3) ?? "", run.valid_loss?.toFixed(3) ?? "",
+      ])} />`}
     <//>
   </div>`;
 }
 
-/** @param {{ids: string[]}} props */
-function Curve({ ids }) {
-  const [runs, setRuns] = useState(/** @type {Run[]} */ ([]));
-  const { keep, attach } = useSvgDrawing();
-  useEffect(() => {
-    let current = true;
-    Promise.all(ids.map((id) => ask(`runs/${encodeURIComponent(id)}`, undefined).catch(() => null))).then((found) => {
-      if (current) setRuns(found.filter(Boolean));
-    });
-    return () => {
-      current = false;
-    };
-  }, [ids.join(",")]);
-  const lines = runs.map((run) => (run.curve?.valid.length ?? 0) > 1 ? run.curve?.valid : run.curve?.train);
-  const points = lines.flatMap((line) => line ?? []);
-  if (!points.length) return null;
-  const [W, H, LEFT, BOTTOM] = [900, 320, 56, 34];
-  const right = Math.max(...points.map(([step]) => step), 1);
-  const high = Math.max(...points.map(([, loss]) => loss));
-  const low = Math.min(0, ...points.map(([, loss]) => loss));
-  const x = (/** @type {number} */ step) => LEFT + ((W - LEFT - 12) * step) / right;
-  const y = (/** @type {number} */ loss) => 8 + (H - BOTTOM - 8) * (1 - (loss - low) / Math.max(high - low, 1e-9));
-  return html`<${Card} title=${t("compare.loss")} keep=${keep} name=${runs.map((run) => run.id).join(" ")}>
-    <svg class="chart" viewBox=${`0 0 ${W} ${H}`} ref=${attach} role="img" aria-label=${runs.map((run) => `${run.id}: ${run.valid_loss ?? run.loss}`).join("; ")}>
-      ${ticks(low, high).map((value) => html`<line key=${`y${value}`} class="axis" x1=${LEFT} x2=${W - 12} y1=${y(value)} y2=${y(value)} /><text x=${LEFT - 8} y=${y(value) + 4} text-anchor="end">${value}</text>`)}
-      ${ticks(0, right).map((value) => html`<text key=${`x${value}`} x=${x(value)} y=${H - 10} text-anchor="middle">${value}</text>`)}
-      ${lines.map((line, i) => line && html`<polyline key=${runs[i].id} class=${`curve ${STYLES[i] ?? "more"}`} points=${line.map(([step, loss]) => `${x(step).toFixed(1)},${y(loss).toFixed(1)}`).join(" ")} />`)}
-    </svg>
-    <p class="legend">${runs.map((run, i) => html`<span key=${run.id} class=${`key ${STYLES[i] ?? "more"}`}>${run.id}</span>`)}</p>
-    <p class="note">${t("compare.note")}</p>
+/** @param {{ids: string[]}} props losses of some runs, and what the latest weights of each make of a sentence */
+function Shown({ ids }) {
+  const { answers } = useLive(ids.map((id) => `runs/${encodeURIComponent(id)}`), training);
+  /** @type {Run[]} */
+  const runs = answers;
+  const aligned = runs.filter((run) => run.alignment?.alignment);
+  return html`<${Losses} runs=${runs} />
+    ${aligned.length > 0 && html`<div class="halves">${aligned.map((run) => html`<${Latest} key=${run.id} run=${run} />`)}</div>`}`;
+}
+
+/** @param {{run: Run}} props */
+function Latest({ run }) {
+  const map = useRef(null);
+  const { alignment, source_words, target_words, text, step } = /** @type {NonNullable<Run["alignment"]>} */ (run.alignment);
+  const matrix = useMatrices([alignment])?.[0];
+  const fits = matrix && matrix.rows === target_words.length && matrix.columns === source_words.length && matrix.rows > 0;
+  return html`<${Card} title=${run.id} keep=${fits ? map : undefined} name=${`${run.id} ${step}`} note=${text}>
+    <p class="quiet small" aria-live="polite">${t("compare.latest", { step })}</p>
+    <p class="gap">${text}</p>
+    ${fits && html`<div class="gap"><${HeatMap} matrix=${matrix} rows=${target_words} columns=${source_words} label=${t("compare.latest", { step })} keep=${map} maxHeight=${420} /></div>`}
   <//>`;
+}
+
+/** @param {RoomProps} props */
+function Comparisons({ values, change }) {
+  const { answers: [list], error } = useLive(["comparisons"], training);
+  const ids = (list ?? []).map((/** @type {{id: string}} */ each) => each.id);
+  const id = ids.includes(values.id) ? values.id : ids[0];
+  return html`<div class="stack">
+    <${Problem} error=${error} />
+    ${ids.length > 1 && html`<${Card} title=${t("compare.tab.comparisons")}><${Choice} label=${t("compare.tab.comparisons")} value=${id} onChange=${(/** @type {string} */ name) => change({ id: name })} options=${ids.map((/** @type {string} */ name) => ({ value: name, text: name }))} /><//>`}
+    ${id ? html`<${Comparison} key=${id} id=${id} />` : list && html`<${Card} title=${t("compare.tab.comparisons")}><p>${t("compare.nocomparison")} <code>regard compare rnnsearch-reverse --scores dot,additive</code></p><//>`}
+  </div>`;
+}
+
+/** @param {{id: string}} props */
+function Comparison({ id }) {
+  const { answers: [found] } = useLive([`comparisons/${encodeURIComponent(id)}`], training);
+  if (!found) return null;
+  /** @type {Run[]} */
+  const runs = found.runs;
+  const value = (/** @type {Run} */ run) => (run.value === null || run.value === undefined ? (run.reason ?? "") : `${round(run.value)} ${run.metric}`);
+  return html`<${Bars} id=${id} runs=${runs} />
+    <${Losses} runs=${runs} />
+    <${Card} title=${id}>
+      <p class="quiet" aria-live="polite">${t("compare.progress", { finished: found.finished, trainings: found.trainings })}</p>
+      <${Table} label=${id} head=${["variant", "seed", "status", "step", "loss.last", "valid", "measured"]} rows=${runs.map((run) => [
+        run.variant, run.seed ?? "", tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, run.loss?.toFixed(3) ?? "", run.valid_loss?.toFixed(3) ?? "", value(run),
+      ])} />
+    <//>`;
+}
+
+/** @param {number} value */
+function round(value) {
+  return Number(value.toPrecision(4));
+}
+
+/** @param {{label: string, head: string[], rows: any[][]}} props */
+function Table({ label, head, rows }) {
+  return html`<div class="scroller" tabindex="0" role="group" aria-label=${label}><table class="runs">
+    <thead><tr>${head.map((name) => html`<th scope="col" key=${name}>${t(`compare.${name}`)}</th>`)}</tr></thead>
+    <tbody>${rows.map((cells, i) => html`<tr key=${i}>${cells.map((cell, j) => html`<td key=${j}>${cell}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
 }

@@ -1,8 +1,10 @@
 // Mechanisms: a page for each row of the catalogue, with an example that the library computes.
 import { html, useRef, useState } from "../lib.js";
 import { writeAddress } from "../address.js";
-import { Card, Choice, HeatMap, Problem, useAnswer, useMatrices } from "../parts.js";
-import { t, tOr } from "../texts.js";
+import { pieces } from "../equation.js";
+import { useAnswer, useMatrices } from "../hooks.js";
+import { Card, Choice, HeatMap, Problem } from "../parts.js";
+import { t, titleOf, tOr } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 /** @typedef {import("../types.js").Mechanism} Mechanism */
@@ -14,13 +16,12 @@ export function Mechanisms({ values, change }) {
   const { answer, error } = useAnswer("mechanisms", undefined, { file: "mechanisms" });
   if (!answer) return html`<${Problem} error=${error} />`;
   /** @type {Mechanism[]} */
-  const rows = answer.mechanisms ?? answer;
+  const rows = answer;
   const row = rows.find((each) => each.key === values.name) ?? rows[0];
-  const kinds = [...KINDS, ...new Set(rows.map((each) => each.kind ?? "").filter((kind) => !KINDS.includes(kind)))];
   return html`<div class="shelf">
     <nav class="card" aria-label=${t("room.mechanisms")}>
-      ${kinds.filter((kind) => rows.some((each) => (each.kind ?? "") === kind)).map((kind) => html`<h2 key=${kind}>${tOr(`kind.${kind}`, kind)}</h2>
-        ${rows.filter((each) => (each.kind ?? "") === kind).map((each) => html`<a key=${each.key} href=${writeAddress("mechanisms", { name: each.key })} aria-current=${each.key === row.key ? "page" : null}>${each.title}<small>${each.year}</small></a>`)}`)}
+      ${KINDS.map((kind) => html`<h2 key=${kind}>${t(`kind.${kind}`)}</h2>
+        ${rows.filter((each) => each.kind === kind).map((each) => html`<a key=${each.key} href=${writeAddress("mechanisms", { name: each.key })} aria-current=${each.key === row.key ? "page" : null}>${titleOf(each).title}<small>${each.year}</small></a>`)}`)}
     </nav>
     <${One} key=${row.key} row=${row} values=${values} change=${change} />
   </div>`;
@@ -29,29 +30,74 @@ export function Mechanisms({ values, change }) {
 /** @param {{row: Mechanism, values: Record<string, string>, change: (values: Record<string, any>) => void}} props */
 function One({ row, values, change }) {
   const [shown, setShown] = useState("weights");
-  const map = useRef(null);
-  const parameters = Object.fromEntries((row.parameters ?? []).map((each) => [each.name, values[each.name] === undefined ? each.value : Number(values[each.name])]));
-  const live = (row.parameters ?? []).length > 0;
-  const { answer, error, busy } = useAnswer("mechanism", live ? { name: row.key, parameters } : null, { file: "mechanisms", delay: 120 });
-  const matrices = useMatrices(answer ? [answer.weights, answer.scores] : null);
-  const matrix = matrices?.[shown === "scores" ? 1 : 0] ?? matrices?.[0];
-  return html`<div class="stack">
-    <${Card} title=${tOr(`kind.${row.kind}`, row.kind ?? "")}>
-      <h3 class="big">${row.title}</h3>
+  const [linked, setLinked] = useState("");
+  const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const { title, sentence } = titleOf(row);
+  const follow = (/** @type {string} */ to) => {
+    if (to === "scores" || to === "weights") setShown(to);
+    /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector(`input[name="${to}"]`))?.focus();
+  };
+  return html`<div class="stack" ref=${box}>
+    <${Card} title=${tOr(`kind.${row.kind}`, row.kind)}>
+      <h3 class="big">${title}</h3>
       <p class="quiet">${row.authors}, ${row.year}. <a href=${row.link} rel="noreferrer noopener" target="_blank">${t("mechanisms.paper")}</a></p>
-      <p class="gap">${row.sentence}</p>
-      ${row.equation && html`<pre class="equation" tabindex="0">${row.equation}</pre>`}
+      <p class="gap">${sentence}</p>
+      ${row.equation && html`<${Equation} row=${row} linked=${linked} onLink=${setLinked} onFollow=${follow} />`}
       <p class="note">${t("mechanisms.file")} <code>${row.file}</code></p>
     <//>
-    <${Card} title=${t("mechanisms.try")} keep=${matrix ? map : undefined} name=${row.title} note=${row.sentence} busy=${busy}
-      extra=${answer?.scores && html`<${Choice} label=${t("mechanisms.shown")} value=${shown} onChange=${setShown} options=${["weights", "scores"].map((name) => ({ value: name, text: t(`mechanisms.${name}`) }))} />`}>
-      ${live && html`<div class="sliders">${row.parameters.map((each) => html`<label class="field" key=${each.name}>${tOr(`parameter.${each.name}`, each.name.replaceAll("_", " "))}
-        <span class="row"><input type="range" min=${each.min} max=${each.max} step=${each.step} value=${parameters[each.name]} onInput=${(/** @type {any} */ event) => change({ [each.name]: event.target.value })} /><output>${parameters[each.name]}</output></span></label>`)}</div>`}
-      <${Problem} error=${error} />
-      ${matrix && html`<div class="gap"><${HeatMap} key=${shown} matrix=${shown === "scores" ? lifted(matrix) : matrix} rows=${answer.rows} columns=${answer.columns} label=${row.title} keep=${map} /></div>`}
-      <p class="note">${t(!live ? "mechanisms.noexample" : row.kind === "memory" ? "mechanisms.memory" : "mechanisms.note")}</p>
-    <//>
+    <${Example} row=${row} title=${title} values=${values} change=${change} shown=${shown} onShow=${setShown} linked=${linked} onLink=${setLinked} />
+    <${Measured} row=${row} />
   </div>`;
+}
+
+/** What a symbol shows, in words. @param {string} shows */
+function named(shows) {
+  const [kind, number] = shows.split(" ");
+  if (kind === "row") return t(`stage.${["content", "gated", "shifted", "sharpened"][Number(number)]}`);
+  return tOr(`shows.${shows}`, tOr(`parameter.${shows}`, shows));
+}
+
+/** @param {{row: Mechanism, linked: string, onLink: (to: string) => void, onFollow: (to: string) => void}} props symbols light up with what they stand for, and lead there */
+function Equation({ row, linked, onLink, onFollow }) {
+  const seen = new Set();
+  return html`<pre class="equation" tabindex="0">${pieces(row.equation, row.symbols).map(({ text, shows }, i) => {
+    if (!shows) return text;
+    const first = !seen.has(shows);
+    seen.add(shows);
+    return html`<button key=${i} class=${`symbol${shows === linked ? " lit" : ""}`} tabindex=${first ? 0 : -1} title=${named(shows)} aria-label=${`${text}: ${named(shows)}`}
+      onMouseEnter=${() => onLink(shows)} onMouseLeave=${() => onLink("")} onFocus=${() => onLink(shows)} onBlur=${() => onLink("")} onClick=${() => onFollow(shows)}>${text}</button>`;
+  })}</pre>
+  ${seen.size > 0 && html`<p class="note">${t("mechanisms.symbols")}</p>`}`;
+}
+
+/** @param {any} props */
+function Example({ row, title, values, change, shown, onShow, linked, onLink }) {
+  const map = useRef(null);
+  const live = row.parameters.length > 0;
+  const parameters = Object.fromEntries(row.parameters.map((/** @type {import("../types.js").Parameter} */ each) => [each.name, values[each.name] === undefined ? each.value : Number(values[each.name])]));
+  const { answer, error, busy } = useAnswer("mechanism", live ? { name: row.key, parameters } : null, { file: "mechanisms", delay: 120 });
+  const matrices = useMatrices(answer ? [answer.weights, answer.scores] : null);
+  const matrix = matrices?.[shown === "scores" ? 1 : 0];
+  const hot = { row: linked.startsWith("row ") ? Number(linked.slice(4)) : -1, column: -1 };
+  const axis = (/** @type {string} */ name) => html`<span class=${`axis-name${linked === name ? " lit" : ""}`}>${t(`axis.${row.kind === "memory" ? "memory" : "attention"}.${name}`)}</span>`;
+  return html`<${Card} title=${t("mechanisms.try")} keep=${matrix ? map : undefined} name=${title} note=${row.sentence} busy=${busy}
+    extra=${answer && html`<${Choice} label=${t("mechanisms.shown")} value=${shown} onChange=${onShow} options=${["weights", "scores"].map((name) => ({ value: name, text: t(`mechanisms.${name}`) }))} />`}>
+    ${live && html`<div class="sliders">${row.parameters.map((/** @type {import("../types.js").Parameter} */ each) => html`<label class=${`field${linked === each.name ? " lit" : ""}`} key=${each.name} onMouseEnter=${() => onLink(each.name)} onMouseLeave=${() => onLink("")}>${tOr(`parameter.${each.name}`, each.name)}
+      <span class="row"><input type="range" name=${each.name} min=${each.min} max=${each.max} step=${each.step} value=${parameters[each.name]} onInput=${(/** @type {any} */ event) => change({ [each.name]: event.target.value })} /><output>${parameters[each.name]}</output></span></label>`)}</div>`}
+    <${Problem} error=${error} />
+    ${matrix && html`<div class="gap"><${HeatMap} key=${shown} matrix=${shown === "scores" ? lifted(matrix) : matrix} rows=${answer.rows} columns=${answer.columns} label=${title} hot=${hot} keep=${map} /></div>
+      <p class="note">${axis("rows")} ${axis("columns")}</p>`}
+    <p class="note">${t(!live ? "mechanisms.noexample" : row.kind === "memory" ? "mechanisms.memory" : "mechanisms.note")}</p>
+  <//>`;
+}
+
+/** @param {{row: Mechanism}} props */
+function Measured({ row }) {
+  return html`<${Card} title=${t("mechanisms.measured")}>
+    ${row.measured.length ? html`<div class="scroller" tabindex="0" role="group" aria-label=${t("mechanisms.measured")}><table class="runs"><thead><tr>${["recipe", "metric", "value", "paper", "where"].map((name) => html`<th scope="col" key=${name}>${t(`measured.${name}`)}</th>`)}</tr></thead>
+      <tbody>${row.measured.map((each) => html`<tr key=${`${each.recipe} ${each.metric}`}><td><code>${each.recipe}</code></td><td>${each.metric}</td><td>${Number(each.value.toPrecision(4))}</td><td>${each.paper ?? ""}</td><td class="small quiet">${each.machine}, ${each.date}</td></tr>`)}</tbody></table></div>`
+    : html`<p>${t("mechanisms.unmeasured")}</p>`}
+  <//>`;
 }
 
 /** Scores may be negative, weights not: draw them from the least upwards. @param {import("../types.js").Matrix} matrix */

@@ -3,14 +3,14 @@ import { html, useEffect, useRef, useState } from "../lib.js";
 import { readPoints, writePoints } from "../address.js";
 import { POINTING, somePoints } from "../defaults.js";
 import { agreeing, area, sameCycle, triangles } from "../geometry.js";
-import { Card, Choice, HeatMap, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing } from "../parts.js";
+import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
+import { Card, Choice, HeatMap, percent, Player, Problem, rowOf } from "../parts.js";
 import { t, tOr } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 
-const COUNTS = [6, 12, 30];
 const STEP = 0.02;
-const OTHER = { least: 3, most: 50, dimension: 2, seed: 7, count: 10 };
+const OTHER = { least: 3, most: 50, dimension: 2, seed: 7, count: 10, counts: [6, 12, 30] };
 
 /** @param {RoomProps} props */
 export function Point({ values, change, models, still }) {
@@ -44,14 +44,13 @@ export function Point({ values, change, models, still }) {
     setPlays(plays + 1);
   };
   const current = answer && of.model === model && of.points.length === points.length ? answer : null;
-  const counts = rule.dimension === 1 ? [5, 8, 10] : COUNTS;
   return html`<div class="stack">
     <${Card} title=${t("point.what")}>
       <div class="row spread">
         <${Choice} label=${t("point.what")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, p: null })}
           options=${choices.map((each) => ({ value: each.name, text: tOr(`model.${each.name}`, each.name), title: each.summary }))} />
         <div class="row">
-          ${counts.map((count) => html`<button class="button" key=${count} onClick=${() => fresh(count)}>${t("point.new", { count })}</button>`)}
+          ${rule.counts.map((count) => html`<button class="button" key=${count} onClick=${() => fresh(count)}>${t("point.new", { count })}</button>`)}
           <button class="button" disabled=${points.length >= rule.most} onClick=${() => move([...points, ...somePoints(1, points.length * 977 + 13, rule.dimension)])}>${t("point.add")}</button>
         </div>
       </div>
@@ -68,6 +67,11 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   const order = answer?.order ?? [];
   const steps = order.length;
   const step = Math.min(at, Math.max(0, steps - 1));
+  const before = useRef(steps);
+  useEffect(() => {
+    if (at === before.current - 1 && steps) setAt(steps - 1); // who saw the whole answer sees all of the next
+    before.current = steps;
+  }, [steps]);
   const matrices = useMatrices(answer?.weights ? [answer.weights] : null);
   const weights = matrices?.[0] ?? null;
   const halo = weights && step < weights.rows && weights.columns === points.length + 1 ? Array.from(rowOf(weights, step)).slice(1) : [];

@@ -2,7 +2,8 @@
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { readBits, writeBits } from "../address.js";
 import { someBits, TAPES, tapeQuestion } from "../defaults.js";
-import { Card, Choice, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing, useWidth } from "../parts.js";
+import { useAnswer, useMatrices, useSvgDrawing, useWidth } from "../hooks.js";
+import { Card, Choice, Player, Problem, rowOf } from "../parts.js";
 import { t, tOr } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */

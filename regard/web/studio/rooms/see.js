@@ -1,23 +1,17 @@
 // See: captions and where they come from, pictures that look at themselves, characters by hand.
 import { html, useMemo, useRef, useState } from "../lib.js";
 import { CAPTIONERS, characterQuestion, CHARACTERS, LABELS, PICTURES, SAMPLES } from "../defaults.js";
-import { Card, Choice, percent, Player, Problem, rowOf, useAnswer, useMatrices, useSvgDrawing } from "../parts.js";
+import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
+import { Card, Choice, percent, Player, Problem, rowOf, Tabs } from "../parts.js";
 import { readStrokes, writeStrokes } from "../strokes.js";
 import { t } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 /** @typedef {import("../strokes.js").Stroke} Stroke */
 
-const TABS = ["caption", "sample", "characters"];
-
 /** @param {RoomProps} props */
 export function See(props) {
-  const { values, change } = props;
-  const tab = TABS.includes(values.tab) ? values.tab : TABS[0];
-  const Tab = { caption: Caption, sample: Sample, characters: Characters }[tab];
-  return html`<div class="tabs"><${Choice} label=${t("see.tabs")} value=${tab} onChange=${(/** @type {string} */ name) => change({ tab: name === TABS[0] ? null : name })}
-    options=${TABS.map((name) => ({ value: name, text: t(`see.tab.${name}`) }))} /></div>
-    <${Tab} key=${tab} ...${props} />`;
+  return html`<${Tabs} name="see" pages=${{ caption: Caption, sample: Sample, characters: Characters }} ...${props} />`;
 }
 
 /**

@@ -2,14 +2,17 @@
 import { html, useMemo, useRef, useEffect, useState } from "../lib.js";
 import { BEAM, SENTENCES, TRANSLATORS } from "../defaults.js";
 import { decodeMatrix } from "../../views/matrix.js";
-import { Card, Choice, Curves, HeadGrid, HeatMap, Limit, Player, Problem, useAnswer, useMatrices, useSvgDrawing, useTyped } from "../parts.js";
+import { useAnswer, useMatrices, useTyped } from "../hooks.js";
+import { Card, Choice, Curves, HeadGrid, HeatMap, Limit, Player, Problem } from "../parts.js";
 import { t, tOr } from "../texts.js";
-import { difference, placeWords, prefixTree, textWidth } from "../words.js";
+import { placeWords } from "../words.js";
+import { Beam } from "./beam.js";
 
 /** @typedef {import("../types.js").Translated} Translated */
 /** @typedef {import("../types.js").Matrix} Matrix */
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 
+const MOST = 3; // models beside the first
 const PARTS = ["cross", "encoder", "decoder"];
 const NOTHING = { row: -1, column: -1 };
 
@@ -18,7 +21,7 @@ export function Translate({ values, change, models, still, live }) {
   const choices = models.filter((model) => model.kind === "translate").sort((a, b) => rank(a.name) - rank(b.name));
   const options = choices.map((model) => ({ value: model.name, text: tOr(`model.${model.name}`, model.name), title: model.summary }));
   const model = values.model ?? TRANSLATORS[0];
-  const second = values.with;
+  const others = (values.with ?? "").split(",").filter((name) => name !== model && choices.some((each) => each.name === name)).slice(0, MOST);
   const [text, type] = useTyped(values.text ?? SENTENCES[0].text, (typed) => change({ text: typed || " ", target: null, hypothesis: null }));
   const [plays, setPlays] = useState(0);
   const limits = choices.find((each) => each.name === model)?.limits ?? {};
@@ -26,26 +29,27 @@ export function Translate({ values, change, models, still, live }) {
     change({ target: null, hypothesis: null, with: null, ...example });
     setPlays(plays + 1);
   };
-  const other = () => {
-    const rival = choices.find((each) => each.name !== model && each.name === (model === "demo-rnnsearch" ? "demo-seq2seq" : "demo-rnnsearch"));
-    change({ with: second ? null : rival?.name, target: null, hypothesis: null });
+  const toggle = (/** @type {string} */ name) => {
+    const next = others.includes(name) ? others.filter((each) => each !== name) : [...others, name].slice(-MOST);
+    change({ with: next.join(","), target: null, hypothesis: null });
   };
-  const side = (/** @type {string} */ name, /** @type {string} */ key) => html`<${Side} key=${key} model=${name}
-    text=${values.text ?? SENTENCES[0].text} values=${values} change=${change} still=${still} live=${live} plays=${plays} pair=${Boolean(second)} />`;
+  const side = (/** @type {string} */ name) => html`<${Side} key=${name} model=${name} text=${values.text ?? SENTENCES[0].text}
+    values=${values} change=${change} still=${still} live=${live} plays=${plays} pair=${others.length > 0} />`;
   return html`<div class="stack">
-    <${Card} title=${t("translate.source")} extra=${html`<button class="button" aria-pressed=${second ? "true" : "false"} onClick=${other}>${t("translate.compare")}</button>`}>
+    <${Card} title=${t("translate.source")}>
       <textarea class="big" rows="1" value=${text} aria-label=${t("translate.source")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => type(event.target.value.replace(/\n/g, " "))}></textarea>
       <${Limit} text=${text} limit=${limits.characters} />
-      <div class=${second ? "halves gap" : "gap"}>
-        <${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} />
-        ${second && html`<${Choice} label=${t("translate.second")} options=${options} value=${second} onChange=${(/** @type {string} */ name) => change({ with: name })} />`}
-      </div>
+      <div class="gap"><${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} /></div>
+      ${options.length > 1 && html`<div class="tries gap small"><span class="quiet">${t("translate.beside")}</span>
+        <div class="chips" role="group" aria-label=${t("translate.beside")}>${options.filter(({ value }) => value !== model).map(({ value, text: name, title }) => html`<button class="chip" key=${value} title=${title}
+          aria-pressed=${others.includes(value) ? "true" : "false"} onClick=${() => toggle(value)}>${name}</button>`)}</div>
+      </div>`}
       <div class="tries gap small"><span class="quiet">${t("try")}</span>
         <div class="chips">${SENTENCES.map((sentence) => html`<button class="chip" key=${sentence.text} onClick=${() => choose(sentence)}>${sentence.with ? t("translate.without") : short(sentence.text)}</button>`)}</div>
       </div>
     <//>
-    ${second ? html`<div class="halves">${side(model, "one")}${side(second, "two")}</div>` : side(model, "one")}
+    ${others.length ? html`<div class="halves">${[model, ...others].map(side)}</div>` : side(model)}
   </div>`;
 }
 
@@ -88,7 +92,7 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
     target=${target} edit=${pair || !live ? null : (/** @type {string | null} */ words) => change({ target: words, hypothesis: null })} />`;
   return html`<div class="stack">
     ${cards}
-    ${beam.length > 1 && html`<${Beam} beam=${beam} chosen=${given ? -1 : chosen} onPick=${pick} values=${values} change=${change} pair=${pair} />`}
+    ${beam.length > 1 && html`<${Beam} question=${{ ...body, text: answered }} beam=${beam} chosen=${given ? -1 : chosen} onPick=${pick} view=${values.beam ?? "list"} onView=${(/** @type {string} */ view) => change({ beam: view === "tree" ? view : null })} />`}
     ${!pair && result?.layers && html`<${Heads} model=${model} text=${answered} target=${target} values=${values} change=${change} />`}
   </div>`;
 }
@@ -138,59 +142,6 @@ function upTo(matrix, last) {
   const values = new Float32Array(matrix.values.length);
   values.set(matrix.values.subarray(0, (last + 1) * matrix.columns));
   return { ...matrix, values };
-}
-
-/** @param {any} props */
-function Beam({ beam, chosen, onPick, values, change, pair }) {
-  const { keep, attach } = useSvgDrawing();
-  const tree = !pair && values.beam === "tree";
-  const extra = !pair && html`<${Choice} label=${t("beam.view")} value=${tree ? "tree" : "list"} onChange=${(/** @type {string} */ view) => change({ beam: view === "tree" ? view : null })}
-    options=${[{ value: "list", text: t("beam.list") }, { value: "tree", text: t("beam.tree") }]} />`;
-  return html`<${Card} title=${t("beam.title")} extra=${extra} keep=${tree ? keep : undefined} name=${beam[0].text}>
-    ${tree ? html`<${Tree} beam=${beam} chosen=${chosen} onPick=${onPick} attach=${attach} />` : html`<ol class="beam">
-      ${beam.map((/** @type {any} */ each, /** @type {number} */ i) => html`<li key=${i}><button aria-pressed=${i === chosen ? "true" : "false"} onClick=${() => onPick(i)}>
-        <span><span class="bar" style=${{ width: `${Math.round(88 * Math.exp(each.score - beam[0].score))}px` }}></span><small>${each.score.toFixed(2)}</small></span>
-        <span>${i === 0 ? each.text : difference(cut(beam[0].text), cut(each.text)).map((part) => html`${part.kind === "new" ? html`<mark>${part.text}</mark>` : part.text}`)}</span>
-      </button></li>`)}
-    </ol>`}
-    <p class="note">${t("beam.note")}</p>
-  <//>`;
-}
-
-/** Words with the spaces behind them; of Chinese, signs. @param {string} text */
-function cut(text) {
-  return /[\u4e00-\u9fff]/.test(text) ? [...text] : (text.match(/\S+\s*/g) ?? []);
-}
-
-/** @param {any} props */
-function Tree({ beam, chosen, onPick, attach }) {
-  const spaced = beam[0].words.some((/** @type {string} */ word) => /^\s/.test(word));
-  const glue = spaced || /[\u4e00-\u9fff]/.test(beam[0].text) ? "" : " ";
-  const root = prefixTree(beam.map((/** @type {any} */ each) => each.words));
-  const STEP = 34;
-  /** @type {any[]} */
-  const marks = [];
-  let leaf = 0;
-  let width = 0;
-  /** @param {any} branch @param {number} x @returns {number} its height */
-  const place = (branch, x) => {
-    const label = branch.words.join(glue).trim() || (branch.children.length ? "·" : "∎");
-    const end = x + textWidth(label, 13.5) + 14;
-    width = Math.max(width, end);
-    const mine = branch.leaves.includes(chosen);
-    const ys = branch.children.map((/** @type {any} */ child) => place(child, end + 34));
-    const y = ys.length ? (ys[0] + ys[ys.length - 1]) / 2 : 24 + STEP * leaf++;
-    branch.children.forEach((/** @type {any} */ child, /** @type {number} */ i) => {
-      const kept = child.leaves.includes(chosen);
-      marks.push(html`<path class=${kept ? "kept" : ""} d=${`M${end - 6},${y} C${end + 14},${y} ${end + 8},${ys[i]} ${end + 28},${ys[i]}`} />`);
-    });
-    marks.push(html`<text x=${x} y=${y + 5} opacity=${mine || chosen < 0 ? 1 : 0.6} onClick=${() => onPick(branch.leaves[0])}>${label}</text>`);
-    return y;
-  };
-  place(root, 6);
-  return html`<div class="tree scroller" tabindex="0" role="region" aria-label=${t("beam.tree")}>
-    <svg ref=${attach} width=${width} height=${24 + STEP * leaf} role="img" aria-label=${beam.map((/** @type {any} */ each) => each.text).join("; ")}>${marks}</svg>
-  </div>`;
 }
 
 /** @param {any} props every head of a Transformer, and one of them large */

@@ -1,0 +1,35 @@
+"""Work that stops when nobody waits for its result any more.
+
+    with cancellable(lambda: client.has_left):
+        translator.translate(texts)          # raises Cancelled between two steps once the client has left
+
+Decoding asks between two steps, systems between two batches. Outside of such a block they never stop.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+
+class Cancelled(BaseException):
+    """Nobody waits for the result; like asyncio's, it passes `except Exception`."""
+
+
+_unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", default=None)
+
+
+@contextmanager
+def cancellable(unwanted: Callable[[], bool]) -> Iterator[None]:
+    """Let work inside this block stop as soon as `unwanted()` is true, in this thread or task."""
+    before = _unwanted.set(unwanted)
+    try:
+        yield
+    finally:
+        _unwanted.reset(before)
+
+
+def check_cancelled() -> None:
+    """Raise `Cancelled` if nobody waits any more."""
+    unwanted = _unwanted.get()
+    if unwanted is not None and unwanted():
+        raise Cancelled

@@ -1,0 +1,85 @@
+"""How a route answers: what a worker computes, as JSON or as server-sent events.
+
+Every POST also answers as events, to whoever sends `Accept: text/event-stream`: `waiting` with the length of
+the queue while it waits, then `result` or `error`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Hashable
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+
+from regard.serve.batching import Worker
+from regard.serve.models import Models
+from regard.serve.problems import Problem
+
+TICK = 1.0  # seconds between two events of something that waits
+Body = type[BaseModel] | Any
+
+
+class Answering:
+    """What a route needs to answer: the request, for its headers and its end, and the models."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.models: Models = request.app.state.models
+
+    async def __call__(self, kind: str, model: str, key: Hashable, item: Any, size: int = 1) -> Response:
+        """The answer of a model."""
+        return await self.by(self.models.find(model, kind).worker, key, item, size)
+
+    async def by(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Response:
+        """The answer of a worker, as JSON or as events."""
+        if "text/event-stream" in self.request.headers.get("accept", ""):
+            work = asyncio.ensure_future(worker.submit(key, item, size))
+            return StreamingResponse(_events(work, lambda: worker.waiting), media_type="text/event-stream")
+        return JSONResponse(await self.wait(worker, key, item, size))
+
+    async def wait(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Any:
+        """What a worker answers; a client that leaves gives its place up."""
+        work = asyncio.ensure_future(worker.submit(key, item, size))
+        left = asyncio.ensure_future(_gone(self.request))
+        try:
+            await asyncio.wait([work, left], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise Problem(499, "cancelled", "The client left before its answer was ready.")
+            return work.result()
+        finally:
+            left.cancel()
+            work.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _events(work: "asyncio.Future[Any]", waiting: Callable[[], int]) -> AsyncIterator[str]:
+    try:
+        while not work.done():
+            yield event("waiting", {"waiting": waiting()})
+            await asyncio.wait([work], timeout=TICK)
+        try:
+            yield event("result", work.result())
+        except Problem as problem:
+            yield event("error", problem.body()["error"])
+    finally:
+        work.cancel()
+
+
+def event(name: str, data: Any) -> str:
+    """One server-sent event."""
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+Answer = Annotated[Answering, Depends(Answering)]
+
+
+def ok(model: Body) -> dict[int | str, dict[str, Any]]:
+    """The schema of a route's answer."""
+    return {200: {"model": model}}

@@ -1,0 +1,83 @@
+"""What `regard compare` makes, read while it runs: its trainings, how far each is, what was measured."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from regard.compare.trial import read_impossible
+from regard.errors import RegardError
+from regard.serve.problems import Problem
+from regard.serve.runs import changed, curve, named_folders, read_lines, summary
+from regard.train.config import load_run
+
+MOST = 200  # comparisons that are listed, and trainings of one that are shown
+
+
+class Comparisons:
+    """The comparisons in a folder, by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def every(self) -> list[dict[str, Any]]:
+        """All of them, the one that changed last first."""
+        found = [self._summary(path) for path in named_folders(self.folder, "configs")]
+        return sorted(found, key=lambda about: about["changed"], reverse=True)[:MOST]
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """A comparison with each of its trainings and its loss curve."""
+        for path in named_folders(self.folder, "configs"):
+            if path.name == name:
+                return self._summary(path) | {"runs": [_with_curve(path, each) for each in trainings(path)]}
+        raise Problem(404, "unknown_comparison", f"id: has {name[:80]!r}; expected one of /v1/comparisons.")
+
+    def _summary(self, path: Path) -> dict[str, Any]:
+        every = list(trainings(path))
+        return {
+            "id": path.name,
+            "trainings": len(every),
+            "finished": sum(each["value"] is not None for each in every),
+            "training": sum(each["status"] == "training" for each in every),
+            "changed": max([changed(path), *(each["changed"] for each in every)]),
+        }
+
+
+def trainings(folder: Path) -> Iterator[dict[str, Any]]:
+    """What is planned, in the order of the names: how far it is, and what was measured."""
+    for config in sorted(folder.glob("configs/*.toml"))[:MOST]:
+        name = config.stem
+        variant, _, seed = name.rpartition("-seed")
+        about = summary(folder / "runs" / name) or _waiting(config)
+        if about is not None:
+            about |= {"id": name, "variant": variant or name, "seed": int(seed) if seed.isdecimal() else None}
+            yield about | _outcome(folder / "runs" / name)
+
+
+def _waiting(config: Path) -> dict[str, Any] | None:
+    """A training that has not begun."""
+    try:
+        found = load_run(config)
+    except (RegardError, OSError):
+        return None
+    about: dict[str, Any] = {"status": "waiting", "model": found.model, "task": found.task, "step": 0}
+    about |= {"steps": found.train.steps, "changed": changed(config)}
+    return about | dict.fromkeys(("saved", "loss", "valid_loss", "seconds"))
+
+
+def _outcome(run: Path) -> dict[str, Any]:
+    """The headline of the last evaluation, or why there can be none."""
+    made: dict[str, Any] = {"metric": None, "value": None, "reason": None}
+    with suppress(OSError, ValueError, KeyError):
+        if (reason := read_impossible(run)) is not None:
+            return made | {"status": "impossible", "reason": reason[:300]}
+        for file in sorted(run.glob("measured-*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            return made | {"metric": str(found["metric"]), "value": float(found["value"])}
+    return made
+
+
+def _with_curve(folder: Path, about: dict[str, Any]) -> dict[str, Any]:
+    lines, _ = read_lines(folder / "runs" / about["id"], 0)
+    return about | {"curve": curve(lines)}

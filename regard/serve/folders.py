@@ -1,0 +1,105 @@
+"""Models of Hugging Face's transformers in a folder of this disk, for whoever starts with `--allow-folder`.
+
+A client names a subfolder, never a path. Weights are read from safetensors alone, code that lies beside them
+is never run, and nothing is downloaded.
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ConfigError
+from regard.integrations.transformers import trace_text
+from regard.notebook.view import view
+from regard.serve.limits import TRACE_BYTES, TRACE_PIECES
+from regard.serve.problems import Problem, unknown_model
+from regard.serve.requests import TraceRequest
+from regard.serve.runs import named_folders
+
+log = logging.getLogger("regard.serve")
+
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
+
+
+class Folders:
+    """The models in a folder; the last one that was asked stays loaded."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._loaded: tuple[Path, Any, Any] | None = None
+        if folder is not None:
+            _require(folder)
+
+    def every(self) -> list[dict[str, Any]]:
+        """What can be asked, by name."""
+        found = (_describe(path) for path in self._models())
+        return sorted((about for about in found if about is not None), key=lambda about: str(about["id"]))
+
+    def trace(self, requests: Sequence[TraceRequest]) -> list[dict[str, Any]]:
+        """What every head of the model looked at while it read each text; as regard.view draws it."""
+        return [self._trace(request) for request in requests]
+
+    def _trace(self, request: TraceRequest) -> dict[str, Any]:
+        path = next((path for path in self._models() if path.name == request.model), None)
+        if path is None:
+            raise unknown_model(request.model, [path.name for path in self._models()])
+        model, tokenizer = self._load(path)
+        for name, text in (("text", request.text), ("target", request.target)):
+            count = 0 if text is None else len(tokenizer(text)["input_ids"])
+            if count > TRACE_PIECES:
+                raise Problem(
+                    422, "too_long", f"{name}: has {count} pieces of words; expected {TRACE_PIECES} at most."
+                )
+        return view(trace_text(model, tokenizer, request.text, target=request.target), limit=TRACE_BYTES).data
+
+    def _load(self, path: Path) -> tuple[Any, Any]:
+        if self._loaded is None or self._loaded[0] != path:
+            self._loaded = None  # before the next one needs memory
+            self._loaded = (path, *_load(path))
+        return self._loaded[1:]
+
+    def _models(self) -> list[Path]:
+        if self.folder is None:
+            return []
+        return [path for path in named_folders(self.folder, "config.json") if any(path.glob("*.safetensors"))]
+
+
+def _require(folder: Path) -> None:
+    if not folder.is_dir():
+        raise ConfigError(f"studio: `--allow-folder` has {folder}, which is no folder; expected one.")
+    if find_spec("transformers") is None:
+        raise ConfigError(
+            "studio: `--allow-folder` needs the package transformers, which is missing; expected it. "
+            "pip install transformers."
+        )
+
+
+def _describe(path: Path) -> dict[str, Any] | None:
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        size = sum(file.stat().st_size for file in path.glob("*.safetensors"))
+        kind, writes = str(config["model_type"]), bool(config.get("is_encoder_decoder"))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return None
+    return {"id": path.name, "type": kind, "writes": writes, "bytes": size}
+
+
+def _load(path: Path) -> tuple[Any, Any]:
+    """Model and tokenizer; what transformers says is for the log's reader, not for the client."""
+    from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(path, **LOCAL)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModel
+        model = kind.from_pretrained(path, config=config, use_safetensors=True, **LOCAL).eval()
+        return model, AutoTokenizer.from_pretrained(path, **LOCAL)
+    except Exception as error:
+        log.error("cannot load", extra={"model": path.name, "error": type(error).__name__})
+        raise Problem(
+            422,
+            "unreadable",
+            f"model: has {path.name!r}, which transformers cannot load from safetensors and a tokenizer.",
+        ) from None

@@ -1,0 +1,118 @@
+"""The routes of what is no model of the server's: mechanisms, the user's runs, comparisons and folders."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from regard.serve import answers, mechanisms
+from regard.serve import requests as given
+from regard.serve.answering import TICK, Answer, event, ok
+from regard.serve.batching import Worker
+from regard.serve.comparisons import Comparisons
+from regard.serve.folders import Folders
+from regard.serve.runs import Runs, curve, read_lines, summary
+
+WATCHED = 3600.0  # seconds that a run is followed at most
+
+
+def library(runs: Runs, folders: Folders) -> Callable[[Hashable, Sequence[Any]], list[Any]]:
+    """What is computed without a model that is served."""
+    functions: dict[Hashable, Callable[[Sequence[Any]], list[Any]]] = {
+        "mechanism": mechanisms.example,
+        "alignment": runs.align,
+        "trace": folders.trace,
+    }
+    return lambda key, items: functions[key](items)
+
+
+def add_mechanisms(app: FastAPI, library: Worker) -> None:
+    """The catalogue."""
+
+    @app.get("/v1/mechanisms", responses=ok(list[answers.MechanismRow]))
+    async def rows() -> Response:
+        """The mechanisms of the catalogue, with the parameters of their examples."""
+        return JSONResponse(mechanisms.rows())
+
+    @app.post("/v1/mechanism", responses=ok(answers.MechanismAnswer))
+    async def mechanism(body: given.MechanismRequest, answer: Answer) -> Response:
+        """A small example of a mechanism, computed as its parameters say."""
+        return await answer.by(library, "mechanism", body)
+
+
+Id = Annotated[str, Path(max_length=200, alias="id")]
+
+
+def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
+    """What `regard train` makes."""
+
+    @app.get("/v1/runs", responses=ok(list[answers.RunSummary]))
+    def listed() -> Response:
+        """The user's own runs, the one that changed last first."""
+        return JSONResponse(runs.every())
+
+    @app.get("/v1/runs/{id}", responses=ok(answers.RunDescription))
+    async def described(
+        name: Id, answer: Answer, alignment: Annotated[bool, Query(description="Also that.")] = True
+    ) -> Response:
+        """A run with its loss curve and what its latest weights make of a sentence."""
+        about = await asyncio.to_thread(runs.describe, name)
+        found = {"alignment": None}
+        if alignment and about["saved"] is not None:
+            found = await answer.wait(library, "alignment", name)
+        return JSONResponse(about | found)
+
+    @app.get(
+        "/v1/runs/{id}/events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}, "description": "`run`, then `metrics`."}},
+    )
+    async def followed(name: Id, request: Request) -> Response:
+        """A run as server-sent events: `run` first, `metrics` for new points, until it no longer trains."""
+        folder = await asyncio.to_thread(runs.find, name)
+
+        async def lines() -> AsyncIterator[str]:
+            offset, end = 0, time.monotonic() + WATCHED
+            while True:
+                about = await asyncio.to_thread(summary, folder)
+                new, offset = await asyncio.to_thread(read_lines, folder, offset)
+                yield event("run", about)
+                if new:
+                    yield event("metrics", curve(new))
+                training = about is not None and about["status"] == "training"
+                if not training or request.app.state.stopping or time.monotonic() > end:
+                    return
+                await asyncio.sleep(TICK)
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+def add_comparisons(app: FastAPI, comparisons: Comparisons) -> None:
+    """What `regard compare` makes."""
+
+    @app.get("/v1/comparisons", responses=ok(list[answers.ComparisonSummary]))
+    def listed() -> Response:
+        """The user's comparisons, the one that changed last first."""
+        return JSONResponse(comparisons.every())
+
+    @app.get("/v1/comparisons/{id}", responses=ok(answers.ComparisonAnswer))
+    def described(name: Id) -> Response:
+        """A comparison, also while it runs: each training, how far it is, and what was measured."""
+        return JSONResponse(comparisons.describe(name))
+
+
+def add_folders(app: FastAPI, folders: Folders, library: Worker) -> None:
+    """Models of transformers on this disk."""
+
+    @app.get("/v1/folders", responses=ok(list[answers.FolderModel]))
+    def listed() -> Response:
+        """The models in the folder of `--allow-folder`; none without it."""
+        return JSONResponse(folders.every())
+
+    @app.post("/v1/trace", responses=ok(answers.TraceAnswer))
+    async def traced(body: given.TraceRequest, answer: Answer) -> Response:
+        """What every head of such a model looked at."""
+        return await answer.by(library, "trace", body)

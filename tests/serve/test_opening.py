@@ -1,0 +1,91 @@
+"""The page is there before the models' code is."""
+
+import http.client
+import threading
+import time
+
+import pytest
+
+from regard.errors import DataError
+from regard.serve.opening import Opening
+from regard.serve.server import make_server, open_socket
+from regard.serve.settings import Settings
+from regard.serve.start import build
+
+
+@pytest.fixture
+def opening(tmp_path):
+    """opening(load): the port of a server whose application `load` makes, itself, and its thread."""
+    for name in ("index.html", "app.js"):
+        (tmp_path / "studio").mkdir(exist_ok=True)
+        (tmp_path / "studio" / name).write_text(name)
+    settings = Settings(port=0, page=tmp_path)
+    running = []
+
+    def start(load):
+        app, opened = Opening(settings, tmp_path, lambda: load(settings)), open_socket(settings)
+        server = make_server(app, settings)
+        app.failed = server.stop
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        return opened.getsockname()[1], app, thread
+
+    yield start
+    for server, thread in running:
+        server.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def get(port, path, host="localhost"):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path, headers={"Host": host})
+    answer = connection.getresponse()
+    found = answer.status, answer.read().decode()
+    connection.close()
+    return found
+
+
+def test_the_page_comes_before_the_application_and_questions_wait_for_it(opening):
+    gate, answers = threading.Event(), []
+
+    def load(settings):
+        assert gate.wait(20)
+        return build(settings, ["stories"], device="cpu")
+
+    port, app, _ = opening(load)
+    assert get(port, "/") == (200, "index.html")
+    assert get(port, "/app.js") == (200, "app.js")
+    assert get(port, "/", host="evil.example")[0] == 421
+    asked = threading.Thread(target=lambda: answers.append(get(port, "/v1/models")))
+    asked.start()
+    asked.join(0.2)
+    assert answers == []
+    gate.set()
+    asked.join(30)
+    assert answers[0][0] == 200
+    assert '"stories"' in answers[0][1]
+    assert get(port, "/") == (200, "index.html")
+    app.check()
+
+
+def test_an_application_that_cannot_be_loaded_ends_the_server(opening):
+    _, app, thread = opening(lambda settings: build(settings, ["nothing-at-all"]))
+    thread.join(20)
+    assert not thread.is_alive()
+    with pytest.raises(DataError, match="no such run folder"):
+        app.check()
+
+
+def test_a_server_that_stops_while_it_loads_stops_its_application_too(opening):
+    def load(settings):
+        while not app.state.stopping:
+            time.sleep(0.01)
+        return build(settings, ["stories"], device="cpu")
+
+    port, app, thread = opening(load)
+    assert get(port, "/")[0] == 200
+    app.state.stopping = True
+    thread.join(0.1)
+    assert get(port, "/readyz")[0] == 503
