@@ -55,7 +55,8 @@ ADDRESSING = (
 # memory, the row of a stage. A symbol with a subscript is looked up with it first.
 SCORE = {"e": "scores", "q": "rows", "k": "columns", "W": "seed", "U": "seed", "v": "seed"}
 LATER = {"e": "scores", "h": "columns", "α": "weights", "W": "seed", "U": "seed", "V": "seed", "v": "seed"}
-WINDOW = {"a": "weights", "align": "scores", "h": "rows", "h̄": "columns", "D": "half_width"}
+WINDOW = {"a": "weights", "align": "scores", "h": "rows", "h̄": "columns"}
+LOCAL = WINDOW | {"D": "half_width"}
 SYMBOLS: dict[str, dict[str, str]] = {
     "rectified": {"e": "scores", "θ": "rows", "φ": "columns", "w": "seed"},
     "location-aware": LATER | {"s": "rows", "F": "seed", "w": "seed", "b": "seed"},
@@ -69,8 +70,8 @@ SYMBOLS: dict[str, dict[str, str]] = {
     "mean": {"α": "weights"},
     "divide-by-length": {"w": "weights", "e": "scores"},
     "global": WINDOW,
-    "local-monotonic": WINDOW,
-    "local-predictive": WINDOW | {"W": "seed", "v": "seed"},
+    "local-monotonic": LOCAL,
+    "local-predictive": LOCAL | {"W": "seed", "v": "seed"},
     "ntm-addressing": {
         **{"w_c": "row 0", "w_g": "row 1", "w̃": "row 2", "w": "row 3", "M": "columns"},
         **{"β": "strength", "g": "gate", "s": "shift", "γ": "gamma", "w_{t-1}": "", "K": ""},

@@ -246,6 +246,31 @@ def test_every_mechanism_with_parameters_has_an_example(client):
                 assert weights.sum(1) == pytest.approx(np.ones(len(weights)), abs=1e-4)
 
 
+def test_the_symbols_of_an_equation_are_what_its_example_shows(client):
+    for row in client.get("/v1/mechanisms").json():
+        shown = {"rows", "columns", "scores", "weights", *(each["name"] for each in row["parameters"])}
+        stages = {"", "row 0", "row 1", "row 2", "row 3"}
+        assert set(row["symbols"].values()) <= shown | stages, row["key"]
+        if row["symbols"]:
+            assert any(symbol in row["equation"] for symbol in row["symbols"]), row["key"]
+
+
+def test_a_mechanism_has_its_newest_measured_results(client):
+    rows = {row["key"]: row["measured"] for row in client.get("/v1/mechanisms").json()}
+    assert any(each["metric"] for each in rows["additive"])
+    assert all(
+        len({(each["recipe"], each["metric"]) for each in found}) == len(found) for found in rows.values()
+    )
+
+
+def test_words_that_a_memory_network_never_read_are_named(client):
+    story, question = ["Lena went to the attic.", "Xerxes went home."], "Where is Lena?"
+    assert post(client, "ask", model="stories", story=story, question=question)["unknown"] == [
+        "xerxes",
+        "home",
+    ]
+
+
 def test_a_mechanism_says_which_parameters_it_has(client):
     assert refusal(client, "mechanism", name="softmax", parameters={"beta": 1})[1] == (
         "parameters: has 'beta'; expected some of seed, noise, length, temperature."
