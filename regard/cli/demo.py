@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from regard.evaluate.translation import TranslationEvaluation
     from regard.train.config import RunConfig
 
-BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-en-fr"
+BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-coverage-en-fr"
 TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
 FOLDERS = {BASELINE: "seq2seq", SEARCH: "rnnsearch"}
 SHOWN = "The boys saw her, then they read Pierre's French novel at home."
@@ -41,7 +41,8 @@ def command(
 
     Both learn English to French from the embedded corpus. The first squeezes each sentence into one vector
     (Sutskever et al. 2014). The second looks back at the sentence for each word it writes (Bahdanau et al.
-    2014). Takes a few minutes on two cores; nothing is downloaded.
+    2014) and keeps track of what it has read (Tu et al. 2016). Takes a few minutes on two cores; nothing is
+    downloaded.
     """
     from regard.cli.demo_report import draw_demo, record_demo
     from regard.compare.jobs import run_jobs

@@ -50,6 +50,9 @@ class RNNsearchConfig:
     encoder_hidden: int | None = None  # per direction; None: as `hidden`
     readout: int = 500
     query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
+    # None: a context is made of annotations, as printed. A number: of the words' embeddings, each beside so many
+    # numbers about its neighbours, so that attention must stand on the word whose translation is written
+    neighbours: int | None = None
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
     dropout: float = 0.0
     initialization: Literal["standard", "paper"] = "standard"
@@ -57,7 +60,7 @@ class RNNsearchConfig:
     attention: AttentionConfig = attention_field("additive", heads=1, hidden=1000, positions=128)
 
     def __post_init__(self) -> None:
-        check_sizes("rnnsearch", self, "embedding", "hidden", "encoder_hidden", "readout")
+        check_sizes("rnnsearch", self, "embedding", "hidden", "encoder_hidden", "readout", "neighbours")
         check_shares("rnnsearch", self, "dropout")
 
 
@@ -97,7 +100,13 @@ class RNNsearch(Translating):
         self.W_s = nn.Linear(n_encoder, n)
         self.attention = build_search(config, keys=2 * n_encoder)
         many = isinstance(self.attention, MultiHead)
+        self.narrow = None
         n_context = n if many else 2 * n_encoder
+        if config.neighbours is not None:
+            if many:
+                raise ConfigError("rnnsearch: `neighbours` is for one head; expected None, or one head.")
+            self.narrow = nn.Linear(2 * n_encoder, config.neighbours, bias=False)
+            n_context = m + config.neighbours
         self.cell = GatedCell(inputs=m, hidden=n)
         self.C = nn.Linear(n_context, 3 * n, bias=False)
         self.readout = MaxoutReadout(
@@ -133,7 +142,10 @@ class RNNsearch(Translating):
     def start(self, batch: PairBatch) -> SearchState:
         words = self.dropout(self.E_source(batch.source))
         annotations, first = self.encoder(words, batch.source_lengths)
-        source = self.attention.prepare(annotations, mask=Mask(lengths=batch.source_lengths))
+        values = None
+        if self.narrow is not None:
+            values = torch.cat([words, self.narrow(annotations)], -1)
+        source = self.attention.prepare(annotations, values, mask=Mask(lengths=batch.source_lengths))
         looks_back = isinstance(self._core.score, HistoryScore)
         return SearchState(
             torch.tanh(self.W_s(first))[:, None], source, History.start(source) if looks_back else None, 0

@@ -125,15 +125,28 @@ def test_a_decoder_step_is_the_papers_equations():
 
 
 @pytest.mark.parametrize("readout_state", ["previous", "new"])
-@pytest.mark.parametrize("query", ["state", "state+word"])
-def test_one_step_at_a_time_equals_teacher_forcing(readout_state, query):
+@pytest.mark.parametrize(("query", "neighbours"), [("state", None), ("state+word", None), ("state+word", 2)])
+def test_one_step_at_a_time_equals_teacher_forcing(readout_state, query, neighbours):
     torch.manual_seed(offset_seed(0))
-    model = RNNsearch(config(readout_state=readout_state, query=query)).eval()
+    model = RNNsearch(config(readout_state=readout_state, query=query, neighbours=neighbours)).eval()
     forced = model(batch()).log_softmax(-1)
     state, tokens = model.start(batch()), teacher_inputs(batch())
     for t in range(tokens.shape[1]):
         log_probabilities, state = model.step(tokens[:, t], state)
         torch.testing.assert_close(log_probabilities, forced[:, t])
+
+
+def test_with_neighbours_a_context_is_made_of_words_and_little_about_what_stands_beside_them():
+    torch.manual_seed(offset_seed(0))
+    model = RNNsearch(config(neighbours=2)).eval()
+    state = model.start(batch())
+    annotations, _ = model.encoder(model.E_source(batch().source), batch().source_lengths)
+    words = model.E_source(batch().source)
+    seen = torch.arange(words.shape[1]) < batch().source_lengths[:, None]
+    expected = torch.cat([words, annotations @ model.narrow.weight.mT], -1)
+    torch.testing.assert_close(state.source.values[seen], expected[seen])
+    with pytest.raises(ConfigError, match="`neighbours` is for one head"):
+        RNNsearch(config(neighbours=2, heads=2))
 
 
 def test_a_sentence_does_not_see_the_padding_of_its_batch():
