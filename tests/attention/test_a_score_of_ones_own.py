@@ -133,8 +133,9 @@ def _own_rows(monkeypatch):
 
 
 @pytest.mark.usefixtures("_own_rows")
-def test_the_page_runs(capsys):
-    assert len(blocks("python")) == 6
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # it saves pictures
+    assert len(blocks("python")) == 7
     names = {"__name__": "page"}
     for block in blocks("python"):
         exec(compile(block, str(PAGE), "exec"), names)
