@@ -50,8 +50,8 @@ class RNNsearchConfig:
     encoder_hidden: int | None = None  # per direction; None: as `hidden`
     readout: int = 500
     query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
-    # None: a context is made of annotations, as printed. A number: of the words' embeddings, each beside so many
-    # numbers about its neighbours, so that attention must stand on the word whose translation is written
+    # None: a context is made of annotations, as printed. A number: of the words' embeddings, each beside so
+    # many numbers about its neighbours, so that attention must stand on the word that is translated
     neighbours: int | None = None
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
     dropout: float = 0.0
