@@ -151,7 +151,7 @@ def demo_table(folder: Path, _: str) -> str:
     found = {
         r.recipe: r for r in newest(read_results(folder)) if r.metric == "BLEU" and "by_length" in r.details
     }
-    without, search = found["seq2seq-en-fr"], found["rnnsearch-en-fr"]
+    without, search = found["seq2seq-en-fr"], found["rnnsearch-coverage-en-fr"]
     pairs = zip(without.details["by_length"], search.details["by_length"], strict=True)
     body = [[words(base), f"{base['bleu']:.1f}", f"{other['bleu']:.1f}"] for base, other in pairs]
     body.append(["all sentences", f"{without.value:.1f}", f"{search.value:.1f}"])
