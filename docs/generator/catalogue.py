@@ -61,7 +61,7 @@ def captioned(text: str) -> str:
     """Below each picture that stands alone, what the file of its name says of it, or else its own words."""
 
     def caption(picture: re.Match[str]) -> str:
-        file = PICTURES / f"{Path(picture[2]).stem}.txt"
+        file = PICTURES / f"{picture[2].partition('pictures/')[2].removesuffix('.png')}.txt"
         return file.read_text(encoding="utf-8").strip() if file.exists() else f"{picture[1]}."
 
     alone = re.compile(r"^!\[(.+)\]\((.+)\)$", re.MULTILINE)
