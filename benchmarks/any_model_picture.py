@@ -29,7 +29,8 @@ def measured(shape: str = "encoder", device: str = "cuda") -> list[dict[str, Any
     """The details of each length's record, shortest first."""
     wanted = f"any-model-{shape}-"
     found = [r for r in read_results(ROOT / "results") if r.recipe.startswith(wanted)]
-    return sorted((r.details for r in found if r.details["device"] == device), key=lambda of: of["T"])
+    chosen = (r.details for r in found if (r.details["device"], r.details["batch"]) == (device, 4))
+    return sorted(chosen, key=lambda of: of["T"])
 
 
 def draw_panel(axes: Axes, found: list[dict[str, Any]], unit: str) -> None:

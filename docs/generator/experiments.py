@@ -151,12 +151,17 @@ def corpus_table(folder: Path, name: str) -> str:
     table = recorded(markdown(["recipe", *FORMS, *paper, "parameters", "seconds", "seeds"], body))
     first, *rest = found[0].details["note"].splitlines()
     signatures = [line.removeprefix("signature: ") for line in rest]
+    escaped = "\\|"  # within a table
     kept = [(form, line) for form, mark in FORMS.items() for line in signatures if mark in line]
     made = recorded(
         f"Means over the seeds with the standard deviation, {first}. Seconds are those of one training."
     )
     signed = recorded(
-        markdown(["form", "signature"], [[form, f"`{line}`"] for form, line in kept], sides="l")
+        markdown(
+            ["form", "signature"],
+            [[form, f"`{line.replace('|', escaped)}`"] for form, line in kept],
+            sides="l",
+        )
     )
     return "\n\n".join([table, made, signed])
 

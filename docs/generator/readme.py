@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from catalogues import LOCALE, catalogue
-from recordings import any_model_records
+from recordings import any_model_batches
 from records import benchmark, markdown, newest, number, place, words
 
 from regard import catalog
@@ -175,7 +175,7 @@ COST: Texts = (
 
 def any_model_cost(folder: Path, language: int) -> str:
     """Recording and eager attention at the shortest and the longest text that was measured."""
-    first, *_, last = any_model_records(folder, "encoder")
+    first, *_, last = any_model_batches(folder, "encoder")
     ms, ms_first = last.details["ms"], first.details["ms"]
     return COST[language].format(
         where=place(last),

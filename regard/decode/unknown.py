@@ -140,5 +140,5 @@ def choose_dictionary(folder: Path, unknown: str) -> Dictionary | None:
     if unknown == "dictionary":
         raise DataError(f"{path}: no such file. `regard dictionary {folder}` writes it.")
     raise ConfigError(
-        f"--unknown has {unknown!r}, which is no file; expected copy, dictionary, keep or FILE."
+        f"--unknown has {unknown!r}, which is not a file; expected copy, dictionary, keep or FILE."
     )

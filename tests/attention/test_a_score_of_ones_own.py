@@ -204,7 +204,8 @@ def test_its_page_says_what_is_known_of_it(package, monkeypatch):
     importlib.import_module("my_scores.diagonal")
     text = importlib.import_module("catalogue").page(catalog.find("diagonal", "score"))
     del sys.modules["my_scores.diagonal"]
-    assert text.startswith("# Diagonal product\n\n*Your name, 2026.* An inner product in which")
+    assert text.startswith("# Diagonal product\n\nAn inner product in which")
+    assert "| Your name | 2026 |" in text
     assert "e[t, s] = Σ_d w_d q[t, d] k[s, d]" in text
     assert "Not measured yet." in text
     assert "DiagonalScore(features)" in text
