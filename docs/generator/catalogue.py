@@ -3,7 +3,6 @@
 import inspect
 import re
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from records import ROOT, markdown, number, papers, recorded, rows_of
