@@ -161,13 +161,13 @@ def demo_table(folder: Path, _: str) -> str:
 # What recording costs ---------------------------------------------------------------------------------------
 
 COST: Texts = (
-    "An encoder of BERT-base's shape, bf16, batch 4, {where}. At {long:,} tokens a recording adds "
-    "{record:.1f} % to the time. The eight largest weights of each row, in all twelve layers, take "
-    "{top:.1f} times as long as the model alone, and {held:.1f} GiB; eager attention takes {eager:.1f} times "
+    "An encoder of BERT-base's shape, bf16, batch 4, {where}. At {long:,} tokens a recording takes "
+    "{record:.2f} times as long as the model alone. The eight largest weights of each row, in all twelve layers, take "
+    "{top:.1f} times as long, and {held:.1f} GiB; eager attention takes {eager:.1f} times "
     "as long, and {most:.0f} GiB. At {short:,} tokens, where the GPU waits for Python, a recording takes "
     "{small:.1f} times as long, and eager attention {smaller:.1f} times.",
-    "与 BERT-base 同样大小的编码器，bf16，批大小 4，{where}。{long:,} 个词元时，记录只多用 {record:.1f} % "
-    "的时间；算出全部十二层里每行最大的八个权重，用时是模型本身的 {top:.1f} 倍，显存 {held:.1f} GiB；"
+    "与 BERT-base 同样大小的编码器，bf16，批大小 4，{where}。{long:,} 个词元时，记录用时是模型本身的 "
+    "{record:.2f} 倍；算出全部十二层里每行最大的八个权重，用时是 {top:.1f} 倍，显存 {held:.1f} GiB；"
     "eager 注意力要 {eager:.1f} 倍的时间和 {most:.0f} GiB。{short:,} 个词元时 GPU 在等 Python，"
     "记录要 {small:.1f} 倍的时间，eager 注意力 {smaller:.1f} 倍。",
 )
@@ -180,7 +180,7 @@ def any_model_cost(folder: Path, language: int) -> str:
     return COST[language].format(
         where=place(last),
         long=last.details["T"],
-        record=100 * (ms["record"] / ms["sdpa"] - 1),
+        record=ms["record"] / ms["sdpa"],
         eager=ms["eager"] / ms["sdpa"],
         most=last.details["MiB"]["eager"] / 1024,
         top=ms["top 8"] / ms["sdpa"],
