@@ -162,7 +162,8 @@ def demo_table(folder: Path, _: str) -> str:
 
 COST: Texts = (
     "An encoder of BERT-base's shape, bf16, batch 4, {where}. At {long:,} tokens a recording takes "
-    "{record:.2f} times as long as the model alone. The eight largest weights of each row, in all twelve layers, take "
+    "{record:.2f} times as long as the model alone. The eight largest weights of each row, in all twelve "
+    "layers, take "
     "{top:.1f} times as long, and {held:.1f} GiB; eager attention takes {eager:.1f} times "
     "as long, and {most:.0f} GiB. At {short:,} tokens, where the GPU waits for Python, a recording takes "
     "{small:.1f} times as long, and eager attention {smaller:.1f} times.",
