@@ -79,12 +79,16 @@ def test_an_application_that_cannot_be_loaded_ends_the_server(opening):
 
 
 def test_a_server_that_stops_while_it_loads_stops_its_application_too(opening):
+    known = threading.Event()
+
     def load(settings):
+        assert known.wait(20)  # it begins before `app` is known here
         while not app.state.stopping:
             time.sleep(0.01)
         return build(settings, ["stories"], device="cpu")
 
     port, app, thread = opening(load)
+    known.set()
     assert get(port, "/")[0] == 200
     app.state.stopping = True
     thread.join(0.1)
