@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from records import markdown, newest
+from records import markdown, newest, recorded
 
 from regard.evaluate.results import Result, read_results
 
@@ -38,7 +38,7 @@ def any_model_table(folder: Path, shape: str) -> str:
 
     found = [result.details for result in any_model_records(folder, shape)]
     body = [[_tokens(of), *(cell(of, run) for run in RECORDINGS)] for of in found]
-    return markdown(["tokens", *RECORDINGS.values()], body, sides="r")
+    return recorded(markdown(["tokens", *RECORDINGS.values()], body, sides="r"))
 
 
 def _tokens(of: dict[str, Any]) -> str:
