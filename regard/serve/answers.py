@@ -269,11 +269,9 @@ class MechanismAnswer(BaseModel):
     columns: list[str]
 
 
-class RunSummary(BaseModel):
-    """A run folder of the user's."""
+class TrainingState(BaseModel):
+    """How far a training has come."""
 
-    id: str
-    status: Literal["training", "finished", "stopped", "interrupted"]
     model: str
     task: str
     step: int
@@ -283,6 +281,13 @@ class RunSummary(BaseModel):
     valid_loss: float | None
     seconds: float | None
     changed: str
+
+
+class RunSummary(TrainingState):
+    """A run folder of the user's."""
+
+    id: str
+    status: Literal["training", "finished", "stopped", "interrupted"]
 
 
 class Curve(BaseModel):
@@ -320,22 +325,13 @@ class ComparisonSummary(BaseModel):
     changed: str
 
 
-class ComparedRun(BaseModel):
+class ComparedRun(TrainingState):
     """A training of a comparison; `value` is the headline of its evaluation."""
 
     id: str
     variant: str
     seed: int | None
     status: Literal["waiting", "training", "finished", "stopped", "interrupted", "impossible"]
-    model: str
-    task: str
-    step: int
-    steps: int
-    saved: int | None
-    loss: float | None
-    valid_loss: float | None
-    seconds: float | None
-    changed: str
     metric: str | None
     value: float | None
     reason: str | None

@@ -1,10 +1,9 @@
 """The endless walk through the epochs' plans: a place in it is two numbers, so a run can go on anywhere."""
 
 from collections.abc import Sequence
-from typing import overload
+from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from regard.data.batches import Plan
 from regard.errors import DataError
@@ -76,7 +75,7 @@ def moved_position(
 def join_small(plan: Sequence[Sequence[int]], least: int) -> Sequence[Sequence[int]]:
     """The plan with every batch of fewer than `least` rows joined to the one before it, or to the next.
 
-    Nothing is copied: only where a joined batch begins is remembered.
+    Nothing of a Plan is copied: only where a joined batch begins is remembered.
     """
     counts = np.diff(plan.starts) if isinstance(plan, Plan) else np.array([len(rows) for rows in plan], int)
     if (counts >= least).all():
@@ -90,28 +89,7 @@ def join_small(plan: Sequence[Sequence[int]], least: int) -> Sequence[Sequence[i
         elif waiting >= least:
             begins.append(begin)
             begin, waiting = batch + 1, 0
-    return Joined(plan, np.array([*begins, len(counts)], int))
-
-
-class Joined(Sequence[list[int]]):
-    """A plan whose neighbouring batches are taken together."""
-
-    def __init__(self, plan: Sequence[Sequence[int]], begins: npt.NDArray[np.int64]) -> None:
-        self.plan, self.begins = plan, begins  # (batches + 1,) the first of each, and the end
-
-    def __len__(self) -> int:
-        return len(self.begins) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> list[int]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[list[int]]: ...
-
-    def __getitem__(self, index: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"the plan has {len(self)} batches, no number {index}")
-        index %= len(self)
-        return [row for n in range(self.begins[index], self.begins[index + 1]) for row in self.plan[n]]
+    ends = np.array([*begins, len(counts)], int)
+    if isinstance(plan, Plan):
+        return Plan(plan.rows, plan.starts[ends])
+    return [[row for rows in plan[first:last] for row in rows] for first, last in pairwise(ends.tolist())]
