@@ -15,6 +15,7 @@ from regard.attention.dispatch import Call, check_name, choose_kernel, explain
 from regard.attention.fitting import asked, with_batch_axis
 from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
+from regard.attention.looks import look
 from regard.attention.mask import Mask
 from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
@@ -151,7 +152,7 @@ class Attention(nn.Module):
             kernel=kernel,
             rows=call.query.shape[-2],
             # lambdas: a compiled graph cannot hand out a function that carries annotations
-            align=lambda targets: reference.align(call, targets),
+            align=lambda targets: look(call, targets),
             alignment=alignment,
             top=lambda k: largest(call, k),
             numbers=call.source.keys.numel(),

@@ -14,41 +14,25 @@ from torch import Tensor
 
 from regard.attention import paths
 from regard.attention.dispatch import Call
-from regard.attention.forms import Product
-from regard.attention.mask import Mask
+from regard.attention.looks import products_of
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores
-from regard.attention.scores.base import Score
-from regard.attention.source import Source
-from regard.attention.windows.everywhere import Everywhere
 
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
-
-
-class TopK(NamedTuple):
-    """The products whose softmax is asked for its k largest."""
-
-    query: Tensor  # (..., T, D)
-    keys: Tensor  # (..., S, D), leading axes that broadcast to those of the query
-    scale: float
-    mask: Mask
-    k: int
 
 
 def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
     """(..., T, k) largest weights of a softmax of products, and their positions; None for any other call."""
     T, S = call.query.shape[-2], call.source.S
-    if k > S or T == 0 or not _is_by_pairs(call):
+    products = None if k > S or T == 0 else products_of(call, k)
+    if products is None:
         return None
-    assert isinstance(call.normalizer, Softmax)
-    temperature, form, rows = call.normalizer.temperature, call.form(), []
-    assert isinstance(form, Product)
-    products = TopK(form.query, form.keys, form.scale / temperature, call.source.mask, k)
     kernel = paths.choose("top-k", products)
     if kernel is not None:
         found: tuple[Tensor, Tensor] = kernel.run(products)
         return found
+    assert isinstance(call.normalizer, Softmax)
+    temperature, rows = call.normalizer.temperature, []
     for start in range(0, T, TILE):
         targets = torch.arange(start, min(start + TILE, T), device=call.query.device)
         best: _Best | None = None
@@ -59,19 +43,6 @@ def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
         total = best.total.masked_fill(best.total == 0, 1.0)  # of a row that sees nothing
         rows.append((_exp(best.scores, best.most) / total, best.places))
     return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
-
-
-def largest_products(
-    query: Tensor, keys: Tensor, mask: Mask, score: Score, k: int
-) -> tuple[Tensor, Tensor] | None:
-    """The same for a softmax of the scores of a query and keys that no source was prepared of."""
-    return largest(Call(query, Source(keys, keys, mask), score, Softmax(), None, None, 0.0), k)
-
-
-def _is_by_pairs(call: Call) -> bool:
-    """A softmax of scores that each look at one query and one key, all of them cheap to make again."""
-    plain = call.window is None or is_own(call.window, Everywhere)
-    return plain and not call.garbage and is_own(call.normalizer, Softmax) and call.form_type is Product
 
 
 class _Best(NamedTuple):

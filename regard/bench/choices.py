@@ -11,11 +11,11 @@ from regard import catalog
 from regard.attention import paths
 from regard.attention.config import AttentionConfig
 from regard.attention.history import History
+from regard.attention.looks import Products
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
-from regard.attention.top_k import TopK
 from regard.kernels.product.product_step import ProductStep
 from regard.kernels.training.residual import Closing
 
@@ -157,18 +157,20 @@ def _typical(device: str) -> dict[str, Any]:
         steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
         words, lengths = (torch.empty(n, dtype=torch.long, device=device) for n in ((2, 9), (2,)))
         batch = PairBatch(words, lengths, words, lengths)
+        for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):
+            W.weight = torch.nn.Parameter(torch.empty(16, 16, device=device, dtype=half))
         decoding = Call(translator, batch, Options(5, 1, 0, WuPenalty(0.6), attention=False), lengths, 20)
-    own = torch.empty(2, 5, 16) if device == "cpu" else x  # a tensor with numbers, which it asks for
     return {
         "cosine-query": (score, x),
-        "self-attention": SelfCall(heads.to_empty(device="cpu"), own, None, None),
+        "self-attention": SelfCall(heads, x, None, None),
         "ntm": sequence,
         "lstmn": tape,
         "residual-norm": Closing(x, x, norm, dropout, True),
         "cross-entropy": (x,),
         "decoder-step": steps,
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
-        "top-k": TopK(keys, keys, 1.0, Mask(), 2),
+        "top-k": Products(keys, keys, 1.0, Mask(), 2),
+        "weights": Products(x, x, 1.0, Mask()),
         "decoding": decoding,
     }
 

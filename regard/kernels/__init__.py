@@ -12,8 +12,9 @@ from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
 from regard.kernels.product.product_step import PRODUCT_STEP
 from regard.kernels.product.product_top import PRODUCT_TOP
+from regard.kernels.product.product_weights import PRODUCT_WEIGHTS
 from regard.kernels.product.sdpa import SDPA
-from regard.kernels.product.self_attention import SELF_ATTENTION_CPU
+from regard.kernels.product.self_attention import SELF_ATTENTION_CPU, SELF_ATTENTION_CUDA
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 from regard.kernels.training.cross_entropy import CROSS_ENTROPY
 from regard.kernels.training.residual import RESIDUAL_NORM
@@ -24,7 +25,9 @@ for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
 paths.register("cosine-query", COSINE_QUERY)
 paths.register("product-step", PRODUCT_STEP)
 paths.register("top-k", PRODUCT_TOP)
+paths.register("weights", PRODUCT_WEIGHTS)
 paths.register("self-attention", SELF_ATTENTION_CPU)
+paths.register("self-attention", SELF_ATTENTION_CUDA)
 paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)
