@@ -18,7 +18,7 @@ from regard.kernels.launching import launch
 from regard.kernels.product.softmax_operands import refuses_softmax, softmax_operands
 from regard.kernels.tuning import power_of_two
 
-ROWS, COLUMNS, WARPS = 64, 64, 4  # of a tile of scores
+ROWS, COLUMNS, WARPS = 128, 64, 8  # of a tile of scores
 LAUNCHED = 2**16 - 1  # items of a launch, at most
 
 

@@ -31,7 +31,7 @@ def refuses_softmax(call: Products) -> str | None:
 def softmax_operands(call: Products) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, ...], bool]:
     """Query, keys (B, H, T or S, D) and row mask (B, H, S); their strides; whether there is a mask."""
     lead, S = call.query.shape[:-2], call.keys.shape[-2]
-    query, keys = (_four_axes(x.expand(*lead, *x.shape[-2:])) for x in (call.query, call.keys))
+    query, keys = _four_axes(call.query, lead), _four_axes(call.keys, lead)
     shown = row_mask(call.mask, lead, S, query.device)
     if shown is None:
         return (query, keys, query), (*query.stride()[:3], *keys.stride()[:3], 0, 0), False
@@ -39,9 +39,12 @@ def softmax_operands(call: Products) -> tuple[tuple[Tensor, Tensor, Tensor], tup
     return (query, keys, seen), (*query.stride()[:3], *keys.stride()[:3], *seen.stride()[:2]), True
 
 
-def _four_axes(x: Tensor) -> Tensor:
+def _four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     """(..., T, D) -> (B, H, T, D), features in one piece."""
     x = x if x.stride(-1) == 1 else x.contiguous()
+    if x.ndim == 4 and x.shape[:-2] == lead:
+        return x
+    x = x.expand(*lead, *x.shape[-2:])
     return x.reshape(*[1] * (4 - x.ndim), *x.shape) if x.ndim < 3 else x[:, None] if x.ndim == 3 else x
 
 
