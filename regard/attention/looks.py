@@ -1,4 +1,4 @@
-"""A later look at the weights of a call: by a kernel that computes nothing else, or by the reference."""
+"""A later look at the weights of a call: by a kernel that computes no more than them, or the reference."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.attention import paths, reference
 from regard.attention.dispatch import Call
-from regard.attention.forms import Product
+from regard.attention.forms import Form, Product
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.parts import is_own
@@ -44,9 +44,19 @@ def look(call: Call, targets: Tensor | None = None) -> Alignment:
     products = None if targets is not None else products_of(call)
     kernel = None if products is None else paths.choose("weights", products)
     if kernel is None:
-        return reference.align(call, targets)
+        form = looked_form(call, targets)
+        path = None if form is None else paths.choose("scores", form)
+        return reference.align(call, targets, scores=None if path is None else path.run(form))
     alignment: Any = LazyScores(kernel.run(products), lambda: reference.align(call).scores)
     return alignment
+
+
+def looked_form(call: Call, targets: Tensor | None = None) -> Form | None:
+    """The form of the scores of all queries, or of these (R,); None where no kernel can start from it."""
+    if call.form_type is None or call.garbage:
+        return None
+    form = call.form()
+    return form if targets is None else form._replace(query=form.query[..., targets, :])
 
 
 def products_of(call: Call, k: int | None = None) -> Products | None:

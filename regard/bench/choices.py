@@ -10,6 +10,7 @@ import torch
 from regard import catalog
 from regard.attention import paths
 from regard.attention.config import AttentionConfig
+from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.looks import Products
 from regard.attention.mask import Mask
@@ -159,6 +160,7 @@ def _typical(device: str) -> dict[str, Any]:
         batch = PairBatch(words, lengths, words, lengths)
         for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):
             W.weight = torch.nn.Parameter(torch.empty(16, 16, device=device, dtype=half))
+        many = torch.empty(2, 99, 99, device=device)
         decoding = Call(translator, batch, Options(5, 1, 0, WuPenalty(0.6), attention=False), lengths, 20)
     return {
         "cosine-query": (score, x),
@@ -171,6 +173,7 @@ def _typical(device: str) -> dict[str, Any]:
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
         "top-k": Products(keys, keys, 1.0, Mask(), 2),
         "weights": Products(x, x, 1.0, Mask()),
+        "scores": Additive(many, many, many[0, :1]),
         "decoding": decoding,
     }
 

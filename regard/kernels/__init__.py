@@ -3,7 +3,7 @@
 from regard.attention import dispatch, paths
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
-from regard.kernels.additive.additive_scores import ADDITIVE_SCORES
+from regard.kernels.additive.additive_scores import ADDITIVE_LOOK, ADDITIVE_SCORES
 from regard.kernels.additive.additive_step_cpu import ADDITIVE_STEP_CPU
 from regard.kernels.local.local_attention import LOCAL
 from regard.kernels.lstmn.lstmn_tape import LSTMN
@@ -26,6 +26,7 @@ paths.register("cosine-query", COSINE_QUERY)
 paths.register("product-step", PRODUCT_STEP)
 paths.register("top-k", PRODUCT_TOP)
 paths.register("weights", PRODUCT_WEIGHTS)
+paths.register("scores", ADDITIVE_LOOK)
 paths.register("self-attention", SELF_ATTENTION_CPU)
 paths.register("self-attention", SELF_ATTENTION_CUDA)
 paths.register("ntm", NTM)

@@ -296,13 +296,13 @@ def test_every_other_fused_path_is_explained_for_both_devices():
     assert set(found) == {
         *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
         *("self-attention-cpu", "self-attention-cuda", "product-step-cuda", "product-top-cuda"),
-        *("product-weights-cuda", "captured"),
+        *("product-weights-cuda", "additive-look", "captured"),
     }
     assert found["self-attention-cpu"][0] == "runs"
     assert "CPU" in found["self-attention-cpu"][1]
     assert "GPU" in found["self-attention-cuda"][0]
     assert found["self-attention-cuda"][1] == "runs"
-    assert found["lstmn"] == ["runs", "runs"]
+    assert found["lstmn"] == found["additive-look"] == ["runs", "runs"]
     assert found["ntm"][0] == "device is cpu, this kernel needs cuda"
     assert found["ntm"][1] == "runs"
     assert found["fast-decoder"] == ["runs", "runs"]
