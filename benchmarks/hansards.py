@@ -56,7 +56,7 @@ DIRECTIONS = ("en-fr", "fr-en")
 WAYS = {"one model": ("both",), "two models": DIRECTIONS}
 METHOD = "grow-diag"  # as in the literature; the others are shown beside it
 MEASURING = 70.0  # seconds kept for reading the links of what the deadline stopped
-SHOWN = 500  # pairs of Tatoeba's validation split on which the directions are compared
+SHOWN = 500  # validation pairs of Tatoeba, on which the directions are compared
 CONFIG = """
 [model]
 name = "transformer"
@@ -333,12 +333,12 @@ def run(given: argparse.Namespace) -> None:
         if given.pairs:
             text = random.Random(1).sample(text, given.pairs)
         write_text(work / "train", joined(text, 1))
-        valid = tatoeba("valid", given.data)
-        write_text(work / "valid", joined(valid, 1))
+        valid = random.Random(2).sample(list(joined(tatoeba("valid", given.data), 2)), SHOWN)
+        write_text(work / "valid", valid)
         learn_pieces(work, given.settings)
         pairs = {
             "embedded": embedded(240),
-            "tatoeba": [{"words": pair} for pair in random.Random(2).sample(list(joined(valid, 2)), SHOWN)],
+            "tatoeba": [{"words": pair} for pair in valid],
             "hansards": hansards(given.data),
         }
         (work / "pairs.json").write_text(json.dumps(pairs), encoding="utf-8")
