@@ -223,7 +223,7 @@ def test_rare_characters_take_the_whole_font_where_it_is_installed(monkeypatch: 
 
 
 def test_our_font_has_every_character_that_a_shipped_model_or_the_grammar_writes() -> None:
-    from regard.data.grammar.vocabulary import vocabulary
+    from grammar_vocabulary import vocabulary
 
     written = set("".join(vocabulary("zh")))
     for path in find.FOLDER.glob("*/*tokenizer.json"):
