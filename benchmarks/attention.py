@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from regard.bench import attention, report, steps
+from regard.bench import attention, bench_plan, report, steps
 from regard.evaluate.results import read_results, write_result
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 def run(device: str, threads: int, deadline: float, out: Path) -> None:
     """Measure both, into a folder."""
     torch.set_num_threads(threads)
-    found = attention.measure(replace(attention.standard(device), deadline=deadline), print)
+    found = attention.measure(replace(bench_plan.standard(device), deadline=deadline), print)
     for result in report.records(found) + steps.records(steps.measure(device, say=print), device):
         write_result(out, result)
 

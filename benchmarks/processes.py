@@ -40,7 +40,7 @@ SETTINGS = ("model.layers=2", "model.d_model=64", "model.d_ff=256", "task.train=
 
 def throughput(folder: Path, processes: int, steps: int) -> dict[str, Any]:
     """Units a second of so many CPU processes of one thread each, all with the same batch in all."""
-    from regard.train.checkpoint import RunFolder
+    from regard.train.run_folder import RunFolder
 
     run = folder / f"run-{os.getpid()}-{processes}"
     settings = (

@@ -61,13 +61,13 @@ def check_shapes(owner: str, *specs: tuple[str, Tensor, str], **known: int) -> d
     return sizes
 
 
-def check_sizes(owner: str, settings: object, *names: str) -> None:
-    """Raise ConfigError if a setting, or a number of one that is a list, is not 1 or more; None is passed."""
+def check_sizes(owner: str, settings: object, *names: str, least: int = 1) -> None:
+    """Raise ConfigError if a setting, or a number of one that is a list, is below `least`; None is passed."""
     for name in names:
         found = getattr(settings, name)
         sizes = found if isinstance(found, tuple) else () if found is None else (found,)
-        if not all(size >= 1 for size in sizes):
-            raise ConfigError(f"{owner}: `{name}` has {_shown(found)}; expected 1 or more.")
+        if not all(size >= least for size in sizes):
+            raise ConfigError(f"{owner}: `{name}` has {_shown(found)}; expected {least} or more.")
 
 
 def check_whole(owner: str, *, least: int = 1, **arguments: object) -> None:

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from regard.errors import DataError  # noqa: E402
 from regard.shipped.find import read_packed  # noqa: E402
 from regard.shipped.table import NAMES, Shipped, row  # noqa: E402
-from regard.train.checkpoint import RunFolder  # noqa: E402
+from regard.train.run_folder import RunFolder  # noqa: E402
 
 SAVING = 60.0  # seconds that a stopped training has to save its state
 

@@ -9,10 +9,70 @@ would be compiled again for as long; what failed is not tried again.
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from multiprocessing import TimeoutError, get_context
 from typing import Any
 
+import torch
+
+from regard.bench.bench_plan import Plan
+from regard.bench.problems import Mechanism, make
+from regard.bench.rivals import RIVALS
+
 SHORT = 12  # words of an error that go into a table
+Contest = tuple[Mechanism, bool, str]  # with the backward pass or without, and the rival's name
+
+
+def prepared(plan: Plan, say: Callable[[str], None]) -> dict[Contest, str]:
+    """Compile what will be measured, our own kernels too; what is not to be found afterwards, and why."""
+    if not plan.processes:
+        return {}
+    kernels: list[Contest] = [(m, plan.passes[-1], "") for m in plan.mechanisms]
+    jobs = kernels + compiled_contests(plan)
+    began = time.perf_counter()
+    found = in_parallel(
+        compile_one,
+        [(plan, *job) for job in jobs],
+        workers=plan.processes,
+        seconds=plan.preparing * plan.deadline,
+    )
+    missing = {job: reason for job, reason in zip(jobs, found, strict=True) if reason is not None}
+    say(
+        f"{len(jobs) - len(missing)} of {len(jobs)} kernels compiled by {plan.processes} processes in "
+        f"{time.perf_counter() - began:.0f} s"
+    )
+    return missing
+
+
+def compiled_contests(plan: Plan) -> list[Contest]:
+    """What torch.compile has to do with, in order of interest."""
+    found: list[tuple[bool, Contest]] = []
+    for mechanism in plan.mechanisms:
+        problem = make(mechanism, replace(plan.size, B=1), plan.device, plan.dtype)
+        without = problem.fused()[0] is None
+        rivals = [r for r in RIVALS if r.compiles and r.name in plan.rivals and r.applies(problem)]
+        for training in plan.passes:
+            able = [rival for rival in rivals if rival.refuses(problem, training) is None]
+            found += [(without, (mechanism, training, rival.name)) for rival in able]
+    return [contest for _, contest in sorted(found, key=lambda pair: pair[0])]
+
+
+def compile_one(plan: Plan, mechanism: Mechanism, training: bool, name: str) -> None:
+    """One call of a rival; or of our own kernel at every size, where none is named."""
+    torch.compiler.reset()
+    with torch.set_grad_enabled(training):
+        if name:
+            problem = make(mechanism, plan.size, plan.device, plan.dtype)
+            rival = next(rival for rival in RIVALS if rival.name == name)
+            problem.passed(rival.build(problem), training=training)()
+            return
+        sizes = [plan.size, replace(plan.size, B=1)]
+        sizes += [replace(plan.growth, N=N) for N in plan.lengths if mechanism.growing]
+        for size in sizes:
+            problem = make(mechanism, size, plan.device, plan.dtype)
+            kernel, _ = problem.fused()
+            if kernel is not None:
+                problem.call(kernel, training=training)()
 
 
 def failure(error: Exception) -> str:
@@ -47,8 +107,6 @@ def in_parallel(
 
 
 def _alone() -> None:
-    import torch
-
     torch.set_num_threads(1)
 
 

@@ -10,8 +10,10 @@ Scores that look back at earlier steps (location-aware, coverage) are asked one 
 in their papers. Inputs are random; keys are prepared beforehand, since that is done once per source.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -142,6 +144,19 @@ class Problem:
     def context(self, attention: Attention) -> Tensor:
         """One call."""
         return attention(self.query, self.source, history=self.history).context
+
+    def call(self, kernel: str, *, training: bool) -> Callable[[], Any]:
+        """One call under a kernel, with its gradients if wanted."""
+        attention = self.attention(kernel)
+        return self.passed(lambda: self.context(attention), training=training)
+
+    def passed(self, run: Callable[[], Tensor], *, training: bool) -> Callable[[], Any]:
+        """The forward pass, or the forward and the backward pass."""
+        if not training:
+            return run
+        leaves = list(self.leaves().values())
+        direction = torch.randn_like(self.query)  # values are as wide as queries
+        return lambda: torch.autograd.grad(run(), leaves, direction, allow_unused=True)
 
     def leaves(self) -> dict[str, Tensor]:
         """Everything a gradient may flow to, by name."""

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.bench.attention import TOP, Growth, Look, Report, Row
+from regard.bench.attention import Report
+from regard.bench.growth import TOP, Growth, Look
 from regard.bench.problems import MECHANISMS, Mechanism
 from regard.bench.records import measured, versions
+from regard.bench.row import Row
 from regard.evaluate.results import Result
 
 COLUMNS = (

@@ -13,7 +13,8 @@ from regard.cli.common import output, say, table
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.bench.attention import Plan, Report
+    from regard.bench.attention import Report
+    from regard.bench.bench_plan import Plan
     from regard.evaluate.results import Result
 
 
@@ -103,7 +104,7 @@ def command(
     if what == "training-steps":
         steps(device, out, record, quick=quick, deadline=deadline)
         return
-    from regard.bench.attention import standard
+    from regard.bench.bench_plan import standard
     from regard.bench.problems import chosen
 
     plan = standard(device, quick=quick)

@@ -80,10 +80,10 @@ def command(
     Ctrl-C saves the state; `--resume` continues as if nothing had happened.
     """
     from regard.lock import GONE
-    from regard.train.checkpoint import RunFolder
     from regard.train.lock import require_free
     from regard.train.loop import fit
     from regard.train.run import create, reopen
+    from regard.train.run_folder import RunFolder
 
     given = (source, target, valid_source, valid_target, test_source, test_target)
     text = Text(

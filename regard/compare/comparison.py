@@ -38,8 +38,8 @@ from regard.compare.trial import (
 from regard.errors import ConfigError, DataError
 from regard.renamed import new_key
 from regard.train import fields
-from regard.train.checkpoint import UNLEARNT, RunFolder
 from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
+from regard.train.run_folder import UNLEARNT, RunFolder
 
 Ended = Literal["finished", "impossible", "failed", "unfinished"]
 RESERVE = (

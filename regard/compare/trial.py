@@ -38,11 +38,11 @@ from regard.tasks.base import Split, Task
 from regard.tasks.corpus import on_corpus
 from regard.tasks.translation import TranslationTask
 from regard.train import durable
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
 from regard.train.loop import fit
 from regard.train.run import Run, create, open_run, reopen
+from regard.train.run_folder import RunFolder
 
 IMPOSSIBLE = "impossible.json"
 TRAINED = "trained.json"

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.tensor_batch import TensorBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import ConfigError, DataError
 
@@ -42,20 +43,13 @@ Lengths = Sequence[tuple[int, int]] | npt.NDArray[np.integer[Any]] | LengthTable
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(TensorBatch):
     """Sentence pairs as numbers. Padding is told by the lengths, never by a value."""
 
     source: Tensor  # (B, S)
     source_lengths: Tensor  # (B,)
     target: Tensor  # (B, T), closed by eos
     target_lengths: Tensor  # (B,) eos counted
-
-    @property
-    def size(self) -> int:
-        return self.source.shape[0]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
     def repeated(self, times: int) -> Self:
         """All pairs, then all of them again, so many times in a row."""
@@ -193,6 +187,11 @@ def plan_in_order(lengths: Lengths, *, budget: int) -> Plan:
     table = _table(lengths)
     counts = np.asarray(_cut(table[np.arange(len(table))], budget), dtype=np.int64)
     return Plan(np.arange(len(table)), np.concatenate([[0], counts.cumsum()]))
+
+
+def in_batches(rows: Sequence[int], batch: int) -> list[list[int]]:
+    """The rows in their order, `batch` at a time."""
+    return [list(rows[start : start + batch]) for start in range(0, len(rows), batch)]
 
 
 def _table(lengths: Lengths) -> "npt.NDArray[np.integer[Any]] | LengthTable":

@@ -15,23 +15,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.tensor_batch import TensorBatch
+
 BUCKET = 8  # steps; a training run meets few lengths that are multiples of it
 
 
 @dataclass(frozen=True)
-class BitBatch:
+class BitBatch(TensorBatch):
     """What a machine reads step by step, and what it should answer at the steps that count."""
 
     inputs: Tensor  # (B, T, I)
     targets: Tensor  # (B, T, O)
     counted: Tensor  # (B, T) bool
-
-    @property
-    def size(self) -> int:
-        return self.inputs.shape[0]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
     def padded(self, T: int) -> Self:
         """The same with silent steps that do not count at the end, T in all."""

@@ -16,7 +16,7 @@ https://arxiv.org/abs/1508.05326
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -28,6 +28,7 @@ from torch import Tensor
 
 from regard.data.folders import find_file
 from regard.data.parallel import stream_lines
+from regard.data.tensor_batch import TensorBatch
 from regard.data.tokens import Tokenizer
 from regard.errors import DataError
 
@@ -55,7 +56,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairTextBatch:
+class PairTextBatch(TensorBatch):
     """Premises and hypotheses as numbers, NULL first; padding is told by the lengths."""
 
     premise: Tensor  # (B, Ta)
@@ -63,13 +64,6 @@ class PairTextBatch:
     hypothesis: Tensor  # (B, Tb)
     hypothesis_lengths: Tensor  # (B,)
     labels: Tensor  # (B,) UNLABELLED in rows that count nothing
-
-    @property
-    def size(self) -> int:
-        return self.labels.shape[0]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
     def rounded(self) -> Self:
         """The same batch, filled up to one of few shapes. New rows hold NULL alone and count nothing."""

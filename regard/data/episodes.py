@@ -5,8 +5,7 @@ the device that it goes to, where the drawings of a split lie once and for all; 
 pixels.
 """
 
-from dataclasses import dataclass, field, fields
-from typing import Self
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -14,22 +13,17 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from regard.data.tensor_batch import TensorBatch
+
 
 @dataclass(frozen=True)
-class EpisodeBatch:
+class EpisodeBatch(TensorBatch):
     """Episodes of one shape: N classes, K drawings of each in random order, and Q queries apart."""
 
     support: Tensor  # (B, N K, 28, 28) uint8, ink is 255
     labels: Tensor  # (B, N K) below N
     queries: Tensor  # (B, Q, 28, 28) uint8
     answers: Tensor  # (B, Q) below N
-
-    @property
-    def size(self) -> int:
-        return self.support.shape[0]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ A paired scene has the same shape in the same colour twice, left and right, at h
 Nothing near either half tells its colour: a network that paints or judges them must look across.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,20 +18,18 @@ from torch import Tensor
 from regard.data.counter_rng import random_words, unit
 from regard.data.images import Pixels
 from regard.data.shapes import COLOURS, SHAPES, Scenes
+from regard.data.tensor_batch import TensorBatch
 
 DRAWN = 32  # pixels of a side as pairs are drawn
 BRIGHT = 110  # a pixel whose largest colour is beyond this is no ground, which is darker than 70
 
 
 @dataclass(frozen=True)
-class PictureBatch:
+class PictureBatch(TensorBatch):
     """Pictures and their classes."""
 
     pictures: Tensor  # (B, H, W, 3) bytes
     labels: Tensor  # (B,)
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 def to_network(pictures: Tensor) -> Tensor:

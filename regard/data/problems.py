@@ -19,11 +19,13 @@ Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018.
 https://arxiv.org/abs/1707.03141
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from regard.data.tensor_batch import TensorBatch
 
 
 class Outcome(NamedTuple):
@@ -46,14 +48,10 @@ class Rollout(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problems:
+class Problems(TensorBatch):
     """B problems of T steps each."""
 
     chance: Tensor  # (B, T) uniform: by which a policy that draws its actions chooses
-
-    @property
-    def size(self) -> int:
-        return self.chance.shape[0]
 
     @property
     def steps(self) -> int:
@@ -84,10 +82,6 @@ class Problems:
             parts.append(_one_hot(action, self.actions))
         parts += [outcome.reward[:, None], torch.full_like(outcome.reward, float(outcome.ended))[:, None]]
         return torch.cat([part.to(self.chance.dtype) for part in parts], -1)
-
-    def to(self, device: torch.device | str) -> Self:
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{k: v.to(device) for k, v in values.items() if isinstance(v, Tensor)})
 
 
 def width(*, states: int, actions: int) -> int:

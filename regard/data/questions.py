@@ -8,13 +8,13 @@ longest of the data, stories and the list of sentences are rounded up. What fill
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.tensor_batch import TensorBatch
 from regard.data.wordlist import WordList
 
 NULL = "<null>"  # number 0; never an answer
@@ -39,7 +39,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class StoryBatch:
+class StoryBatch(TensorBatch):
     """Questions as numbers. Padding of stories is told by `counts`."""
 
     sentences: Tensor  # (N, J) words of each different sentence, question sentences too
@@ -51,9 +51,6 @@ class StoryBatch:
     @property
     def size(self) -> int:
         return self.stories.shape[0]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 def cut_sentence(text: str) -> Sentence:

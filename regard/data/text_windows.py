@@ -11,27 +11,22 @@ Before the first word of the text stand end marks, as if a sentence had just end
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from regard.data.batches import in_batches
+from regard.data.tensor_batch import TensorBatch
+
 
 @dataclass(frozen=True)
-class StreamBatch:
+class StreamBatch(TensorBatch):
     """Windows of a text. What counts is told by `counts`, never by a value."""
 
     inputs: Tensor  # (B, C + T - 1)
     targets: Tensor  # (B, T), the words that follow the last T inputs
     counts: Tensor  # (B,) of the targets, so many from the left count
-
-    @property
-    def size(self) -> int:
-        return self.inputs.shape[0]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 class WordStream:
@@ -52,7 +47,7 @@ class WordStream:
 
     def plan(self, *, rows: int) -> list[list[int]]:
         """Every word predicted once, in order, `rows` windows a batch."""
-        return _cut(list(range(0, self.length, self.predict)), rows)
+        return in_batches(range(0, self.length, self.predict), rows)
 
     def shuffled_plan(self, *, rows: int, epoch: int, seed: int) -> list[list[int]]:
         """One training epoch: the windows in random order, cut at another place each epoch.
@@ -65,9 +60,5 @@ class WordStream:
         if len(starts) == 0:
             starts = torch.zeros(1, dtype=torch.long)
         shuffled = starts[torch.randperm(len(starts), generator=chance)].tolist()
-        batches = _cut(shuffled, rows)
+        batches = in_batches(shuffled, rows)
         return batches if len(batches) == 1 or len(batches[-1]) == rows else batches[:-1]
-
-
-def _cut(items: list[int], size: int) -> list[list[int]]:
-    return [items[i : i + size] for i in range(0, len(items), size)]

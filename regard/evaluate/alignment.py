@@ -13,10 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from regard.data.pharaoh import parse_links
 from regard.errors import DataError, check_shapes
 
 
@@ -100,52 +98,12 @@ def argmax_links(weights: Tensor) -> Links:
     return frozenset(Link(s, t) for t, s in enumerate(weights.argmax(1).tolist()))
 
 
-def mutual_links(weights: Tensor) -> Links:
-    """Pairs that are each other's largest weight, by row and by column."""
-    check_shapes("mutual_links", ("weights", weights, "T S"))
-    if weights.numel() == 0:
-        return frozenset()
-    return argmax_links(weights) & frozenset(Link(s, t) for s, t in enumerate(weights.argmax(0).tolist()))
-
-
-def one_to_one_links(weights: Tensor) -> Links:
-    """Take the largest weight, strike out its row and column, and again: min(T, S) links."""
-    check_shapes("one_to_one_links", ("weights", weights, "T S"))
-    S = weights.shape[1]
-    links: set[Link] = set()
-    sources, targets = set[int](), set[int]()
-    for flat in weights.flatten().sort(descending=True, stable=True).indices.tolist():
-        t, s = divmod(flat, S)
-        if t in targets or s in sources:
-            continue
-        links.add(Link(s, t))
-        sources.add(s)
-        targets.add(t)
-    return frozenset(links)
-
-
-def threshold_links(weights: Tensor, minimum: float) -> Links:
-    """Every pair whose weight is `minimum` or more."""
-    check_shapes("threshold_links", ("weights", weights, "T S"))
-    return frozenset(Link(s, t) for t, s in torch.nonzero(weights >= minimum).tolist())
-
-
 # Pharaoh format: one sentence a line, `0-0 1-2` sure links, `1p2` possible ones ----------------------------
 
 
-def read_pharaoh(lines: Iterable[str], *, first: int = 0) -> list[Gold]:
-    """Source-target pairs, one sentence a line; `first` is the number of the first word (1 in NAACL 2003)."""
-    return [_read_line(line, number, first) for number, line in enumerate(lines, start=1)]
-
-
 def write_pharaoh(sentences: Iterable[Gold | Links], *, first: int = 0) -> str:
-    """The inverse of `read_pharaoh`: links sorted by source, then target; one line a sentence."""
+    """A sentence a line: links sorted by source, then target; `first` is the number of the first word."""
     return "".join(_written(links, first) + "\n" for links in sentences)
-
-
-def _read_line(line: str, number: int, first: int) -> Gold:
-    sure, possible = (frozenset(Link(*link) for link in links) for links in parse_links(line, number, first))
-    return Gold(sure, possible)
 
 
 def _written(links: Gold | Links, first: int) -> str:

@@ -8,6 +8,7 @@ from regard.decode.translator import TextTranslator
 from regard.errors import ConfigError, DataError
 from regard.export import ctranslate2, onnx
 from regard.export.base import Export, Translatable, read_export, translatable
+from regard.export.onnx_runtime import OnnxTranslator
 from regard.train.run import Run
 
 
@@ -21,7 +22,7 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     ctranslate2.TO: Format(ctranslate2.export, ctranslate2.EngineTranslator),
-    onnx.TO: Format(onnx.export, onnx.OnnxTranslator),
+    onnx.TO: Format(onnx.export, OnnxTranslator),
 }
 
 

@@ -93,8 +93,7 @@ class SAGANConfig:
         for name in ("pace", "rate"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"sagan: `{name}` has {getattr(self, name)}; expected more than 0.")
-        if not self.strength >= 0:
-            raise ConfigError(f"sagan: `strength` has {self.strength}; expected 0 or more.")
+        check_sizes("sagan", self, "strength", least=0)
         if not 0 <= self.decay < 1:
             raise ConfigError(f"sagan: `decay` has {self.decay}; expected 0 or more and less than 1.")
 

@@ -54,7 +54,7 @@ from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
-from regard.errors import ConfigError, check_shares, check_sizes
+from regard.errors import check_shares, check_sizes
 from regard.layers.convolution import SmallConvolution
 from regard.models.base import Translating, teacher_inputs
 from regard.tasks.base import Scored
@@ -89,11 +89,7 @@ class ShowAttendTellConfig:
 
     def __post_init__(self) -> None:
         check_sizes("show-attend-tell", self, "channels", "annotation", "embedding", "hidden")
-        for name in ("coverage", "reward", "entropy"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(
-                    f"show-attend-tell: `{name}` has {getattr(self, name)}; expected 0 or more."
-                )
+        check_sizes("show-attend-tell", self, "coverage", "reward", "entropy", least=0)
         check_shares("show-attend-tell", self, "dropout", "sampled", "soft_start")
         check_attention("show-attend-tell", self)
 

@@ -24,8 +24,8 @@ from regard.serve.work import KINDS, compute
 from regard.shipped.find import RECORD, find_run, read_packed
 from regard.systems.loading import SYSTEMS, load
 from regard.systems.system import System
-from regard.train.checkpoint import RunFolder
 from regard.train.config import load_run
+from regard.train.run_folder import RunFolder
 
 OWN = 12  # of the user's runs, those that are served
 

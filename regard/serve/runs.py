@@ -16,8 +16,8 @@ from regard.serve import limits
 from regard.serve.problems import Problem
 from regard.serve.wire import matrix
 from regard.tasks.translation import TranslationTask
-from regard.train.checkpoint import RunFolder
 from regard.train.config import load_run
+from regard.train.run_folder import RunFolder
 
 NAME = re.compile(r"\w[\w.+@=,-]{0,199}")
 MOST = 500  # runs that are listed

@@ -34,10 +34,12 @@ from regard.tasks.base import Split, Task
 from regard.tasks.pictures import PictureTask
 from regard.tasks.texts import TextTask
 from regard.train import quantization, serialization
-from regard.train.checkpoint import DIGESTS, WEIGHTS, RunFolder
+from regard.train.checkpoint import WEIGHTS
 from regard.train.config import override
 from regard.train.quantization import ENCODINGS, Encoding
 from regard.train.run import Run, open_run
+from regard.train.run_folder import RunFolder
+from regard.train.verified_files import DIGESTS
 
 DRAWN = 200  # pictures whose halves are compared
 # what is known of the training; a folder that is packed once more keeps it

@@ -17,8 +17,9 @@ from regard import hub
 from regard.shipped.card import render_card, render_plain_card
 from regard.shipped.find import RECORD
 from regard.train import serialization
-from regard.train.checkpoint import DIGESTS, RunFolder
 from regard.train.run import Run
+from regard.train.run_folder import RunFolder
+from regard.train.verified_files import DIGESTS
 
 
 def write_folder(run: Run, folder: Path, name: str, card: Mapping[str, Any]) -> None:

@@ -22,18 +22,18 @@ estimation. 2016. https://arxiv.org/abs/1506.02438
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.data.batches import in_batches
 from regard.data.counter_rng import Uniform
 from regard.data.problems import Problems, Rollout
-from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.errors import check_shares, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split
 
 NUMBERS = 2**40  # where in the stream of examples an epoch may begin
 
@@ -55,46 +55,25 @@ class ActingSettings:
     owner: ClassVar[str] = "acting"
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{self.owner}: `{name}` has {getattr(self, name)}; expected 1 or more.")
-        for name in ("discount", "trace"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{self.owner}: `{name}` has {getattr(self, name)}; expected 0 to 1.")
-        for name in ("critic", "entropy"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{self.owner}: `{name}` has {getattr(self, name)}; expected 0 or more.")
+        check_sizes(self.owner, self, "train", "valid", "test")
+        check_shares(self.owner, self, "discount", "trace")
+        check_sizes(self.owner, self, "critic", "entropy", least=0)
 
 
-class ActingTask:
+class ActingTask(SettledTask):
     """Problems by their number, and the policy gradient."""
 
     Settings: ClassVar[type[Any]] = ActingSettings
     gives: ClassVar[str] = "problems to act in"
 
-    def __init__(self, settings: Any) -> None:
-        self.settings = settings
-
-    @classmethod
-    def create(cls, settings: Any) -> Self:
-        return cls(settings)
-
-    @classmethod
-    def restore(cls, settings: Any, folder: Path) -> Self:
-        return cls(settings)
-
-    def save(self, folder: Path) -> None:
-        """The settings are in the run's config; problems are drawn again."""
-
     def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
         """New problems in every epoch. The units of `batch` are problems."""
         first = Random(f"{seed} {epoch}").randrange(NUMBERS)
         count = max(self.settings.train // batch, 1) * batch
-        return [list(range(first + start, first + start + batch)) for start in range(0, count, batch)]
+        return in_batches(range(first, first + count), batch)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        count = getattr(self.settings, split)
-        return [list(range(start, min(start + batch, count))) for start in range(0, count, batch)]
+        return in_batches(range(getattr(self.settings, split)), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> Problems:
         """The problems of these numbers."""

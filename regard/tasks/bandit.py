@@ -19,7 +19,7 @@ import torch
 from regard.catalog import card
 from regard.data.counter_rng import uniform
 from regard.data.problems import Bandits, width
-from regard.errors import ConfigError
+from regard.errors import check_sizes
 from regard.tasks.acting import ActingSettings, ActingTask
 from regard.tasks.base import Split
 
@@ -35,10 +35,8 @@ class BanditSettings(ActingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.arms < 2:
-            raise ConfigError(f"bandit: `arms` has {self.arms}; expected 2 or more.")
-        if self.pulls < 1:
-            raise ConfigError(f"bandit: `pulls` has {self.pulls}; expected 1 or more.")
+        check_sizes("bandit", self, "arms", least=2)
+        check_sizes("bandit", self, "pulls")
 
 
 @card(

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 Split = Literal["train", "valid", "test"]
@@ -73,6 +75,29 @@ class Task(Protocol):
     def save(self, folder: Path) -> None:
         """Write what a user of the model needs beside the weights (tokenizers, settings)."""
         ...
+
+
+class SettledTask:
+    """A task whose settings say all: its examples are drawn or read again, and nothing is saved."""
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    @classmethod
+    def create(cls, settings: Any) -> Self:
+        return cls(settings)
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings)
+
+    def save(self, folder: Path) -> None:
+        """Nothing."""
+
+
+def class_loss(scores: Tensor, labels: Tensor) -> Loss:
+    """(B, classes) scores, (B,) labels -> cross-entropy, summed."""
+    return Loss(F.cross_entropy(scores.float(), labels, reduction="sum"), torch.ones_like(labels).sum())
 
 
 @runtime_checkable

@@ -10,9 +10,8 @@ which may lie beyond the trained ones.
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,14 +19,14 @@ from torch import Tensor, nn
 
 from regard.data.bits import BitBatch, join
 from regard.data.counter_rng import Uniform, uniform
-from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.errors import ConfigError, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split
 
 Shape = tuple[int, ...]
 NUMBERS = 2**40  # where in the stream of examples an epoch may begin
 
 
-class BitTask:
+class BitTask(SettledTask):
     """What the algorithmic tasks share; a subclass says which shapes there are and draws examples of one."""
 
     Settings: ClassVar[type[Any]]
@@ -36,9 +35,8 @@ class BitTask:
     gives: ClassVar[str] = "sequences of bits"
 
     def __init__(self, settings: Any) -> None:
-        self.settings = settings
-        for name in ("train", "valid", "test"):
-            self._require(name, getattr(settings, name), 1)
+        super().__init__(settings)
+        check_sizes(self.name, settings, "train", "valid", "test")
         if not settings.tested:
             raise ConfigError(f"{self.name}: `tested` has no shapes; expected at least one.")
         for shape in self._tested():
@@ -46,17 +44,6 @@ class BitTask:
                 wanted = " and ".join(self.units)
                 raise ConfigError(f"{self.name}: `tested` has {shape}; expected {wanted}, each 1 or more.")
             self.check(shape)
-
-    @classmethod
-    def create(cls, settings: Any) -> Self:
-        return cls(settings)
-
-    @classmethod
-    def restore(cls, settings: Any, folder: Path) -> Self:
-        return cls(settings)
-
-    def save(self, folder: Path) -> None:
-        """Nothing: the settings say all."""
 
     # what a subclass says
 
@@ -146,10 +133,6 @@ class BitTask:
     def _tested(self) -> list[Shape]:
         return [shape if isinstance(shape, tuple) else (shape,) for shape in self.settings.tested]
 
-    def _require(self, name: str, value: int, least: int) -> None:
-        if value < least:
-            raise ConfigError(f"{self.name}: `{name}` has {value}; expected {least} or more.")
-
     def _require_range(self, low: str, high: str, least: int = 1) -> None:
         shortest, longest = getattr(self.settings, low), getattr(self.settings, high)
         if not least <= shortest <= longest:
@@ -164,7 +147,7 @@ class GrowingTask(BitTask):
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
-        self._require("curriculum", settings.curriculum, 0)
+        check_sizes(self.name, settings, "curriculum", least=0)
 
     def allowed(self, epoch: int) -> int:
         count, epochs = len(self.trained()), self.settings.curriculum

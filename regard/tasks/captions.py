@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.catalog import card
-from regard.data.batches import Plan, plan_by_rows
+from regard.data.batches import Plan, in_batches, plan_by_rows
 from regard.data.features import FrozenEncoder, build_encoder, cached_features
 from regard.data.flickr8k import Flickr8k, open_flickr8k
 from regard.data.images import ImageBatch, Pixels, image_batch
@@ -90,8 +90,7 @@ class CaptionTask:
         return plan_by_rows(lengths, rows=batch, epoch=epoch, seed=seed)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        rows = range(len(self.examples(split)[1]))
-        return [list(rows[i : i + batch]) for i in range(0, len(rows), batch)]
+        return in_batches(range(len(self.examples(split)[1])), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> ImageBatch:
         numbers, captions = self.examples(split)
@@ -211,9 +210,8 @@ class Flickr8kSettings:
     longest: int = 30  # words of a training caption; longer ones are left out of training
 
     def __post_init__(self) -> None:
-        for name, least in (("side", 32), ("minimum", 1), ("longest", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"flickr8k: `{name}` has {getattr(self, name)}; expected {least} or more.")
+        check_sizes("flickr8k", self, "side", least=32)
+        check_sizes("flickr8k", self, "minimum", "longest")
 
 
 @card(

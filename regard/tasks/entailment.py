@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.catalog import card
+from regard.data.batches import in_batches
 from regard.data.entailment import (
     LABELS,
     NULL,
@@ -156,16 +157,13 @@ class EntailmentTask:
         chance = Random(f"{seed} {epoch}")
         order = list(range(len(self.pairs("train"))))
         chance.shuffle(order)
-        sorted_pools = [
-            sorted(order[i : i + POOL * batch], key=self._length) for i in range(0, len(order), POOL * batch)
-        ]
-        batches = [pool[i : i + batch] for pool in sorted_pools for i in range(0, len(pool), batch)]
+        sorted_pools = [sorted(pool, key=self._length) for pool in in_batches(order, POOL * batch)]
+        batches = [rows for pool in sorted_pools for rows in in_batches(pool, batch)]
         chance.shuffle(batches)
         return batches
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        numbers = list(range(len(self.pairs(split))))
-        return [numbers[i : i + batch] for i in range(0, len(numbers), batch)]
+        return in_batches(range(len(self.pairs(split))), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PairTextBatch:
         return self.tensors([self.pairs(split)[row] for row in rows])

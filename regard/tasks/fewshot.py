@@ -20,14 +20,12 @@ are never the same: an example's number is its seed, and its remainder tells whi
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from random import Random
 from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from regard.catalog import card
@@ -35,8 +33,8 @@ from regard.data.counter_rng import Uniform, uniform
 from regard.data.episodes import DealtEpisodes, EpisodeBatch, Sheets
 from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
 from regard.data.strokes import draw_characters
-from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.errors import ConfigError, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split, class_loss
 
 LEARNT, HELD_OUT = 1200, 60  # Omniglot's characters for training, and how many of these for validation
 STROKE_CLASSES: dict[Split, int] = {"train": 600, "valid": 40, "test": 160}
@@ -81,9 +79,7 @@ class FewShotSettings:
             raise ConfigError(f"few-shot: `shift` has {self.shift}; expected 0 to {SIDE - 1} pixels.")
         if not 0 <= self.bend < 0.5:
             raise ConfigError(f"few-shot: `bend` has {self.bend}; expected 0 or more and less than 0.5.")
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"few-shot: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        check_sizes("few-shot", self, "train", "valid", "test")
 
 
 @card(
@@ -97,14 +93,12 @@ class FewShotSettings:
         "Name a drawing of a class never seen before, from a few labelled ones: Omniglot or random strokes."
     ),
 )
-class FewShotTask:
+class FewShotTask(SettledTask):
     """Whose drawing is it: one of N classes that an episode shows."""
 
     Settings = FewShotSettings
     gives = "episodes of few examples"
-
-    def __init__(self, settings: FewShotSettings) -> None:
-        self.settings = settings
+    settings: FewShotSettings
 
     @classmethod
     def create(cls, settings: FewShotSettings) -> Self:
@@ -118,13 +112,6 @@ class FewShotTask:
                     f"the classes of the {split} split."
                 )
         return task
-
-    @classmethod
-    def restore(cls, settings: FewShotSettings, folder: Path) -> Self:
-        return cls(settings)
-
-    def save(self, folder: Path) -> None:
-        """The settings are in the run's config, the drawings in the data folder or drawn again."""
 
     def sizes(self) -> dict[str, int]:
         settings = self.settings
@@ -223,9 +210,7 @@ class FewShotTask:
 
     def loss(self, model: nn.Module, batch: EpisodeBatch) -> Loss:
         """Cross-entropy of the queries' classes, summed; the support asks nothing."""
-        scores = model(batch).float().flatten(0, 1)
-        answers = batch.answers.flatten()
-        return Loss(F.cross_entropy(scores, answers, reduction="sum"), torch.ones_like(answers).sum())
+        return class_loss(model(batch).flatten(0, 1), batch.answers.flatten())
 
 
 @lru_cache(maxsize=1)

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from regard.catalog import card
 from regard.data.grammar import generate
@@ -37,22 +37,61 @@ SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded 
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageSettings:
-    """Which text, and how it is cut into windows."""
+class WordSettings:
+    """Which text."""
 
     corpus: Literal["grammar", "ptb"] = "grammar"
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
-    text: str = ""  # a text file instead of the corpus
+    text: str = ""  # a text file instead of the corpus, one sentence or paragraph a line, plain or .gz
     size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
+
+    def __post_init__(self) -> None:
+        self._require("size", 3)
+
+    def _require(self, name: str, least: int) -> None:
+        if getattr(self, name) < least:
+            raise ConfigError(f"language: `task.{name}` has {getattr(self, name)}; expected {least} or more.")
+
+
+class WordTask:
+    """A task on the words of a text; a subclass says how they are cut into examples."""
+
+    def __init__(self, settings: Any, words: WordList) -> None:
+        self.settings, self.words = settings, words
+
+    @classmethod
+    def create(cls, settings: WordSettings) -> Self:
+        training = read_words(settings, "train")
+        read_words(settings, "valid")  # what is wrong is told before training, not after
+        return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
+
+    @classmethod
+    def restore(cls, settings: WordSettings, folder: Path) -> Self:
+        return cls(settings, WordList.load(folder / "words.json"))
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder / "words.json")
+
+    def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
+        """Cross-entropy, summed over the words that count."""
+        t = torch.arange(batch.targets.shape[1], device=batch.targets.device)
+        targets = batch.targets.masked_fill(t >= batch.counts[:, None], -100)
+        flat = model(batch).flatten(0, 1).float()
+        total = F.cross_entropy(flat, targets.flatten(), ignore_index=-100, reduction="sum")
+        return Loss(total, batch.counts.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageSettings(WordSettings):
+    """Which text, and how it is cut into windows."""
+
     context: int = 1  # words read before the first prediction of a window
     predict: int = 35  # words predicted in a window
 
     def __post_init__(self) -> None:
-        for name, least in (("size", 3), ("context", 1), ("predict", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(
-                    f"language: `task.{name}` has {getattr(self, name)}; expected {least} or more."
-                )
+        super().__post_init__()
+        self._require("context", 1)
+        self._require("predict", 1)
 
 
 @card(
@@ -63,28 +102,16 @@ class LanguageSettings:
     year=2026,
     sentence="The next word of a text: Penn Treebank, the embedded grammar, or a text of your own.",
 )
-class LanguageTask:
+class LanguageTask(WordTask):
     """The next word of a text."""
 
     Settings = LanguageSettings
     gives = "running text"
+    settings: LanguageSettings
 
     def __init__(self, settings: LanguageSettings, words: WordList) -> None:
-        self.settings, self.words = settings, words
+        super().__init__(settings, words)
         self._streams: dict[Split, WordStream] = {}
-
-    @classmethod
-    def create(cls, settings: LanguageSettings) -> Self:
-        training = read_words(settings, "train")
-        read_words(settings, "valid")  # what is wrong is told before training, not after
-        return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
-
-    @classmethod
-    def restore(cls, settings: LanguageSettings, folder: Path) -> Self:
-        return cls(settings, WordList.load(folder / "words.json"))
-
-    def save(self, folder: Path) -> None:
-        self.words.save(folder / "words.json")
 
     def stream(self, split: Split) -> WordStream:
         """The text of a split as numbers."""
@@ -107,24 +134,11 @@ class LanguageTask:
     def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
         return self.stream(split).batch(rows)
 
-    def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
-        """Cross-entropy, summed over the words that count."""
-        return word_loss(model(batch), batch)
-
     def _rows(self, batch: int) -> int:
         return max(batch // self.settings.predict, 1)
 
 
-def word_loss(scores: Tensor, batch: StreamBatch) -> Loss:
-    """(B, T, V) scores against the batch's targets."""
-    t = torch.arange(batch.targets.shape[1], device=batch.targets.device)
-    targets = batch.targets.masked_fill(t >= batch.counts[:, None], -100)
-    flat = scores.flatten(0, 1).float()
-    total = F.cross_entropy(flat, targets.flatten(), ignore_index=-100, reduction="sum")
-    return Loss(total, batch.counts.sum())
-
-
-def read_words(settings: LanguageSettings, split: Split) -> list[str]:
+def read_words(settings: WordSettings, split: Split) -> list[str]:
     """The words of a split: of the user's text, of Penn Treebank, or of the embedded grammar."""
     if settings.text:
         return read_text(settings.text, split)

@@ -21,7 +21,7 @@ import torch
 from regard.catalog import card
 from regard.data.counter_rng import uniform
 from regard.data.problems import DecisionProcesses, width
-from regard.errors import ConfigError
+from regard.errors import check_sizes
 from regard.tasks.acting import ActingSettings, ActingTask, normal
 from regard.tasks.base import Split
 
@@ -39,9 +39,8 @@ class MDPSettings(ActingSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("states", 2), ("actions", 2), ("length", 1), ("episodes", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"mdp: `{name}` has {getattr(self, name)}; expected {least} or more.")
+        check_sizes("mdp", self, "states", "actions", least=2)
+        check_sizes("mdp", self, "length", "episodes")
 
 
 @card(

@@ -29,7 +29,7 @@ from torch import Tensor
 from regard.catalog import card
 from regard.data.bits import BitBatch
 from regard.data.counter_rng import Uniform
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_sizes
 from regard.tasks.bits import BitTask, GrowingTask, Shape
 
 
@@ -66,7 +66,7 @@ class CopyTask(GrowingTask):
 
     def __init__(self, settings: CopySettings) -> None:
         super().__init__(settings)
-        self._require("bits", settings.bits, 1)
+        check_sizes(self.name, settings, "bits")
         self._require_range("shortest", "longest")
 
     def sizes(self) -> dict[str, int]:
@@ -124,7 +124,7 @@ class RepeatCopyTask(GrowingTask):
 
     def __init__(self, settings: RepeatCopySettings) -> None:
         super().__init__(settings)
-        self._require("bits", settings.bits, 1)
+        check_sizes(self.name, settings, "bits")
         self._require_range("shortest", "longest")
         self._require_range("fewest", "most")
 
@@ -190,8 +190,7 @@ class AssociativeRecallTask(GrowingTask):
 
     def __init__(self, settings: AssociativeRecallSettings) -> None:
         super().__init__(settings)
-        self._require("bits", settings.bits, 1)
-        self._require("item", settings.item, 1)
+        check_sizes(self.name, settings, "bits", "item")
         self._require_range("fewest", "most", least=2)
 
     def check(self, shape: Shape) -> None:
@@ -258,8 +257,7 @@ class NGramTask(BitTask):
 
     def __init__(self, settings: NGramSettings) -> None:
         super().__init__(settings)
-        self._require("context", settings.context, 1)
-        self._require("length", settings.length, 1)
+        check_sizes(self.name, settings, "context", "length")
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": 1, "outputs": 1}
@@ -337,7 +335,7 @@ class PrioritySortTask(BitTask):
 
     def __init__(self, settings: PrioritySortSettings) -> None:
         super().__init__(settings)
-        self._require("bits", settings.bits, 1)
+        check_sizes(self.name, settings, "bits")
         self._require_range("kept", "length")
 
     def check(self, shape: Shape) -> None:

@@ -15,22 +15,20 @@ training part are held out for validation.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
 from regard.catalog import card
 from regard.data import cifar10, fashion_mnist, shapes
-from regard.data.batches import Plan, plan_by_rows
+from regard.data.batches import Plan, in_batches, plan_by_rows
 from regard.data.images import Pixels
 from regard.data.pictures import PictureBatch
-from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.errors import ConfigError, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split, class_loss
 
 CLASSES = {
     "shapes": shapes.SHAPES,
@@ -53,9 +51,7 @@ class PictureClassesSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"picture-classes: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        check_sizes("picture-classes", self, "train", "valid", "test")
         if not 0 <= self.clutter < shapes.CELLS**2:
             raise ConfigError(
                 f"picture-classes: `clutter` has {self.clutter}; expected 0 to {shapes.CELLS**2 - 1}."
@@ -71,7 +67,7 @@ class PictureClassesSettings:
     link="https://github.com/zalandoresearch/fashion-mnist",
     sentence="Name what a picture is of: drawn shapes, Fashion-MNIST or CIFAR-10.",
 )
-class PictureClassesTask:
+class PictureClassesTask(SettledTask):
     """The class of a picture."""
 
     Settings = PictureClassesSettings
@@ -92,13 +88,6 @@ class PictureClassesTask:
                     "of the training part."
                 )
         return task
-
-    @classmethod
-    def restore(cls, settings: PictureClassesSettings, folder: Path) -> Self:
-        return cls(settings)
-
-    def save(self, folder: Path) -> None:
-        """Nothing beside the weights: classes and sides follow from the settings."""
 
     def sizes(self) -> dict[str, int]:
         return {"classes": len(self.labels), "side": SIDES[self.settings.corpus]}
@@ -125,8 +114,7 @@ class PictureClassesTask:
         return plan_by_rows([0] * self.count("train"), rows=batch, epoch=epoch, seed=seed)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        count = self.count(split)
-        return [list(range(start, min(start + batch, count))) for start in range(0, count, batch)]
+        return in_batches(range(self.count(split)), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
         numbers = np.asarray(rows, dtype=np.int64)
@@ -141,5 +129,4 @@ class PictureClassesTask:
 
     def loss(self, model: nn.Module, batch: PictureBatch) -> Loss:
         """Cross-entropy, summed over the pictures."""
-        total = F.cross_entropy(model(batch).float(), batch.labels, reduction="sum")
-        return Loss(total, torch.ones_like(batch.labels).sum())
+        return class_loss(model(batch), batch.labels)

@@ -8,7 +8,6 @@ have no loss, so there is no validation; `evaluate/pictures.py` measures what a 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,8 +21,8 @@ from regard.data.batches import Plan, plan_by_rows
 from regard.data.images import Pixels
 from regard.data.pictures import DRAWN, PictureBatch, draw_pairs, flipped, halves_agree, to_network
 from regard.data.shapes import SHAPES
-from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.errors import ConfigError, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Referee:
     spoils: bool = False  # whether its training pictures are speckled and blurred by chance
 
 
-class PictureTask:
+class PictureTask(SettledTask):
     """What such tasks share; a subclass says where pictures come from."""
 
     Settings: ClassVar[type[Any]]
@@ -79,9 +78,6 @@ class PictureTask:
         losses = model(flipped(pictures) if self.flips else pictures, batch.labels)
         return Loss(losses.sum(), torch.full((), len(losses), device=losses.device))
 
-    def save(self, folder: Path) -> None:
-        """Nothing beside the weights: classes and sides follow from the settings."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cifar10Settings:
@@ -122,11 +118,6 @@ class Cifar10Task(PictureTask):
         task = cls(settings)
         task._read()  # a missing file is said at once
         return task
-
-    @classmethod
-    def restore(cls, settings: Cifar10Settings, folder: Path) -> Self:
-        """The data folder is needed only when its photographs are asked for."""
-        return cls(settings)
 
     def _read(self) -> tuple[dict[str, cifar10.Photographs], str]:
         if self._opened is None:
@@ -170,9 +161,7 @@ class PairedShapesSettings:
     def __post_init__(self) -> None:
         if self.side not in (8, 16, 32):
             raise ConfigError(f"paired-shapes: `side` has {self.side}; expected 8, 16 or {DRAWN}.")
-        for name in ("train", "valid", "test"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"paired-shapes: `{name}` has {getattr(self, name)}; expected 1 or more.")
+        check_sizes("paired-shapes", self, "train", "valid", "test")
 
 
 @card(
@@ -193,14 +182,6 @@ class PairedShapesTask(PictureTask):
 
     def __init__(self, settings: PairedShapesSettings) -> None:
         self.settings, self.side = settings, settings.side
-
-    @classmethod
-    def create(cls, settings: PairedShapesSettings) -> Self:
-        return cls(settings)
-
-    @classmethod
-    def restore(cls, settings: PairedShapesSettings, folder: Path) -> Self:
-        return cls(settings)
 
     def count(self, split: Split) -> int:
         return int(asdict(self.settings)[split])

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from regard.catalog import card
+from regard.data.batches import in_batches
 from regard.data.geometry import QUESTIONS, Numbers, Points
 from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
 from regard.data.solving import Answers, solved
-from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.errors import ConfigError, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split
 
 WIDTHS = 4  # with groups, training sets are padded to a multiple of this
 
@@ -48,7 +49,7 @@ class PointingSettings:
     processes: int = 0  # that solve the training sets ahead of the training; 0 = one a core
 
 
-class PointingTask:
+class PointingTask(SettledTask):
     """What the four questions share."""
 
     Settings = PointingSettings
@@ -88,9 +89,7 @@ class PointingTask:
             raise ConfigError(
                 f"{self.question}: `tests` has {list(s.tests)}; expected sizes of {least} or more."
             )
-        for name in ("groups", "train", "valid", "test"):
-            if getattr(s, name) < 1:
-                raise ConfigError(f"{self.question}: `{name}` has {getattr(s, name)}; expected 1 or more.")
+        check_sizes(self.question, s, "groups", "train", "valid", "test")
 
     def train_answers(self) -> Answers:
         """(train, M), in memory, mapped from the cache, or solved when they are asked for."""
@@ -133,7 +132,7 @@ class PointingTask:
         plan, start = [], 0
         for count in counts:
             rows = range(start, start + count)
-            plan += [list(rows[i : i + batch]) for i in range(0, count, batch)]
+            plan += in_batches(rows, batch)
             start += count
         return plan
 
@@ -188,9 +187,6 @@ class PointingTask:
             scores.flatten(0, 1).float(), right.flatten(), ignore_index=-100, reduction="sum"
         )
         return Loss(total, batch.target_lengths.sum())
-
-    def save(self, folder: Path) -> None:
-        """Nothing: the settings say it all."""
 
     def example(self, size: int, seed: int = 0) -> Points:
         """(n, D) a random set that is in no split, for pictures."""

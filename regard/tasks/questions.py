@@ -5,14 +5,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
 
-import torch
-import torch.nn.functional as F
 from torch import nn
 
+from regard.data.batches import in_batches
 from regard.data.questions import NULL, EncodedQuestions, Question, StoryBatch, all_words
 from regard.data.wordlist import WordList
 from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split
+from regard.tasks.base import Loss, Split, class_loss
 
 
 class QuestionTask:
@@ -72,26 +71,21 @@ class QuestionTask:
         """The questions in random order; the last, smaller batch is left out if there are others."""
         order = list(range(len(self.questions("train"))))
         Random(f"{seed} {epoch}").shuffle(order)
-        batches = _cut(order, batch)
+        batches = in_batches(order, batch)
         return batches if len(batches) == 1 or len(batches[-1]) == batch else batches[:-1]
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        return _cut(list(range(len(self.questions(split)))), batch)
+        return in_batches(range(len(self.questions(split))), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> StoryBatch:
         return self.encoded(split).batch(rows)
 
     def loss(self, model: nn.Module, batch: StoryBatch) -> Loss:
         """Cross-entropy of the answers, summed."""
-        total = F.cross_entropy(model(batch).float(), batch.answer, reduction="sum")
-        return Loss(total, torch.ones_like(batch.answer).sum())
+        return class_loss(model(batch), batch.answer)
 
 
 def check_memory(memory: int) -> None:
     """A story has at least one sentence to remember."""
     if memory < 1:
         raise ConfigError(f"questions: `task.memory` has {memory}; expected 1 or more sentences.")
-
-
-def _cut(items: list[int], size: int) -> list[list[int]]:
-    return [items[i : i + size] for i in range(0, len(items), size)]

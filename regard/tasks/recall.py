@@ -10,18 +10,17 @@ sequences have `shortest` to `longest` pairs, the test asks each of `asked`, lon
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from regard.catalog import card
+from regard.data.batches import in_batches
 from regard.data.labelled import LabelledBatch
-from regard.errors import ConfigError, DataError
-from regard.tasks.base import Loss, Split
+from regard.errors import ConfigError, DataError, check_sizes
+from regard.tasks.base import Loss, SettledTask, Split, class_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +38,7 @@ class RecallSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.values < 2:
-            raise ConfigError(f"key-value: `values` has {self.values}; expected 2 or more.")
+        check_sizes("key-value", self, "values", least=2)
         if not 1 <= self.shortest <= self.longest:
             raise ConfigError(
                 f"key-value: `shortest` has {self.shortest} and `longest` {self.longest}; "
@@ -73,25 +71,12 @@ class Recall(NamedTuple):
     year=2026,
     sentence="Pairs are read one by one; then a key is shown again, and its value is asked for.",
 )
-class RecallTask:
+class RecallTask(SettledTask):
     """The value that stood beside a key."""
 
     Settings = RecallSettings
     gives = "labelled sequences"
-
-    def __init__(self, settings: RecallSettings) -> None:
-        self.settings = settings
-
-    @classmethod
-    def create(cls, settings: RecallSettings) -> Self:
-        return cls(settings)
-
-    @classmethod
-    def restore(cls, settings: RecallSettings, folder: Path) -> Self:
-        return cls(settings)
-
-    def save(self, folder: Path) -> None:
-        """The settings are in the run's config; there is nothing else."""
+    settings: RecallSettings
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": self.settings.keys + self.settings.values + 1, "classes": self.settings.values}
@@ -105,21 +90,16 @@ class RecallTask:
         """New sequences in every epoch: their numbers are their seeds. The units of `batch` are sequences."""
         first = (seed * 1_000_003 + epoch) * self.settings.train
         numbers = range(first, first + self.settings.train)
-        return [list(numbers[i : i + batch]) for i in range(0, len(numbers) - batch + 1, batch)] or [
-            list(numbers)
-        ]
+        return in_batches(numbers[: max(len(numbers) // batch, 1) * batch], batch)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """The test in the order of its numbers of pairs, no batch holding two of them."""
         if split != "test":
             size = self.settings.valid if split == "valid" else self.settings.train
-            return [list(range(size))[i : i + batch] for i in range(0, size, batch)]
+            return in_batches(range(size), batch)
         each = self.settings.test
-        return [
-            list(range(start, start + each))[i : i + batch]
-            for start in range(0, each * len(self.settings.asked), each)
-            for i in range(0, each, batch)
-        ]
+        starts = range(0, each * len(self.settings.asked), each)
+        return [rows for start in starts for rows in in_batches(range(start, start + each), batch)]
 
     def example(self, split: Split, number: int) -> Recall:
         """Sequence `number` of a split."""
@@ -170,9 +150,7 @@ class RecallTask:
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """Cross-entropy of the value, summed over sequences."""
-        scores = model(batch).float()
-        count = torch.ones_like(batch.labels).sum()
-        return Loss(F.cross_entropy(scores, batch.labels, reduction="sum"), count)
+        return class_loss(model(batch), batch.labels)
 
 
 def _below(word: str, limit: int) -> bool:

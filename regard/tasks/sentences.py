@@ -7,11 +7,6 @@ with a `StreamBatch` whose targets are whole sentences. The units of `train.batc
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Self
-
-from torch import nn
 
 from regard.catalog import card
 from regard.data.ptb import EOS
@@ -20,22 +15,8 @@ from regard.data.text_windows import StreamBatch
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import DataError
-from regard.tasks.base import Loss, Split
-from regard.tasks.language import LanguageSettings, read_words, word_loss
-
-
-@dataclass(frozen=True, kw_only=True)
-class SentenceSettings:
-    """Which text."""
-
-    corpus: Literal["grammar", "ptb"] = "grammar"
-    data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
-    text: str = ""  # a text file instead of the corpus, one sentence a line, plain or .gz
-    size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
-
-    def source(self) -> LanguageSettings:
-        """The text as the task `language` names it."""
-        return LanguageSettings(corpus=self.corpus, data=self.data, text=self.text, size=self.size)
+from regard.tasks.base import Split
+from regard.tasks.language import WordSettings, WordTask, read_words
 
 
 @card(
@@ -46,33 +27,20 @@ class SentenceSettings:
     year=2026,
     sentence="The next word of a sentence, given its own words alone; the texts of the task `language`.",
 )
-class SentenceTask:
+class SentenceTask(WordTask):
     """The next word of a sentence."""
 
-    Settings = SentenceSettings
+    Settings = WordSettings
     gives = "single sentences"
 
-    def __init__(self, settings: SentenceSettings, words: WordList) -> None:
-        self.settings, self.words = settings, words
+    def __init__(self, settings: WordSettings, words: WordList) -> None:
+        super().__init__(settings, words)
         self._sentences: dict[Split, Sentences] = {}
-
-    @classmethod
-    def create(cls, settings: SentenceSettings) -> Self:
-        training = read_words(settings.source(), "train")
-        read_words(settings.source(), "valid")  # what is wrong is told before training, not after
-        return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
-
-    @classmethod
-    def restore(cls, settings: SentenceSettings, folder: Path) -> Self:
-        return cls(settings, WordList.load(folder / "words.json"))
-
-    def save(self, folder: Path) -> None:
-        self.words.save(folder / "words.json")
 
     def sentences(self, split: Split) -> Sentences:
         """The sentences of a split as numbers."""
         if split not in self._sentences:
-            numbers = self.words.numbers(read_words(self.settings.source(), split))
+            numbers = self.words.numbers(read_words(self.settings, split))
             self._sentences[split] = Sentences(numbers, mark=self.words.number(EOS))
         return self._sentences[split]
 
@@ -87,10 +55,6 @@ class SentenceTask:
 
     def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
         return self.sentences(split).batch(rows)
-
-    def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
-        """Cross-entropy, summed over the words and the end marks."""
-        return word_loss(model(batch), batch)
 
     def read(self, text: str) -> tuple[list[str], StreamBatch]:
         """A sentence of the user's: its words as the model knows them, and the batch of it alone."""

@@ -21,7 +21,7 @@ from regard.data.plans import PairLengths, mapped_plan
 from regard.data.prepared import Encoder, digest, is_large, kept_tokenizers, prepare_pairs
 from regard.data.shared import made_once
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, check_sizes
 from regard.storage import cache_folder
 from regard.tasks.base import Split
 from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
@@ -48,8 +48,7 @@ class TextSettings:
     def __post_init__(self) -> None:
         if self.joint and self.pieces != "bpe":
             raise ConfigError(f"task: `joint` is true and `pieces` has {self.pieces!r}; expected 'bpe'.")
-        if self.longest < 1:
-            raise ConfigError(f"task: `longest` has {self.longest}; expected 1 or more.")
+        check_sizes("task", self, "longest")
         if not 0.0 <= self.bpe_dropout < 1.0:
             raise ConfigError(
                 f"task: `bpe_dropout` has {self.bpe_dropout}; expected 0 or more, and less than 1."
@@ -58,8 +57,7 @@ class TextSettings:
             raise ConfigError(
                 f"task: `bpe_dropout` has {self.bpe_dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
             )
-        if self.bpe_samples < 1:
-            raise ConfigError(f"task: `bpe_samples` has {self.bpe_samples}; expected 1 or more.")
+        check_sizes("task", self, "bpe_samples")
         if self.reversed_epochs < 0:
             raise ConfigError(
                 f"task: `reversed_epochs` has {self.reversed_epochs} epochs; expected 0 or more."

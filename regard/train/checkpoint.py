@@ -1,22 +1,4 @@
-"""The run folder: written atomically, resumed exactly, read without pickle.
-
-    config.toml              the resolved config; written last, so its presence makes the folder a run
-    format.json              {"format": 1, "regard": "0.1.0"}
-    …                        what the task saves beside (tokenizers)
-    digests.json             SHA-256 of each of these
-    changes.jsonl            one line per setting that a resumed run changed
-    metrics.jsonl            one line per measurement; tensorboard/ holds the same
-    owner.json               who trains into the folder; empty when nobody does (lock.py)
-    checkpoints.json         {"last": "step-00000400", "before": "step-00000200", "best": "step-00000300"}
-                             and the digest of these; "over": only weights are kept
-    checkpoints/             the folders that these names point to
-        step-00000400/       {model,optimizer,random}.safetensors  state.json  digests.json
-        step-00000200/       the same: what a run goes on from if the last is damaged
-        step-00000300/       model.safetensors  state.json  digests.json
-        averaged-00000400/   the same; with `train.average`, when the run is over
-
-A packed run (shipped/pack.py) has one set of weights and no checkpoints/: model.safetensors, perhaps in int8
-or bfloat16, and state.json lie beside config.toml.
+"""Checkpoints of a run, and the names `last`, `before`, `best` and `averaged` that point to them.
 
 A folder cannot replace another in one step, but a small file can. So a checkpoint is written aside, synced,
 and renamed to an unused name; then `checkpoints.json` is replaced, which moves all names at once; then what
@@ -24,32 +6,23 @@ they no longer name is removed. A process killed at any moment leaves the names 
 `checkpoints.json` is missing or damaged, the folders themselves tell which checkpoint is the last.
 """
 
-import hashlib
 import json
 import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 import safetensors.torch
-from safetensors import SafetensorError
 from torch import nn
 
 from regard.catalog import suggest
-from regard.errors import ConfigError, DataError
-from regard.tasks.base import Task
-from regard.train import average, durable, quantization, serialization, toml
-from regard.train.config import RunConfig, fill_defaults, parse, translate
+from regard.errors import DataError
+from regard.train import average, durable, quantization, serialization
+from regard.train.verified_files import VerifiedFiles, digest
 
-FORMAT = 1
-UNLEARNT = ("train.log_every", "train.checkpoint_every", "train.threads")  # of no effect on the weights
-LEARNT = ("train.steps", "train.lr", "train.clip", "train.on_nonfinite")  # may change when a run goes on
-DIGESTS = "digests.json"
 WEIGHTS = "model.safetensors"
 _RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # of use to `last` and `before` alone
 _FOLDER = re.compile(r"(step|averaged)-(\d{8,})(-\d+)?")
@@ -91,17 +64,14 @@ class Checkpoint:
     model: serialization.Tensors
     optimizer: serialization.Tensors
     random: serialization.Tensors  # one row per process
-    numbers: dict[str, Any] = field(
-        default_factory=dict
-    )  # what the optimizer and the loss scaler keep as numbers
+    numbers: dict[str, Any] = field(default_factory=dict)  # what optimizer and loss scaler keep as numbers
 
 
-class RunFolder:
-    """One run on the disk."""
+class Checkpoints(VerifiedFiles):
+    """The checkpoints of a run folder; of a packed run, its weights."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(path)
-        self.config = self.path / "config.toml"
+        super().__init__(path)
         self.checkpoints = self.path / "checkpoints"
         self.names = self.path / "checkpoints.json"
         self.fault = ""  # the sentence about a damaged checkpoint that `load` passed over
@@ -111,99 +81,6 @@ class RunFolder:
     def is_packed(self) -> bool:
         """Only weights are there, and beside the config."""
         return (self.path / WEIGHTS).is_file()
-
-    def require_new(self) -> None:
-        """Refuse a folder that already holds a run."""
-        if self.config.exists():
-            raise DataError(
-                f"{self.path}: already holds a run; continue it with --resume, or choose another folder."
-            )
-
-    def require_run(self) -> None:
-        """Refuse a folder that holds no run, or one of a later format."""
-        if not self.path.is_dir():
-            raise DataError(f"{self.path}: no such run folder.")
-        if (self.path / "export.json").exists():
-            raise DataError(f"{self.path}: an export, which can only translate; expected a run folder.")
-        if not self.config.exists():
-            raise DataError(f"{self.path}: not a run folder: config.toml is missing.")
-        found = self._read_json(self.path / "format.json").get("format")
-        if not isinstance(found, int):
-            raise DataError(f"{self.path}: format.json has no format number; the run cannot be read.")
-        if found > FORMAT:
-            newer = f"format {found} is newer than this regard understands ({FORMAT})"
-            raise DataError(f"{self.path}: {newer}; update regard.")
-        if (self.path / DIGESTS).exists():
-            for name in self._read_json(self.path / DIGESTS):
-                self._require_whole(self.path, name)
-
-    def create(self, config: RunConfig, task: Task) -> None:
-        """Make the folder a run. The config comes last: without it, the folder is still free."""
-        with durable.disk_errors(self.path, self.describe_last):
-            self.path.mkdir(parents=True, exist_ok=True)
-            digests = self._save_task(task)
-            known = json.dumps({"format": FORMAT, "regard": _version()}) + "\n"
-            durable.replace(self.path / "format.json", known)
-            text = _resolved(config)
-            digests |= {"format.json": [_digest(known)], "config.toml": [_digest(text)]}
-            durable.replace(self.path / DIGESTS, json.dumps(digests, indent=1) + "\n")
-            durable.replace(self.config, text)
-
-    def _save_task(self, task: Task) -> dict[str, list[str]]:
-        """Let the task write its files aside, and move them here; their digests."""
-        aside = self.path / ".writing-task"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        task.save(aside)
-        durable.sync_tree(aside)
-        files = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
-        digests = {file.as_posix(): [_digest_of(aside / file)] for file in files}
-        for file in files:
-            (self.path / file).parent.mkdir(parents=True, exist_ok=True)
-            (aside / file).replace(self.path / file)
-        shutil.rmtree(aside)
-        durable.sync_folder(self.path)
-        return digests
-
-    def update_config(self, config: RunConfig) -> None:
-        """Store the config of a resumed run where one of the few changeable keys differs, and record that."""
-        before, now = self.config.read_text(encoding="utf-8"), _resolved(config)
-        if before == now:
-            return
-        with durable.disk_errors(self.path, self.describe_last):
-            self.record_changes(self._changed(config))
-            if (self.path / DIGESTS).exists():
-                digests = self._read_json(self.path / DIGESTS)
-                digests["config.toml"] = [_digest(now), _digest(before)]  # whichever of them is there
-                durable.replace(self.path / DIGESTS, json.dumps(digests, indent=1) + "\n")
-            durable.replace(self.config, now)
-
-    def record_changes(self, changed: Mapping[str, tuple[Any, Any]]) -> None:
-        """Write into changes.jsonl what differs from here on: key -> (was, is)."""
-        path, now = self.path / "changes.jsonl", f"{datetime.now():%Y-%m-%d %H:%M:%S}"
-        lines = [
-            {"step": self.last_step() or 0, "key": key, "was": was, "is": given, "date": now}
-            for key, (was, given) in changed.items()
-        ]
-        earlier = path.read_text(encoding="utf-8") if path.exists() else ""
-        durable.replace(path, earlier + "".join(json.dumps(line) + "\n" for line in lines))
-
-    def require_same(
-        self, config: RunConfig, *, may_change: tuple[str, ...] = UNLEARNT + LEARNT
-    ) -> dict[str, tuple[Any, Any]]:
-        """Refuse to go on with another config, but for a few keys; those that differ, with both values."""
-        changed = self._changed(config)
-        for key, (was, given) in changed.items():
-            if key not in may_change:
-                started = f"the run was started with {was!r}"
-                raise ConfigError(f"{self.path}: '{key}' is {given!r}; {started}. Use another folder.")
-        return changed
-
-    def _changed(self, config: RunConfig) -> dict[str, tuple[Any, Any]]:
-        tables = translate(parse(str(self.config), self.config.read_text(encoding="utf-8")))
-        stored, given = _flat(fill_defaults(tables)), _flat(fill_defaults(config.tables()))
-        keys = dict.fromkeys([*given, *stored])
-        return {k: (stored.get(k), given.get(k)) for k in keys if stored.get(k) != given.get(k)}
 
     def find(self, name: Name | Literal["before"]) -> Path | None:
         """The folder of the checkpoint of this name; None where there is none yet."""
@@ -246,14 +123,14 @@ class RunFolder:
     def save_averaged(self, model: serialization.Tensors, step: int) -> None:
         """Write averaged weights, made at this step, and give them their name; a second time does nothing."""
         found = self.find("averaged")
-        if found is not None and self._read_json(found / "state.json")["step"] == step:
+        if found is not None and self.read_json(found / "state.json")["step"] == step:
             return
         folder, aside = self.checkpoints / f"averaged-{step:08d}", self.checkpoints / ".writing-averaged"
         with durable.disk_errors(self.path, self.describe_last):
             try:
                 shutil.rmtree(aside, ignore_errors=True)
                 aside.mkdir(parents=True)
-                self._write_files(
+                self.write_files(
                     aside,
                     {
                         WEIGHTS: safetensors.torch.save(model),
@@ -289,14 +166,14 @@ class RunFolder:
         return None
 
     def _load(self, folder: Path) -> Checkpoint:
-        stored = self._read_json(folder / "state.json")
+        stored = self.read_json(folder / "state.json")
         numbers = stored.pop("numbers", {})
         known = {entry.name for entry in fields(State)}
         return Checkpoint(
             state=State(**{key: value for key, value in stored.items() if key in known}),
-            model=self._read_tensors(folder / WEIGHTS),
-            optimizer=self._read_tensors(folder / "optimizer.safetensors"),
-            random=self._read_tensors(folder / "random.safetensors"),
+            model=self.read_tensors(folder / WEIGHTS),
+            optimizer=self.read_tensors(folder / "optimizer.safetensors"),
+            random=self.read_tensors(folder / "random.safetensors"),
             numbers=numbers,
         )
 
@@ -314,8 +191,8 @@ class RunFolder:
     def load_model(self, model: nn.Module, name: Name) -> int:
         """Fill a model from the checkpoint of this name; its step."""
         folder = self.require(name)
-        self.fill(model, quantization.decode(self._read_tensors(folder / WEIGHTS)))
-        return int(self._read_json(folder / "state.json").get("step", 0))
+        self.fill(model, quantization.decode(self.read_tensors(folder / WEIGHTS)))
+        return int(self.read_json(folder / "state.json").get("step", 0))
 
     def fill(self, model: nn.Module, tensors: serialization.Tensors) -> None:
         """Fill a model with weights, which must be those of its config."""
@@ -340,17 +217,9 @@ class RunFolder:
             f"{name}.safetensors": safetensors.torch.save(getattr(checkpoint, name))
             for name in ("model", "optimizer", "random")
         }
-        self._write_files(
+        self.write_files(
             folder, files | {"state.json": (json.dumps(numbers, indent=1) + "\n").encode("utf-8")}
         )
-
-    def _write_files(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write the files of a checkpoint, and their digests."""
-        for name, content in files.items():
-            durable.write(folder / name, content)
-        digests = {name: [_digest(content)] for name, content in files.items()}
-        durable.write(folder / DIGESTS, (json.dumps(digests, indent=1) + "\n").encode("utf-8"))
-        durable.sync_folder(folder)
 
     def _unused(self, step: int) -> Path:
         folder = self.checkpoints / f"step-{step:08d}"
@@ -377,7 +246,7 @@ class RunFolder:
     def _is_usable(self, folder: Path | None) -> bool:
         """Whether the weights of a checkpoint are as they were written."""
         try:
-            return folder is not None and bool(self._read_tensors(folder / WEIGHTS))
+            return folder is not None and bool(self.read_tensors(folder / WEIGHTS))
         except DataError:
             return False
 
@@ -387,7 +256,7 @@ class RunFolder:
     def _read_names(self) -> dict[str, Any]:
         """What checkpoints.json says; where it is missing or damaged, what the folders tell."""
         try:
-            names = self._read_json(self.names)
+            names = self.read_json(self.names)
         except DataError:
             return self._look()
         digest = names.pop("digest", None)  # of earlier versions there is none
@@ -409,7 +278,7 @@ class RunFolder:
             return {"last": steps[-1].name, "best": steps[-1].name, "over": True} if steps else {}
         names = _last_of("last", full) | _last_of("before", full[:-1])
         with suppress(DataError):
-            best = self._read_json(full[-1] / "state.json").get("best_step")
+            best = self.read_json(full[-1] / "state.json").get("best_step")
             names |= _last_of("best", [path for path in steps if _step(path) == best])
         names |= _last_of("averaged", [path for path in whole if path.name.startswith("averaged-")])
         return names
@@ -433,61 +302,9 @@ class RunFolder:
             for name in _RESUME_ONLY:
                 (best / name).unlink(missing_ok=True)
 
-    def _require_whole(self, folder: Path, name: str) -> None:
-        """Refuse a file that is not as it was written; earlier versions wrote no digests."""
-        if not (folder / DIGESTS).exists():
-            return
-        expected = self._read_json(folder / DIGESTS, check=False).get(name)
-        try:
-            whole = isinstance(expected, list) and _digest_of(folder / name) in expected
-        except OSError as error:
-            raise self._unreadable(folder / name, error) from error
-        if not whole:
-            reason = "its SHA-256 digest is not the recorded one"
-            if folder == self.path:
-                reason += f". Take it from a copy; if you changed it yourself, delete {DIGESTS}"
-            raise self._unreadable(folder / name, reason)
-
-    def _unreadable(self, path: Path, reason: Exception | str) -> DataError:
-        if isinstance(reason, OSError):
-            reason = reason.strerror or str(reason)
-        return DataError(f"{self.path}: {path.relative_to(self.path).as_posix()} cannot be read: {reason}.")
-
-    def _read_json(self, path: Path, *, check: bool = True) -> dict[str, Any]:
-        """A file of the run folder, which `require_run` has checked, or of a checkpoint."""
-        if check and path.parent != self.path:
-            self._require_whole(path.parent, path.name)
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise self._unreadable(path, error) from error
-        if not isinstance(content, dict):
-            raise self._unreadable(path, "not a JSON object")
-        return content
-
-    def _read_tensors(self, path: Path) -> serialization.Tensors:
-        self._require_whole(path.parent, path.name)
-        try:
-            return dict(safetensors.torch.load_file(path))
-        except (OSError, SafetensorError) as error:
-            raise self._unreadable(path, error) from error
-
-
-def _resolved(config: RunConfig) -> str:
-    return toml.dumps(fill_defaults(config.tables()))
-
-
-def _digest(content: str | bytes) -> str:
-    return hashlib.sha256(content.encode("utf-8") if isinstance(content, str) else content).hexdigest()
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
 
 def _digest_of_names(names: Mapping[str, Any]) -> str:
-    return _digest(json.dumps(dict(names), sort_keys=True))
+    return digest(json.dumps(dict(names), sort_keys=True))
 
 
 def _step(folder: Path) -> int:
@@ -501,20 +318,3 @@ def _again(folder: Path) -> int:
 
 def _last_of(name: str, folders: list[Path]) -> dict[str, Any]:
     return {name: folders[-1].name} if folders else {}
-
-
-def _flat(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """'table.key' -> value as TOML gives it back: lists for tuples, nothing for None."""
-    return {
-        f"{table}.{key}": list(value) if isinstance(value, tuple) else value
-        for table, values in tables.items()
-        for key, value in values.items()
-        if value is not None
-    }
-
-
-def _version() -> str:
-    try:
-        return version("regard")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "unknown"

@@ -13,9 +13,10 @@ from regard import catalog
 from regard.errors import ConfigError
 from regard.models.base import Model
 from regard.tasks.base import Filling, Task
-from regard.train.checkpoint import Name, RunFolder
+from regard.train.checkpoint import Name
 from regard.train.config import RunConfig, load_run
 from regard.train.memory import WithinMemory
+from regard.train.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

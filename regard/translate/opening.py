@@ -8,9 +8,10 @@ from regard.decode.translator import TextTranslator, Translator
 from regard.errors import ConfigError, DataError
 from regard.export.base import is_export, read_export, translatable
 from regard.export.formats import open_export
-from regard.train.checkpoint import WEIGHTS, RunFolder
+from regard.train.checkpoint import WEIGHTS
 from regard.train.config import load_run
 from regard.train.run import open_run, preferred
+from regard.train.run_folder import RunFolder
 
 
 def open_any(folder: Path, *, align: bool, device: str | None = None) -> tuple[TextTranslator, Decoding]:

@@ -78,7 +78,7 @@ def _compose(
         side + across * (TILE + GAP) - GAP, style.width([*lines], TITLE), style.width([verdict], SIZE)
     )
     height = head + down * row + SIZE * 1.3 / 72 + MARGIN
-    axes = _sheet(width, height)
+    axes = style.sheet(width, height)
     for number, line in enumerate(lines):
         axes.text(MARGIN, MARGIN + (number + 0.8) * TITLE * 1.3 / 72, line, size=TITLE, va="baseline")
     for first in range(0, T, ACROSS):
@@ -101,15 +101,6 @@ def _verdict(answer: str, found: str | None) -> str:
     if found is None:
         return f"? is {answer}"
     return f"? is {answer}, and was called {found}"
-
-
-def _sheet(width: float, height: float) -> Axes:
-    """An empty page whose units are inches from the top left corner."""
-    width, height = math.ceil(width * 100) / 100, math.ceil(height * 100) / 100
-    axes = Figure(figsize=(width, height), dpi=style.DPI).add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    return axes
 
 
 def _drawings(axes: Axes, images: npt.NDArray[np.float64], x: float, y: float) -> None:

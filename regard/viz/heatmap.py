@@ -219,7 +219,7 @@ def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int, key:
     edge = max(edge, style.width(lines, TITLE) + 2 * MARGIN)
     head = round(MARGIN + len(lines) * TITLE * LINE + (PAD if lines else 0), 2)
     foot = SMALL * LINE + PAD if any(panel.gold for panel in panels) else 0.0
-    axes = _sheet(edge, head + bottom + foot + MARGIN)
+    axes = style.sheet(edge, head + bottom + foot + MARGIN)
     for i, line in enumerate(lines):
         axes.text(MARGIN, MARGIN + (i + 0.8) * TITLE * LINE, line, size=TITLE, va="baseline")
     for spot in spots:
@@ -229,15 +229,6 @@ def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int, key:
     if foot:
         _draw_key(axes, spots[0].x, head + bottom + foot - SMALL * LINE, key)
     return axes.figure  # type: ignore[return-value]
-
-
-def _sheet(width: float, height: float) -> Axes:
-    """An empty page whose units are inches from the top left corner."""
-    width, height = math.ceil(width * 100) / 100, math.ceil(height * 100) / 100
-    axes = Figure(figsize=(width, height), dpi=style.DPI).add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    return axes
 
 
 def _width(panel: _Map, plan: _Plan) -> float:
@@ -354,13 +345,7 @@ def _draw_source(axes: Axes, panel: _Map, plan: _Plan, x: float, y: float, rise:
 
 
 def _draw_bar(axes: Axes, x: float, y: float, height: float, top: float) -> None:
-    for part in np.linspace(0, 1, 100, endpoint=False).tolist():
-        # each shade reaches down to the end and the next lies on it: no seams between them at any scale
-        color = style.WEIGHTS(1 - part)
-        axes.add_patch(
-            Rectangle((x, y + part * height), BAR, height * (1 - part), facecolor=color, linewidth=0)
-        )
-    axes.add_patch(Rectangle((x, y), BAR, height, fill=False, edgecolor=style.RULE, linewidth=0.6))
+    style.draw_scale(axes, x, y, BAR, height)
     for part in (0.0, 0.5, 1.0) if height > 0.6 else (0.0, 1.0):
         level = y + height * (1 - part)
         axes.plot([x + BAR, x + BAR + 0.03], [level, level], color=style.RULE, linewidth=0.6)

@@ -4,7 +4,6 @@ Figure 1 of Cheng et al. Long short-term memory-networks for machine reading. 20
 https://arxiv.org/abs/1601.06733
 """
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def _compose(weights: Array, words: Sequence[str], title: str) -> Figure:
     lines = style.wrap(title, TITLE, max(right - 2 * MARGIN, 3.2))
     width = max(right + BAR + 0.42 + MARGIN, style.width(lines, TITLE) + 2 * MARGIN)
     head = MARGIN + len(lines) * TITLE * LINE + (PAD if lines else 0)
-    axes = _sheet(width, head + len(words) * ROW + MARGIN)
+    axes = style.sheet(width, head + len(words) * ROW + MARGIN)
     for number, line in enumerate(lines):
         axes.text(MARGIN, MARGIN + (number + 0.8) * TITLE * LINE, line, size=TITLE, va="baseline")
     top = max((float(weights[t, s]) for t in range(len(words)) for s in range(t)), default=0.0) or 1.0
@@ -61,18 +60,9 @@ def _compose(weights: Array, words: Sequence[str], title: str) -> Figure:
         y = head + t * ROW
         for s in range(t):
             _word(axes, words[s], starts[s], y, widths[s], float(weights[t, s]) / top)
-        _current(axes, words[t], starts[t], y)
+        _letters(axes, words[t], starts[t], y, style.GOLD)
     _bar(axes, right, head, min(1.6, len(words) * ROW - SPACE), top)
     return axes.figure  # type: ignore[return-value]
-
-
-def _sheet(width: float, height: float) -> Axes:
-    """An empty page whose units are inches from the top left corner."""
-    width, height = math.ceil(width * 100) / 100, math.ceil(height * 100) / 100
-    axes = Figure(figsize=(width, height), dpi=style.DPI).add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    return axes
 
 
 def _word(axes: Axes, word: str, x: float, y: float, width: float, shade: float) -> None:
@@ -85,10 +75,6 @@ def _word(axes: Axes, word: str, x: float, y: float, width: float, shade: float)
     _letters(axes, word, x, y, "white" if shade > DARK else style.INK)
 
 
-def _current(axes: Axes, word: str, x: float, y: float) -> None:
-    _letters(axes, word, x, y, style.GOLD)
-
-
 def _letters(axes: Axes, word: str, x: float, y: float, color: str) -> None:
     middle = y + (ROW - SPACE) / 2 + 0.36 * SIZE / 72
     axes.text(x + PAD, middle, word, size=SIZE, color=color, va="baseline")
@@ -96,19 +82,7 @@ def _letters(axes: Axes, word: str, x: float, y: float, color: str) -> None:
 
 def _bar(axes: Axes, x: float, y: float, height: float, top: float) -> None:
     """The scale of the shades."""
-    steps = 100
-    for k in range(steps):
-        part = k / steps
-        axes.add_patch(
-            Rectangle(
-                (x, y + part * height),
-                BAR,
-                height * (1 - part),
-                facecolor=style.WEIGHTS(1 - part),
-                linewidth=0,
-            )
-        )
-    axes.add_patch(Rectangle((x, y), BAR, height, fill=False, edgecolor=style.RULE, linewidth=0.6))
+    style.draw_scale(axes, x, y, BAR, height)
     for part in (0.0, 1.0):
         place = y + height * (1 - part) + 0.36 * SMALL / 72
         axes.text(x + BAR + 0.06, place, f"{part * top:.2g}", size=SMALL, color=style.QUIET, va="baseline")

@@ -12,24 +12,15 @@ from torch.testing import assert_close
 
 from regard import catalog
 from regard.attention import dispatch
-from regard.bench import attention as bench
 from regard.bench import clock, rivals
-from regard.bench.attention import (
-    Growth,
-    Plan,
-    compare,
-    compiled_contests,
-    contests,
-    foreseen,
-    grow,
-    looks,
-    measure,
-    measure_rival,
-    standard,
-)
+from regard.bench import row as row_module
+from regard.bench.attention import measure
+from regard.bench.bench_plan import Plan, standard
 from regard.bench.clock import CAPTURED, exponent, interleaved, peak
-from regard.bench.preparing import in_parallel
+from regard.bench.growth import Growth, foreseen, grow, looks
+from regard.bench.preparing import compiled_contests, in_parallel
 from regard.bench.problems import MECHANISMS, Mechanism, Size, chosen, make
+from regard.bench.row import compare, contests, measure_rival
 from regard.errors import ConfigError
 
 TINY = Plan(
@@ -60,7 +51,7 @@ class Careless(dispatch.Kernel):
 
 
 def measure_rivals(plan, row, *, until):
-    for rival in bench.RIVALS:
+    for rival in row_module.RIVALS:
         measure_rival(plan, row, rival, until=until)
 
 
@@ -182,7 +173,7 @@ def test_captured_calls_are_timed_beside_plain_ones_and_what_cannot_be_captured_
             raise RuntimeError("operation not permitted when stream is capturing")
         return lambda: [run() for _ in range(CAPTURED)]
 
-    monkeypatch.setattr("regard.bench.attention.captured", capture)
+    monkeypatch.setattr("regard.bench.row.captured", capture)
     plan = replace(TINY, capture=True, rivals=("by-hand",))
     row = compare(plan, Mechanism("scaled-dot"), training=False)
     assert row.missing == {"SDPA, captured": "failed: operation not permitted when stream is capturing"}
@@ -350,7 +341,7 @@ def test_a_rival_is_timed_by_turns_and_one_that_computes_something_else_is_not(m
         rivals.Rival(name, build=build, **always)
         for name, build in {"right": right, "wrong": wrong, "broken": broken}.items()
     ]
-    monkeypatch.setattr("regard.bench.attention.RIVALS", made)
+    monkeypatch.setattr("regard.bench.row.RIVALS", made)
     plan = replace(TINY, rivals=("right", "wrong", "broken"))
     row = compare(plan, Mechanism("dot"), training=True)
     measure_rivals(plan, row, until=1e12)

@@ -150,11 +150,11 @@ bench --threads 100000000
 @pytest.fixture(scope="module")
 def words(tmp_path_factory, run, plain_run):
     """What stands for the names in braces."""
-    from regard.train.checkpoint import RunFolder
     from regard.train.config import load_recipe
     from regard.train.loop import fit
     from regard.train.progress import Quiet
     from regard.train.run import create
+    from regard.train.run_folder import RunFolder
 
     made = {"run": run, "plain": plain_run, "long": "a " * 1000, "digits": "9" * 5000}
     for name, (recipe, *settings) in RECIPES.items():

@@ -10,7 +10,7 @@ import pytest
 from forking import forks
 
 from regard.compare.trial import measure, read_measured, read_training
-from regard.train.checkpoint import RunFolder
+from regard.train.run_folder import RunFolder
 
 SMALL = {
     "task.train": 200,

@@ -8,8 +8,9 @@ from regard.errors import DataError
 from regard.layers.lstmn import LSTMNCell
 from regard.models.lstm_lm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.models.lstmn import LSTMNClassifier, LSTMNClassifierConfig, LSTMNConfig, LSTMNLanguageModel
+from regard.tasks.language import WordSettings
 from regard.tasks.recall import RecallSettings, RecallTask
-from regard.tasks.sentences import SentenceSettings, SentenceTask
+from regard.tasks.sentences import SentenceTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
 from regard.views.lookback import lookback, view, view_pairs
@@ -24,7 +25,7 @@ def run_of(model, task, folder, name):
 def sentences(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join(["the black cat sees two white dogs ."] * 40), encoding="utf-8")
-    return SentenceTask.create(SentenceSettings(text=str(path)))
+    return SentenceTask.create(WordSettings(text=str(path)))
 
 
 @pytest.mark.parametrize("span", [None, 2], ids=["whole", "span2"])

@@ -20,9 +20,9 @@ from regard.compare.jobs import THREADS
 from regard.compare.trial import TEST, Asked, MeasuredJob, measure, read_training
 from regard.errors import ConfigError, DataError
 from regard.evaluate.results import read_results
-from regard.train.checkpoint import RunFolder
 from regard.train.interrupt import Interrupted
 from regard.train.run import open_run, reopen
+from regard.train.run_folder import RunFolder
 
 TINY = (
     "task.train=200",

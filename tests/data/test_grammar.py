@@ -14,9 +14,10 @@ from typing import Literal
 
 import pytest
 from composing import action, name, noun, pair, that, which_is, who
+from grammar_vocabulary import vocabulary
 
 from regard.data import grammar
-from regard.data.grammar import Language, Pair, generate, join, vocabulary
+from regard.data.grammar import Language, Pair, generate, join
 from regard.data.grammar.clauses import Clause
 from regard.data.grammar.corpus import split_of
 from regard.data.grammar.phrases import HE, SHE, THEY, phrase
@@ -210,11 +211,9 @@ def test_wrong_arguments_are_refused_at_once(
         generate(*arguments, **options)  # type: ignore[arg-type]
 
 
-def test_unknown_languages_of_text_and_vocabulary_are_refused() -> None:
+def test_unknown_languages_of_text_are_refused() -> None:
     with pytest.raises(ValueError, match="expected 'en', 'fr' or 'zh'"):
         join(["a"], "de")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expected 'en', 'fr' or 'zh'"):
-        vocabulary("de")  # type: ignore[arg-type]
 
 
 # --- raw text ---------------------------------------------------------------------------------------------

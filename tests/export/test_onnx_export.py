@@ -10,7 +10,9 @@ from regard.decode.beam import beam_search
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
 from regard.errors import ConfigError, DataError
-from regard.export.onnx import OnnxModel, save, steps_of
+from regard.export.onnx import save
+from regard.export.onnx_runtime import OnnxModel
+from regard.export.onnx_steps import steps_of
 from regard.models.luong import Luong, LuongConfig
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig

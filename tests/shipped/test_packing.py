@@ -12,11 +12,11 @@ import regard
 from regard.errors import DataError, RegardError
 from regard.shipped import find, pack
 from regard.shipped.table import SENTENCES, Shipped
-from regard.train.checkpoint import RunFolder
 from regard.train.config import load_recipe
 from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.train.run import create, open_run
+from regard.train.run_folder import RunFolder
 
 ROW = Shipped(
     name="tiny",

@@ -7,7 +7,8 @@ from regard.data.sentences import EMPTY, STEP, Sentences
 from regard.errors import DataError
 from regard.evaluate.language import evaluate_language
 from regard.models.lstmn import LSTMNConfig, LSTMNLanguageModel
-from regard.tasks.sentences import SentenceSettings, SentenceTask
+from regard.tasks.language import WordSettings
+from regard.tasks.sentences import SentenceTask
 
 MARK = 0
 LENGTHS = (1, 3, 7, 8, 9, 12, 2, 20, 5, 6)
@@ -23,7 +24,7 @@ def task(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     lines = [f"the {colour} cat sees {n} dogs ." for n in range(10) for colour in ("black", "white", "grey")]
     path.write_text("\n".join(lines), encoding="utf-8")
-    return SentenceTask.create(SentenceSettings(text=str(path)))
+    return SentenceTask.create(WordSettings(text=str(path)))
 
 
 def test_each_word_is_predicted_from_those_before_it():

@@ -10,11 +10,11 @@ from train_support import build, make_config
 from regard.errors import ConfigError, DataError
 from regard.train import durable, serialization
 from regard.train.average import Snapshots, average
-from regard.train.checkpoint import RunFolder
 from regard.train.config import TrainConfig
 from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.train.run import open_run
+from regard.train.run_folder import RunFolder
 
 
 def train(path: Path, monkeypatch: pytest.MonkeyPatch, **settings: int) -> list[serialization.Tensors]:

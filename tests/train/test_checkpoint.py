@@ -9,9 +9,10 @@ from train_support import TinyConfig, TinyModel, build, make_config
 
 from regard.errors import DataError
 from regard.train import durable, serialization
-from regard.train.checkpoint import Checkpoint, RunFolder, State
+from regard.train.checkpoint import Checkpoint, State
 from regard.train.loop import fit
 from regard.train.progress import Quiet
+from regard.train.run_folder import RunFolder
 
 
 def checkpoint(step: int, **changes: Any) -> Checkpoint:

@@ -24,7 +24,6 @@ from train_support import TinyTask, build, make_config
 
 from regard import lock
 from regard.errors import ConfigError, DataError, RegardError
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted
 from regard.train.lock import RunLock
@@ -32,6 +31,7 @@ from regard.train.loop import fit
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
 from regard.train.run import open_run, reopen
+from regard.train.run_folder import RunFolder
 
 SETTINGS = {"steps": 12, "evaluate_every": 5, "checkpoint_every": 2, "log_every": 1}
 CONFIG = make_config(SETTINGS, {"dropout": 0.3})

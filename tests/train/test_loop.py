@@ -14,11 +14,11 @@ from train_support import TinyBatch, TinyModel, TinyTask, build, make_config
 from regard.errors import ConfigError
 from regard.tasks.base import Loss
 from regard.train import loop
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.loop import Summary, fit
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
+from regard.train.run_folder import RunFolder
 
 
 class Notes(Quiet):

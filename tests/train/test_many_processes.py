@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from regard.train.checkpoint import RunFolder
+from regard.train.run_folder import RunFolder
 
 pytestmark = [
     pytest.mark.many,

@@ -12,12 +12,12 @@ from regard.models.base import Model, Player
 from regard.models.sagan import SAGAN, SAGANConfig
 from regard.tasks.base import Loss
 from regard.tasks.pictures import PairedShapesSettings, PairedShapesTask
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted
 from regard.train.loop import fit
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
+from regard.train.run_folder import RunFolder
 
 TRAIN = TrainConfig(
     steps=6,
@@ -249,16 +249,16 @@ class Recorded:
 
 
 def test_gradients_stay_where_a_recording_writes_them_and_the_run_is_the_same(tmp_path, monkeypatch):
-    from regard.train.loop import _Training
+    from regard.train.session import Session
 
     plain = train_sagan(sagan_config(), tmp_path / "plain").state_dict()
-    prepare = _Training._prepare
+    prepare = Session._prepare
 
     def prepared(self, model, cleanup):
         prepare(self, model, cleanup)
-        self.captured = Recorded(self._backward, self.plain)
+        self.captured = Recorded(self.backward, self.plain)
 
-    monkeypatch.setattr(_Training, "_prepare", prepared)
+    monkeypatch.setattr(Session, "_prepare", prepared)
     recorded = train_sagan(sagan_config(), tmp_path / "recorded").state_dict()
     assert all(torch.equal(plain[name], recorded[name]) for name in plain)
 

@@ -15,9 +15,9 @@ from torch.distributed.run import parse_args
 from train_support import TinySettings, TinyTask
 from train_worker import EXACT, RANDOM, SPLIT, TASK, evaluate_pairs, train, train_pairs
 
-from regard.train.checkpoint import RunFolder
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
+from regard.train.run_folder import RunFolder
 
 WORKER = Path(__file__).parent / "train_worker.py"
 

@@ -13,11 +13,11 @@ from regard.attention.config import AttentionConfig
 from regard.compare.comparison import plan
 from regard.errors import ConfigError
 from regard.train import fields
-from regard.train.checkpoint import RunFolder
 from regard.train.config import load_recipe, load_run, recipe_names, translate
 from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.train.run import create, open_run, reopen
+from regard.train.run_folder import RunFolder
 
 # config.toml as version 0.1 wrote it, by the recipe it came from; [train] and [decode] are what they were
 OLD = {

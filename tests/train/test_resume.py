@@ -8,12 +8,12 @@ import pytest
 from train_support import TinyBatch, TinyTask, build, make_config
 
 from regard.errors import ConfigError, DataError
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig
 from regard.train.interrupt import Interrupted
 from regard.train.loop import Summary, fit
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
+from regard.train.run_folder import RunFolder
 
 CONFIG = make_config({"steps": 14, "accumulate": 2, "schedule": "cosine", "patience": 9}, {"dropout": 0.3})
 

@@ -6,10 +6,10 @@ import torch
 from train_support import TinyTask, make_config
 
 from regard.errors import ConfigError, DataError
-from regard.train.checkpoint import RunFolder
 from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.train.run import create, open_run, reopen
+from regard.train.run_folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("_tiny_rows")
 
@@ -37,7 +37,7 @@ def test_sizes_come_from_the_task() -> None:
 def test_a_run_opens_with_its_best_or_last_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = make_config({"steps": 10, "evaluate_every": 4, "lr": 0.5}, {"dropout": 0.1})
     worse = iter([1.0, 2.0, 3.0])
-    monkeypatch.setattr("regard.train.loop._Training._validation_loss", lambda self: next(worse))
+    monkeypatch.setattr("regard.train.loop._validation_loss", lambda run: next(worse))
     model, task = create(config)
     fit(model, task, config, run=tmp_path / "run", progress=Quiet())
     best, last = open_run(tmp_path / "run"), open_run(tmp_path / "run", checkpoint="last")

@@ -21,11 +21,11 @@ from train_support import build, make_config
 
 from regard import catalog
 from regard.train import durable
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig
 from regard.train.loop import fit
 from regard.train.metrics import read_metrics
 from regard.train.progress import Quiet
+from regard.train.run_folder import RunFolder
 
 SETTINGS = {"checkpoint_every": 1, "evaluate_every": 2, "log_every": 1, "accumulate": 2, "average": 2}
 SHORT = make_config(SETTINGS | {"steps": 3}, {"dropout": 0.3})

@@ -19,12 +19,12 @@ from regard.errors import ConfigError, DataError
 from regard.evaluate.base import Listing, evaluate
 from regard.evaluate.divided import processes_together, share
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.train.checkpoint import RunFolder
 from regard.train.config import RunConfig, TrainConfig
 from regard.train.interrupt import Interrupted
 from regard.train.lock import RunLock
 from regard.train.loop import fit
 from regard.train.metrics import read_metrics
+from regard.train.run_folder import RunFolder
 
 # sizes for which no batch of an epoch has fewer rows than processes
 TASK = {"examples": 38}

@@ -137,7 +137,7 @@ def test_curves_refuse_what_they_cannot_draw() -> None:
 
 def test_drawing_does_not_load_pyplot() -> None:
     code = (
-        "import sys, regard.viz.heatmap, regard.viz.curves, regard.viz.flow, regard.viz.report; "
+        "import sys, regard.viz.heatmap, regard.viz.curves, regard.viz.report; "
         "assert 'matplotlib.pyplot' not in sys.modules and 'zhplot' not in sys.modules; "
         "bad = [m for m in sys.modules if m.startswith(('regard.models', 'regard.tasks', 'regard.train'))]; "
         "assert not bad, bad"

@@ -2,7 +2,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,14 +18,12 @@ from PIL import Image
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.shipped import find
-from regard.viz import flow, heatmap, style
-from regard.viz.flow import draw_flow
+from regard.viz import heatmap, style
 from regard.viz.heatmap import Panel, draw_alignment, draw_gallery, draw_heads
 from regard.viz.weights import peak
 
 CHINESE = "她正在吃一个绿色的苹果这们没看书认识河岸银行踢弹钢琴穿戴辆张件座位杯。，？"
 WORDS = [f"{'word' * (i % 3)}{i}" for i in range(100)]
-Draw = Callable[..., Path]
 
 
 def weights(T: int, S: int) -> np.ndarray:
@@ -38,8 +36,7 @@ def weights(T: int, S: int) -> np.ndarray:
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that would have been written."""
     made: list[Figure] = []
-    for module in (heatmap, flow):
-        monkeypatch.setattr(module, "save", lambda figure, path: made.append(figure) or path)
+    monkeypatch.setattr(heatmap, "save", lambda figure, path: made.append(figure) or path)
     return made
 
 
@@ -88,12 +85,11 @@ def touch(first: Text, second: Text) -> bool:
 @pytest.mark.parametrize(
     ("T", "S"), [(1, 1), (3, 3), (14, 12), (20, 1), (1, 20), (45, 40), (70, 70), (300, 90)]
 )
-@pytest.mark.parametrize("draw", [draw_alignment, draw_flow])
-def test_no_word_is_cut_off_at_the_edge(draw: Draw, T: int, S: int, figures: list[Figure]) -> None:
+def test_no_word_is_cut_off_at_the_edge(T: int, S: int, figures: list[Figure]) -> None:
     source = [WORDS[i % 100] for i in range(S)]
     target = [WORDS[-i % 100] for i in range(T)]
     source[-1] = "unconstitutionally"
-    draw(
+    draw_alignment(
         weights(T, S),
         source,
         target,
@@ -196,16 +192,15 @@ def test_very_long_words_are_shortened_in_the_middle(figures: list[Figure]) -> N
 
 
 @pytest.mark.usefixtures("no_system_fonts")
-@pytest.mark.parametrize("draw", [draw_alignment, draw_flow])
 @pytest.mark.parametrize("ending", ["png", "svg"])
-def test_every_chinese_character_has_a_glyph_without_system_fonts(
-    tmp_path: Path, draw: Draw, ending: str
-) -> None:
+def test_every_chinese_character_has_a_glyph_without_system_fonts(tmp_path: Path, ending: str) -> None:
     words = list(CHINESE)
     n = len(words)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert draw(weights(n, n), words, words, title=CHINESE, path=tmp_path / f"a.{ending}").exists()
+        assert draw_alignment(
+            weights(n, n), words, words, title=CHINESE, path=tmp_path / f"a.{ending}"
+        ).exists()
 
 
 @pytest.mark.usefixtures("no_system_fonts")
@@ -223,7 +218,7 @@ def test_rare_characters_take_the_whole_font_where_it_is_installed(monkeypatch: 
 
 
 def test_our_font_has_every_character_that_a_shipped_model_or_the_grammar_writes() -> None:
-    from regard.data.grammar.vocabulary import vocabulary
+    from grammar_vocabulary import vocabulary
 
     written = set("".join(vocabulary("zh")))
     for path in find.FOLDER.glob("*/*tokenizer.json"):

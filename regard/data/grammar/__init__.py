@@ -6,6 +6,5 @@ a function of the English sentence, so that a model can learn it without a remai
 
 from regard.data.grammar.corpus import Language, Pair, Split, generate
 from regard.data.grammar.spelling import join
-from regard.data.grammar.vocabulary import vocabulary
 
-__all__ = ["Language", "Pair", "Split", "generate", "join", "vocabulary"]
+__all__ = ["Language", "Pair", "Split", "generate", "join"]

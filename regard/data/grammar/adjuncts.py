@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from regard.data.grammar.lexicon import ADJECTIVES, NOUNS
 from regard.data.grammar.phrases import Choice, Mode, phrase
-from regard.data.grammar.pieces import Links, Piece, Words, moved, piece, rows
+from regard.data.grammar.pieces import Links, Piece, Words, moved, piece, table
 
 
 class Place(NamedTuple):
@@ -68,22 +68,7 @@ def _with_noun(preposition: str, adjectives: tuple[str, ...], noun: str) -> Plac
     return _place(made, preposition == "to")
 
 
-_FIXED = {
-    "at home": piece("at home", "à/0 la/1 maison/1", "家/1 里/0"),
-    "in Paris": piece("in Paris", "à/0 Paris/1", "巴黎/1"),
-    "in London": piece("in London", "à/0 Londres/1", "伦敦/1"),
-    "in Beijing": piece("in Beijing", "à/0 Pékin/1", "北京/1"),
-    "in France": piece("in France", "en/0 France/1", "法国/1"),
-    "in China": piece("in China", "en/0 Chine/1", "中国/1"),
-    "in Japan": piece("in Japan", "au/0 Japon/1", "日本/1"),
-    "to Paris": piece("to Paris", "à/0 Paris/1", "巴黎/1"),
-    "to London": piece("to London", "à/0 Londres/1", "伦敦/1"),
-    "to Beijing": piece("to Beijing", "à/0 Pékin/1", "北京/1"),
-    "to France": piece("to France", "en/0 France/1", "法国/1"),
-    "to China": piece("to China", "en/0 Chine/1", "中国/1"),
-    "to Japan": piece("to Japan", "au/0 Japon/1", "日本/1"),
-    "on the bank": piece("on the bank of the river", "sur/0 la/1 rive/2 du/3,4 fleuve/5", "河/5 岸/2 上/0"),
-}
+_FIXED = {key: piece(*texts) for key, *texts in table("fixed_places")}
 
 CITIES = ("in Paris", "in London", "in Beijing")
 _SHORTHANDS = {
@@ -99,57 +84,19 @@ _SHORTHANDS = {
     ),
     "FURNITURE": ("on table", "under table", "on chair", "under chair"),
 }
-# Groups of places that make sense together; a frame names the group it can happen in.
-_GROUPS = """
-meal      | in kitchen, in garden, at restaurant, in park, at home, at hotel, at school, at office
-reading   | at library, in garden, in park, at home, at school, at station, in kitchen, on the bank
-desk      | at library, at home, at office, at hotel, at school
-shopping  | at market, CITIES, near station, near hotel, near museum
-seeing    | in park, in street, at station, at market, CITIES, OUTSIDE, NEAR, on the bank
-home      | at home, at hotel, at school
-searching | in kitchen, in garden, at office, in park, at station, at home, at school
-sport     | in park, at school, behind school, near river
-music     | at home, at restaurant, at hotel, at school
-waiting   | at station, at hotel, at bank, in park, OUTSIDE, NEAR
-work      | at hospital, at school, at office, at library, at restaurant, at museum, at market, at hotel,
-    at bank, CITIES, COUNTRIES
-bed       | at home, at hotel, in garden, at hospital
-running   | in park, in street, near river, on the bank, near bridge
-water     | in river, in sea, near bridge
-joy       | in park, in kitchen, in street, in garden, at school, at restaurant, on the bank
-cooking   | in kitchen, at home, at restaurant
-washing   | in kitchen, at home
-outdoors  | in garden, in street, behind hotel, near river
-living    | CITIES, COUNTRIES, NEAR
-talking   | at restaurant, at school, at office, in kitchen, at market, CITIES
-study     | at library, at school, at home, CITIES
-animal    | in garden, in kitchen, in park, in street, under table, on chair, behind hotel, near river
-sky       | in garden, in park, near bridge, near river
-bridge    | under bridge, near bridge
-furniture | FURNITURE, in kitchen
-person    | in kitchen, in garden, at station, at market, at home, at hospital, at library, at office,
-    in park, at restaurant, at bank, CITIES, OUTSIDE, NEAR
-building  | NEAR, OUTSIDE
-stay      | at home, at hotel, at hospital, CITIES
-to        | to market, to school, to station, to library, to restaurant, to hospital, to museum, to park,
-    to bank, to office, to Paris, to London, to Beijing, to France, to China, to Japan
-arrive    | at station, at hotel, at hospital, at museum, at school, at office, CITIES, COUNTRIES
-back      | to school, to station, to hotel, to Paris, to London, to Beijing, to France, to China,
-    to Japan
-"""
 
 
 def _read_groups() -> dict[str, tuple[str, ...]]:
     groups: dict[str, tuple[str, ...]] = {"": ()}
-    for row in rows(_GROUPS):
-        name, places = row.split("|")
+    for name, places in table("places"):
         found: list[str] = []
-        for place_name in places.split(","):
-            found += _SHORTHANDS.get(place_name.strip(), (place_name.strip(),))
-        groups[name.strip()] = tuple(found)
+        for place_name in places.split(", "):
+            found += _SHORTHANDS.get(place_name, (place_name,))
+        groups[name] = tuple(found)
     return groups
 
 
+# Places that make sense together; a frame names the group it can happen in.
 PLACE_GROUPS = _read_groups()
 
 
@@ -190,40 +137,14 @@ def places_by_length(group: str) -> dict[int, tuple[Place, ...]]:
     return {length: tuple(items) for length, items in found.items()}
 
 
-TIMES: dict[str, tuple[Piece, ...]] = {
-    "past": (
-        piece("yesterday", "hier/0", "昨天/0"),
-        piece("this morning", "ce/0 matin/1", "今天/0 早上/1"),
-        piece("last week", "la/1 semaine/1 dernière/0", "上个/0 星期/1"),
-        piece("last year", "l'/1 année/1 dernière/0", "去年/0,1"),
-    ),
-    "future": (
-        piece("tomorrow", "demain/0", "明天/0"),
-        piece("this evening", "ce/0 soir/1", "今天/0 晚上/1"),
-        piece("next week", "la/1 semaine/1 prochaine/0", "下个/0 星期/1"),
-        piece("next year", "l'/1 année/1 prochaine/0", "明年/0,1"),
-    ),
-    "present": (
-        piece("every day", "tous/0 les/0 jours/1", "每天/0,1"),
-        piece("every morning", "tous/0 les/0 matins/1", "每天/0 早上/1"),
-        piece("every evening", "tous/0 les/0 soirs/1", "每天/0 晚上/1"),
-        piece("every week", "toutes/0 les/0 semaines/1", "每个/0 星期/1"),
-        piece("on Sundays", "le/0 dimanche/1", "星期天/0,1"),
-    ),
-    "progressive": (
-        piece("now", "maintenant/0", "现在/0"),
-        piece("at the moment", "en/0 ce/1 moment/2", "现在/0,1,2"),
-    ),
-}
+def _times(tense: str) -> tuple[Piece, ...]:
+    return tuple(piece(*texts) for of, *texts in table("times") if of == tense)
+
+
+TIMES = {tense: _times(tense) for tense in ("past", "future", "present", "progressive")}
 TIMES["must"] = TIMES["want"] = TIMES["future"]
 TIMES["can"] = TIMES["like"] = ()
-
-DURATIONS = (
-    piece("for an hour", "pendant/0 une/1 heure/2", "一/1 个/1 小时/2"),
-    piece("for two hours", "pendant/0 deux/1 heures/2", "两/1 个/1 小时/2"),
-    piece("for three hours", "pendant/0 trois/1 heures/2", "三/1 个/1 小时/2"),
-    piece("for a long time", "pendant/0 longtemps/1,2,3", "很/2 长/2 时间/3"),
-)
+DURATIONS = _times("duration")
 
 
 @cache

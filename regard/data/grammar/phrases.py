@@ -14,7 +14,7 @@ from regard.data.grammar.lexicon import (
     UNIQUE,
     Adjective,
 )
-from regard.data.grammar.pieces import Links, Words, piece
+from regard.data.grammar.pieces import Links, Words, piece, table
 from regard.data.grammar.spelling import begins_with_vowel, elide, indefinite_article
 
 # The seven kinds of subject a verb can agree with.
@@ -294,29 +294,7 @@ def _fixed(english: str, french: str, chinese: str) -> Phrase:
 
 
 # Objects that come with their own French preposition or article.
-FIXED = {
-    "football": _fixed("football", "au/-1 football/0", "足球/0"),
-    "tennis": _fixed("tennis", "au/-1 tennis/0", "网球/0"),
-    "basketball": _fixed("basketball", "au/-1 basket/0", "篮球/0"),
-    "chess": _fixed("chess", "aux/-1 échecs/0", "棋/0"),
-    "piano": _fixed("the piano", "du/-1,0 piano/1", "钢琴/1"),
-    "guitar": _fixed("the guitar", "de/-1 la/0 guitare/1", "吉他/1"),
-    "violin": _fixed("the violin", "du/-1,0 violon/1", "小提琴/1"),
-    "French": _fixed("French", "français/0", "法语/0"),
-    "English": _fixed("English", "anglais/0", "英语/0"),
-    "Chinese": _fixed("Chinese", "chinois/0", "中文/0"),
-    "Japanese": _fixed("Japanese", "japonais/0", "日语/0"),
-    "the French": _fixed("French", "le/0 français/0", "法语/0"),
-    "the English": _fixed("English", "l'/0 anglais/0", "英语/0"),
-    "the Chinese": _fixed("Chinese", "le/0 chinois/0", "中文/0"),
-    "the Japanese": _fixed("Japanese", "le/0 japonais/0", "日语/0"),
-    "Paris": _fixed("Paris", "Paris/0", "巴黎/0"),
-    "London": _fixed("London", "Londres/0", "伦敦/0"),
-    "Beijing": _fixed("Beijing", "Pékin/0", "北京/0"),
-    "France": _fixed("France", "la/0 France/0", "法国/0"),
-    "China": _fixed("China", "la/0 Chine/0", "中国/0"),
-    "Japan": _fixed("Japan", "le/0 Japon/0", "日本/0"),
-}
+FIXED = {key: _fixed(*texts) for key, *texts in table("fixed_objects")}
 
 
 @cache

@@ -1,5 +1,6 @@
 """The smallest unit of the grammar: a few English words with their translations and word links."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 Words = tuple[str, ...]
@@ -43,12 +44,8 @@ def moved(links: Links, source: int, target: int) -> Links:
     return tuple((s + source, t + target) for s, t in links)
 
 
-def rows(table: str) -> list[str]:
-    """The rows of a table whose long rows go on in indented lines."""
-    rows: list[str] = []
-    for line in table.strip().splitlines():
-        if line.startswith(" "):
-            rows[-1] += " " + line.strip()
-        else:
-            rows.append(line)
-    return rows
+def table(name: str) -> list[list[str]]:
+    """The rows of words/NAME.txt, cut into columns at each |."""
+    text = (Path(__file__).parent / "words" / f"{name}.txt").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return [[column.strip() for column in line.split("|")] for line in lines]

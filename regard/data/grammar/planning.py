@@ -8,7 +8,7 @@ from typing import NamedTuple
 from regard.data.grammar.adjuncts import DURATIONS, TIMES, places_by_length
 from regard.data.grammar.frames import FRAMES, Frame
 from regard.data.grammar.phrases import HE
-from regard.data.grammar.pools import objects, subjects
+from regard.data.grammar.pools import RELATIVE_SLOTS, objects, subjects
 from regard.data.grammar.verbs import GroupChoice, group
 
 Random = Callable[[], float]
@@ -55,26 +55,6 @@ _PLAIN_WEIGHT = {1: 5.0, 2: 4.0, 3: 2.5, 4: 1.0, 5: 0.6, 6: 0.4}
 _SUBJECT_WEIGHT = {1: 7.0, 2: 4.0, 3: 2.0, 4: 0.7, 5: 0.3}
 _RELATIVE_WEIGHT = 0.3
 COMPANY_LENGTHS = (2, 3, 4)
-
-# Slots whose nouns can be followed by "that ..." or "which ...".
-RELATIVE_SLOTS = frozenset(
-    {
-        *(
-            "food",
-            "drink",
-            "soup",
-            "readable",
-            "poem",
-            "goods",
-            "big goods",
-            "visible",
-            "lost",
-            "openable",
-            "clothes",
-        ),
-        *("accessory", "vehicles", "laundry", "borrowed", "film", "gift", "drivable"),
-    }
-)
 
 
 def subject_pool(frame: Frame, tense: str, negative: bool) -> str:

@@ -3,124 +3,23 @@
 from functools import cache
 from itertools import combinations
 
-from regard.data.grammar.lexicon import ADJECTIVES, KIN, NAMES, NOUNS, SINGULAR_ONLY, TOPICS
+from regard.data.grammar.lexicon import ADJECTIVES, KIN, NAMES, NOUNS, SINGULAR_ONLY
 from regard.data.grammar.phrases import PRONOUNS, Choice, phrase
+from regard.data.grammar.pieces import table
 
 # Nouns an object slot can hold. Names in capitals stand for phrases fixed as a whole.
-OBJECTS: dict[str, tuple[str, ...]] = {
-    name: tuple(words.split())
-    for name, words in {
-        "food": "apple orange egg cake fish bread cheese meat rice",
-        "soup": "soup",
-        "drink": "water coffee tea milk",
-        "animal drink": "water milk",
-        "animal food": "fish meat",
-        "water": "water",
-        "readable": "book newspaper letter novel",
-        "poem": "poem",
-        "writable": "letter poem book novel",
-        "short text": "letter poem",
-        "goods": "apple cake fish bread cheese meat book newspaper shirt hat shoes umbrella flower egg milk "
-        "coffee tea orange novel",
-        "big goods": "car bike coat dress bag phone computer scarf glasses watch house",
-        "visible": "dog cat bird horse car plane house bike train bus flower",
-        "film": "film",
-        "watched": "bird horse plane dog",
-        "lost": "key bag phone umbrella cat dog glasses hat watch shoes",
-        "openable": "letter bag",
-        "closable": "door window",
-        "clothes": "coat shirt dress shoes",
-        "accessory": "hat scarf glasses watch",
-        "transport": "bus train taxi",
-        "carried": "umbrella bag phone key",
-        "photo": "photo",
-        "medicine": "medicine",
-        "vehicles": "car bike dog",
-        "laundry": "shirt dress coat apple",
-        "windows": "window",
-        "groceries": "apple cake fish bread cheese meat book newspaper flower egg milk coffee tea orange",
-        "baked": "cake bread",
-        "brewed": "coffee soup",
-        "tea": "tea",
-        "drivable": "car",
-        "driven": "taxi bus",
-        "breakable": "window",
-        "borrowed": "book key umbrella bike novel",
-        "left": "office hospital museum school hotel",
-        "managed": "hotel restaurant",
-        "owned": "car bike dog cat horse computer phone umbrella watch",
-        "liked kind": "apple orange cake dog cat horse bird flower film novel bread cheese meat rice soup "
-        "coffee tea milk",
-        "liked thing": "book film car coat dress house photo novel bike poem restaurant hotel",
-        "visited": "museum school library",
-        "gift": "book flower apple cake photo bag key phone watch hat umbrella orange novel",
-        "mail": "letter book photo newspaper",
-        "sport": "football",
-        "racket": "tennis basketball",
-        "chess": "chess",
-        "keys": "piano guitar",
-        "violin": "violin",
-        "language": "French English Chinese Japanese",
-        "subject matter": "the_French the_English the_Chinese the_Japanese",
-        "city": "Paris London Beijing",
-        "country": "France China Japan",
-        "city or country": "Paris London Beijing France China Japan",
-        "topic": " ".join(TOPICS),
-        "person": "",
-        "key": "key",
-        "bat": "bat.club",
-    }.items()
-}
+OBJECTS = {slot: tuple(words.split()) for slot, _, words in table("objects")}
+# Slots whose nouns can be followed by "that ..." or "which ...".
+RELATIVE_SLOTS = frozenset(slot for slot, relative, _ in table("objects") if relative)
 
 _PERSON_NOUNS = ("man", "woman", "girl", "boy", "child", "teacher", "doctor", "student")
 _OWN = ("neighbour", "friend")
 OWNER = "OWNER"  # stands for the possessive of the subject ("her")
 NAME = "NAME"  # stands for somebody's name ("Marie 's")
 
-_SINGULAR_THE = ("the", "the", "the", "this", "that", OWNER, OWNER, NAME)
 _PLURAL_THE = ("the", "these", "those", OWNER)
 # How the determiners of a slot depend on what is said: singular, plural, mass.
-POLICIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    "event": (
-        ("a", "a", "a", "a", *_SINGULAR_THE),
-        ("two", "three", "some", "many", *_PLURAL_THE),
-        ("the", "some", "some", "bare", "bare", OWNER, "MEASURE"),
-    ),
-    "one": (("a", "a", "a", *_SINGULAR_THE), (), ()),
-    "purchase": (
-        ("a", "a", "a", "a", "the", "the", "this", "that"),
-        ("two", "three", "some", "many", "the", "these", "those"),
-        ("the", "some", "some", "bare", "bare"),
-    ),
-    "purchase not": (("the", "the", "this", "that"), (), ()),
-    "big purchase": (("a", "a", "a", "a", "the", "the", "this", "that", NAME), (), ()),
-    "definite": (_SINGULAR_THE, _PLURAL_THE, ("the", OWNER)),
-    "definite one": (_SINGULAR_THE, (), ()),
-    "known": (("the", "the", "the", "a"), (), ()),
-    "the": (("the",), (), ()),
-    "a": (("a",), (), ()),
-    "owner": ((OWNER,), (), ()),
-    "place": (("the", "the", "the", "this", "that"), (), ()),
-    "borrowed": (("the", "the", "this", "that", NAME), ("the", "these", "those"), ()),
-    "head": (("the",), (), ("the",)),
-    "not": (
-        ("the", "the", "this", "that", OWNER, OWNER),
-        ("any", "any", "these", "those"),
-        ("any", "any", "the"),
-    ),
-    "habit": ((), ("bare",), ("bare",)),
-    "habit one": (("a", "a", OWNER), (), ()),
-    "habit own": ((OWNER, OWNER, "a"), (), ()),
-    "own": (("a", "a", "a"), ("two", "two", "three", "many"), ()),
-    "own not": (("a",), (), ()),
-    "specific": (("this", "this", "that", OWNER, "the", NAME), ("these", "those"), ()),
-    "new": (("the", "the", "a"), (), ()),
-    "fresh": (("a", "a", "a"), ("two", "three", "some", "many"), ()),
-    "fresh habit": ((), ("bare",), ("bare",)),
-    "animal": (("a", "the", "this"), (), ("the", "some", "some", "bare", "bare")),
-    "seen": (("the", "the", "this", "that"), ("the", "the", "these", "those", "two"), ()),
-    "broken": (("a", "the", "the", "this", NAME, NAME), ("two", "three", "the", "these"), ()),
-}
+POLICIES = {name: [tuple(words.split()) for words in columns] for name, *columns in table("determiners")}
 _MEASURES = {
     "coffee": ("a cup of", "two cups of"),
     "tea": ("a cup of", "two cups of"),

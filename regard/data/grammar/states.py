@@ -4,21 +4,14 @@ from functools import cache
 
 from regard.data.grammar.lexicon import ADJECTIVES
 from regard.data.grammar.phrases import HE, SHE, THEY, THEY_FEMININE
-from regard.data.grammar.pieces import Links, Words, linked
+from regard.data.grammar.pieces import Links, Words, linked, table
 from regard.data.grammar.verbs import FRONTED, SINGULAR_THIRD, Group, be, french_present
 
-# English -> French words ("avoir" before nouns, "être" before the rest), Chinese word, and whether Chinese
+# English -> French forms ("avoir" before nouns, "être" before the rest), Chinese word, and whether Chinese
 # treats it as an event (生病了) or as a quality (很累).
-_STATES: dict[str, tuple[str, tuple[str, str, str, str], str, bool]] = {
-    "tired": ("être", ("fatigué", "fatiguée", "fatigués", "fatiguées"), "累", False),
-    "happy": ("être", ("heureux", "heureuse", "heureux", "heureuses"), "高兴", False),
-    "busy": ("être", ("occupé", "occupée", "occupés", "occupées"), "忙", False),
-    "sad": ("être", ("triste", "triste", "tristes", "tristes"), "难过", False),
-    "ill": ("être", ("malade", "malade", "malades", "malades"), "生病", True),
-    "late": ("être", ("en_retard",) * 4, "迟到", True),
-    "hungry": ("avoir", ("faim",) * 4, "饿", False),
-    "thirsty": ("avoir", ("soif",) * 4, "渴", False),
-    "cold.feeling": ("avoir", ("froid",) * 4, "冷", False),
+_STATES = {
+    key: (helper, forms.split() if " " in forms else [forms] * 4, chinese, kind == "event")
+    for key, helper, forms, chinese, kind in table("states")
 }
 # What comes over somebody: 她饿了的时候, 如果她累了.
 _SETTING_IN = frozenset({"tired", "hungry", "thirsty"})
@@ -137,55 +130,13 @@ def having_time(agreement: int) -> Group:
     return _fixed(f"{has} time", f"{french_present('have', agreement)}/0 le/1 temps/1", "", "有/0 时间/1")
 
 
+def _weather(kind: str) -> tuple[Group, ...]:
+    return tuple(_fixed(*texts) for of, *texts in table("weather") if of == kind)
+
+
 # Kind of weather -> how it is said of the present moment, as a habit or condition, and of the past (where
 # the grammar knows no snow).
-WEATHER = {
-    "rain": (
-        _fixed("it is raining", "il/0 pleut/1,2", "正在/1", "下雨/2"),
-        _fixed("it rains", "il/0 pleut/1", "", "下雨/1"),
-        _fixed("it was raining", "il/0 pleuvait/1,2", "", "下雨/2 了/1"),
-    ),
-    "snow": (
-        _fixed("it is snowing", "il/0 neige/1,2", "正在/1", "下雪/2"),
-        _fixed("it snows", "il/0 neige/1", "", "下雪/1"),
-        _fixed("it was raining", "il/0 pleuvait/1,2", "", "下雨/2 了/1"),
-    ),
-    "cold": (
-        _fixed("it is cold", "il/0 fait/1 froid/2", "", "天气/0 很/1 冷/2"),
-        _fixed("it is cold", "il/0 fait/1 froid/2", "", "天气/0 冷/2"),
-        _fixed("it was cold", "il/0 faisait/1 froid/2", "", "天气/0 很/1 冷/2"),
-    ),
-    "hot": (
-        _fixed("it is hot", "il/0 fait/1 chaud/2", "", "天气/0 很/1 热/2"),
-        _fixed("it is hot", "il/0 fait/1 chaud/2", "", "天气/0 热/2"),
-        _fixed("it was hot", "il/0 faisait/1 chaud/2", "", "天气/0 很/1 热/2"),
-    ),
-}
-# Weather as a whole sentence; the last two are for the past and the future.
-FORECASTS = {
-    "progressive": (
-        WEATHER["rain"][0],
-        WEATHER["snow"][0],
-        WEATHER["cold"][0],
-        WEATHER["hot"][0],
-        _fixed("it is very cold", "il/0 fait/1 très/2 froid/3", "", "天气/0 非常/2 冷/3"),
-        _fixed("it is very hot", "il/0 fait/1 très/2 chaud/3", "", "天气/0 非常/2 热/3"),
-        _fixed("it is not raining", "il/0 ne/2 pleut/1,3 pas/2", "没有/2 在/1", "下雨/3"),
-        _fixed("it is not cold", "il/0 ne/2 fait/1 pas/2 froid/3", "", "天气/0 不/2 冷/3"),
-    ),
-    "present": (
-        _fixed("it often rains", "il/0 pleut/2 souvent/1", "常常/1", "下雨/2"),
-        _fixed("it sometimes snows", "il/0 neige/2 parfois/1", "有时/1", "下雪/2"),
-        _fixed("it never snows", "il/0 ne/1 neige/2 jamais/1", "从不/1", "下雪/2"),
-        _fixed("it often snows", "il/0 neige/2 souvent/1", "常常/1", "下雪/2"),
-    ),
-    "past": (
-        _fixed("it rained", "il/0 a/1 plu/1", "", "下雨/1 了/1"),
-        _fixed("it snowed", "il/0 a/1 neigé/1", "", "下雪/1 了/1"),
-        _fixed("it did not rain", "il/0 ne/2 a/1,3 pas/2 plu/3", "没有/1,2", "下雨/3"),
-    ),
-    "future": (
-        _fixed("it will rain", "il/0 va/1 pleuvoir/2", "会/1", "下雨/2"),
-        _fixed("it will not rain", "il/0 ne/2 va/1 pas/2 pleuvoir/3", "不/2 会/1", "下雨/3"),
-    ),
-}
+WEATHER = {kind: _weather(kind) for kind in ("rain", "snow", "cold", "hot")}
+# Weather as a whole sentence.
+FORECASTS = {tense: _weather(tense) for tense in ("progressive", "present", "past", "future")}
+FORECASTS["progressive"] = (*(forms[0] for forms in WEATHER.values()), *FORECASTS["progressive"])

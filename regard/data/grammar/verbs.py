@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 from regard.data.grammar.phrases import HE, OBJECT_PRONOUNS, SHE, THEY, THEY_FEMININE, I
-from regard.data.grammar.pieces import Links, Words, rows
+from regard.data.grammar.pieces import Links, Words, table
 
 
 class Verb(NamedTuple):
@@ -18,81 +18,18 @@ class Verb(NamedTuple):
     infinitive: str
     participle: str
     with_être: bool
-
-
-_VERBS = """
-eat       | eat eats eating ate           | mange mange mangeons mangez mangent manger mangé
-drink     | drink drinks drinking drank   | bois boit buvons buvez boivent boire bu
-read      | read reads reading read       | lis lit lisons lisez lisent lire lu
-write     | write writes writing wrote    | écris écrit écrivons écrivez écrivent écrire écrit
-buy       | buy buys buying bought        | achète achète achetons achetez achètent acheter acheté
-see       | see sees seeing saw           | vois voit voyons voyez voient voir vu
-watch     | watch watches watching watched | regarde regarde regardons regardez regardent regarder regardé
-look      | look looks looking looked     | cherche cherche cherchons cherchez cherchent chercher cherché
-open      | open opens opening opened     | ouvre ouvre ouvrons ouvrez ouvrent ouvrir ouvert
-close     | close closes closing closed   | ferme ferme fermons fermez ferment fermer fermé
-wear      | wear wears wearing wore       | porte porte portons portez portent porter porté
-take      | take takes taking took        | prends prend prenons prenez prennent prendre pris
-play      | play plays playing played     | joue joue jouons jouez jouent jouer joué
-know      | know knows knowing knew       | connais connaît connaissons connaissez
-    connaissent connaître connu
-like      | like likes liking liked       | aime aime aimons aimez aiment aimer aimé
-help      | help helps helping helped     | aide aide aidons aidez aident aider aidé
-visit     | visit visits visiting visited | visite visite visitons visitez visitent visiter visité
-call_on   | visit visits visiting visited | rends rend rendons rendez rendent rendre rendu
-wait      | wait waits waiting waited     | attends attend attendons attendez attendent attendre attendu
-give      | give gives giving gave        | donne donne donnons donnez donnent donner donné
-send      | send sends sending sent       | envoie envoie envoyons envoyez envoient envoyer envoyé
-wash      | wash washes washing washed    | lave lave lavons lavez lavent laver lavé
-make      | make makes making made        | fais fait faisons faites font faire fait
-speak     | speak speaks speaking spoke   | parle parle parlons parlez parlent parler parlé
-talk      | talk talks talking talked     | parle parle parlons parlez parlent parler parlé
-study     | study studies studying studied | étudie étudie étudions étudiez étudient étudier étudié
-drive     | drive drives driving drove    | conduis conduit conduisons conduisez conduisent conduire conduit
-break     | break breaks breaking broke   | casse casse cassons cassez cassent casser cassé
-give_back | return returns returning returned | rends rend rendons rendez rendent rendre rendu
-come_back | return returns returning returned | reviens revient revenons revenez
-    reviennent revenir revenu être
-quit      | leave leaves leaving left     | quitte quitte quittons quittez quittent quitter quitté
-leave     | leave leaves leaving left     | pars part partons partez partent partir parti être
-run       | run runs running ran          | cours court courons courez courent courir couru
-manage    | run runs running ran          | dirige dirige dirigeons dirigez dirigent diriger dirigé
-have      | have has having had           | ai a avons avez ont avoir eu
-sleep     | sleep sleeps sleeping slept   | dors dort dormons dormez dorment dormir dormi
-work      | work works working worked     | travaille travaille travaillons travaillez
-    travaillent travailler travaillé
-swim      | swim swims swimming swam      | nage nage nageons nagez nagent nager nagé
-sing      | sing sings singing sang       | chante chante chantons chantez chantent chanter chanté
-dance     | dance dances dancing danced   | danse danse dansons dansez dansent danser dansé
-cry       | cry cries crying cried        | pleure pleure pleurons pleurez pleurent pleurer pleuré
-laugh     | laugh laughs laughing laughed | ris rit rions riez rient rire ri
-cook      | cook cooks cooking cooked     | cuisine cuisine cuisinons cuisinez cuisinent cuisiner cuisiné
-go        | go goes going went            | vais va allons allez vont aller allé être
-come      | come comes coming came        | viens vient venons venez viennent venir venu être
-arrive    | arrive arrives arriving arrived | arrive arrive arrivons arrivez arrivent arriver arrivé être
-stay      | stay stays staying stayed     | reste reste restons restez restent rester resté être
-live      | live lives living lived       | habite habite habitons habitez habitent habiter habité
-fly       | fly flies flying flew         | vole vole volons volez volent voler volé
-want      | want wants wanting wanted     | veux veut voulons voulez veulent vouloir voulu
-can       | can can - could               | peux peut pouvons pouvez peuvent pouvoir pu
-must      | must must - -                 | dois doit devons devez doivent devoir dû
-say       | say says saying said          | dis dit disons dites disent dire dit
-think     | think thinks thinking thought | pense pense pensons pensez pensent penser pensé
-know_that | know knows knowing knew       | sais sait savons savez savent savoir su
-hope      | hope hopes hoping hoped       | espère espère espérons espérez espèrent espérer espéré
-be        | be is being was               | suis est sommes êtes sont être été
-"""
+    known: bool  # what a person is known by
 
 
 def _read_verbs() -> dict[str, Verb]:
-    table: dict[str, Verb] = {}
-    for line in rows(_VERBS):
-        key, english, french = (column.strip() for column in line.split("|"))
+    read: dict[str, Verb] = {}
+    for key, english, french, known in table("verbs"):
         base, third, progressive, past = english.split()
         words = french.split()
         present = (words[0], words[1], words[2], words[3], words[4])
-        table[key] = Verb(base, third, progressive, past, present, words[5], words[6], words[7:] == ["être"])
-    return table
+        être = words[7:] == ["être"]
+        read[key] = Verb(base, third, progressive, past, present, words[5], words[6], être, bool(known))
+    return read
 
 
 VERBS = _read_verbs()
@@ -103,8 +40,7 @@ _PERSON = (0, 3, 2, 1, 1, 4, 4)
 _AGREEMENT = {HE: "", SHE: "e", THEY: "s", THEY_FEMININE: "es", 2: "s"}
 SINGULAR_THIRD = frozenset({HE, SHE})
 
-# Habit, now, past, future, and the verbs that take an infinitive.
-TENSES = ("present", "progressive", "past", "future", "can", "must", "want", "like")
+# Verbs that take an infinitive.
 _WITH_INFINITIVE = {
     "future": ("go", "会"),
     "can": ("can", "能"),

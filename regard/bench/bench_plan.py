@@ -1,0 +1,73 @@
+"""What `regard bench attention` measures, and how much time it has."""
+
+import os
+from dataclasses import dataclass, replace
+
+import torch
+
+from regard.bench.problems import MECHANISMS, Mechanism, Size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is measured, and how much time there is."""
+
+    device: str
+    dtype: torch.dtype
+    size: Size
+    apart: str = ""  # after the name of the records, where they shall not replace those of the standard
+    lengths: tuple[int, ...]
+    growth: Size  # its N is not used
+    passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
+    mechanisms: tuple[Mechanism, ...] = MECHANISMS
+    rivals: tuple[str, ...] = ("by-hand", "entmax", "flex", "compile")
+    capture: bool = False  # also measure what the device does without the host
+    growing: float = 0.6  # of the deadline, until which growth may be measured; it has a quarter at least
+    processes: int = 0  # that compile beforehand; none: what is compiled is so when its turn comes
+    preparing: float = 0.27  # of the deadline, which they have
+    deadline: float = 170.0  # seconds, for all
+    budget: float = 0.4  # seconds for each number
+    longest: float = 10.0  # seconds that one call may take
+    largest: float = 4e9  # bytes that one call may need
+
+
+def standard(device: str, *, quick: bool = False) -> Plan:
+    """Sizes that tell something on this device."""
+    if device == "cuda":
+        free = float(torch.cuda.mem_get_info()[0])
+        plan = Plan(
+            device=device,
+            dtype=torch.bfloat16,
+            size=Size(8, 1024, 128),
+            lengths=(1024, 2048, 4096, 8192, 16384),
+            growth=Size(1, 0, 64),
+            rivals=("by-hand", "sorted", "entmax", "flex", "compile"),
+            capture=True,
+            growing=0.7,
+            budget=0.1,
+            processes=max(1, min(12, (os.cpu_count() or 1) - 2)),
+            deadline=150.0,
+            longest=2.0,
+            largest=0.6 * free,
+        )
+        if not quick:
+            return plan
+        plan = replace(plan, lengths=(512, 1024, 2048), processes=0, deadline=60.0)
+        return replace(plan, rivals=("by-hand", "sorted", "entmax"))
+    plan = Plan(
+        device=device,
+        dtype=torch.float32,
+        size=Size(2, 512, 64),
+        lengths=(256, 512, 1024, 2048, 4096, 8192, 16384),
+        growth=Size(1, 0, 32),
+    )
+    if not quick:
+        return plan
+    return replace(
+        plan,
+        size=Size(2, 128, 32),
+        lengths=(64, 128, 256, 512),
+        rivals=("by-hand", "entmax"),
+        budget=0.05,
+        deadline=50.0,
+    )

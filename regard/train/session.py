@@ -1,0 +1,248 @@
+"""A training in memory: model, optimizer, place in the data and views, opened anew or from a checkpoint."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError, DataError
+from regard.extras import needs
+from regard.models.base import Model, Player
+from regard.tasks.base import Loss, Task
+from regard.train import durable, serialization
+from regard.train.batch_stream import Stream, moved_position
+from regard.train.capture import CapturedStep
+from regard.train.checkpoint import Checkpoint, State
+from regard.train.compiling import compiled
+from regard.train.config import RunConfig, TrainConfig
+from regard.train.interrupt import Interrupts
+from regard.train.lock import RunLock, own_run
+from regard.train.metrics import Metrics
+from regard.train.optimizers import build_optimizer
+from regard.train.progress import Progress, Quiet, choose_progress
+from regard.train.run_folder import RunFolder
+
+needs("train", "accelerate")
+from accelerate.utils import broadcast_object_list, set_seed  # noqa: E402
+
+NEW_PROCESS = 1_000_003  # times the step, in the seed of a process that joins a run there
+
+StepFunction = Callable[[Any, Any], Loss]  # (model, batch) -> what to minimise
+
+
+class Session:
+    """A run in memory: what `fit` opens, advances and saves."""
+
+    model: nn.Module  # as Accelerate wrapped it
+    plain: nn.Module  # the same, without the wrapper of several processes
+    optimizer: Any
+    parameters: list[nn.Parameter]
+    turns: list[Player | None]  # who learns in an update, one after the other; None: the model as a whole
+    stream: Stream
+    progress: Progress
+    metrics: Metrics | None = None  # the main process's
+    lock: RunLock | None = None  # the main process's
+    captured: CapturedStep | None = None  # where steps are recorded and replayed
+
+    def __init__(
+        self,
+        task: Task,
+        config: RunConfig,
+        folder: RunFolder,
+        interrupts: Interrupts,
+        loss: StepFunction,
+        accelerator: Any,
+    ) -> None:
+        self.task, self.config, self.train = task, config, config.train
+        self.folder, self.interrupts, self.loss = folder, interrupts, loss
+        self.accelerator = accelerator
+        self.processes: int = self.accelerator.num_processes
+        self.device: torch.device = self.accelerator.device
+        self.state = State(processes=self.processes)
+        self.stop = False  # all processes agree on this one; the signal may have reached only some
+        self.saved: tuple[int, int] | None = None
+        self.ahead: tuple[Any, int, int] | None = None  # a batch made before it is due
+        self.notes: list[str] = []  # to be said when the training begins
+
+    def open(
+        self, model: nn.Module, cleanup: ExitStack, *, resume: bool, wait: float, progress: Progress | None
+    ) -> None:
+        """Prepare everything, from the start or from the last checkpoint."""
+        if isinstance(model, Model) and model.players:
+            _check_turns(model, self.train)
+        checkpoint = self._open_folder(cleanup, resume=resume, wait=wait)
+        if checkpoint is not None:
+            self.folder.fill(model, checkpoint.model)
+            self.state = checkpoint.state
+            self.saved = (self.state.step, self.state.evaluated)
+        self._prepare(model, cleanup)
+        self._open_stream()
+        self._open_views(cleanup, progress)
+        if checkpoint is None:
+            set_seed(self.train.seed + self.accelerator.process_index)
+        else:
+            self._restore(checkpoint)
+        self.began = time.perf_counter() - self.state.seconds
+
+    def _open_folder(self, cleanup: ExitStack, *, resume: bool, wait: float) -> Checkpoint | None:
+        """Check on all processes before the main one writes, so that all stop with the same sentence."""
+        if resume:
+            self.folder.require_run()
+        self._own_folder(cleanup, wait)
+        if not resume:
+            self.folder.require_new()
+        changed = self.folder.require_same(self.config) if resume else {}
+        checkpoint = self.folder.load() if resume else None
+        if checkpoint is not None and changed.keys() & {"train.lr", "train.clip"}:
+            checkpoint.state.skipped_in_row = 0  # what made the updates fail may be mended
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process and resume:
+            self.folder.update_config(self.config)
+            if checkpoint is not None and checkpoint.state.processes != self.processes:
+                self.folder.record_changes({"processes": (checkpoint.state.processes, self.processes)})
+        elif self.accelerator.is_main_process:
+            self.folder.create(self.config, self.task)
+        self.accelerator.wait_for_everyone()
+        return checkpoint
+
+    def _own_folder(self, cleanup: ExitStack, wait: float) -> None:
+        """Let the main process own the folder until the end; where another does, all stop with its name."""
+        refusal: list[Any] = [None]
+        if self.accelerator.is_main_process:
+            try:
+                with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                    self.lock = cleanup.enter_context(own_run(self.folder.path, wait=wait))
+            except DataError as error:
+                refusal = [str(error)]
+        if self.processes > 1:
+            broadcast_object_list(refusal)
+        if refusal[0] is not None:
+            raise DataError(refusal[0])
+
+    def _prepare(self, model: nn.Module, cleanup: ExitStack) -> None:
+        players = model.players if isinstance(model, Model) else ()
+        self.turns = [player for player in players for _ in range(player.turns)] or [None]
+        optimizer = self._build_optimizer(model, players)
+        if "forward" not in vars(model):
+            cleanup.callback(_remove_autocast, model)
+        self.model, self.optimizer = self.accelerator.prepare(model, optimizer)
+        self.plain = self.accelerator.unwrap_model(self.model)
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.accelerator.mixed_precision == "bf16" and self.loss == self.task.loss:
+            _keep_half(self.plain, self.task, self.device)
+        if self.train.compile and isinstance(self.plain, Model):
+            cleanup.enter_context(compiled(self.plain))
+        if self.train.capture and self.processes > 1:
+            self.notes.append(
+                f"'train.capture' is for one process; the steps of {self.processes} are not recorded."
+            )
+        elif self.train.capture and self.device.type == "cuda":
+            self.captured = CapturedStep(self.backward, self.plain)
+
+    def _build_optimizer(self, model: nn.Module, players: tuple[Player, ...]) -> torch.optim.Optimizer:
+        """One optimizer; with players, a group of parameters for each, which learns at its own rate."""
+        if not players:
+            return build_optimizer(model.parameters(), self.train, self.device)
+        first, *others = players
+        optimizer = build_optimizer(model.get_submodule(first.name).parameters(), self.train, self.device)
+        optimizer.param_groups[0]["rate"] = first.rate
+        for player in others:
+            learning = [p for p in model.get_submodule(player.name).parameters() if p.requires_grad]
+            optimizer.add_param_group({"params": learning, "rate": player.rate})
+        return optimizer
+
+    def _open_stream(self) -> None:
+        how: dict[str, int] = {"seed": self.train.seed, "batch": self.train.batch, "epoch": self.state.epoch}
+        were, self.state.processes = self.state.processes, self.processes
+        if were != self.processes:
+            self.state.position = moved_position(
+                self.task, **how, position=self.state.position, were=were, processes=self.processes
+            )
+            self.notes.append(
+                f"the run was saved by {_processes(were)} and goes on with {self.processes}: "
+                f"from here on the result is that of {self.processes}."
+            )
+        process = self.accelerator.process_index
+        self.stream = Stream(
+            self.task, **how, position=self.state.position, processes=self.processes, process=process
+        )
+
+    def _open_views(self, cleanup: ExitStack, progress: Progress | None) -> None:
+        if not self.accelerator.is_main_process:
+            self.progress = Quiet()
+            return
+        self.progress = progress or choose_progress(self.train.log_every)
+        with durable.disk_errors(self.folder.path, self.folder.describe_last):
+            self.metrics = Metrics(self.folder.path, size=self.state.metrics_size, step=self.state.step)
+        cleanup.callback(self.metrics.close)
+        cleanup.callback(self.progress.stop)
+        self.progress.start(self.state.step, self.train.steps)
+        if self.folder.fault:
+            self.progress.note(self.folder.fault)
+        if not self.metrics.has_tensorboard:
+            self.progress.note("tensorboard is not installed; the metrics go to metrics.jsonl alone.")
+        for note in self.notes:
+            self.progress.note(note)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        serialization.load_optimizer(self.optimizer, checkpoint.optimizer, checkpoint.numbers["optimizer"])
+        if self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(checkpoint.numbers["scaler"])
+        process = self.accelerator.process_index
+        if process < len(checkpoint.random["torch"]):
+            serialization.load_random_state(
+                {name: rows[process] for name, rows in checkpoint.random.items()}, self.device
+            )
+        else:  # one that the run did not have so far
+            set_seed((self.train.seed + process + NEW_PROCESS * self.state.step) % 2**32)
+
+    def backward(self, batch: Any, player: Player | None = None) -> Loss:
+        """Add the gradient of one batch's total."""
+        model = self.model if player is None else partial(self.model, player=player.name)
+        loss = self.loss(model, batch)
+        self.accelerator.backward(loss.total)
+        return loss
+
+    def record(self, **numbers: Any) -> None:
+        if self.metrics is not None:
+            with durable.disk_errors(self.folder.path, self.folder.describe_last):
+                self.metrics.write({"step": self.state.step, **numbers})
+
+    def window_loss(self) -> float | None:
+        window = self.state.window_count
+        return self.state.window_total / window if window else self.state.train_loss
+
+    def zeros(self, size: int) -> Tensor:
+        exact = torch.float32 if self.device.type == "mps" else torch.float64  # sums of many losses
+        return torch.zeros(size, dtype=exact, device=self.device)
+
+
+def _check_turns(model: Model, train: TrainConfig) -> None:
+    """Refuse loss scaling: one scale cannot follow several losses."""
+    if train.precision == "fp16":
+        names = " and ".join(player.name for player in model.players)
+        raise ConfigError(
+            f"train: 'train.precision' is 'fp16'; expected 'no' or 'bf16' for {type(model).__name__}, whose "
+            f"{names} learn in turn."
+        )
+
+
+def _remove_autocast(model: nn.Module) -> None:
+    """Give the caller's model back as it was: Accelerate shadows the class's `forward` on the instance."""
+    for name in ("forward", "_original_forward"):
+        vars(model).pop(name, None)
+
+
+def _keep_half(model: nn.Module, task: Task, device: torch.device) -> None:
+    """Undo a copy: Accelerate makes outputs float32, which a task that `takes_half` does for itself."""
+    if getattr(task, "takes_half", False) and hasattr(model, "_original_forward"):
+        plain = model._original_forward
+        model.forward = torch.autocast(device.type, torch.bfloat16)(plain)
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
