@@ -1,7 +1,6 @@
 """regard evaluate: measure a run by the metrics of its task."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +11,6 @@ from regard.cli.common import (
     BeamOption,
     DeviceOption,
     RunArgument,
-    is_main_process,
     open_run,
     output,
     say,
@@ -21,6 +19,7 @@ from regard.cli.common import (
 )
 from regard.cli.dictionary import UnknownOption
 from regard.errors import ConfigError, DataError
+from regard.train.launcher import count_launched, is_main_process
 
 if TYPE_CHECKING:
     from regard.evaluate.base import Evaluation
@@ -84,7 +83,7 @@ def require_divisible(run: "Run") -> None:
     """Refuse several processes where the task is measured by one."""
     from regard.tasks.translation import TranslationTask
 
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    processes = count_launched()
     if processes > 1 and not isinstance(run.task, TranslationTask):
         raise ConfigError(
             f"evaluate: {processes} processes for the task {run.config.task!r}; expected one. "
