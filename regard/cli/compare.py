@@ -101,7 +101,8 @@ def command(
     regard compare --source train.en --target train.de --scores additive,general,coverage
 
     Run the same command again to continue a comparison that was stopped. A combination that cannot be built
-    is in the table with the reason.
+    is in the table with the reason. Under a launcher (torchrun, accelerate) all processes train each variant
+    together.
     """
     from regard.compare.comparison import plan, read, run
     from regard.compare.report import write

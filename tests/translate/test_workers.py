@@ -117,7 +117,7 @@ def test_little_is_read_ahead_of_what_was_answered(pool):
 @pytest.mark.parametrize(("given", "cores", "threads"), [(None, 8, "4"), (None, 1, "1"), ("3", 8, "3")])
 def test_the_cores_are_divided_among_the_processes(tmp_path, monkeypatch, given, cores, threads):
     monkeypatch.setattr(workers, "COMMAND", [sys.executable, "-S", "-c", WORKER])
-    monkeypatch.setattr(workers, "_cores", lambda: cores)
+    monkeypatch.setattr(workers, "count_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if given:
         monkeypatch.setenv("OMP_NUM_THREADS", given)
