@@ -6,9 +6,10 @@ import threading
 from itertools import count
 
 import pytest
+import torch
 
 from regard.errors import DataError
-from regard.translate import workers
+from regard.translate import worker, workers
 from regard.translate.windows import Window
 from regard.translate.workers import ATTEMPTS, Workers
 
@@ -127,3 +128,14 @@ def test_the_cores_are_divided_among_the_processes(tmp_path, monkeypatch, given,
     finally:
         pool.close()
     assert found == threads
+
+
+def test_of_several_gpus_each_process_takes_one_in_turn(monkeypatch):
+    taken = []
+    monkeypatch.setattr(torch.accelerator, "set_device_index", taken.append)
+    for there, gpus in ((True, 2), (True, 1), (False, 0)):
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda there=there: there)
+        monkeypatch.setattr(torch.accelerator, "device_count", lambda gpus=gpus: gpus)
+        for number in range(3):
+            worker._take_device(number)
+    assert taken == [0, 1, 0]  # with two; one is everybody's
