@@ -3,12 +3,15 @@
     with processes_together():      every process is here, and computes a share
         evaluate(…)
 
+Every process gets the numbers of one process, to the last bit: batches are the same, and are added in their
+order. Where an evaluation draws at random (policies, pictures), each process computes all of it.
+
 Outside of the block everything is this process's own: a script may evaluate in its main process alone. Texts
 and counts are exchanged in a group of their own, apart from gradients.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
@@ -18,6 +21,7 @@ import torch
 import torch.distributed as group
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 _together: ContextVar[group.ProcessGroup | None] = ContextVar("together", default=None)
 PATIENCE = timedelta(minutes=30)
 
@@ -43,6 +47,11 @@ def processes_together(patience: timedelta = PATIENCE) -> Iterator[None]:
         _together.reset(token)
         if started:
             group.destroy_process_group()
+
+
+def divide(items: Sequence[Item], compute: Callable[[Item], Result]) -> list[Result]:
+    """What `compute` makes of each item, in their order; every process computes its share and gets all."""
+    return together([compute(item) for item in share(items)])
 
 
 def share(items: Sequence[Item]) -> list[Item]:
