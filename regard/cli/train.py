@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.common import DeviceOption, is_main_process, say, train_on
+from regard.cli.common import DeviceOption, say, train_on
 from regard.cli.text import (
     FILES,
     RECURRENT,
@@ -19,6 +19,7 @@ from regard.cli.text import (
     text_settings,
 )
 from regard.errors import ConfigError
+from regard.train.launcher import is_main_process
 
 if TYPE_CHECKING:
     from regard.train.config import RunConfig
