@@ -73,9 +73,28 @@ def test_every_link_and_picture_leads_somewhere(pages):
 
 
 def test_the_studio_that_a_page_embeds_is_there(pages):
-    [frame] = re.findall(r'<iframe src="([^"#]*)', pages["how-to/studio.html"].text)
+    [frame] = re.findall(r'<iframe src="([^"?]*)', pages["how-to/studio.html"].text)
     assert (SITE / "how-to" / frame).is_file()
     assert (SITE / "try" / "studio" / "examples" / "point.json").is_file()
+
+
+def test_a_catalogue_page_embeds_its_own_live_view_in_the_language_of_the_page(pages):
+    views = {}
+    for address, page in pages.items():
+        kind, _, key = address.removeprefix("zh/").removeprefix("reference/catalogue/").partition("/")
+        for path, language, room in re.findall(
+            r'<iframe src="([^"?]*)\?lang=(\w+)&embed#/([^"]*)', page.text
+        ):
+            assert ((SITE / address).parent / path).is_file(), address
+            assert language == ("zh" if address.startswith("zh/") else "en"), address
+            views[language, kind, key.removesuffix(".html")] = room
+    for language in ("en", "zh"):
+        for kind in ("score", "normalizer", "window"):
+            for key in catalog.names(kind):
+                assert views[language, kind, key] == f"mechanisms?name={key}"
+        assert views[language, "model", "rnnsearch"] == "translate?model=en-fr-rnnsearch"
+        assert views[language, "model", "lstmn"] == "read?tab=score&model=lstmn"
+        assert views[language, "task", "hull"] == "point?model=hull"
 
 
 def test_every_table_came_out_as_a_table(pages):
