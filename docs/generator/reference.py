@@ -262,7 +262,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         if row.path.partition(":")[2] in regard.__all__
     ),
     "Windows": ("Everywhere", "LocalMonotonic", "LocalPredictive"),
-    "Look inside": ("record", "Trace", "ablate", "show", "Alignment"),
+    "Look inside": ("record", "Trace", "ablate", "show", "view", "Alignment"),
     "Trained models": ("load",),
 }
 
