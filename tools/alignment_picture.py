@@ -1,4 +1,4 @@
-"""Make docs/pictures/alignment.png: the first sentence that the shipped RNNsearch gets entirely right.
+"""Draw the alignment of the first page and of RNNsearch's catalogue page, into docs/pictures.
 
 The sentence is chosen by a rule, not by eye: the first of the embedded corpus's validation split with 6 to 10
 English words that the model translates exactly, and where the heaviest weight of every French word that the
@@ -13,7 +13,8 @@ from regard.systems.translation_system import Translated, TranslationSystem
 from regard.tasks.grammar import GrammarSettings, make_examples
 from regard.tasks.translation import Example
 
-OUT = Path(__file__).parents[1] / "docs" / "pictures" / "alignment.png"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+OUT = (PICTURES / "alignment.png", PICTURES / "model-rnnsearch.png")
 
 
 def chosen() -> Translated:
@@ -39,5 +40,6 @@ def well_aligned(translated: Translated, example: Example) -> bool:
 
 
 if __name__ == "__main__":
-    chosen().save(OUT)
-    print(OUT)
+    for path in OUT:
+        chosen().save(path)
+        print(path)
