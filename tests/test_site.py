@@ -3,6 +3,7 @@
 import posixpath
 import re
 from html.parser import HTMLParser
+from importlib import import_module
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -148,6 +149,7 @@ def test_a_generated_page_is_in_chinese_down_to_the_words_of_its_records(pages):
     page = pages["zh/reference/catalogue/window/local-predictive.html"].text
     assert "<h1>局部注意力：预测对齐（local-p）<" in page
     assert "<p>窗口的中心由网络预测" in page
+    assert "<p>高斯函数在 softmax 之后与权重相乘" in page  # its docstring
     assert "<p>指标</p>" in page
 
 
@@ -157,6 +159,15 @@ def test_nobody_is_asked_to_translate_records_or_docstrings():
     assert {"Local attention, predictive (local-p)", "Measured"} < words
     assert len(words) < 10
     assert not any(word in words for word in ("metric", "machine", "2026-11-15"))
+
+
+def test_no_translation_is_of_an_older_docstring():
+    prose = " ".join(import_module(row.module).__doc__ or "" for row in catalog.rows())
+    words = " ".join(prose.split())
+    for language in catalogues().LANGUAGES:
+        messages = [str(message.id) for message in catalogues().of(language, "docstrings") if message.id]
+        assert len(messages) > 100
+        assert [message for message in messages if message not in words] == []
 
 
 def test_chinese_search_finds_a_word_inside_a_sentence():

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import typer
 from catalogue import RESULTS, results_table
-from records import ROOT, markdown, newest, notes
+from records import ROOT, markdown, newest, notes, recorded
 
 import regard
 from regard import catalog, errors
@@ -221,7 +221,7 @@ def kernels_page() -> str:
         "`regard bench --explain` prints this table on your machine, and `attention.explain(query, source)` "
         "answers for one call. [How the kernels work](../explanation/kernels.md)."
     )
-    table = markdown(COLUMNS, rows(joined(choices())), sides="l")
+    table = recorded(markdown(COLUMNS, rows(joined(choices())), sides="l"))
     return "\n\n".join(("# Kernels", about, table)) + "\n"
 
 
