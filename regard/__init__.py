@@ -83,7 +83,7 @@ def load(
 def show(weights: Any, *, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> Any:
     """Draw weights (T, S), or (H, T, S) of several heads. `rows` and `columns` name them.
 
-        regard.show(torch.eye(3), rows=["le", "chat", "dort"], columns=["the", "cat", "sleeps"]).save("eye.png")
+        regard.show(torch.eye(2), rows=["le", "chat"], columns=["the", "cat"]).save("eye.png")
 
     The result displays itself as the last line of a notebook cell; `.show()` opens it, and `.save` writes a
     .png, .svg or .html file.

@@ -31,7 +31,8 @@ def chosen() -> Translated:
 
 def well_aligned(translated: Translated, example: Example) -> bool:
     """Whether every linked French word looks most at an English word that the corpus links it to."""
-    assert translated.alignment is not None and example.links is not None
+    assert translated.alignment is not None
+    assert example.links is not None
     gold = defaultdict(set)
     for source, target in example.links:
         gold[target].add(source)

@@ -69,7 +69,7 @@ def captioned(text: str) -> str:
 
 
 def page(row: catalog.Row) -> str:
-    """A row as Markdown: sentence, docstring with equation and symbol map, picture, live view, results, signature."""
+    """A row as Markdown: sentence, docstring, picture, live view, results, signature."""
     paper = f"[{row.authors}]({row.link})" if row.link else row.authors
     facts = [paper, str(row.year), f"`{row.file}`", f"`{row.key}`"]
     parts = [f"# {row.title}", row.sentence]

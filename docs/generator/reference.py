@@ -212,10 +212,10 @@ def models_page() -> str:
 
 
 def kernels_page() -> str:
-    """Device by mechanism, forward, with gradients, with weights: which kernel runs, asked of the dispatcher."""
+    """Which kernel runs each mechanism: by device, forward, with gradients, with weights kept."""
     about = (
-        "Which kernel runs which mechanism, as the dispatcher answered when this page was built. *Many* queries "
-        "are 64, *thousands* 8,192; *one* is a step of a recurrent decoder. If a fused kernel ran, "
+        "Which kernel runs which mechanism, as the dispatcher answered when this page was built. *Many* "
+        "queries are 64, *thousands* 8,192; *one* is a step of a recurrent decoder. If a fused kernel ran, "
         "`result.weights`, `result.rows` and `result.top` are computed when you ask for them. "
         "`Attention(…, keep_weights=True)` keeps them with the call, which may need another kernel. "
         "`regard bench --explain` prints this table on your machine, and `attention.explain(query, source)` "

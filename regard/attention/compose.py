@@ -41,8 +41,8 @@ class Attention(nn.Module):
         result.weights      # (8, 1, 30)
 
     `kernel` is "auto" (the first fused kernel that can run the call, otherwise the reference), "reference",
-    or the name of a kernel, which runs or raises `KernelRefused`. With `keep_weights`, every result stores its
-    scores and weights, and kernels that do not produce them are skipped.
+    or the name of a kernel, which runs or raises `KernelRefused`. With `keep_weights`, every result stores
+    its scores and weights, and kernels that do not produce them are skipped.
     """
 
     def __init__(

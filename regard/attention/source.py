@@ -72,7 +72,7 @@ class Source:
     ) -> Tensor | None:
         """What the mask shows to these queries, broadcastable to (..., T, S); None means everything.
 
-        `positions` and `sources` as in `Mask.to_dense`. The result is cached if it does not depend on the queries.
+        `positions` and `sources` as in `Mask.to_dense`. What does not depend on the queries is cached.
         """
         mask, ndim = self.mask, query.ndim
         if mask.lengths is None and mask.dense is None and not mask.causal and mask.window is None:

@@ -79,8 +79,8 @@ def command(
     regard bench training-steps
     regard bench --explain
 
-    Each mechanism is compared with the reference, torch.compile, FlexAttention and SDPA. A kernel is timed only
-    if its results agree with the reference.
+    Each mechanism is compared with the reference, torch.compile, FlexAttention and SDPA. A kernel is timed
+    only if its results agree with the reference.
     """
     import torch
 

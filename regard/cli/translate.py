@@ -54,7 +54,7 @@ def command(
     ] = False,
     unknown: UnknownOption = "copy",
     processes: Annotated[
-        int, typer.Option(min=1, max=1024, help="Processes that translate; each uses one GPU, if there are several.")
+        int, typer.Option(min=1, max=1024, help="Processes that translate; each takes one GPU.")
     ] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Translate files into this folder.")
@@ -76,9 +76,9 @@ def command(
     regard translate runs/rnnsearch-en-fr a.txt b.txt.gz --out translated --processes 2
     regard translate --verify translated
 
-    With --nbest N there are N output lines per input line. The links of --align join the pieces that the model
-    reads and writes, counted from 0: words and punctuation marks, or byte-pairs. --json names the pieces. Words
-    that the model has never seen are named on standard error and handled as --unknown says.
+    With --nbest N there are N output lines per input line. The links of --align join the pieces that the
+    model reads and writes, counted from 0: words and punctuation marks, or byte-pairs. --json names the
+    pieces. Words that the model has never seen are named on standard error and handled as --unknown says.
 
     A line of more than 400 pieces is split into its sentences. If it cannot be split, it is named on standard
     error, its output line stays empty, and the exit status is 2.

@@ -46,7 +46,7 @@ class FewShotSystem(System):
     """A classifier that gets labelled examples of its classes together with the question.
 
         drawings = [torch.randint(0, 256, (28, 28), dtype=torch.uint8) for _ in range(5)]
-        named = load("snail-omniglot", device="cpu").classify(drawings, ["a", "b", "c", "d", "e"], drawings[2])
+        named = load("snail-omniglot", device="cpu").classify(drawings, list("abcde"), drawings[2])
         named.label, named.probabilities
 
     The weights of an answer show which examples the query attended to.

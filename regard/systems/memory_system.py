@@ -55,7 +55,8 @@ class Answered(Drawable):
 class MemorySystem(System):
     """A memory network that answers questions about a story.
 
-        answer = load("stories", device="cpu").ask("Anna took the lamp. Anna went to the attic.", "Where is the lamp?")
+        story = "Anna took the lamp. Anna went to the attic."
+        answer = load("stories", device="cpu").ask(story, "Where is the lamp?")
         answer.text, answer.probability, answer.weights         # (hops, sentences)
 
     The weights show which sentences each hop attended to.
