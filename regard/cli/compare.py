@@ -83,7 +83,7 @@ def command(
         ),
     ] = None,
     only_read: Annotated[
-        bool, typer.Option("--read", help="Train nothing; write tables and records of what is there.")
+        bool, typer.Option("--read", help="Train nothing; write tables and records from finished trainings.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the comparison; default: comparisons/NAME.")

@@ -47,7 +47,7 @@ def command(
         bool,
         typer.Option(
             "--resume-or-start",
-            help="Go on if the folder holds a run, else begin: for jobs that are started again.",
+            help="Continue if the folder holds a run, otherwise start; for jobs that get restarted.",
         ),
     ] = False,
     source: File = "",

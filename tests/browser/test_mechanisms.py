@@ -123,3 +123,12 @@ def write_tokenizer(folder):
     PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", pad_token="[PAD]").save_pretrained(
         folder
     )
+
+
+def test_a_page_that_embeds_a_room_shows_that_room_alone_in_its_language(static, visit):
+    page = visit(f"{static}#/mechanisms")
+    page.goto(f"{static}?lang=zh&embed#/mechanisms?name=additive")
+    page.get_by_role("heading", name="加性", exact=True).wait_for()
+    assert page.locator("main .card").count() >= 2
+    for hidden in ("header.top", ".intro", ".shelf nav"):
+        assert not page.locator(hidden).is_visible()

@@ -154,6 +154,7 @@ function takeToken() {
 }
 
 document.documentElement.dataset.theme = firstTheme();
+document.documentElement.toggleAttribute("data-embed", new URLSearchParams(location.search).has("embed"));
 takeToken();
 // a server that is still loading its models has the page already: begin with what was kept
 const connected = connect();
