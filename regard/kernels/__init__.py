@@ -5,6 +5,7 @@ from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
 from regard.kernels.additive.additive_scores import ADDITIVE_SCORES
 from regard.kernels.additive.additive_step_cpu import ADDITIVE_STEP_CPU
+from regard.kernels.decoder.decoder_cpu import BEST_TOKENS
 from regard.kernels.local.local_attention import LOCAL
 from regard.kernels.lstmn.lstmn_tape import LSTMN
 from regard.kernels.ntm.ntm_sequence import NTM
@@ -29,3 +30,4 @@ paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)
 paths.register("cross-entropy", CROSS_ENTROPY)
+paths.register("best-tokens", BEST_TOKENS)
