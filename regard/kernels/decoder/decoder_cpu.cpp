@@ -64,9 +64,10 @@ static inline vec exponential(vec x) {
     return tiny ? vec{} : found;
 }
 
-// R rows of x against one panel
+// R rows of x against one panel; `next` is what will be needed soon, and is fetched `ahead` numbers for each of K
 template <int R>
-static void tile(const float *x, long K, const float *panel, const float *bias, bool relu, float *out, long N, long columns) {
+static void tile(const float *x, long K, const float *panel, const float *bias, bool relu, float *out, long N, long columns,
+                 const float *next, long ahead) {
     vec total[R][2];
     for (int i = 0; i < R; i++)
         for (int j = 0; j < 2; j++) total[i][j] = load(bias + j * LANES);
@@ -76,6 +77,7 @@ static void tile(const float *x, long K, const float *panel, const float *bias, 
         for (int i = 0; i < R; i++) sums[i][0] = sums[i][1] = vec{};
         for (long k = start; k < end; k++) {
             vec left = load(panel + k * COLUMNS), right = load(panel + k * COLUMNS + LANES);
+            __builtin_prefetch(next + k * ahead);
             for (int i = 0; i < R; i++) {
                 float a = x[i * K + k];
                 sums[i][0] += a * left;
@@ -95,7 +97,7 @@ static void tile(const float *x, long K, const float *panel, const float *bias, 
 }
 
 
-typedef void (*Tile)(const float *, long, const float *, const float *, bool, float *, long, long);
+typedef void (*Tile)(const float *, long, const float *, const float *, bool, float *, long, long, const float *, long);
 static const Tile TILES[] = {
     nullptr, tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>,
 #if ROWS > 6
@@ -110,12 +112,13 @@ struct Affine {
 
 // out (R, W.out) = x (R, W.in) Wᵀ + b
 static void product(const Affine &W, const float *x, float *out, long R, bool relu = false) {
-    long blocks = (R + ROWS - 1) / ROWS;
+    long blocks = (R + ROWS - 1) / ROWS, ahead = COLUMNS / blocks;
     for (long n = 0; n < W.out; n += COLUMNS) {
         long columns = W.out - n < COLUMNS ? W.out - n : COLUMNS;
         for (long b = 0; b < blocks; b++) {
             long first = R * b / blocks, last = R * (b + 1) / blocks;
-            TILES[last - first](x + first * W.in, W.in, W.panels + n * W.in, W.bias + n, relu, out + first * W.out + n, W.out, columns);
+            const float *panel = W.panels + n * W.in, *next = panel + (COLUMNS + b * ahead) * W.in;
+            TILES[last - first](x + first * W.in, W.in, panel, W.bias + n, relu, out + first * W.out + n, W.out, columns, next, ahead);
         }
     }
 }
@@ -148,11 +151,12 @@ struct Source {
 struct Step {
     const Decoder *decoder;
     const Source *sources;  // of each layer
-    float *written;         // (layers, room, rows, 2 · heads · features): keys and values of each position
-    const long *from;       // (t, R): the row of `written` that holds each earlier position of each row
+    float *const *written;  // of each position (layers, rows, 2 · heads · features): keys and values
+    const long *rows;       // of each position
+    const long *from;       // (t, R): the row of each earlier position that each row continues
     const float *words;     // (R, dim)
     float *out;             // (R, V): log-probabilities of the next word
-    long t, R, room, rows, copies, S;
+    long t, R, copies, S;
 };
 
 static inline float dot(const float *x, const float *y, long n) {
@@ -237,15 +241,20 @@ struct Seen {
     explicit Seen(long most) : keys(most), values(most), scores(most + LANES) {}
 };
 
+static inline void fetch(const float *x, long n) {
+    for (long i = 0; i < n; i += 16) __builtin_prefetch(x + i);  // 64 bytes
+}
+
 // Row r looks at what was written before it, in each head; its own keys and values are written first.
 static void look_back(const Step &s, long layer, const float *qkv, float *context, Seen &seen, long r) {
     const Decoder &d = *s.decoder;
-    long F = d.features, width = d.heads * F, position = s.rows * 2 * width;
-    float *written = s.written + layer * s.room * position;
-    memcpy(written + s.t * position + r * 2 * width, qkv + width, 2 * width * sizeof(float));
+    long F = d.features, width = d.heads * F;
+    memcpy(s.written[s.t] + (layer * s.R + r) * 2 * width, qkv + width, 2 * width * sizeof(float));
     for (long p = 0; p <= s.t; p++) {
-        seen.keys[p] = written + p * position + (p < s.t ? s.from[p * s.R + r] : r) * 2 * width;
+        long row = p < s.t ? s.from[p * s.R + r] : r;
+        seen.keys[p] = s.written[p] + (layer * s.rows[p] + row) * 2 * width;
         seen.values[p] = seen.keys[p] + width;
+        fetch(seen.keys[p], 2 * width);
     }
     for (long h = 0; h < d.heads; h++)
         attend(qkv + h * F, seen.keys.data(), h * F, seen.values.data(), h * F, s.t + 1, d.layers[layer].scale,
@@ -260,7 +269,10 @@ static void look_over(const Step &s, long layer, const float *query, float *cont
     for (long p = 0; p < s.S; p++)
         if (!source.shown || source.shown[item * s.S + p]) {
             seen.keys[n] = source.keys + item * source.keys_item + p * source.keys_place;
-            seen.values[n++] = source.values + item * source.values_item + p * source.values_place;
+            seen.values[n] = source.values + item * source.values_item + p * source.values_place;
+            for (long h = 0; h < d.heads; h++)
+                fetch(seen.keys[n] + h * source.keys_head, F), fetch(seen.values[n] + h * source.values_head, F);
+            n++;
         }
     for (long h = 0; h < d.heads; h++)
         attend(query + h * F, seen.keys.data(), h * source.keys_head, seen.values.data(), h * source.values_head, n,

@@ -14,7 +14,6 @@ position where its keys and values were written.
 
 import ctypes
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -30,7 +29,6 @@ from regard.attention.source import Source
 from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**22  # fewer multiplications than this are not worth a second thread
-ROOM = 16  # positions of a new buffer beyond those it needs
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
 Norm = tuple[Tensor, Tensor, float]  # gain, bias, ε
 
@@ -91,8 +89,8 @@ class _Source(ctypes.Structure):
 
 class _Step(ctypes.Structure):
     _fields_ = [
-        *((name, _Pointer) for name in ("decoder", "sources", "written", "from", "words", "out")),
-        *((name, _Long) for name in ("t", "R", "room", "rows", "copies", "S")),
+        *((name, _Pointer) for name in ("decoder", "sources", "written", "rows", "from", "words", "out")),
+        *((name, _Long) for name in ("t", "R", "copies", "S")),
     ]
 
 
@@ -116,18 +114,20 @@ class PackedDecoder:
 
     def step(self, words: Tensor, sources: Sequence[Source], written: "Written") -> tuple[Tensor, "Written"]:
         """(R, dim) the words with their positions -> (R, V) log-probabilities, and what is written now."""
-        words, R = words.contiguous(), len(words)
-        written = written.claimed(R)
+        words, R, t = words.contiguous(), len(words), len(written.positions)
+        positions = (*written.positions, words.new_empty(self.number, R, 2 * self.width))
         out = words.new_empty(R, self.outputs)
         alive: list[Tensor] = []
         given = (_Source * self.number)(*(_source(source, alive) for source in sources))
-        buffer, t = written.buffer, written.length
-        at = (ctypes.addressof(self._decoder), ctypes.addressof(given), buffer.numbers.data_ptr())
-        numbers = (t, R, *buffer.numbers.shape[1:3], sources[0].copies, sources[0].S)
-        step = _Step(*at, written.rows.data_ptr(), words.data_ptr(), out.data_ptr(), *numbers)
+        addresses = (_Pointer * (t + 1))(*(each.data_ptr() for each in positions))
+        rows = (_Long * (t + 1))(*(each.shape[1] for each in positions))
+        at = map(ctypes.addressof, (self._decoder, given, addresses, rows))
+        tensors = (x.data_ptr() for x in (written.rows, words, out))
+        step = _Step(*at, *tensors, t, R, sources[0].copies, sources[0].S)
         worth = R * self._products >= SHARED
         in_threads(lambda first, last: self._loops.decoder_step(step, first, last), R, worth=worth)
-        return out, written.advanced(R)
+        own = torch.arange(R)[None]
+        return out, Written(positions, torch.cat([written.rows, own]), written.mask)
 
     def _layer(self, layer: LayerWeights) -> _Layer:
         norms = (_Norm * 3)(*map(self._norm, layer.norms))
@@ -161,68 +161,32 @@ def _source(source: Source, alive: list[Tensor]) -> _Source:
     return _Source(keys.data_ptr(), values.data_ptr(), None if dense is None else dense.data_ptr(), strides)
 
 
-class _Buffer:
-    """Keys and values of all layers, with room for more positions; `filled` of these belong to somebody."""
+class Written(NamedTuple):
+    """What a `PackedDecoder` has written."""
 
-    __slots__ = ("filled", "numbers")
-
-    def __init__(self, numbers: Tensor, filled: int) -> None:
-        self.numbers, self.filled = numbers, filled  # (layers, room, rows, 2 · width)
-
-
-@dataclass(frozen=True, eq=False)
-class Written:
-    """What a `PackedDecoder` has written: positions of a buffer, for each row its own."""
-
-    buffer: _Buffer
-    rows: Tensor  # (length, R): the row of the buffer that holds each position of each row
+    positions: tuple[Tensor, ...]  # of each (layers, rows, 2 · width): keys and values of all heads
+    rows: Tensor  # (T, R): the row of each position that each row continues
     mask: Mask
-
-    @property
-    def length(self) -> int:
-        return self.rows.shape[0]
 
     @staticmethod
     def of(caches: Sequence[Cache]) -> "Written":
         """What the caches of the layers hold."""
         sources = [cache.source for cache in caches]
-        both = [torch.cat([source.keys, source.values], 1) for source in sources]  # (R, 2 H, t, D)
-        numbers = torch.stack(both).permute(0, 3, 1, 2, 4).flatten(3).contiguous()
-        length, R = numbers.shape[1:3]
-        return Written(_Buffer(numbers, length), torch.arange(R).expand(length, R), caches[0].mask)
+        both = [torch.cat([source.keys, source.values], 1) for source in sources]  # (R, 2 H, T, D)
+        positions = torch.stack(both).permute(3, 0, 1, 2, 4).flatten(3).contiguous()
+        T, _, R, _ = positions.shape
+        return Written(tuple(positions), torch.arange(R).repeat(T, 1), caches[0].mask)
 
     def caches(self, heads: int) -> tuple[Cache, ...]:
         """The same as caches of the layers."""
-        keys, values = self._numbers().unflatten(-1, (2, heads, -1)).permute(3, 0, 2, 4, 1, 5)
-        sources = (Source(k, v, Mask()) for k, v in zip(keys, values, strict=True))
+        chosen = [each[:, row] for each, row in zip(self.positions, self.rows, strict=True)]
+        both = torch.stack(chosen).unflatten(-1, (2, heads, -1)).permute(3, 1, 2, 4, 0, 5)
+        sources = (Source(keys, values, Mask()) for keys, values in zip(*both, strict=True))
         return tuple(Cache.of(source, self.mask) for source in sources)
 
     def select(self, rows: Tensor) -> "Written":
         """These rows, in this order; rows may repeat."""
-        return replace(self, rows=self.rows.index_select(1, rows))
-
-    def claimed(self, R: int) -> "Written":
-        """The same with a free position after its own, in this buffer or a copy of its part."""
-        buffer, length = self.buffer, self.length
-        with _lock:  # two threads may go on from one state
-            free = buffer.filled == length < buffer.numbers.shape[1] and R <= buffer.numbers.shape[2]
-            if free:
-                buffer.filled += 1
-        if free:
-            return replace(self, rows=self.rows.contiguous())
-        numbers = self._numbers()
-        layers, _, _, width = numbers.shape
-        larger = numbers.new_empty(layers, 2 * length + ROOM, R, width)
-        larger[:, :length] = numbers
-        return Written(_Buffer(larger, length + 1), torch.arange(R).expand(length, R).contiguous(), self.mask)
-
-    def advanced(self, R: int) -> "Written":
-        """With the position that was claimed."""
-        return replace(self, rows=torch.cat([self.rows, torch.arange(R)[None]]))
-
-    def _numbers(self) -> Tensor:
-        """(layers, length, R, 2 · width)."""
-        return self.buffer.numbers[:, torch.arange(self.length)[:, None], self.rows]
+        return self._replace(rows=self.rows.index_select(1, rows))
 
 
 _packed: WeakKeyDictionary[nn.Module, tuple[Hashable, PackedDecoder]] = WeakKeyDictionary()
