@@ -268,9 +268,7 @@ def _search(call: Call) -> tuple[Trellis, Ends]:
     return trellis, Ends.join(ends)
 
 
-def _continuations(
-    total: Tensor, values: Tensor, tokens: Tensor, width: int
-) -> tuple[Continuations, Tensor]:
+def _continuations(total: Tensor, values: Tensor, tokens: Tensor, width: int) -> tuple[Continuations, Tensor]:
     """(B, k) hypotheses, the (B k, m) best next tokens of each -> the best `width` of their continuations.
 
     Also (B, K) the log-probability of each one's token. No hypothesis has more than `width` of them, so the

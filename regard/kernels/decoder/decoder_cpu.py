@@ -192,7 +192,9 @@ class Written(NamedTuple):
 _packed: WeakKeyDictionary[nn.Module, tuple[Hashable, PackedDecoder]] = WeakKeyDictionary()
 
 
-def packed(owner: nn.Module, parts: Sequence[nn.Module], weights: Callable[[], DecoderWeights]) -> PackedDecoder:
+def packed(
+    owner: nn.Module, parts: Sequence[nn.Module], weights: Callable[[], DecoderWeights]
+) -> PackedDecoder:
     """The owner's weights in panels; packed again where those of its parts have changed."""
     loops = compiled()
     assert loops is not None
@@ -256,7 +258,9 @@ BEST_TOKENS = BestTokens()
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled loops; None without a compiler."""
-    loops = library("decoder/decoder_cpu.cpp", "a Transformer decodes with PyTorch's operations, slower than compiled")
+    loops = library(
+        "decoder/decoder_cpu.cpp", "a Transformer decodes with PyTorch's operations, slower than compiled"
+    )
     if loops is not None:
         loops.decoder_step.argtypes = [ctypes.POINTER(_Step), _Long, _Long]
         best: list[Any] = [_Pointer, _Long, _Pointer, _Long, _Long, _Pointer, _Pointer, _Long, _Long]
