@@ -49,8 +49,8 @@ catalog.contents("regard.layers", "positions pooling feature_maps")
 catalog.contents(
     "regard.kernels",
     "local.local_attention product.sdpa additive.additive_step_cpu additive.additive_cpu "
-    "additive.additive_cuda additive.additive_scores sparsemax.sparsemax_attention product.blocks "
-    "lstmn.lstmn_tape ntm.ntm_sequence",
+    "additive.additive_cuda additive.additive_scores sparsemax.sparsemax_attention product.linear "
+    "product.blocks lstmn.lstmn_tape ntm.ntm_sequence",
 )
 catalog.contents(
     "regard.models",

@@ -9,6 +9,7 @@ judged by this file; where no kernel fits a call, it runs.
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -98,11 +99,11 @@ def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = No
     """Scores (..., T, S) -> weights."""
     if isinstance(call.normalizer, HistoryNormalizer):
         return call.normalizer(scores, None, _needed(call.normalizer, call.history))
+    plain = call.no_row_is_empty and unchanged(call.normalizer)
     if isinstance(call.normalizer, StochasticNormalizer):
-        return call.normalizer(scores, None, generator)
-    if call.no_row_is_empty and unchanged(call.normalizer):
-        return call.normalizer.normalize(scores)
-    return call.normalizer(scores)
+        drawn = call.normalizer.normalize if plain else partial(call.normalizer, mask=None)
+        return drawn(scores, generator=generator)
+    return call.normalizer.normalize(scores) if plain else call.normalizer(scores)
 
 
 def mixed(call: Call, alignment: Alignment) -> Tensor:

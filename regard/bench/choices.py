@@ -18,6 +18,7 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
+from regard.kernels.decoder.decoder_cpu import TokenChoice
 from regard.kernels.product.product_step import ProductStep
 from regard.kernels.training.residual import Closing
 
@@ -174,7 +175,8 @@ def _typical(device: str) -> dict[str, Any]:
         keys, query = torch.empty(2, 8, 5, 2, device=device), torch.empty(2, 8, 2, device=device)
         sequence = machine._sequence(torch.empty(2, 5, 9, device=device))
         tape = cell._recurrence(torch.empty(2, 5, 80, device=device))
-        steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
+        steps = Steps(translator.decoder.eval(), translator.W.eval(), [Source(keys, keys, Mask())], [])
+        scores = torch.empty(2, 9, device=device)
         words, lengths = (torch.empty(n, dtype=torch.long, device=device) for n in ((2, 9), (2,)))
         batch = PairBatch(words, lengths, words, lengths)
         for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):
@@ -189,6 +191,7 @@ def _typical(device: str) -> dict[str, Any]:
         "residual-norm": Closing(x, x, norm, dropout, True),
         "cross-entropy": (x,),
         "decoder-step": steps,
+        "best-tokens": TokenChoice(scores, 5, (0, 1)),
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
         "top-k": Products(keys, keys, 1.0, Mask(), 2),
         "weights": Products(x, x, 1.0, Mask()),

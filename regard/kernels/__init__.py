@@ -5,11 +5,13 @@ from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_CUDA
 from regard.kernels.additive.additive_scores import ADDITIVE_LOOK, ADDITIVE_SCORES
 from regard.kernels.additive.additive_step_cpu import ADDITIVE_STEP_CPU
+from regard.kernels.decoder.decoder_cpu import BEST_TOKENS
 from regard.kernels.local.local_attention import LOCAL
 from regard.kernels.lstmn.lstmn_tape import LSTMN
 from regard.kernels.ntm.ntm_sequence import NTM
 from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
+from regard.kernels.product.linear import DIVIDE_BY_LENGTH, MEAN
 from regard.kernels.product.product_step import PRODUCT_STEP
 from regard.kernels.product.product_top import PRODUCT_TOP
 from regard.kernels.product.product_weights import PRODUCT_WEIGHTS
@@ -20,7 +22,7 @@ from regard.kernels.training.cross_entropy import CROSS_ENTROPY
 from regard.kernels.training.residual import RESIDUAL_NORM
 
 ADDITIVE = (ADDITIVE_STEP_CPU, ADDITIVE_CPU, ADDITIVE_CUDA, ADDITIVE_STEP_CUDA, ADDITIVE_SCORES)
-for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, BLOCKS):
+for kernel in (LOCAL, SDPA, *ADDITIVE, SPARSEMAX, MEAN, DIVIDE_BY_LENGTH, BLOCKS):
     dispatch.register(kernel)
 paths.register("cosine-query", COSINE_QUERY)
 paths.register("product-step", PRODUCT_STEP)
@@ -33,3 +35,4 @@ paths.register("ntm", NTM)
 paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)
 paths.register("cross-entropy", CROSS_ENTROPY)
+paths.register("best-tokens", BEST_TOKENS)
