@@ -12,11 +12,11 @@ goes through windows of `predict` words in random order, each with `context` wor
 `train.batch` are predicted words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +26,7 @@ from regard.catalog import card
 from regard.data.grammar import generate
 from regard.data.parallel import read_lines
 from regard.data.ptb import EOS, read_ptb, sentences_to_words
+from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.text_windows import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
@@ -40,7 +41,7 @@ SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded 
 class LanguageSettings:
     """Which text, and how it is cut into windows."""
 
-    corpus: Literal["grammar", "ptb"] = "grammar"
+    corpus: Literal["grammar", "ptb", "dataset"] = "grammar"  # dataset: rows in memory
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
     text: str = ""  # a text file instead of the corpus
     size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
@@ -80,6 +81,14 @@ class LanguageTask:
         return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
 
     @classmethod
+    def from_dataset(cls, dataset: Any, settings: LanguageSettings, *, column: str = "text") -> Self:
+        """The task of text in memory (regard/data/rows.py); the settings' corpus is "dataset"."""
+        texts = words_of_rows(dataset, settings, column)
+        task = cls(settings, WordList.learn(texts["train"], first=(EOS, UNKNOWN), size=settings.size))
+        task._streams = {split: task._windows(words) for split, words in texts.items()}
+        return task
+
+    @classmethod
     def restore(cls, settings: LanguageSettings, folder: Path) -> Self:
         return cls(settings, WordList.load(folder / "words.json"))
 
@@ -89,11 +98,13 @@ class LanguageTask:
     def stream(self, split: Split) -> WordStream:
         """The text of a split as numbers."""
         if split not in self._streams:
-            numbers = self.words.numbers(read_words(self.settings, split))
-            context, predict = self.settings.context, self.settings.predict
-            start = self.words.number(EOS)
-            self._streams[split] = WordStream(numbers, context=context, predict=predict, start=start)
+            self._streams[split] = self._windows(read_words(self.settings, split))
         return self._streams[split]
+
+    def _windows(self, words: list[str]) -> WordStream:
+        context, predict = self.settings.context, self.settings.predict
+        start = self.words.number(EOS)
+        return WordStream(self.words.numbers(words), context=context, predict=predict, start=start)
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words), "context": self.settings.context}
@@ -130,15 +141,15 @@ def read_words(settings: LanguageSettings, split: Split) -> list[str]:
         return read_text(settings.text, split)
     if settings.corpus == "ptb":
         return read_ptb(split, data=settings.data)
+    if settings.corpus == "dataset":
+        raise no_rows("language", "corpus")
     pairs = islice(generate("fr", split, words=(3, 20)), SENTENCES[split])
     return sentences_to_words([list(pair.source) for pair in pairs])
 
 
 def read_text(path: str, split: Split) -> list[str]:
     """A user's text: of every twenty lines the last is for the test and the one before it for validation."""
-    cutter = Tokenizer.train((), kind="words", lowercase=True)
-    lines = [cutter.pieces(line) for line in read_lines(Path(path))]
-    lines = [line for line in lines if line]
+    lines = cut_lines(read_lines(Path(path)))
     if len(lines) < HELD_OUT:
         raise DataError(
             f"{path}: has {len(lines)} lines with words; expected {HELD_OUT} or more, one sentence or "
@@ -147,3 +158,24 @@ def read_text(path: str, split: Split) -> list[str]:
     places: dict[int, Split] = {HELD_OUT - 2: "valid", HELD_OUT - 1: "test"}
     chosen = [line for n, line in enumerate(lines) if places.get(n % HELD_OUT, "train") == split]
     return sentences_to_words(chosen)
+
+
+def words_of_rows(dataset: Any, settings: LanguageSettings, column: str) -> dict[Split, list[str]]:
+    """The words of all splits of rows in memory; a row has a text, perhaps of several lines."""
+    require_dataset("language", "corpus", settings.corpus)
+    # Rows without words, of which some corpora have many, are not held out.
+    rows = Rows("language", dataset, lambda row: str(row.get(column, "given")).strip() != "")
+    splits: tuple[Split, ...] = ("train", "valid", "test")
+    texts = {
+        split: [str(text) for row in rows[split] for text in rows.cells(row, column)] for split in splits
+    }
+    return {
+        split: sentences_to_words(cut_lines(line for text in lines for line in text.splitlines()))
+        for split, lines in texts.items()
+    }
+
+
+def cut_lines(lines: Iterable[str]) -> list[list[str]]:
+    """The lines as lower-cased words; lines without words are left out."""
+    cutter = Tokenizer.train((), kind="words", lowercase=True)
+    return [words for line in lines if (words := cutter.pieces(line))]

@@ -9,7 +9,7 @@ with a `StreamBatch` whose targets are whole sentences. The units of `train.batc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from torch import nn
 
@@ -21,14 +21,14 @@ from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import DataError
 from regard.tasks.base import Loss, Split
-from regard.tasks.language import LanguageSettings, read_words, word_loss
+from regard.tasks.language import LanguageSettings, read_words, word_loss, words_of_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceSettings:
     """Which text."""
 
-    corpus: Literal["grammar", "ptb"] = "grammar"
+    corpus: Literal["grammar", "ptb", "dataset"] = "grammar"  # dataset: rows in memory
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
     text: str = ""  # a text file instead of the corpus, one sentence a line, plain or .gz
     size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
@@ -63,6 +63,14 @@ class SentenceTask:
         return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
 
     @classmethod
+    def from_dataset(cls, dataset: Any, settings: SentenceSettings, *, column: str = "text") -> Self:
+        """The task of sentences in memory (regard/data/rows.py); the settings' corpus is "dataset"."""
+        texts = words_of_rows(dataset, settings.source(), column)
+        task = cls(settings, WordList.learn(texts["train"], first=(EOS, UNKNOWN), size=settings.size))
+        task._sentences = {split: task._numbered(words) for split, words in texts.items()}
+        return task
+
+    @classmethod
     def restore(cls, settings: SentenceSettings, folder: Path) -> Self:
         return cls(settings, WordList.load(folder / "words.json"))
 
@@ -72,9 +80,11 @@ class SentenceTask:
     def sentences(self, split: Split) -> Sentences:
         """The sentences of a split as numbers."""
         if split not in self._sentences:
-            numbers = self.words.numbers(read_words(self.settings.source(), split))
-            self._sentences[split] = Sentences(numbers, mark=self.words.number(EOS))
+            self._sentences[split] = self._numbered(read_words(self.settings.source(), split))
         return self._sentences[split]
+
+    def _numbered(self, words: list[str]) -> Sentences:
+        return Sentences(self.words.numbers(words), mark=self.words.number(EOS))
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words)}
