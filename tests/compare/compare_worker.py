@@ -17,8 +17,8 @@ from regard.compare.comparison import Comparison, Outcome, plan, run
 from regard.compare.report import write
 from regard.errors import DataError
 from regard.tasks.reverse import ReverseTask
-from regard.train.checkpoint import RunFolder
 from regard.train.interrupt import Interrupted
+from regard.train.run_folder import RunFolder
 
 TINY = (
     "task.train=200",

@@ -15,8 +15,8 @@ from forking import forks
 
 from regard.compare.trial import measure, read_measured, read_training
 from regard.errors import ConfigError
-from regard.train.checkpoint import RunFolder
 from regard.train.run import open_run
+from regard.train.run_folder import RunFolder
 
 WORKER = Path(__file__).parent / "compare_worker.py"
 NAMES = ("general-seed1", "additive-seed1")

@@ -10,13 +10,12 @@
     c        the score's scale
     N        positions that are visible, to all queries alike
 
-Nothing of T × S is made, in either direction: both are a product or two of PyTorch. The second is how attention
-without a softmax becomes linear in the length (Wang et al. 2018, section 3.2; Katharopoulos et al. 2020).
+Nothing of T × S is made, in either direction: both are a product or two of PyTorch. The second is how
+attention without a softmax becomes linear in the length (Wang et al. 2018, section 3.2; Katharopoulos et al. 2020).
 """
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from regard.attention.dispatch import Call, Kernel
