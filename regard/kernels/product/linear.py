@@ -11,7 +11,8 @@
     N        positions that are visible, to all queries alike
 
 Nothing of T × S is made, in either direction: both are a product or two of PyTorch. The second is how
-attention without a softmax becomes linear in the length (Wang et al. 2018, section 3.2; Katharopoulos et al. 2020).
+attention without a softmax becomes linear in the length (Wang et al. 2018, section 3.2; Katharopoulos et
+al. 2020).
 """
 
 from typing import NamedTuple
