@@ -56,7 +56,9 @@ def test_weights_on_demand_carry_gradients():
 def test_top_never_builds_all_rows_at_once(monkeypatch):
     attention, blocks = Attention(DotScore()).double(), []  # float64: no log-sum-exp comes with it
     align = reference.align
-    monkeypatch.setattr(reference, "align", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
+    monkeypatch.setattr(
+        reference, "align", lambda call, rows, **_: blocks.append(len(rows)) or align(call, rows)
+    )
     result = attention(QUERY.double(), attention.prepare(KEYS.double()))
     values, positions = result.top(2, block=2)
     assert blocks == [2, 1]
@@ -69,7 +71,9 @@ def test_top_computes_as_many_rows_at_a_time_as_fit(monkeypatch):
     result = attention(torch.randn(2, 9, 5), attention.prepare(KEYS))
     monkeypatch.setattr(result_module, "NUMBERS", 2 * 2 * 7 * 6)  # two rows against (2, 7, 6) keys
     blocks, align = [], reference.align
-    monkeypatch.setattr(reference, "align", lambda call, rows: blocks.append(len(rows)) or align(call, rows))
+    monkeypatch.setattr(
+        reference, "align", lambda call, rows, **_: blocks.append(len(rows)) or align(call, rows)
+    )
     values, _ = result.top(2)
     assert blocks == [2, 2, 2, 2, 1]
     monkeypatch.undo()
