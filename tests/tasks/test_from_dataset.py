@@ -11,8 +11,8 @@ from regard.errors import ConfigError, DataError
 from regard.evaluate.base import evaluate
 from regard.tasks.babi import BabiSettings, BabiTask
 from regard.tasks.entailment import EntailmentSettings, EntailmentTask
-from regard.tasks.language import LanguageSettings, LanguageTask
-from regard.tasks.sentences import SentenceSettings, SentenceTask
+from regard.tasks.language import LanguageSettings, LanguageTask, WordSettings
+from regard.tasks.sentences import SentenceTask
 from regard.train.config import load_recipe
 from regard.train.loop import fit
 from regard.train.run import build_model, open_run
@@ -136,7 +136,7 @@ def test_columns_can_have_other_names():
 
 def test_language_tasks_read_every_line_of_a_text():
     language = LanguageTask.from_dataset(TEXT, LanguageSettings(corpus="dataset", predict=5))
-    sentences = SentenceTask.from_dataset(TEXT, SentenceSettings(corpus="dataset"))
+    sentences = SentenceTask.from_dataset(TEXT, WordSettings(corpus="dataset"))
     assert language.words.words == sentences.words.words
     assert {"cat", "barks", "<eos>"} <= set(language.words.words)
     # 59 texts of two lines, of 8 and 5 words with their end marks
@@ -150,7 +150,7 @@ def test_language_tasks_read_every_line_of_a_text():
 
 def test_rows_without_words_are_not_held_out():
     rows = [row for text in TEXT for row in (text, {"text": " "})]
-    task = SentenceTask.from_dataset(rows, SentenceSettings(corpus="dataset"))
+    task = SentenceTask.from_dataset(rows, WordSettings(corpus="dataset"))
     assert [len(task.evaluation_plan(split, batch=10**6)[0]) for split in SPLITS] == [118, 2, 2]
 
 
@@ -186,7 +186,7 @@ def entailment(rows, settings=ENTAILMENT):
         ),
         (lambda: EntailmentTask.create(ENTAILMENT), f"entailment: `task.corpus` {NO_ROWS}"),
         (
-            lambda: SentenceTask.create(SentenceSettings(corpus="dataset")),
+            lambda: SentenceTask.create(WordSettings(corpus="dataset")),
             f"language: `task.corpus` {NO_ROWS}",
         ),
         (lambda: BabiTask.create(BabiSettings(set="dataset")), f"babi: `task.set` {NO_ROWS}"),
