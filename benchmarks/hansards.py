@@ -21,12 +21,10 @@ both directions, and of the first seed of the others), tokenizer.json their voca
 import argparse
 import gzip
 import json
-import os
 import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +36,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
+
+from timed import answer, answers, say, speed, start, together, wait  # noqa: E402
 
 from regard.analysis.alignments import (  # noqa: E402
     METHODS,
@@ -152,9 +152,9 @@ def joined(pairs: Sequence[Words], seed: int) -> Iterator[Words]:
     yield from pairs
     for size in range(2, LONGEST + 1):
         order = chance.sample(range(len(pairs)), len(pairs))
-        for start in range(0, len(order) - size + 1, size):
-            source, target = (list(side) for side in pairs[order[start]])
-            for number in order[start + 1 : start + size]:
+        for first in range(0, len(order) - size + 1, size):
+            source, target = (list(side) for side in pairs[order[first]])
+            for number in order[first + 1 : first + size]:
                 link = chance.choice(LINKS)
                 for side, word, more in zip((source, target), link, pairs[number], strict=True):
                     if side[-1] in (".", "!", "?"):
@@ -258,27 +258,15 @@ def train(order: dict[str, Any]) -> None:
         task.recut(1)
     together(work, name, order["trainings"])
 
-    times: list[float] = []
-
-    def step(model: Any, batch: Any) -> Any:
-        times.append(time.monotonic())
-        return task.loss(model, batch)
-
     steps = order["steps"]
     if not steps:
-        short = override(config, [f"train.steps={order['tried']}"])
-        model = build_model(short, task)
-        fit(model, task, short, run=work / f"{name}.try", progress=Quiet(), step_function=step)
-        later = times[order["tried"] // 3 :]
-        rate = (len(later) - 1) / (later[-1] - later[0])
-        steps = max(int(0.95 * rate * (order["end"] - time.monotonic())), 1)
+        own = speed(config, task, work / f"{name}.try", order["tried"])
+        steps = own.steps(order["end"] - time.monotonic())
     config = override(config, [f"train.steps={steps}"])
     model = build_model(config, task)
     began, last = time.monotonic(), steps
     try:
-        loss = fit(
-            model, task, config, run=work / f"{name}.run", progress=Quiet(), step_function=step
-        ).best_loss
+        loss = fit(model, task, config, run=work / f"{name}.run", progress=Quiet()).best_loss
     except Interrupted as stopped:
         last, loss = stopped.step, None
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -306,17 +294,7 @@ def train(order: dict[str, Any]) -> None:
                 f"{layer} {credit}": [sorted(own if forward else turned(own)) for own in links]
                 for (layer, credit), links in read.items()
             }
-    aside = work / f"{name}.part"
-    aside.write_text(json.dumps(found), encoding="utf-8")
-    aside.replace(work / f"{name}.json")
-
-
-def together(work: Path, name: str, trainings: int, patience: float = 120.0) -> None:
-    """Wait until all have their text, so that they are timed side by side."""
-    (work / f"{name}.ready").touch()
-    began = time.monotonic()
-    while len(list(work.glob("*.ready"))) < trainings and time.monotonic() < began + patience:
-        time.sleep(0.2)
+    answer(work, name, found)
 
 
 # All trainings -----------------------------------------------------------------------------------------
@@ -335,7 +313,7 @@ def run(given: argparse.Namespace) -> None:
         write_text(work / "train", joined(text, 1))
         valid = random.Random(2).sample(list(joined(tatoeba("valid", given.data), 2)), SHOWN)
         write_text(work / "valid", valid)
-        learn_pieces(work, given.settings)
+        learn_pieces(work)
         pairs = {
             "embedded": embedded(240),
             "tatoeba": [{"words": pair} for pair in valid],
@@ -344,23 +322,30 @@ def run(given: argparse.Namespace) -> None:
         (work / "pairs.json").write_text(json.dumps(pairs), encoding="utf-8")
         (work / "config.toml").write_text(CONFIG, encoding="utf-8")
         say(f"text and pieces written after {time.monotonic() - began:.0f} s")
-        children = start(given, work, end - MEASURING)
-        wait(children, end)
-        found = {
-            name: json.loads((work / f"{name}.json").read_text(encoding="utf-8"))
-            for name in children
-            if (work / f"{name}.json").exists()
-        }
-        for name, (_, log) in children.items():
-            if name not in found:
-                said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
-                say(f"{name}: no links in time: {' / '.join(said)}")
+        orders = [
+            {
+                "name": f"{way.split()[0]}-{direction}-{seed}",
+                "direction": direction,
+                "seed": seed,
+                "end": end - MEASURING,
+                "settings": given.settings,
+                "steps": given.steps,
+                "tried": given.tried,
+            }
+            for way in given.ways
+            for direction in WAYS[way]
+            for seed in given.seeds
+        ]
+        children = start(__file__, [order | {"trainings": len(orders)} for order in orders], work)
+        say(f"{len(orders)} trainings begun")
+        wait(children, stop=end - MEASURING + 5, kill=end - 12)
+        found = answers(children, work)
         keep(given.out, work, found)
         report(given, found, {kind: pairs[kind] for kind in ("embedded", "hansards")})
     say(f"done after {time.monotonic() - began:.0f} s")
 
 
-def learn_pieces(work: Path, settings: Sequence[str]) -> None:
+def learn_pieces(work: Path) -> None:
     """One vocabulary for both languages and all trainings."""
     from regard.train.config import parse
 
@@ -371,52 +356,6 @@ def learn_pieces(work: Path, settings: Sequence[str]) -> None:
     Tokenizer.train((line.rstrip("\n") for line in lines), kind="bpe", language="fr", size=size).save(
         work / "tokenizer.json"
     )
-
-
-def start(given: argparse.Namespace, work: Path, end: float) -> dict[str, tuple[Any, Path]]:
-    """A process for each training: its name -> the process and its log."""
-    orders = [
-        {"name": f"{way.split()[0]}-{direction}-{seed}", "direction": direction, "seed": seed}
-        for way, directions in WAYS.items()
-        if way in given.ways
-        for direction in directions
-        for seed in given.seeds
-    ]
-    threads = str(max((os.cpu_count() or 1) // len(orders), 1))
-    environment = os.environ | {
-        "OMP_NUM_THREADS": threads,
-        "RAYON_NUM_THREADS": threads,
-        "REGARD_CACHE": str(work / "cache"),
-    }
-    children = {}
-    for order in orders:
-        more = {
-            "work": str(work),
-            "end": end,
-            "settings": given.settings,
-            "steps": given.steps,
-            "tried": given.tried,
-            "trainings": len(orders),
-        }
-        log = work / f"{order['name']}.log"
-        with log.open("wb") as file:
-            words = [sys.executable, __file__, "--train", json.dumps(order | more)]
-            process = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT, env=environment)
-        children[str(order["name"])] = (process, log)
-    say(f"{len(orders)} trainings begun")
-    return children
-
-
-def wait(children: dict[str, tuple[Any, Path]], end: float) -> None:
-    """Until all are over; near the end trainings are stopped, five seconds before it everything."""
-    for moment, stop in ((end - MEASURING + 5, "terminate"), (end - 12, "kill")):
-        for process, _ in children.values():
-            try:
-                process.wait(max(moment - time.monotonic(), 0.05))
-            except subprocess.TimeoutExpired:
-                getattr(process, stop)()
-    for process, _ in children.values():
-        process.wait()
 
 
 # Choosing and telling ----------------------------------------------------------------------------------
@@ -500,9 +439,7 @@ def scores(
 
 def choose(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The way and the reading with the lowest mean error rate on the embedded corpus."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["way"], row["reading"]), []).append(row)
+    groups = grouped(rows)
     means = {key: mean(row["embedded"][METHOD] for row in own) for key, own in groups.items()}
     if not means:
         return {}
@@ -519,13 +456,62 @@ def choose(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def grouped(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """The seeds of each way and reading."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["way"], row["reading"]), []).append(row)
+    return groups
+
+
+def record(folder: Path, results: Path) -> None:
+    """What a run found, as a record: the mean over the seeds, and every way and reading beside it."""
+    from regard.evaluate.results import Result, commit, write_result
+
+    found = json.loads((folder / "hansards.json").read_text(encoding="utf-8"))
+    chosen, groups = found["chosen"], grouped(found["rows"])
+    own = groups[chosen["way"], chosen["reading"]]
+    layer, credit = chosen["reading"].split()
+    details = {
+        "catalogue": ["model:transformer"],
+        "way": chosen["way"],
+        "layer": int(layer),
+        "credit": credit,
+        "join": METHOD,
+        "values": {str(row["seed"]): row["hansards"][METHOD] for row in own},
+        "joins": chosen["hansards"],
+        "readings": [
+            {
+                "way": way,
+                "reading": reading,
+                "embedded": round(mean(row["embedded"][METHOD] for row in rows), 4),
+                "agreement": round(mean(row["agreement"] for row in rows), 4),
+                "hansards": round(mean(row["hansards"][METHOD] for row in rows), 4),
+            }
+            for (way, reading), rows in groups.items()
+        ],
+        "trainings": found["trainings"],
+        "config": found["config"],
+    }
+    seconds = [each["seconds"] for each in found["trainings"].values()]
+    result = Result(
+        recipe="hansards",
+        metric="alignment error rate on hansards, both directions",
+        value=chosen["hansards"][METHOD],
+        paper_value=None,
+        paper_note="analysis: Chen et al. 2020",
+        seconds=round(mean(seconds), 1),
+        machine=found["machine"],
+        date=found["date"],
+        commit=found["commit"] or commit(),
+        seeds=tuple(chosen["seeds"]),
+        details=details,
+    )
+    write_result(results, result)
+
+
 def _links(links: Iterable[Sequence[int]]) -> Links:
     return frozenset(Link(*link) for link in links)
-
-
-def say(line: str) -> None:
-    """A line with the time of day."""
-    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
 def main() -> None:
@@ -540,10 +526,13 @@ def main() -> None:
     parser.add_argument("--tried", type=int, default=120, help="steps that tell a training's speed")
     parser.add_argument("--pairs", type=int, default=0, help="so many training pairs; 0: all")
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="A.B=C")
+    parser.add_argument("--record", type=Path, metavar="DIR", help="write what a run found into results/")
     parser.add_argument("--train", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.train:
         train(json.loads(given.train))
+    elif given.record:
+        record(given.record, ROOT / "results")
     else:
         run(given)
 

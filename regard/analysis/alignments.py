@@ -126,8 +126,11 @@ def merge_subwords(weights: Tensor, target_words: Sequence[int], source_words: S
     Each list has the number of the word that a piece belongs to; -1 for pieces that belong to none.
     """
     check_shapes("merge_subwords", ("weights", weights, "T S"), T=len(target_words), S=len(source_words))
-    target, source = ([() if n < 0 else (n,) for n in words] for words in (target_words, source_words))
-    return _merged(weights, target, source)
+    return _merged(weights, _owners(target_words), _owners(source_words))
+
+
+def _owners(words: Sequence[int]) -> Owners:
+    return [(word,) if word >= 0 else () for word in words]
 
 
 def _merged(weights: Tensor, target: Owners, source: Owners) -> Tensor:

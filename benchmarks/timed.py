@@ -1,0 +1,118 @@
+"""Trainings side by side that are given seconds, not steps: each measures its speed and plans what fits."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Children = dict[str, tuple["subprocess.Popen[bytes]", Path]]  # name -> process, log
+
+
+def start(script: str, orders: Sequence[Mapping[str, Any]], work: Path) -> Children:
+    """`script --train ORDER` in a process for each order, which has a name; all share the cores."""
+    threads = str(max((os.cpu_count() or 1) // len(orders), 1))
+    environment = os.environ | {
+        "OMP_NUM_THREADS": threads,
+        "RAYON_NUM_THREADS": threads,
+        "REGARD_CACHE": str(work / "cache"),
+    }
+    children: Children = {}
+    for order in orders:
+        name = str(order["name"])
+        log = work / f"{name}.log"
+        with log.open("wb") as file:
+            words = [sys.executable, script, "--train", json.dumps({"work": str(work), **order})]
+            process = subprocess.Popen(words, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        children[name] = (process, log)
+    return children
+
+
+def wait(children: Children, *, stop: float, kill: float) -> None:
+    """Until all are over; at `stop` trainings are told to end, at `kill` processes are ended."""
+    for moment, act in ((stop, "terminate"), (kill, "kill")):
+        for process, _ in children.values():
+            try:
+                process.wait(max(moment - time.monotonic(), 0.05))
+            except subprocess.TimeoutExpired:
+                getattr(process, act)()
+    for process, _ in children.values():
+        process.wait()
+
+
+def answers(children: Children, work: Path) -> dict[str, Any]:
+    """What the processes have written into `work/NAME.json`; of the others the last lines are shown."""
+    found = {}
+    for name, (_, log) in children.items():
+        path = work / f"{name}.json"
+        if path.exists():
+            found[name] = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:]
+            say(f"{name}: nothing in time: {' / '.join(said)}")
+    return found
+
+
+def answer(work: Path, name: str, found: Mapping[str, Any]) -> None:
+    """Write `work/NAME.json`, whole or not at all."""
+    aside = work / f"{name}.part"
+    aside.write_text(json.dumps(found), encoding="utf-8")
+    aside.replace(work / f"{name}.json")
+
+
+def together(work: Path, name: str, trainings: int, patience: float = 120.0) -> None:
+    """Wait until all are ready, so that they are timed side by side."""
+    (work / f"{name}.ready").touch()
+    began = time.monotonic()
+    while len(list(work.glob("*.ready"))) < trainings and time.monotonic() < began + patience:
+        time.sleep(0.2)
+
+
+class Clock:
+    """Progress that keeps the time of each report."""
+
+    def __init__(self) -> None:
+        self.times: dict[int, float] = {}
+
+    def start(self, step: int, steps: int) -> None:
+        self.times[step] = time.monotonic()
+
+    def update(self, view: Any) -> None:
+        self.times[view.step] = time.monotonic()
+
+    def note(self, text: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Speed(NamedTuple):
+    """Steps a second, and the seconds that a beginning costs beyond them: graphs, memory."""
+
+    rate: float
+    beginning: float
+
+    def steps(self, seconds: float) -> int:
+        """How many fit into so many seconds."""
+        return max(int(0.97 * self.rate * (seconds - self.beginning)), 1)
+
+
+def speed(config: Any, task: Any, run: Path, tried: int) -> Speed:
+    """The second half of a short training tells its rate, the first half what the beginning costs."""
+    from regard.train.config import override
+    from regard.train.loop import fit
+    from regard.train.run import build_model
+
+    short = override(config, [f"train.steps={tried}"])
+    clock = Clock()
+    fit(build_model(short, task), task, short, run=run, progress=clock)
+    (first, began), *_, (last, ended) = clock.times.items()
+    middle = sorted(clock.times)[len(clock.times) // 2]
+    rate = (last - middle) / (ended - clock.times[middle])
+    return Speed(rate, max(clock.times[middle] - began - (middle - first) / rate, 0.0))
+
+
+def say(line: str) -> None:
+    """A line with the time of day."""
+    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
