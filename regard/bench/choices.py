@@ -181,7 +181,7 @@ def _typical(device: str) -> dict[str, Any]:
         batch = PairBatch(words, lengths, words, lengths)
         for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):
             W.weight = torch.nn.Parameter(torch.empty(16, 16, device=device, dtype=half))
-        many = torch.empty(2, 99, 99, device=device)
+        form = Additive(*(torch.empty(*size, device=device) for size in ((2, 99, 99), (2, 99, 99), (1, 99))))
         decoding = Call(translator, batch, Options(5, 1, 0, WuPenalty(0.6), attention=False), lengths, 20)
     return {
         "cosine-query": (score, x),
@@ -195,7 +195,7 @@ def _typical(device: str) -> dict[str, Any]:
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
         "top-k": Products(keys, keys, 1.0, Mask(), 2),
         "weights": Products(x, x, 1.0, Mask()),
-        "scores": Additive(many, many, many[0, :1]),
+        "scores": form,
         "decoding": decoding,
     }
 
