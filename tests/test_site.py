@@ -149,7 +149,7 @@ def test_a_generated_page_is_in_chinese_down_to_the_words_of_its_records(pages):
     page = pages["zh/reference/catalogue/window/local-predictive.html"].text
     assert "<h1>局部注意力：预测对齐（local-p）<" in page
     assert "<p>窗口的中心由网络预测" in page
-    assert "<p>高斯函数在 softmax 之后与权重相乘" in page  # its docstring
+    assert "高斯函数在 softmax 之后与权重相乘" in page  # its docstring
     assert "<p>指标</p>" in page
 
 
