@@ -1,8 +1,11 @@
 """How much faster several processes train, measured here, and on paper for 8 to 512 GPUs.
 
     python benchmarks/processes.py --folder /tmp/regard-processes --processes 1 2 4     # throughput here
-    python benchmarks/processes.py --step                                               # one step on one GPU
-    python benchmarks/processes.py --paper results/processes.json                       # what follows from it
+    python benchmarks/processes.py --step --record                                      # one step on one GPU
+    python benchmarks/processes.py --paper                                              # what follows from it
+
+`--record` writes to results/processes.json, where `--paper` finds the step; its table stands in
+docs/how-to/several-gpus.md.
 
 On paper, a step of N GPUs takes as long as one GPU's, and then what of the exchange of gradients is not
 hidden behind the backward pass. The exchange is a ring within a machine, then one between machines:
@@ -34,6 +37,10 @@ ASSUMED = {
     "bytes of a bucket": 25 << 20,  # DDP's default
     "share of the backward pass in a step": 2 / 3,
 }
+BASE = {"layers": 6, "d_model": 512, "d_ff": 2048}
+VOCABULARY = 32_000
+WARM_UP = 5  # steps that are not measured
+STEP = "milliseconds of a step, Transformer base"
 NETWORKS = {"400 Gb/s": 40e9, "100 Gb/s": 10e9}  # bytes a second of a machine: four fifths of the line
 SETTINGS = ("model.layers=2", "model.d_model=64", "model.d_ff=256", "task.train=4000", "task.valid=8")
 
@@ -65,37 +72,39 @@ def throughput(folder: Path, processes: int, steps: int) -> dict[str, Any]:
     return {"processes": processes, "units a second": speed, "load before": load, "cores": os.cpu_count()}
 
 
-def measure_step(tokens: int = 32_768, times: int = 20) -> dict[str, Any]:
-    """A training step of the Transformer of base size on one GPU, in bfloat16, and how much is exchanged."""
+def measure_step(
+    device: str = "cuda", *, tokens: int = 32_768, times: int = 20, **sizes: int
+) -> dict[str, Any]:
+    """A training step of the Transformer, of base size unless told, in bfloat16; how much is exchanged."""
     from regard.data.batches import pair_batch
     from regard.models.transformer import Transformer, TransformerConfig
     from regard.tasks.translation import cross_entropy
 
-    device = torch.device("cuda")
     config = TransformerConfig(
-        source_vocab=32_000, target_vocab=32_000, shared_vocab=1, layers=6, d_model=512, d_ff=2048
+        source_vocab=VOCABULARY, target_vocab=VOCABULARY, shared_vocab=1, **(BASE | sizes)
     )
     model = Transformer(config).to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     rows, length = tokens // 64, 31  # both sides: 31 pieces and eos
-    sentences = torch.randint(4, 32_000, (2, rows, length)).tolist()
-    batch = pair_batch(*sentences).to(device)
+    sentences = torch.randint(4, VOCABULARY, (2, rows, length)).tolist()
+    batch = pair_batch(*sentences).to(torch.device(device))
+    wait = torch.cuda.synchronize if device == "cuda" else torch.cpu.synchronize
     found = []
-    for _ in range(times + 5):
-        torch.cuda.synchronize()
+    for _ in range(times + WARM_UP):
+        wait()
         began = time.perf_counter()
         optimizer.zero_grad()
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast(device, torch.bfloat16):
             scores = model(batch)
         cross_entropy(scores, batch, smoothing=0.1).total.backward()
         optimizer.step()
-        torch.cuda.synchronize()
+        wait()
         found.append(time.perf_counter() - began)
     parameters = sum(p.numel() for p in model.parameters())
     return {
-        "GPU": torch.cuda.get_device_name(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else device,
         "tokens a step, both sides": tokens,
-        "milliseconds": round(1e3 * statistics.median(found[5:]), 2),
+        "milliseconds": round(1e3 * statistics.median(found[WARM_UP:]), 2),
         "parameters": parameters,
         "bytes exchanged": 4 * parameters,
     }
@@ -126,14 +135,32 @@ def project(found: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def record(metric: str, value: float, details: dict[str, Any], note: str) -> None:
+def page(found: dict[str, Any]) -> str:
+    """The same as a table in Markdown."""
+    lines = [f"| GPUs | {' | '.join(f'{name} a machine' for name in NETWORKS)} |", "|---" * 3 + "|"]
+    for row in project(found):
+        shares = (f"{row[f'{name}, worst']:.2f}–{row[f'{name}, best']:.2f}" for name in NETWORKS)
+        lines.append(f"| {row['GPUs']} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+def recorded_step() -> dict[str, Any]:
+    """The last step that was recorded."""
+    from regard.evaluate.results import newest, read_results
+
+    records = newest(read_results(ROOT / "results"))
+    [found] = [each.details for each in records if (each.recipe, each.metric) == ("processes", STEP)]
+    return found
+
+
+def record(metric: str, value: float, details: dict[str, Any], note: str, *, began: float) -> None:
     """A figure in results/processes.json."""
     from regard.bench.records import measured
     from regard.evaluate.results import write_result
 
-    write_result(
-        ROOT / "results", measured("processes", metric, value, seconds=0.0, details=details, note=note)
-    )
+    seconds = time.perf_counter() - began
+    found = measured("processes", metric, value, seconds=seconds, details=details, note=note)
+    print(f"written: {write_result(ROOT / 'results', found)}")
 
 
 def main() -> None:
@@ -143,26 +170,28 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--step", action="store_true", help="measure a step on this machine's GPU")
-    parser.add_argument("--paper", type=Path, help="a record with a measured step; print what follows")
+    parser.add_argument("--paper", action="store_true", help="print what follows from the recorded step")
     parser.add_argument("--record", action="store_true", help="write results/processes.json")
     given = parser.parse_args()
+    began = time.perf_counter()
     if given.step:
         found = measure_step()
         print(json.dumps(found))
         if given.record:
-            record("milliseconds of a step, Transformer base", found["milliseconds"], found, "one GPU, bf16")
+            record(STEP, found["milliseconds"], found, "one GPU, bf16", began=began)
     if given.folder:
         for processes in given.processes:
+            began = time.perf_counter()
             figures = throughput(given.folder, processes, given.steps)
             print(json.dumps(figures))
             if given.record:
-                metric = f"units a second, processes: {processes}"
-                record(metric, figures["units a second"], figures, "one thread each, the same batch in all")
+                metric, note = (
+                    f"units a second, processes: {processes}",
+                    "one thread each, the same batch in all",
+                )
+                record(metric, figures["units a second"], figures, note, began=began)
     if given.paper:
-        records = json.loads(given.paper.read_text(encoding="utf-8"))
-        for each in records:
-            if "bytes exchanged" in each["details"]:
-                print(each["machine"], *project(each["details"]), sep="\n")
+        print(page(recorded_step()))
 
 
 if __name__ == "__main__":

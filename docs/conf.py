@@ -106,6 +106,12 @@ def note_shared_catalogues(app: Any, page: str, source: list[str]) -> None:
             app.env.note_dependency(str(path))
 
 
+def speak_in_studio(app: Any, page: str, source: list[str]) -> None:
+    """A studio that a page embeds speaks the language of the page."""
+    language = "zh" if app.config.language.startswith("zh") else "en"
+    source[0] = re.sub(r"(try/studio/index\.html)\?embed", rf"\1?lang={language}&embed", source[0])
+
+
 def add_studio(app: Any, error: Exception | None) -> None:
     """The studio with its kept examples beside the pages, for those that embed it."""
     if error is None and app.builder.format == "html":
@@ -116,6 +122,7 @@ def setup(app: Any) -> None:
     """Register what this project adds to Sphinx."""
     app.add_transform(OptionalMessages)
     app.connect("source-read", note_shared_catalogues)
+    app.connect("source-read", speak_in_studio)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("build-finished", add_studio)
     app.add_search_language(SearchChineseByPairs)

@@ -49,8 +49,8 @@ catalog.contents("regard.layers", "positions pooling feature_maps")
 catalog.contents(
     "regard.kernels",
     "local.local_attention product.sdpa additive.additive_step_cpu additive.additive_cpu "
-    "additive.additive_cuda additive.additive_scores sparsemax.sparsemax_attention product.blocks "
-    "lstmn.lstmn_tape ntm.ntm_sequence",
+    "additive.additive_cuda additive.additive_scores sparsemax.sparsemax_attention product.linear "
+    "product.blocks lstmn.lstmn_tape ntm.ntm_sequence",
 )
 catalog.contents(
     "regard.models",
@@ -67,11 +67,13 @@ catalog.contents(
 def load(
     name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
 ) -> Any:
-    """A trained system: a model that ships (`regard models`), a run folder, or an id of the Hub.
+    """Load a trained system: a shipped model (`regard models`), a run folder, or a Hub id.
 
-    What comes back depends on what it was trained for: a translator has `translate`, a pointer network
-    `point`; see docs/reference/python.md. It is on the accelerator if there is one, unless `device` says
-    otherwise.
+        french = load("demo-rnnsearch", device="cpu")
+        french.translate("The cat sleeps.").text
+
+    What it returns depends on what was trained: a translator has `translate`, a pointer network `point`, and
+    so on for the systems below. `device` defaults to an accelerator if there is one.
     """
     from regard.systems.loading import load
 
@@ -79,8 +81,13 @@ def load(
 
 
 def show(weights: Any, *, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> Any:
-    """Any weights (T, S), or (H, T, S) of several heads, to look at: as the last line of a notebook's cell,
-    by `.show()`, or by `.save("x.png" | "x.svg" | "x.html")`. `rows` and `columns` name them."""
+    """Draw weights (T, S), or (H, T, S) of several heads. `rows` and `columns` name them.
+
+        regard.show(torch.eye(2), rows=["le", "chat"], columns=["the", "cat"]).save("eye.png")
+
+    The result displays itself as the last line of a notebook cell; `.show()` opens it, and `.save` writes a
+    .png, .svg or .html file.
+    """
     from regard.systems.matrix import matrix
 
     return matrix(weights, rows, columns)
@@ -95,13 +102,18 @@ def view(
     call: int | None = None,
     limit: int = 2_000_000,
 ) -> Any:
-    """What every head of a model looked at: of a trace, of what `trace_text` returns, or of one result.
+    """Show what every head of a model looked at, from a trace, from `trace_text`, or from one result.
 
-    As the last line of a notebook's cell it shows itself; `.save("x.html" | "x.png" | "x.svg")`, `.open()` in
-    the browser, `.widget()` with exact weights from this process. `tokens` name the source positions,
-    `target_tokens` those of an encoder-decoder's target; `batch` is the example. The steps of a generation
-    are joined; of other calls `call` is the one shown. Heads are pooled where the page would have more than
-    `limit` bytes.
+        model = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True).eval()
+        with record(model) as trace:
+            model(torch.randn(1, 3, 64))
+        view(trace, tokens=["the", "cat", "sleeps"]).save("heads.html")
+
+    The result displays itself as the last line of a notebook cell. `.save` writes a .html, .png or .svg file,
+    `.open()` opens the page in the browser, and `.widget()` computes exact weights in this process. `tokens`
+    name the source positions, `target_tokens` the target of an encoder-decoder, and `batch` chooses the
+    example. The steps of a generation are joined; otherwise `call` chooses one of several calls. Heads are
+    pooled if the page would be larger than `limit` bytes.
     """
     from regard.notebook.view import view
 

@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -89,6 +91,75 @@ def test_the_shards_of_an_example_make_the_whole(monkeypatch, capsys, line):
     for each in (*calls[:4], *calls[4:][-2:]):
         assert call(monkeypatch, capsys, each) == 0, each
     assert call(monkeypatch, capsys, LINES[-1]) == 0
+
+
+def blocks(kind, word):
+    """The one block of the page in this language that has this word."""
+    [found] = [block for block in re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL) if word in block]
+    return found.replace(" en-fr ", f" {MODEL} ")
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Runs a script as a cluster's node would: `regard` is a command, and `ssh HOST WORDS` runs here."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, line in {
+        "regard": f'exec {sys.executable} -m regard "$@"',
+        "ssh": 'shift; exec sh -c "$*"',
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+        (programs / name).chmod(0o755)
+
+    def run(words, stdin="", **variables):
+        given = {"PATH": f"{programs}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", **variables}
+        done = subprocess.run(
+            words, env=os.environ | given, input=stdin, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def complete(shell):
+    """Holds at the end: both files are there, and whole."""
+    yield
+    shell(["regard", "translate", "--verify", "translated"])
+    whole = shell(["regard", "translate", MODEL, "-"], Path("corpus/a.txt").read_text())
+    assert Path("translated/a.txt").read_text() == whole
+    assert gzip.decompress(Path("translated/b.txt.gz").read_bytes()).decode() == whole
+
+
+NUMBERS = ("63", "1", "0")  # of two chunks, which shards 0 and 1 have; the others find nothing to do
+
+
+@pytest.mark.many
+@pytest.mark.usefixtures("complete")
+def test_the_script_of_a_slurm_array_runs(shell):
+    Path("array.sh").write_text(blocks("sh", "SLURM_ARRAY_TASK_ID"))
+    for number in NUMBERS:
+        shell(["sh", "array.sh"], SLURM_ARRAY_TASK_ID=number)
+
+
+@pytest.mark.many
+@pytest.mark.usefixtures("complete")
+def test_the_container_of_a_kubernetes_job_runs(shell):
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(blocks("yaml", "kind: Job"))
+    assert (job["apiVersion"], job["spec"]["completionMode"]) == ("batch/v1", "Indexed")
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert f"/{job['spec']['completions']}" in container["args"][0]
+    for number in NUMBERS:
+        shell([*container["command"], *container["args"]], JOB_COMPLETION_INDEX=number)
+
+
+@pytest.mark.many
+@pytest.mark.usefixtures("complete")
+def test_the_loop_over_ssh_runs(shell, tmp_path):
+    Path("loop.sh").write_text(blocks("sh", "ssh $host").replace("/shared", str(tmp_path)))
+    shell(["sh", "loop.sh"])
 
 
 def test_the_sizes_of_the_page_are_those_of_the_code():

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from html.parser import HTMLParser
+from importlib import import_module
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -73,9 +74,28 @@ def test_every_link_and_picture_leads_somewhere(pages):
 
 
 def test_the_studio_that_a_page_embeds_is_there(pages):
-    [frame] = re.findall(r'<iframe src="([^"#]*)', pages["how-to/studio.html"].text)
+    [frame] = re.findall(r'<iframe src="([^"?]*)', pages["how-to/studio.html"].text)
     assert (SITE / "how-to" / frame).is_file()
     assert (SITE / "try" / "studio" / "examples" / "point.json").is_file()
+
+
+def test_a_catalogue_page_embeds_its_own_live_view_in_the_language_of_the_page(pages):
+    views = {}
+    for address, page in pages.items():
+        kind, _, key = address.removeprefix("zh/").removeprefix("reference/catalogue/").partition("/")
+        for path, language, room in re.findall(
+            r'<iframe src="([^"?]*)\?lang=(\w+)&embed#/([^"]*)', page.text
+        ):
+            assert ((SITE / address).parent / path).is_file(), address
+            assert language == ("zh" if address.startswith("zh/") else "en"), address
+            views[language, kind, key.removesuffix(".html")] = room
+    for language in ("en", "zh"):
+        for kind in ("score", "normalizer", "window"):
+            for key in catalog.names(kind):
+                assert views[language, kind, key] == f"mechanisms?name={key}"
+        assert views[language, "model", "rnnsearch"] == "translate?model=en-fr-rnnsearch"
+        assert views[language, "model", "lstmn"] == "read?tab=score&model=lstmn"
+        assert views[language, "task", "hull"] == "point?model=hull"
 
 
 def test_every_table_came_out_as_a_table(pages):
@@ -129,6 +149,7 @@ def test_a_generated_page_is_in_chinese_down_to_the_words_of_its_records(pages):
     page = pages["zh/reference/catalogue/window/local-predictive.html"].text
     assert "<h1>局部注意力：预测对齐（local-p）<" in page
     assert "<p>窗口的中心由网络预测" in page
+    assert "<p>高斯函数在 softmax 之后与权重相乘" in page  # its docstring
     assert "<p>指标</p>" in page
 
 
@@ -138,6 +159,15 @@ def test_nobody_is_asked_to_translate_records_or_docstrings():
     assert {"Local attention, predictive (local-p)", "Measured"} < words
     assert len(words) < 10
     assert not any(word in words for word in ("metric", "machine", "2026-11-15"))
+
+
+def test_no_translation_is_of_an_older_docstring():
+    prose = " ".join(import_module(row.module).__doc__ or "" for row in catalog.rows())
+    words = " ".join(prose.split())
+    for language in catalogues().LANGUAGES:
+        messages = [str(message.id) for message in catalogues().of(language, "docstrings") if message.id]
+        assert len(messages) > 100
+        assert [message for message in messages if message not in words] == []
 
 
 def test_chinese_search_finds_a_word_inside_a_sentence():

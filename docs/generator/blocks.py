@@ -16,6 +16,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -77,7 +78,8 @@ def _printed(name: str, blocks: list[str], folder: Path) -> list[str]:
     mpl.use("Agg")
     torch.manual_seed(0)
     entered = dict(catalog.ROWS)  # a page may declare a mechanism, which is its own
-    scope: dict[str, object] = {"__name__": "page"}
+    module = sys.modules["page"] = ModuleType("page")  # where the catalogue looks for that mechanism
+    scope = module.__dict__
     printed = []
     with contextlib.chdir(folder), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -90,6 +92,7 @@ def _printed(name: str, blocks: list[str], folder: Path) -> list[str]:
                 said = f"{type(error).__name__}: {error}"
                 raise BlockError(f"{name}, code block {number}: {said}\n{block}") from error
             printed.append(out.getvalue())
+    del sys.modules["page"]
     catalog.ROWS.clear()
     catalog.ROWS.update(entered)
     return printed

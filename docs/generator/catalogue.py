@@ -5,6 +5,7 @@ import re
 from importlib import import_module
 from typing import Any
 
+from live_view import frame
 from records import ROOT, markdown, number, papers, recorded, rows_of
 
 from regard import catalog
@@ -68,7 +69,7 @@ def captioned(text: str) -> str:
 
 
 def page(row: catalog.Row) -> str:
-    """A row as Markdown: sentence, docstring with equation and symbol map, picture, results, signature."""
+    """A row as Markdown: sentence, docstring, picture, live view, results, signature."""
     paper = f"[{row.authors}]({row.link})" if row.link else row.authors
     facts = [paper, str(row.year), f"`{row.file}`", f"`{row.key}`"]
     parts = [f"# {row.title}", row.sentence]
@@ -79,6 +80,8 @@ def page(row: catalog.Row) -> str:
     picture = f"{row.kind}-{row.key}.png"
     if (PICTURES / picture).exists():
         parts.append(f"![{row.title}](../../../pictures/{picture})")
+    if live := frame(row):
+        parts += ["## Try it", live]
     measured = rows_of(RESULTS, f"{row.kind}:{row.key}")
     if measured:
         parts += ["## Measured", results_table(measured)]

@@ -4,8 +4,9 @@ python docs/generator/catalogues.py MESSAGES       after `sphinx -b gettext`, se
 
 docs/locale/pages.txt names the pages that every language has in full, which the tests ask for. A written page
 has a catalogue of its own. What generated pages say is in `shared.po`, each message once, for all pages.
-`records.po` has the words of tables that come from results/, such as names of metrics. Nothing asks for them;
-what it lacks stays English. Any other page has a catalogue with its title, for the navigation.
+`records.po` has the words of tables that come from results/, such as names of metrics, and `docstrings.po`
+the prose of docstrings on catalogue pages. Nothing asks for them; what they lack stays English. Other pages
+have a catalogue with their title, for the navigation.
 """
 
 import re
@@ -22,7 +23,7 @@ from babel.messages.pofile import read_po, write_po
 DOCS = Path(__file__).parents[1]
 LOCALE = DOCS / "locale"
 LANGUAGES = ("zh_CN",)
-SHARED = ("shared", "records")
+SHARED = ("shared", "records", "docstrings")
 
 
 def patterns() -> list[str]:

@@ -14,7 +14,7 @@ from regard.evaluate.results import Result
 
 def choices_table(folder: Path, device: str) -> str:
     """Which kernel runs when: asked of the dispatcher while the page is made."""
-    return markdown(COLUMNS, rows(joined(choices(None if device == "any" else device))), sides="l")
+    return recorded(markdown(COLUMNS, rows(joined(choices(None if device == "any" else device))), sides="l"))
 
 
 RIVALS = ("reference", "compile", "flex", "entmax", "sorted", "by-hand")

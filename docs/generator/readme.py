@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 from catalogues import LOCALE, catalogue
 from recordings import any_model_batches
@@ -109,7 +110,7 @@ SYSTEMS = (
 
 
 def systems_table(folder: Path, language: int) -> str:
-    """Year, name with its page, one figure beside the paper's."""
+    """Year, name with its page, one figure beside the paper's: the mean over its seeds."""
     found = {(result.recipe, result.metric): result for result in newest(read_results(folder))}
     names = _chinese_names() if language else {}
     body = []
@@ -117,10 +118,15 @@ def systems_table(folder: Path, language: int) -> str:
         row, result = catalog.find(figure.model, "model"), found[figure.recipe, figure.metric]
         name = f"[{names.get(row.title, row.title)}](docs/papers/{figure.page}.md)"
         papers = "–" if result.paper_value is None else _written(figure.form, result.paper_value)
-        ours = _written(figure.form, result.value)
-        body.append([str(row.year), name, figure.measures[language], ours, papers])
-    header = (["year", "system", "measured", "ours", "paper's"], ["年份", "系统", "指标", "本库", "论文"])
-    return markdown(header[language], sorted(body, key=lambda cells: cells[0]), sides="lllrr")
+        values = result.details.get("values") or {"": result.value}
+        ours = _written(figure.form, mean(values.values()))
+        seeds = str(len(result.seeds))
+        body.append([str(row.year), name, figure.measures[language], ours, seeds, papers])
+    header = (
+        ["year", "system", "measured", "ours", "seeds", "paper's"],
+        ["年份", "系统", "指标", "本库", "种子数", "论文"],
+    )
+    return markdown(header[language], sorted(body, key=lambda cells: cells[0]), sides="lllrrr")
 
 
 def _written(form: str, value: float) -> str:

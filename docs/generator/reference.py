@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import typer
 from catalogue import RESULTS, results_table
-from records import ROOT, markdown, newest, notes
+from records import ROOT, markdown, newest, notes, recorded
 
 import regard
 from regard import catalog, errors
@@ -212,16 +212,17 @@ def models_page() -> str:
 
 
 def kernels_page() -> str:
-    """Device by mechanism: which kernel runs, asked of the dispatcher."""
+    """Which kernel runs each mechanism: by device, forward, with gradients, with weights kept."""
     about = (
-        "Which kernel runs which mechanism, asked of the dispatcher when this page was made. "
-        "`regard bench --explain` prints the same for your machine, and "
-        "`attention.explain(query, source)` for one call. [How the kernels work](../explanation/kernels.md)."
+        "Which kernel runs which mechanism, as the dispatcher answered when this page was built. *Many* "
+        "queries are 64, *thousands* 8,192; *one* is a step of a recurrent decoder. If a fused kernel ran, "
+        "`result.weights`, `result.rows` and `result.top` are computed when you ask for them. "
+        "`Attention(…, keep_weights=True)` keeps them with the call, which may need another kernel. "
+        "`regard bench --explain` prints this table on your machine, and `attention.explain(query, source)` "
+        "answers for one call. [How the kernels work](../explanation/kernels.md)."
     )
-    parts = ["# Kernels", about]
-    for device, title in (("cpu", "CPU"), ("cuda", "NVIDIA GPU")):
-        parts += [f"## {title}", markdown(COLUMNS, rows(joined(choices(device))), sides="l")]
-    return "\n\n".join(parts) + "\n"
+    table = recorded(markdown(COLUMNS, rows(joined(choices())), sides="l"))
+    return "\n\n".join(("# Kernels", about, table)) + "\n"
 
 
 # Errors and API ---------------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         if row.path.partition(":")[2] in regard.__all__
     ),
     "Windows": ("Everywhere", "LocalMonotonic", "LocalPredictive"),
-    "Look inside": ("record", "Trace", "ablate", "show", "Alignment"),
+    "Look inside": ("record", "Trace", "ablate", "show", "view", "Alignment"),
     "Trained models": ("load",),
 }
 

@@ -43,13 +43,14 @@ class Ablation(Watcher):
 
 @contextmanager
 def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[None]:
-    """The context of these heads is zero while the block runs: module path -> numbers of heads.
+    """Set the context of these heads to zero while the block runs; `heads` maps module paths to head numbers.
 
-    with ablate(model, {"h.3.attn": [0, 5]}):
-        loss = model(batch).loss
+        model = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True).eval()
+        with ablate(model, {"self_attn": [0, 3]}):
+            without = model(torch.randn(1, 10, 64))
 
-    Paths are those under which `record(model)` finds the attention. If a module among them does not
-    run in the block, or its attention cannot be seen, the end of the block raises: nothing was removed.
+    Paths are those of `record(model)`. If one of the modules does not run in the block, or its attention
+    cannot be seen, the end of the block raises, because nothing was removed.
     """
     check_part("ablate", "model", model, (nn.Module,), "Give the model that will run in the block.")
     tree = tree_of(model)

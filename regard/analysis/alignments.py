@@ -1,4 +1,4 @@
-"""Analysis: word alignments of two directions joined into one (Koehn et al. 2005), words from pieces.
+"""Analysis: alignments of every layer of a Transformer; two directions joined into one; words from pieces.
 
     intersection         links of both directions
     union                links of either
@@ -10,18 +10,102 @@
 Links are those of `regard.evaluate.alignment`, whose `argmax_links` and others read them from weights. The
 second direction is read from a model that translates back: its source is the first one's target.
 
+`layer_links` reads each layer twice: what decoder step t attends to belongs to the word that it writes, or to
+the word that it has read (Chen et al. 2020). Of the layers, a middle one usually aligns best, credited to the
+word read; without gold links, take the one whose two directions agree most (`agreement`).
+
 Koehn, Axelrod, Mayne, Callison-Burch, Osborne, Talbot. Edinburgh system description for the 2005 IWSLT speech
 translation evaluation. 2005. https://aclanthology.org/2005.iwslt-1.8
+Chen, Liu, Chen, Jiang, Liu. Accurate word alignment induction from neural machine translation. 2020.
+https://arxiv.org/abs/2004.14837
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple, get_args
 
 from torch import Tensor
 
-from regard.errors import ConfigError, check_shapes
-from regard.evaluate.alignment import Link, Links
+from regard.attention.record import record
+from regard.data.batches import pair_batch, plan_in_order
+from regard.decode.base import Credit, evaluating
+from regard.decode.unknown import credited
+from regard.errors import ConfigError, DataError, check_shapes
+from regard.evaluate.alignment import Link, Links, argmax_links
+from regard.models.transformer import Transformer
+from regard.tasks.translation import Owners
+
+BUDGET = 8192  # padded tokens of a forced batch
 
 AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+class Cut(NamedTuple):
+    """A sentence in pieces, as `Tokenizer.encode_words` gives it."""
+
+    numbers: list[int]
+    owners: Owners  # for each piece the words it is part of
+
+
+class Reading(NamedTuple):
+    """Which attention is read as the alignment."""
+
+    layer: int  # of the decoder
+    credit: Credit  # the word that a step's attention belongs to
+
+
+def layer_links(
+    model: Transformer, sources: Sequence[Cut], targets: Sequence[Cut]
+) -> dict[Reading, list[Links]]:
+    """Force the targets; for each layer, credited either way, the links of each pair of sentences.
+
+    Weights are averaged over heads and merged into words; each target word is linked to the source word that
+    it attends to most. For the other direction exchange the two sides and turn the links (`turned`).
+    """
+    if len(sources) != len(targets):
+        raise DataError(
+            f"layer_links: `targets` has {len(targets)} sentences; expected {len(sources)}, as `sources`."
+        )
+    device = next(model.parameters()).device
+    layers = range(model.shape.decoder_layers)
+    found: dict[Reading, list[Links]] = {
+        Reading(layer, credit): [frozenset()] * len(sources)
+        for layer in layers
+        for credit in get_args(Credit)
+    }
+    lengths = [(len(a.numbers) + 1, len(b.numbers) + 1) for a, b in zip(sources, targets, strict=True)]
+    for rows in plan_in_order(lengths, budget=BUDGET):
+        batch = pair_batch([sources[n].numbers for n in rows], [targets[n].numbers for n in rows])
+        with evaluating(model), record(model) as trace:
+            model(batch.to(device))
+        for layer in layers:
+            weights = trace[f"decoder.layers.{layer}.source_attention.attention"][0].weights
+            heads = weights.float().mean(1).cpu()  # (B, T, S)
+            for n, own in zip(rows, heads, strict=True):
+                S, T = lengths[n]
+                for credit in get_args(Credit):
+                    # eos stands for no word, in the columns and in the rows
+                    pieces = credited(own[:T, :S], T - 1, credit)[:, :-1]
+                    links = word_argmax(pieces, targets[n].owners, sources[n].owners)
+                    found[Reading(layer, credit)][n] = links
+    return found
+
+
+def word_argmax(weights: Tensor, target: Owners, source: Owners) -> Links:
+    """(T, S) weights of pieces -> each target word that has pieces, linked to the word it attends to most."""
+    merged = _merged(weights, target, source)
+    seen = {word for words in target for word in words}
+    return frozenset(link for link in argmax_links(merged) if link.target in seen)
+
+
+def agreement(forward: Sequence[Links], backward: Sequence[Links]) -> float:
+    """2 |A ∩ B| / (|A| + |B|) over a corpus: how far two directions find the same links."""
+    if len(forward) != len(backward):
+        raise DataError(
+            f"agreement: `backward` has {len(backward)} sentences; expected {len(forward)}, as `forward`."
+        )
+    both = sum(len(a & b) for a, b in zip(forward, backward, strict=True))
+    each = sum(len(a) + len(b) for a, b in zip(forward, backward, strict=True))
+    return 2 * both / each if each else 1.0
 
 
 def symmetrize(forward: Links, backward: Links, method: str = "grow-diag-final-and") -> Links:
@@ -42,58 +126,70 @@ def merge_subwords(weights: Tensor, target_words: Sequence[int], source_words: S
     Each list has the number of the word that a piece belongs to; -1 for pieces that belong to none.
     """
     check_shapes("merge_subwords", ("weights", weights, "T S"), T=len(target_words), S=len(source_words))
-    to_target, to_source = _belongs(target_words, weights), _belongs(source_words, weights)
+    target, source = ([() if n < 0 else (n,) for n in words] for words in (target_words, source_words))
+    return _merged(weights, target, source)
+
+
+def _merged(weights: Tensor, target: Owners, source: Owners) -> Tensor:
+    to_target, to_source = _belongs(target, weights), _belongs(source, weights)
     pieces = to_target.sum(0).clamp_min(1.0)
     return (to_target.mT @ weights @ to_source) / pieces[:, None]
 
 
-def _grown(forward: Links, backward: Links) -> Links:
+class _Growing:
+    """Links, and which words have one."""
+
+    def __init__(self, links: Links) -> None:
+        self.links = set(links)
+        self.sources, self.targets = {link.source for link in links}, {link.target for link in links}
+
+    def free(self, link: Link) -> tuple[bool, bool]:
+        """Whether its source word and its target word have no link."""
+        return link.source not in self.sources, link.target not in self.targets
+
+    def add(self, link: Link) -> None:
+        self.links.add(link)
+        self.sources.add(link.source)
+        self.targets.add(link.target)
+
+
+def _grown(forward: Links, backward: Links) -> _Growing:
     """The intersection with its neighbours in the union, in the order of the sentence."""
-    found, union = set(forward & backward), forward | backward
+    found, union = _Growing(forward & backward), forward | backward
     before = -1
-    while len(found) != before:
-        before = len(found)
-        for link in sorted(found):
+    while len(found.links) != before:
+        before = len(found.links)
+        for link in sorted(found.links):
             for i, j in AROUND:
                 near = Link(link.source + i, link.target + j)
-                if near in union and near not in found and _has_free_word(near, found):
+                if near in union and near not in found.links and any(found.free(near)):
                     found.add(near)
-    return frozenset(found)
+    return found
 
 
-def _finished(forward: Links, backward: Links, fits: Callable[[Link, set[Link]], bool]) -> Links:
-    """Grown, and then the links of each direction that fit."""
-    found = set(_grown(forward, backward))
+def _finished(forward: Links, backward: Links, fits: Callable[[tuple[bool, bool]], bool]) -> Links:
+    """Grown, and then the links of each direction that fit: of whose words `any` or `all` are free."""
+    found = _grown(forward, backward)
     for links in (forward, backward):
         for link in sorted(links):
-            if fits(link, found):
+            if fits(found.free(link)):
                 found.add(link)
-    return frozenset(found)
-
-
-def _has_free_word(link: Link, links: set[Link]) -> bool:
-    """Its source word or its target word has no link."""
-    return all(x.source != link.source for x in links) or all(x.target != link.target for x in links)
-
-
-def _has_free_words(link: Link, links: set[Link]) -> bool:
-    """Its source word and its target word have no link."""
-    return all(x.source != link.source and x.target != link.target for x in links)
+    return frozenset(found.links)
 
 
 METHODS: dict[str, Callable[[Links, Links], Links]] = {
     "intersection": lambda forward, backward: forward & backward,
     "union": lambda forward, backward: forward | backward,
-    "grow-diag": _grown,
-    "grow-diag-final": lambda forward, backward: _finished(forward, backward, _has_free_word),
-    "grow-diag-final-and": lambda forward, backward: _finished(forward, backward, _has_free_words),
+    "grow-diag": lambda forward, backward: frozenset(_grown(forward, backward).links),
+    "grow-diag-final": lambda forward, backward: _finished(forward, backward, any),
+    "grow-diag-final-and": lambda forward, backward: _finished(forward, backward, all),
 }
 
 
-def _belongs(words: Sequence[int], like: Tensor) -> Tensor:
+def _belongs(owners: Owners, like: Tensor) -> Tensor:
     """(pieces, words) with 1 where a piece belongs to a word."""
-    belongs = like.new_zeros(len(words), max(words, default=-1) + 1)
-    for piece, word in enumerate(words):
-        if word >= 0:
-            belongs[piece, word] = 1.0
+    last = max((word for words in owners for word in words), default=-1)
+    belongs = like.new_zeros(len(owners), last + 1)
+    for piece, words in enumerate(owners):
+        belongs[piece, list(words)] = 1.0
     return belongs

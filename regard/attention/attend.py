@@ -19,6 +19,12 @@ def attend(
     mask: Mask | Tensor | None = None,
     kernel: str = "auto",
 ) -> AttentionResult:
-    """Attention in one call, for keys that are asked once."""
+    """Attention in one call, for keys that are used only once.
+
+        x = torch.randn(2, 6, 16)
+        attend(x, x, score=DotScore(), mask=Mask(causal=True)).context
+
+    For keys that are used more than once, prepare them with `Attention`.
+    """
     attention = Attention(score, normalizer=normalizer, kernel=kernel).train(score.training)
     return attention(query, attention.prepare(keys, values, mask))

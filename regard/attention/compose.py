@@ -15,6 +15,7 @@ from regard.attention.dispatch import Call, check_name, choose_kernel, explain
 from regard.attention.fitting import asked, with_batch_axis
 from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
+from regard.attention.looks import look
 from regard.attention.mask import Mask
 from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
@@ -32,11 +33,17 @@ from regard.errors import check_part, check_shapes, check_share
 
 
 class Attention(nn.Module):
-    """One score, one normalizer, perhaps a window: prepare the source once, then ask with queries.
+    """A score, a normalizer and an optional window. Prepare the source once, then call with queries.
 
-    `kernel` is "auto" (the first fused kernel that can run the call, else the reference), "reference", or the
-    name of a kernel, which then runs or says why it cannot. With `keep_weights` every result has its scores
-    and weights at once, and kernels that do not produce them are skipped.
+        attention = Attention(AdditiveScore(query=256, keys=512, hidden=128))
+        source = attention.prepare(torch.randn(8, 30, 512), mask=Mask(lengths=[30] * 4 + [25] * 4))
+        result = attention(torch.randn(8, 1, 256), source)
+        result.context      # (8, 1, 512)
+        result.weights      # (8, 1, 30)
+
+    `kernel` is "auto" (the first fused kernel that can run the call, otherwise the reference), "reference",
+    or the name of a kernel, which runs or raises `KernelRefused`. With `keep_weights`, every result stores
+    its scores and weights, and kernels that do not produce them are skipped.
     """
 
     def __init__(
@@ -66,7 +73,7 @@ class Attention(nn.Module):
     def prepare(
         self, keys: Tensor, values: Tensor | None = None, mask: Mask | Tensor | None = None
     ) -> Source:
-        """(..., S, Dk), (..., S, Dv) -> the source, with all work done that depends on it alone."""
+        """(..., S, Dk), (..., S, Dv) -> the source; does all work that depends only on it."""
         values = keys if values is None else values
         if keys.ndim < 2 or keys.shape[:-1] != values.shape[:-1]:
             check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))
@@ -151,7 +158,7 @@ class Attention(nn.Module):
             kernel=kernel,
             rows=call.query.shape[-2],
             # lambdas: a compiled graph cannot hand out a function that carries annotations
-            align=lambda targets: reference.align(call, targets),
+            align=lambda targets: look(call, targets),
             alignment=alignment,
             top=lambda k: largest(call, k),
             numbers=call.source.keys.numel(),
@@ -160,7 +167,7 @@ class Attention(nn.Module):
 
     @call_explained("Attention")
     def explain(self, query: Tensor, source: Source, *, history: History | None = None) -> Explanation:
-        """Which implementation a call with these arguments would take, and why not the others."""
+        """Which kernel a call with these arguments would run, and why not the others."""
         source = asked(query, source)
         if source.copies > 1:
             alone = self._must_ask_alone(query, source, history)

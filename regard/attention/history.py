@@ -12,14 +12,24 @@ from regard.errors import ConfigError, ShapeError, check_shapes, shown
 
 
 class History(NamedTuple):
-    """The alignment of the last step and the sum over all steps."""
+    """The alignment of the last step and the sum over all steps, for scores that look back.
+
+        attention = Attention(CoverageScore(query=32, keys=64, hidden=32))
+        source = attention.prepare(torch.randn(2, 9, 64))
+        history = History.start(source)
+        for t in range(4):
+            result = attention(torch.randn(2, 1, 32), source.at(t), history=history)
+            history = history.advance(result.weights)
+
+    `in_order` runs this loop for you when all queries are known.
+    """
 
     previous: Tensor  # (..., 1, S) weights of the last step
     cumulative: Tensor  # (..., 1, S) sum over all steps = coverage
 
     @staticmethod
     def start(source: Source, *, at: int | None = None) -> "History":
-        """No step taken yet: nothing attended, or the source position `at` if attention begins there."""
+        """Before the first step: nothing attended, or the source position `at` if attention starts there."""
         check_source("History.start", "source", source)
         if at is not None and not (isinstance(at, int) and -source.S <= at < source.S):
             raise ConfigError(f"History.start: `at` has {shown(at)}; expected one of {source.S} positions.")

@@ -77,7 +77,15 @@ class InOrder(Attention):
 
 
 def in_order(attention: Attention) -> Attention:
-    """The attention for a caller that has all queries at once; itself, unless a part of it looks back."""
+    """The attention for a caller that has all queries at once.
+
+    If its score or normalizer looks back, the result runs the queries one after another and keeps the
+    history; otherwise it is the attention itself.
+
+        attention = in_order(Attention(CoverageScore(query=32, keys=64, hidden=32)))
+        source = attention.prepare(torch.randn(2, 9, 64))
+        attention(torch.randn(2, 4, 32), source).weights        # (2, 4, 9)
+    """
     check_part(
         "in_order", "attention", attention, (Attention,), "Give an instance, such as Attention(score)."
     )

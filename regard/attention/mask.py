@@ -18,7 +18,16 @@ X = TypeVar("X")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Mask:
-    """What may be attended. True means: may attend. Its arguments have names: `Mask(lengths=[12, 7])`."""
+    """Which positions a query may attend to. True means: may attend. All arguments are keywords.
+
+        Mask(causal=True)                                  # no later positions
+        Mask(lengths=[12, 7])                              # padding, one length per row of the batch
+        Mask(window=(2, 2))                                # two neighbours on each side
+        Mask(causal=True) & Mask(lengths=[12, 7])          # both
+        Mask.padding(torch.ones(2, 12, dtype=torch.bool))  # a key-padding mask (B, S)
+
+    `offset` is the position of the first query, in step-by-step decoding.
+    """
 
     causal: bool = False  # s <= t
     # (B,) visible source positions per row: a list, or a tensor of any integer dtype; kept as int64

@@ -54,7 +54,15 @@ class SelfCall(NamedTuple):
     sentence="Several attentions side by side, each in its own subspace; any score can be multi-headed.",
 )
 class MultiHead(nn.Module):
-    """Same two verbs as Attention, so the two are interchangeable. Weights are per head, (B, H, T, S)."""
+    """Multi-head attention with any score. It has the methods of `Attention`, so the two are interchangeable.
+
+        heads = MultiHead(64, 4)
+        x = torch.randn(2, 10, 64)
+        heads(x, mask=Mask(causal=True)).context                   # self-attention: (2, 10, 64)
+        heads(x, heads.prepare(torch.randn(2, 7, 64))).weights     # cross-attention: (2, 4, 10, 7)
+
+    `attention` is the attention of one head; its sizes are dim / heads. Weights are per head, (B, H, T, S).
+    """
 
     def __init__(
         self,

@@ -31,20 +31,21 @@ def record(
     to: str | torch.device | None = None,
     gradients: bool = False,
 ) -> Iterator[Trace]:
-    """Every attention inside `model`, ours or not, leaves its results in the trace while the block runs.
+    """Record every attention inside `model`, regard's or not, while the block runs.
 
-    with record(model) as trace:
-        model(batch)
-    trace["decoder.attention"][0].weights          # (B, T, S), computed when looked at
-    print(trace.summary())
+        model = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True).eval()
+        with record(model) as trace:
+            model(torch.randn(1, 10, 64))
+        trace["self_attn"][0].weights          # (1, 4, 10, 10), computed on first access
+        print(trace.summary())
 
-    The model runs the kernels that it would run anyway. Results hold queries and keys by reference;
-    `to="cpu"` copies them, and `layers` (module paths), `heads` and `queries` (numbers) keep these alone.
-    With `gradients` a result has `weight_gradients` after a backward pass.
+    The model runs the same kernels as without the recording. Results hold queries and keys by reference;
+    `to="cpu"` copies them, and `layers` (module paths), `heads` and `queries` (numbers) keep only these.
+    With `gradients`, a result has `weight_gradients` after a backward pass.
 
-    What other threads and tasks do with the same model goes into their own traces. What ran and could not be
-    seen stands in `trace.unseen`, and a warning says so. A compiled model is refused: its code was made
-    without recording. So is a model of PyTorch's own layers that never attend.
+    Other threads and tasks that use the same model have their own traces. `trace.unseen` names what ran
+    without being seen, and a warning says so. A compiled model is refused, because its code was generated
+    without recording. So is a model of PyTorch's own layers that has no attention.
     """
     check_part("record", "model", model, (nn.Module,), "Give the model that will run in the block.")
     tree = tree_of(model)

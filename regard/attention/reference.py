@@ -9,6 +9,7 @@ judged by this file; where no kernel fits a call, it runs.
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -32,9 +33,17 @@ def attend(call: Call, generator: torch.Generator | None = None) -> tuple[Tensor
     return mixed(call, alignment := align(call, generator=generator)), alignment
 
 
-def align(call: Call, targets: Tensor | None = None, generator: torch.Generator | None = None) -> Alignment:
-    """Scores and weights (..., T, S), before dropout; of these queries (R,), if given."""
-    scores, factor = masked_scores(call, targets)
+def align(
+    call: Call,
+    targets: Tensor | None = None,
+    generator: torch.Generator | None = None,
+    scores: Tensor | None = None,
+) -> Alignment:
+    """Scores and weights (..., T, S), before dropout; of these queries (R,), if given.
+
+    `scores` are theirs before the mask, where a kernel has computed them.
+    """
+    scores, factor = masked_scores(call, targets, scores=scores)
     weights = normalize(call, scores, generator)
     if call.garbage:  # a query that sees it gets NaN, and takes no part in any gradient
         seen = not_finite(call.source.keys) & ~scores.isneginf()
@@ -44,7 +53,7 @@ def align(call: Call, targets: Tensor | None = None, generator: torch.Generator 
 
 
 def masked_scores(
-    call: Call, targets: Tensor | None = None, sources: slice | None = None
+    call: Call, targets: Tensor | None = None, sources: slice | None = None, scores: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
     """Scores (..., T, S), -inf where hidden, and the window's factor; of these queries (R,), if given.
 
@@ -66,7 +75,7 @@ def masked_scores(
             else call.window
         )
         mask, factor = window(query, mask, positions)
-    scores = _scores(call, query, targets, sources)
+    scores = _scores(call, query, targets, sources) if scores is None else scores
     return scores if mask is None else scores.masked_fill(source.inverse(mask), -math.inf), factor
 
 
@@ -90,11 +99,11 @@ def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = No
     """Scores (..., T, S) -> weights."""
     if isinstance(call.normalizer, HistoryNormalizer):
         return call.normalizer(scores, None, _needed(call.normalizer, call.history))
+    plain = call.no_row_is_empty and unchanged(call.normalizer)
     if isinstance(call.normalizer, StochasticNormalizer):
-        return call.normalizer(scores, None, generator)
-    if call.no_row_is_empty and unchanged(call.normalizer):
-        return call.normalizer.normalize(scores)
-    return call.normalizer(scores)
+        drawn = call.normalizer.normalize if plain else partial(call.normalizer, mask=None)
+        return drawn(scores, generator=generator)
+    return call.normalizer.normalize(scores) if plain else call.normalizer(scores)
 
 
 def mixed(call: Call, alignment: Alignment) -> Tensor:

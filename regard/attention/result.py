@@ -24,10 +24,17 @@ class Alignment(NamedTuple):
 class AttentionResult:
     """The context, and everything else on demand.
 
-    A fused kernel never builds the T × S weights; here they are recomputed by the reference on first access.
-    `rows` and `top` compute only what they return; where each score needs one key alone, `top` makes no whole
-    row either. A look shows the weights of the call, whatever has become of the parameters and of autocast
-    since. A result holds its inputs alive until it is dropped; look before they are changed in place.
+        attention = Attention(DotScore())
+        result = attention(torch.randn(2, 5, 16), attention.prepare(torch.randn(2, 9, 16)))
+        result.context                            # (2, 5, 16), computed by result.kernel
+        result.weights                            # (2, 5, 9), computed on first access
+        result.rows(torch.tensor([0, -1]))        # (2, 2, 9), two queries only
+        weights, positions = result.top(3)        # (2, 5, 3) each
+
+    A fused kernel never builds the T × S weights; the reference recomputes them on first access. `rows` and
+    `top` compute only what they return, and `top` needs no whole row if each score depends on one key alone.
+    The weights are those of the call, even if parameters or autocast have changed since. A result keeps its
+    inputs alive until it is dropped; read it before they are changed in place.
     """
 
     __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")

@@ -12,7 +12,16 @@ from regard.errors import MaskError, ShapeError, check_shapes, shown
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Prepared keys, values, and what of them may be seen."""
+    """Prepared keys and values with their mask. `Attention.prepare` makes one.
+
+        heads = MultiHead(32, 4)
+        cache = heads.prepare(torch.randn(1, 5, 32), mask=Mask(causal=True))
+        cache = cache.append(heads.prepare(torch.randn(1, 1, 32), mask=Mask(causal=True)))
+        heads(torch.randn(1, 1, 32), cache).weights                # one query, at the last of six positions
+        cache.select(torch.tensor([0, 0, 0]))                      # three hypotheses of a beam from row 0
+
+    T queries of a source that has grown are at its last T positions; otherwise they begin at 0.
+    """
 
     keys: Tensor  # (..., S, Dp), already prepared
     values: Tensor  # (..., S, Dv)
@@ -50,20 +59,20 @@ class Source:
 
     @property
     def is_silent(self) -> bool:
-        """No harm can come from positions that this mask hides from all queries (hidden.py)."""
+        """Whether positions that the mask hides from all queries have been cleaned (hidden.py)."""
         known, mask = self.silent, self.mask
         return known is not None and known[0] is mask.lengths and known[1] is mask.dense
 
     def known(self, silent: bool) -> "Source":
-        """The same source, of which this is known."""
+        """The same source, marked as cleaned for its mask or not."""
         return replace(self, silent=(self.mask.lengths, self.mask.dense) if silent else None)
 
     def visible(
         self, query: Tensor, positions: Tensor | None = None, sources: slice | None = None
     ) -> Tensor | None:
-        """What the mask shows to these queries, broadcastable to (..., T, S); None: everything.
+        """What the mask shows to these queries, broadcastable to (..., T, S); None means everything.
 
-        `positions` and `sources` as in `Mask.to_dense`. What does not depend on the queries is made once.
+        `positions` and `sources` as in `Mask.to_dense`. What does not depend on the queries is cached.
         """
         mask, ndim = self.mask, query.ndim
         if mask.lengths is None and mask.dense is None and not mask.causal and mask.window is None:
@@ -79,7 +88,7 @@ class Source:
         return shown
 
     def inverse(self, shown: Tensor) -> Tensor:
-        """What a mask hides; of the one that `visible` keeps, made once."""
+        """What a mask hides; cached for the mask that `visible` caches."""
         kept = self.__dict__.get("_visible")
         if kept is None or kept[1] is not shown:
             return ~shown
@@ -90,7 +99,7 @@ class Source:
 
     @property
     def no_row_is_empty(self) -> bool:
-        """It is known that the mask shows at least one position to every query."""
+        """Whether the mask is known to show at least one position to every query."""
         mask, known = self.mask, self.__dict__.get("_no_row_is_empty")
         if known is None or torch.compiler.is_compiling():
             known = self.S > 0 and mask.dense is None and mask.window is None and mask.offset >= 0
@@ -105,7 +114,7 @@ class Source:
         return replace(self, mask=self.mask.at(offset), grown=False)
 
     def asked_by(self, T: int) -> "Source":
-        """The source as T queries see it: of one that has grown they are the last T positions."""
+        """The source as T queries see it; if it has grown, they are its last T positions."""
         if not self.grown:
             return self
         mask, first = self.mask, max(0, self.S - T)
@@ -117,9 +126,9 @@ class Source:
         return Source(self.keys, self.values, mask, self.copies, silent=self.silent)
 
     def append(self, other: "Source") -> "Source":
-        """Grow along the source axis: tapes and decoder caches. Each part keeps its positions' mask.
+        """Grow along the source axis, for tapes and decoder caches. Each part keeps its own mask.
 
-        The queries asked next stand at the end: T of them are the last T positions. `at` says otherwise.
+        The next T queries are at the last T positions, unless `at` says otherwise.
         """
         check_source("Source.append", "other", other)
         old = (("keys", self.keys, "... S Dp"), ("values", self.values, "... S Dv"))
@@ -138,7 +147,7 @@ class Source:
         return grown.known(self.is_silent and other.is_silent)
 
     def select(self, rows: Tensor) -> "Source":
-        """Keep these rows of the batch, in this order; beam search reorders its hypotheses so."""
+        """Keep these rows of the batch, in this order, as beam search does with its hypotheses."""
         check_rows("Source.select", rows)
         mask = self.mask
         if self.copies > 1:

@@ -1,9 +1,10 @@
-"""The k largest weights of each query, without any row of weights as a whole.
+"""The k largest weights of each query, without the weights of all.
 
     weight = exp(score / temperature - m) / Σ exp(score / temperature - m),   m the largest of the row
 
-Scores are looked at in tiles of both axes. Of each row the best are kept, m, and the sum so far, which is
-rescaled where a tile has a larger m: what a softmax does, in another order. A kernel may do it in one pass.
+Scores that are products are looked at in tiles of both axes. Of each row the best are kept, m, and the sum so
+far, which is rescaled where a tile has a larger m: what a softmax does, in another order. A kernel may do it
+in one pass. Where a kernel computes other scores, a block of rows is made at a time.
 """
 
 import math
@@ -14,41 +15,28 @@ from torch import Tensor
 
 from regard.attention import paths
 from regard.attention.dispatch import Call
-from regard.attention.forms import Product
-from regard.attention.mask import Mask
+from regard.attention.looks import look, looked_form, products_of
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores
-from regard.attention.scores.base import Score
-from regard.attention.source import Source
-from regard.attention.windows.everywhere import Everywhere
 
+NUMBERS = 2**25  # of scores in memory at a time, where whole rows are made
 TILE = 256  # queries of a tile of scores, and an eighth of its source positions
 
 
-class TopK(NamedTuple):
-    """The products whose softmax is asked for its k largest."""
-
-    query: Tensor  # (..., T, D)
-    keys: Tensor  # (..., S, D), leading axes that broadcast to those of the query
-    scale: float
-    mask: Mask
-    k: int
-
-
 def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
-    """(..., T, k) largest weights of a softmax of products, and their positions; None for any other call."""
+    """(..., T, k) largest weights and their positions; None for a call that needs the reference's rows."""
     T, S = call.query.shape[-2], call.source.S
-    if k > S or T == 0 or not _is_by_pairs(call):
+    if k > S or T == 0:
         return None
-    assert isinstance(call.normalizer, Softmax)
-    temperature, form, rows = call.normalizer.temperature, call.form(), []
-    assert isinstance(form, Product)
-    products = TopK(form.query, form.keys, form.scale / temperature, call.source.mask, k)
+    products = products_of(call, k)
+    if products is None:
+        return _of_fused_rows(call, k)
     kernel = paths.choose("top-k", products)
     if kernel is not None:
         found: tuple[Tensor, Tensor] = kernel.run(products)
         return found
+    assert isinstance(call.normalizer, Softmax)
+    temperature, rows = call.normalizer.temperature, []
     for start in range(0, T, TILE):
         targets = torch.arange(start, min(start + TILE, T), device=call.query.device)
         best: _Best | None = None
@@ -61,17 +49,17 @@ def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
     return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
 
 
-def largest_products(
-    query: Tensor, keys: Tensor, mask: Mask, score: Score, k: int
-) -> tuple[Tensor, Tensor] | None:
-    """The same for a softmax of the scores of a query and keys that no source was prepared of."""
-    return largest(Call(query, Source(keys, keys, mask), score, Softmax(), None, None, 0.0), k)
-
-
-def _is_by_pairs(call: Call) -> bool:
-    """A softmax of scores that each look at one query and one key, all of them cheap to make again."""
-    plain = call.window is None or is_own(call.window, Everywhere)
-    return plain and not call.garbage and is_own(call.normalizer, Softmax) and call.form_type is Product
+def _of_fused_rows(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
+    """The same from whole rows, some at a time, whose scores a kernel computes; None where none does."""
+    form, T = looked_form(call), call.query.shape[-2]
+    if form is None or paths.choose("scores", form) is None:
+        return None
+    block = max(1, NUMBERS * call.source.keys.shape[-1] // max(1, call.source.keys.numel()))
+    found = []
+    for start in range(0, T, block):
+        targets = torch.arange(start, min(start + block, T), device=call.query.device)
+        found.append(look(call, targets).weights.topk(k, -1))
+    return torch.cat([best.values for best in found], -2), torch.cat([best.indices for best in found], -2)
 
 
 class _Best(NamedTuple):

@@ -22,7 +22,7 @@ X = TypeVar("X")
 class Trace(dict[str, list[AttentionResult]]):
     """Module path -> the results of its calls, in order.
 
-    `unseen` has what ran and could not be recorded: module path -> why, and what to do about it.
+    `unseen` maps the module path of what could not be recorded to the reason and a remedy.
     """
 
     def __init__(self) -> None:

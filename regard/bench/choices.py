@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -10,16 +11,28 @@ import torch
 from regard import catalog
 from regard.attention import paths
 from regard.attention.config import AttentionConfig
+from regard.attention.forms import Additive
 from regard.attention.history import History
+from regard.attention.looks import Products
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
-from regard.attention.top_k import TopK
+from regard.kernels.decoder.decoder_cpu import TokenChoice
 from regard.kernels.product.product_step import ProductStep
 from regard.kernels.training.residual import Closing
 
-COLUMNS = ("score", "normalizer", "window", "device", "queries", "kernel", "why not another")
+COLUMNS = (
+    "score",
+    "normalizer",
+    "window",
+    "device",
+    "queries",
+    "forward",
+    "with gradients",
+    "with weights kept",
+    "why not another",
+)
 
 # what a kernel says that is for something else: another score, normalizer, window or device
 ELSEWHERE = re.compile(
@@ -37,7 +50,7 @@ PARTICULAR = {
 
 
 class Asked(NamedTuple):
-    """What is asked, and what answers; each of the first five a list of the values that share the answer."""
+    """A call, and the kernels that run it; each of the first five lists the values that share the answer."""
 
     score: tuple[str, ...]
     normalizer: tuple[str, ...]
@@ -45,13 +58,19 @@ class Asked(NamedTuple):
     device: tuple[str, ...]
     queries: tuple[str, ...]
     kernel: str
-    reason: str
+    backward: str  # the kernel where gradients are needed
+    weights: str  # the kernel with `keep_weights=True`
+    reason: str  # why the reference runs forward
 
 
-def choices(device: str | None = None) -> list[Asked]:
+@cache
+def choices(device: str | None = None) -> tuple[Asked, ...]:
     """One line for each combination of one query, many or thousands, on this device or on both."""
-    found = []
+    found: list[Asked] = []
     for queries, T, S in (("many", 64, 64), ("thousands", 8192, 8192), ("one", 1, 1024)):
+        asked = zip(
+            table(T=T, S=S), table(T=T, S=S, training=True), table(T=T, S=S, keep_weights=True), strict=True
+        )
         found += [
             Asked(
                 (c.score,),
@@ -60,12 +79,14 @@ def choices(device: str | None = None) -> list[Asked]:
                 (c.device,),
                 (queries,),
                 c.kernel,
+                trained.kernel,
+                kept.kernel,
                 shortened(c.reason),
             )
-            for c in table(T=T, S=S)
+            for c, trained, kept in asked
             if device in (None, c.device)
         ]
-    return found
+    return tuple(found)
 
 
 def shortened(reason: str) -> str:
@@ -108,7 +129,7 @@ def rows(lines: Iterable[Asked]) -> list[tuple[str, ...]]:
             else ", ".join(line[column])
             for column in range(5)
         ]
-        found.append((*words, line.kernel, line.reason))
+        found.append((*words, line.kernel, line.backward, line.weights, line.reason))
     return found
 
 
@@ -154,21 +175,27 @@ def _typical(device: str) -> dict[str, Any]:
         keys, query = torch.empty(2, 8, 5, 2, device=device), torch.empty(2, 8, 2, device=device)
         sequence = machine._sequence(torch.empty(2, 5, 9, device=device))
         tape = cell._recurrence(torch.empty(2, 5, 80, device=device))
-        steps = Steps(translator.decoder.eval(), [Source(keys, keys, Mask())], [])
+        steps = Steps(translator.decoder.eval(), translator.W.eval(), [Source(keys, keys, Mask())], [])
+        scores = torch.empty(2, 9, device=device)
         words, lengths = (torch.empty(n, dtype=torch.long, device=device) for n in ((2, 9), (2,)))
         batch = PairBatch(words, lengths, words, lengths)
+        for W in (heads.W_Q, heads.W_K, heads.W_V, heads.W_O):
+            W.weight = torch.nn.Parameter(torch.empty(16, 16, device=device, dtype=half))
+        many = torch.empty(2, 99, 99, device=device)
         decoding = Call(translator, batch, Options(5, 1, 0, WuPenalty(0.6), attention=False), lengths, 20)
-    own = torch.empty(2, 5, 16) if device == "cpu" else x  # a tensor with numbers, which it asks for
     return {
         "cosine-query": (score, x),
-        "self-attention": SelfCall(heads.to_empty(device="cpu"), own, None, None),
+        "self-attention": SelfCall(heads, x, None, None),
         "ntm": sequence,
         "lstmn": tape,
         "residual-norm": Closing(x, x, norm, dropout, True),
         "cross-entropy": (x,),
         "decoder-step": steps,
+        "best-tokens": TokenChoice(scores, 5, (0, 1)),
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
-        "top-k": TopK(keys, keys, 1.0, Mask(), 2),
+        "top-k": Products(keys, keys, 1.0, Mask(), 2),
+        "weights": Products(x, x, 1.0, Mask()),
+        "scores": Additive(many, many, many[0, :1]),
         "decoding": decoding,
     }
 
@@ -184,7 +211,9 @@ class Choice(NamedTuple):
     reason: str  # why the reference runs; empty where a kernel does
 
 
-def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choice]:
+def table(
+    *, T: int = 64, S: int = 64, training: bool = False, keep_weights: bool = False
+) -> Iterator[Choice]:
     """Every score × normalizer × window × device of the catalogue, by asking the kernels.
 
     The tensors are fake, float32, (2, T, 32), and nothing is computed: a machine without a GPU can be asked
@@ -196,11 +225,11 @@ def table(*, T: int = 64, S: int = 64, training: bool = False) -> Iterator[Choic
     for score, normalizer, window in product(*parts):
         with torch.device("meta"):
             config = AttentionConfig(score, normalizer=normalizer, window=window, positions=S, half_width=4)
-            attention = config.build(query=32, keys=32).train(training)
+            attention = config.build(query=32, keys=32, keep_weights=keep_weights).train(training)
         for device in ("cpu", "cuda"):
             with FakeTensorMode(), torch.set_grad_enabled(training):
-                keys = torch.empty(2, S, 32, device=device)
+                keys = torch.empty(2, S, 32, device=device, requires_grad=training)
                 source = Source(keys, keys, Mask())
-                query = torch.empty(2, T, 32, device=device)
+                query = torch.empty(2, T, 32, device=device, requires_grad=training)
                 choice = attention.explain(query, source, history=History.start(source))
             yield Choice(score, normalizer, window, device, choice.kernel, choice.why)

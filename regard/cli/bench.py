@@ -80,8 +80,8 @@ def command(
     regard bench training-steps
     regard bench --explain
 
-    Beside each mechanism run the reference, torch.compile, FlexAttention and SDPA. A kernel is timed only if
-    its results agree with the reference.
+    Each mechanism is compared with the reference, torch.compile, FlexAttention and SDPA. A kernel is timed
+    only if its results agree with the reference.
     """
     import torch
 

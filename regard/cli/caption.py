@@ -34,7 +34,7 @@ def command(
     beam: BeamOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Describe pictures, and draw where the model looked at each word.
+    """Describe pictures, and draw where the model looked for each word.
 
     regard caption runs/sat-flickr8k photo.jpg --out caption.png
     regard caption runs/sat-flickr8k holiday/ --out captions/

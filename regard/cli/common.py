@@ -15,6 +15,7 @@ from rich.table import Table
 from regard.data.parallel import decode_lines
 from regard.decode.base import WIDEST
 from regard.errors import ConfigError, DataError
+from regard.train.launcher import count_launched, is_main_process
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -42,11 +43,6 @@ DeviceOption = Annotated[
 # without markup: what is printed has words of the user's, such as the name of a folder with brackets
 output = Console(highlight=False, markup=False, emoji=False)  # what was asked for
 messages = Console(stderr=True, highlight=False, markup=False, emoji=False)  # what is said about it
-
-
-def is_main_process() -> bool:
-    """False in all but the first of the processes that `accelerate launch` starts."""
-    return os.environ.get("RANK", "0") == "0"
 
 
 def say(line: str) -> None:
@@ -110,7 +106,7 @@ def train_on(device: str | None) -> None:
     check_device(device)
     if device is None:
         return
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if count_launched() > 1:
         raise ConfigError(
             f"`--device` has {device} in one of several processes; expected none, since their launcher "
             "chooses the devices."

@@ -12,6 +12,7 @@ from regard.cli.common import BeamOption, DeviceOption, messages, print_rows, sa
 from regard.cli.text import FILES, RECURRENT, File, Language, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
+from regard.train.launcher import count_launched, is_main_process
 
 if TYPE_CHECKING:
     from regard.compare.comparison import Comparison
@@ -82,7 +83,7 @@ def command(
         ),
     ] = None,
     only_read: Annotated[
-        bool, typer.Option("--read", help="Train nothing; write tables and records of what is there.")
+        bool, typer.Option("--read", help="Train nothing; write tables and records from finished trainings.")
     ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for the comparison; default: comparisons/NAME.")
@@ -100,7 +101,8 @@ def command(
     regard compare --source train.en --target train.de --scores additive,general,coverage
 
     Run the same command again to continue a comparison that was stopped. A combination that cannot be built
-    is in the table with the reason.
+    is in the table with the reason. Under a launcher (torchrun, accelerate) all processes train each variant
+    together.
     """
     from regard.compare.comparison import plan, read, run
     from regard.compare.report import write
@@ -149,6 +151,8 @@ def command(
             )
         except KeyboardInterrupt as error:
             raise KeyboardInterrupt("interrupted; run the same command to continue.") from error
+    if not is_main_process():
+        return
     page = folder if on is None else folder / on  # the trainings are shared, the tables are not
     if on is not None:
         comparison = replace(comparison, name=f"{comparison.name}-{on}")
@@ -192,7 +196,8 @@ def _announce(comparison: "Comparison", folder: Path, jobs: int, threads: int) -
     budget = f"{steps[0]} updates" if len(steps) == 1 else f"{steps[0]} to {steps[-1]} updates"
     cores = os.cpu_count() or 1
     crowded = f"; {jobs * threads} threads share {cores} cores" if jobs * threads > cores else ""
-    return f"comparing in {folder}: {count} trainings of {budget}, {jobs} at a time{crowded}"
+    how = f"{jobs} at a time{crowded}" if count_launched() == 1 else f"each in {count_launched()} processes"
+    return f"comparing in {folder}: {count} trainings of {budget}, {how}"
 
 
 def _split(text: str | None) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """regard evaluate: measure a run by the metrics of its task."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +11,6 @@ from regard.cli.common import (
     BeamOption,
     DeviceOption,
     RunArgument,
-    is_main_process,
     open_run,
     output,
     say,
@@ -20,7 +18,8 @@ from regard.cli.common import (
     waiting,
 )
 from regard.cli.dictionary import UnknownOption
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
+from regard.train.launcher import is_main_process
 
 if TYPE_CHECKING:
     from regard.evaluate.base import Evaluation
@@ -58,7 +57,6 @@ def command(
 
     with processes_together():
         opened = open_run(run, device=device)
-        require_divisible(opened)
         dictionary = choose_dictionary(opened.folder, unknown)
         how = replace(opened.config.decode.with_beam(beam), dictionary=dictionary)
         task = opened.task if on is None else other_corpus(opened, on, data)
@@ -78,18 +76,6 @@ def command(
         return
     output.print(f"{run}, step {opened.step}, {split if on is None else f'{on}, {split}'}", soft_wrap=True)
     print_evaluation(found)
-
-
-def require_divisible(run: "Run") -> None:
-    """Refuse several processes where the task is measured by one."""
-    from regard.tasks.translation import TranslationTask
-
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    if processes > 1 and not isinstance(run.task, TranslationTask):
-        raise ConfigError(
-            f"evaluate: {processes} processes for the task {run.config.task!r}; expected one. "
-            "Translators alone are measured by several."
-        )
 
 
 def other_corpus(run: "Run", name: str, data: str) -> "CorpusTask":

@@ -27,9 +27,10 @@ def command(
     regard pack runs/rnnsearch-en-fr my-translator --data "my own text" --licence CC0
     regard translate my-translator "She is eating a green apple."
 
-    Weights are stored as int8 with a scale for each row, int8 with a scale for each 32 numbers, bfloat16 or
-    float32: the first whose validation figure drops by no more than --tolerance (default 0.002; the models of
-    `regard models` have their own). Every command reads the folder like a run folder; so does the Hub.
+    Weights are stored as int8 with a scale for each row, int8 or int10 with a scale for each 32 numbers,
+    bfloat16 or float32: the first whose validation figure drops by no more than --tolerance (default 0.002;
+    the models of `regard models` have their own). Every command reads the folder like a run folder; so does
+    the Hub.
     """
     from dataclasses import replace
 

@@ -17,7 +17,7 @@ def command(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Override one setting; may be given several times."),
+        typer.Option("--set", metavar="A.B=C", help="Override a setting; may be repeated."),
     ] = None,
     source: File = "",
     target: File = "",
@@ -27,11 +27,11 @@ def command(
     target_language: Language = "",
     corpus: Annotated[str, typer.Option(metavar="NAME", help="A corpus by name.")] = "",
     data: Annotated[
-        str, typer.Option(metavar="DIR", help="The folder that holds the corpora; default REGARD_DATA.")
+        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
     ] = "",
     model: Annotated[str, typer.Option(metavar="NAME", help="As for `regard train`.")] = "",
     processes: Annotated[
-        int | None, typer.Option(min=1, help="How many processes encode; default one a core.")
+        int | None, typer.Option(min=1, help="Processes that encode; default: one per core.")
     ] = None,
 ) -> None:
     """Learn the tokenizers of large text and encode it, without training.
@@ -39,9 +39,9 @@ def command(
     regard prepare --source train.en --target train.de
     regard prepare transformer-multi30k-en-de --source train.en --target train.de --processes 16
 
-    Give the recipe, the text and the settings that `regard train` will get. It then finds in regard's cache
-    what was prepared, on this machine or on all that share the folder REGARD_CACHE. What is interrupted goes
-    on when it is started again.
+    Give it the recipe, text and settings that `regard train` will get. Training then finds the prepared data
+    in regard's cache, on this machine or on all machines that share the folder REGARD_CACHE. If interrupted,
+    run it again to continue.
     """
     from regard.data.workers import VARIABLE
     from regard.tasks.texts import TextTask

@@ -44,7 +44,7 @@ def command(
         bool, typer.Option("--median", help="With --add: record the median of the seeds instead of the mean.")
     ] = False,
 ) -> None:
-    """Show what was measured, beside the papers' values.
+    """Show what was measured, next to the papers' values.
 
     regard results
     regard results --system ntm --best

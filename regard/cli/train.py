@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.common import DeviceOption, is_main_process, say, train_on
+from regard.cli.common import DeviceOption, say, train_on
 from regard.cli.text import (
     FILES,
     RECURRENT,
@@ -19,6 +19,7 @@ from regard.cli.text import (
     text_settings,
 )
 from regard.errors import ConfigError
+from regard.train.launcher import is_main_process
 
 if TYPE_CHECKING:
     from regard.train.config import RunConfig
@@ -46,7 +47,7 @@ def command(
         bool,
         typer.Option(
             "--resume-or-start",
-            help="Go on if the folder holds a run, else begin: for jobs that are started again.",
+            help="Continue if the folder holds a run, otherwise start; for jobs that get restarted.",
         ),
     ] = False,
     source: File = "",

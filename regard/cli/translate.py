@@ -33,7 +33,7 @@ def command(
         Path | None,
         typer.Argument(
             metavar="RUN",
-            help="A run folder, what `regard export` has made of one, or a model of `regard models`.",
+            help="A run folder, an export of one, a name from `regard models`, or a Hub id.",
         ),
     ] = None,
     texts: Annotated[
@@ -54,7 +54,7 @@ def command(
     ] = False,
     unknown: UnknownOption = "copy",
     processes: Annotated[
-        int, typer.Option(min=1, max=1024, help="Processes that translate; of several GPUs each takes one.")
+        int, typer.Option(min=1, max=1024, help="Processes that translate; each takes one GPU.")
     ] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Translate files into this folder.")
@@ -76,15 +76,15 @@ def command(
     regard translate runs/rnnsearch-en-fr a.txt b.txt.gz --out translated --processes 2
     regard translate --verify translated
 
-    With --nbest N there are N lines for each line. Links join what the model reads and writes, counted from
-    0: words and marks, or byte-pairs; --json names them. Words the model has never seen are named on standard
-    error and carried through to the translation, as --unknown says.
+    With --nbest N there are N output lines per input line. The links of --align join the pieces that the
+    model reads and writes, counted from 0: words and punctuation marks, or byte-pairs. --json names the
+    pieces. Words that the model has never seen are named on standard error and handled as --unknown says.
 
-    A line of more than 400 pieces is cut into its sentences. One that cannot be is named on standard error;
-    its place stays empty, and the exit status is 2.
+    A line of more than 400 pieces is split into its sentences. If it cannot be split, it is named on standard
+    error, its output line stays empty, and the exit status is 2.
 
-    Standard input is translated as it comes. Files are translated in chunks: the same command again does what
-    is missing, and --shard 3/64 does every 64th chunk, so that many machines can share the work.
+    Standard input is translated as it arrives. Files are translated in chunks: run the same command again to
+    do what is missing. --shard 3/64 does every 64th chunk, so that many machines can share the work.
     """
     if verify is not None:
         _verify(verify, run)

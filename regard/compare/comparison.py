@@ -6,8 +6,8 @@
 Planning costs nothing and is a value; running fills a folder and goes on in one:
 
     configs/NAME.toml           the resolved config of each training
-    runs/NAME-seed1/            its run folder, with what was measured (see measured.py)
-    runs/NAME-seed1.log         what it said
+    runs/NAME-seed1/            its run folder, with what was measured (see trial.py)
+    runs/NAME-seed1.log         what it said, in a process of its own
 
 What cannot be built, fails or was not finished is an outcome too, with its reason; it stops nothing else.
 """
@@ -15,7 +15,7 @@ What cannot be built, fails or was not finished is an outcome too, with its reas
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -25,6 +25,7 @@ from rich.console import Console
 
 from regard import catalog
 from regard.compare.jobs import PATIENCE, Job, run_jobs, standing
+from regard.compare.launched import run_launched
 from regard.compare.trial import (
     TEST,
     Asked,
@@ -34,11 +35,13 @@ from regard.compare.trial import (
     forget_impossible,
     read_measured,
     read_training,
+    trained_by,
 )
 from regard.errors import ConfigError, DataError
 from regard.renamed import new_key
 from regard.train import fields
 from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
+from regard.train.launcher import count_launched, is_main_process
 from regard.train.run_folder import UNLEARNT, RunFolder
 
 Ended = Literal["finished", "impossible", "failed", "unfinished"]
@@ -326,24 +329,31 @@ def run(
     """Train and measure what is not measured yet, `workers` at a time with `threads` each.
 
     `deadline` is in seconds from now: before it, what still runs saves its state and stops. Ctrl-C does the
-    same. The outcomes are in the order of the variants, then of the seeds.
+    same. The processes of a launcher all call this and train together, one variant after the other. The
+    outcomes are in the order of the variants, then of the seeds.
     """
+    _require_one_at_a_time(workers, deadline)
     started = time.monotonic()
     until = None if deadline is None else started + max(deadline - RESERVE, deadline / 2)
     jobs = _jobs(comparison, folder, workers)
-    waiting = []
+    waiting: dict[MeasuredJob, RunConfig] = {}
     for (variant, seed), job in jobs.items():
         config = _seeded(comparison, variant, seed)
         _require_same(job.run, config)
         if _measured(comparison, job) is None:
-            waiting.append(job)
+            waiting[job] = config
+    _require_processes(jobs.values(), count_launched())
+    if is_main_process():
+        for job, config in waiting.items():
             forget_impossible(job.run)  # the code may have learnt it since
             Path(job.recipe).parent.mkdir(parents=True, exist_ok=True)
             config.write(Path(job.recipe))
     failures: dict[Job, str] = {}
-    if waiting:
+    if waiting and count_launched() > 1:
+        run_launched(waiting, threads=threads, failed=failures.__setitem__)
+    elif waiting:
         run_jobs(
-            waiting,
+            list(waiting),
             workers=workers,
             threads=threads,
             console=console,
@@ -393,6 +403,35 @@ def _require_same(run: Path, config: RunConfig) -> None:
     if not (run / "config.toml").exists():
         return
     RunFolder(run).require_same(config, may_change=UNLEARNT)
+
+
+def _require_one_at_a_time(workers: int, deadline: float | None) -> None:
+    """Refuse to the processes of a launcher what is for trainings in processes of their own."""
+    if count_launched() == 1:
+        return
+    if workers > 1:
+        raise ConfigError(
+            f"compare: --jobs has {workers} in {count_launched()} processes of a launcher, which train one "
+            "variant after the other, together; expected 1. Without a launcher, --jobs trains side by side."
+        )
+    if deadline is not None:
+        raise ConfigError(
+            f"compare: --deadline has {deadline:g} in {count_launched()} processes of a launcher; expected "
+            "none. Stop the launcher, for instance with `timeout --signal=TERM`: what is trained is kept."
+        )
+
+
+def _require_processes(jobs: Collection[MeasuredJob], processes: int) -> None:
+    """Refuse to train the rest in more or fewer processes: together they have another batch."""
+    if all(read_training(job.run) or job.impossible() for job in jobs):
+        return
+    for job in jobs:
+        were = trained_by(job.run)
+        if were not in (None, processes):
+            raise ConfigError(
+                f"{job.run}: the training has `processes` {were}; expected {processes}, as this comparison "
+                "is launched: processes add up to one batch. Launch as before, or use another folder."
+            )
 
 
 def _measured(comparison: Comparison, job: Job) -> Measured | None:

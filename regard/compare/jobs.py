@@ -18,14 +18,13 @@ from typing import Any, ClassVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from regard.data.workers import THREADS
 from regard.errors import DataError
 from regard.train.progress import LINE_SECONDS, clock
 
 POLL = 0.5  # seconds between looks at the metrics
 PATIENCE = 30.0  # seconds that an interrupted training has to save its state
 TAIL = 1 << 14  # bytes at the end of the metrics that are looked at
-# what each library reads when it starts; `train.threads` alone would reach PyTorch and nothing else
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
 @dataclass(frozen=True)

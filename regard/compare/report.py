@@ -124,6 +124,9 @@ def _sentences(table: Table) -> str:
     together = max(one["side_by_side"] for one in done)
     if together > 1:
         text += f" {together} trainings shared the machine, so the speeds are to be compared with each other."
+    processes = max(one.get("processes", 1) for one in done)
+    if processes > 1:
+        text += f" {processes} processes trained together; memory is that of the first."
     return f"{text} Machine: {'; '.join(sorted({one['machine'] for one in done}))}."
 
 

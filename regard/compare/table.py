@@ -130,6 +130,7 @@ def _costs(trainings: Sequence[Training]) -> dict[str, Any]:
         "memory": max(one.memory for one in trainings),
         "device": first.device,
         "side_by_side": max(one.side_by_side for one in trainings),
+        "processes": max(one.processes for one in trainings),
         "machine": first.machine,
         "date": max(one.date for one in trainings),
         "commit": first.commit,

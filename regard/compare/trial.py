@@ -10,10 +10,12 @@ The run folder says how far it came. Each file is written once, when its part is
     outputs-test.txt    one line an example, of tasks that have such
 
 So a second call goes on where the first one stopped: from the last checkpoint, or with the evaluation alone.
-When both parts are done, of the checkpoints only the weights are kept.
+When both parts are done, of the checkpoints only the weights are kept. The processes of a launcher do both
+together (launched.py), and the main one writes.
 """
 
 import argparse
+import gc
 import json
 import os
 import signal
@@ -21,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -31,6 +34,7 @@ import torch
 from regard.compare.jobs import Job
 from regard.errors import ConfigError, DataError, RegardError
 from regard.evaluate.base import Listing, Noted, evaluate
+from regard.evaluate.divided import together
 from regard.evaluate.results import commit, machine
 from regard.models.base import Model
 from regard.storage import alone
@@ -40,6 +44,7 @@ from regard.tasks.translation import TranslationTask
 from regard.train import durable
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
+from regard.train.launcher import count_launched, is_main_process
 from regard.train.loop import fit
 from regard.train.run import Run, create, open_run, reopen
 from regard.train.run_folder import RunFolder
@@ -67,6 +72,7 @@ class Training:
     machine: str
     date: str
     commit: str | None
+    processes: int = 1  # that trained together
 
 
 @dataclass(frozen=True)
@@ -135,20 +141,33 @@ class MeasuredJob(Job):
 
 def measure(config: RunConfig, run: Path, asked: Asked = TEST, *, side_by_side: int = 1) -> Measured | None:
     """Train what is not trained and evaluate it; None where the model cannot be built."""
-    with alone(run):  # one that was told to stop may still be saving
+    main = is_main_process()
+    with alone(run) if main else nullcontext():  # one that was told to stop may still be saving
+        together([None])  # what the others see in the folder stays so until they train
         if not (run / TRAINED).exists() and not _train(config, run, side_by_side):
             return None
-        found = read_measured(run, asked)
-        if found is None:
-            found = _evaluate(run, asked)
-            _write(run / asked.file, found)
-        RunFolder(run).keep_weights()
+        before = read_measured(run, asked)
+        found = before or _evaluate(run, asked)
+        together([None])  # all have read the weights
+        if main:
+            if before is None:
+                _write(run / asked.file, found)
+            RunFolder(run).keep_weights()
         return found
 
 
 def read_training(run: Path) -> Training | None:
     """What the training of a run folder cost; None where it is not over."""
     return _read(run / TRAINED, Training)
+
+
+def trained_by(run: Path) -> int | None:
+    """How many processes trained the run folder's model, to the end or so far; None where none did."""
+    training = read_training(run)
+    if training is not None:
+        return training.processes
+    last = RunFolder(run).find("last") if (run / "config.toml").exists() else None
+    return None if last is None else int(_state(last)["processes"])
 
 
 def read_measured(run: Path, asked: Asked = TEST) -> Measured | None:
@@ -170,6 +189,7 @@ def forget_impossible(run: Path) -> None:
 
 def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
     """Train or go on; False where the model cannot be built, with the reason beside."""
+    _forget_peak()
     resume = (run / "config.toml").exists()
     model: Model
     task: Task
@@ -179,11 +199,12 @@ def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
         else:
             model, task = create(config)
     except ConfigError as error:
-        durable.replace(run / IMPOSSIBLE, json.dumps({"reason": str(error)}) + "\n")
+        if is_main_process():
+            durable.replace(run / IMPOSSIBLE, json.dumps({"reason": str(error)}) + "\n")
         return False
     summary = fit(model, task, config, run=run, resume=resume)
     device = next(model.parameters()).device
-    state = json.loads((RunFolder(run).require("last") / "state.json").read_text(encoding="utf-8"))
+    state = _state(RunFolder(run).require("last"))
     training = Training(
         model=config.model,
         parameters=sum(p.numel() for p in model.parameters()),
@@ -200,8 +221,10 @@ def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
         machine=machine(),
         date=date.today().isoformat(),
         commit=commit(),
+        processes=count_launched(),
     )
-    _write(run / TRAINED, training)
+    if is_main_process():
+        _write(run / TRAINED, training)
     return True
 
 
@@ -211,7 +234,7 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
     task = opened.task if asked.on is None else _other_corpus(opened, asked.on)
     how = opened.config.decode.with_beam(asked.beam)
     found = evaluate(opened.model, task, asked.split, decoding=how)
-    if isinstance(found, Listing):
+    if isinstance(found, Listing) and is_main_process():
         lines = "".join(f"{line}\n" for line in found.lines())
         durable.replace(run / asked.outputs, lines)
     metric, value = found.headline()
@@ -232,6 +255,15 @@ def _other_corpus(run: Run, name: str) -> Task:
     return on_corpus(run.task, name, "")
 
 
+def _forget_peak() -> None:
+    """Look for the peak of memory anew: one of several processes trains variant after variant."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):  # Linux alone
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def _peak(device: torch.device) -> int:
     """Bytes at the peak of this process."""
     if device.type == "cuda":
@@ -242,6 +274,11 @@ def _peak(device: torch.device) -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _state(checkpoint: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
+    return found
 
 
 def _write(path: Path, value: Training | Measured) -> None:

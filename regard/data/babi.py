@@ -23,7 +23,7 @@ from regard.data.folders import find_file
 from regard.data.questions import Question, Sentence, cut_sentence
 from regard.errors import DataError
 
-BabiSet = Literal["en", "en-10k"]
+BabiSet = Literal["en", "en-10k", "dataset"]  # dataset: rows in memory, which no file holds
 HOME = "https://research.facebook.com/downloads/babi/ (tasks_1-20_v1-2.tar.gz)."
 TASKS = range(1, 21)
 NAMES = (

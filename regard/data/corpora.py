@@ -3,7 +3,7 @@
 A corpus is looked for in the folder that the user names (a setting, or REGARD_DATA) and in regard's cache;
 each file in the layout of its public home or in a packed one. What is found nowhere is fetched and checked.
 
-    multi30k   captions, English with German and French; three files a language
+    multi30k   captions, English with German and French; three files a language, and three more test sets
     tatoeba    short sentences, English with French and Chinese; one tab-separated file, split here
     hansards   447 pairs with hand-made word links: a test set and nothing else
 
@@ -134,14 +134,20 @@ def _caption_file(name: str) -> PublicFile:
     raw = f"data/task1/raw/{name}.gz"
     elsewhere = (f"multi30k/{name}", raw, f"multi30k/{raw}", f"multi30k-dataset/{raw}", f"dataset/{raw}")
     return PublicFile(
-        f"multi30k/{name}.gz", f"{_RAW}/{name}.gz", _MULTI30K[name], (*elsewhere, f"{name}.gz", name)
+        f"multi30k/{name}.gz", f"{_RAW}/{name}.gz", _MULTI30K.get(name), (*elsewhere, f"{name}.gz", name)
     )
 
 
-def _multi30k(target: str) -> Corpus:
+# test sets of later years, by what their corpus is called behind the languages
+_LATER = {"2017": "test_2017_flickr", "2018": "test_2018_flickr", "mscoco": "test_2017_mscoco"}
+
+
+def _multi30k(target: str, later: str = "") -> Corpus:
     names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+    if later:
+        names = {"test": _LATER[later]}
     return Corpus(
-        f"multi30k-en-{target}",
+        f"multi30k-en-{target}" + (f"-{later}" if later else ""),
         ("en", target),
         home="https://github.com/multi30k/dataset",
         licence="captions of Flickr30k and their translations: research and education, non-commercial",
@@ -343,6 +349,7 @@ CORPORA: dict[str, Corpus] = {
     for corpus in (
         _multi30k("de"),
         _multi30k("fr"),
+        *(_multi30k(target, later) for target in ("de", "fr") for later in _LATER),
         _tatoeba("fr", "fra"),
         _tatoeba("zh", "cmn"),
         _hansards(),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -97,6 +97,19 @@ def _cutter() -> Tokenizer:
 def cut(sentence: str) -> tuple[str, ...]:
     """A sentence as lower-cased words."""
     return tuple(_cutter().pieces(sentence))
+
+
+def row_pair(cells: Sequence[Any], names: Sequence[str]) -> Pair:
+    """Premise, hypothesis and label, which is a word or a number of `names`."""
+    premise, hypothesis, label = cells
+    if not isinstance(label, str):
+        if not 0 <= int(label) < len(names):
+            raise DataError(
+                f"entailment: a row of the dataset has the label {label}; expected 0 to {len(names) - 1}."
+            )
+        label = names[int(label)]
+    number = _label(label.lower(), "entailment: a row of the dataset")
+    return Pair(cut(str(premise)), cut(str(hypothesis)), number)
 
 
 def find_sick(*, data: str = "") -> Path:

@@ -20,14 +20,20 @@ from regard.errors import ConfigError, DataError
 
 VARIABLE = "REGARD_PROCESSES"
 AHEAD = 2  # jobs that wait for each process, so that none is idle and memory stays level
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1")
+# what each library reads when it starts; `train.threads` alone would reach PyTorch and nothing else
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
+
+
+def count_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def count_processes() -> int:
     """As many as REGARD_PROCESSES says, else one for each core that this process may use."""
     given = os.environ.get(VARIABLE, "")
     if not given:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return count_cores()
     if not given.isdecimal() or int(given) < 1:
         raise ConfigError(f"{VARIABLE} has {given!r}; expected a number of processes, 1 or more.")
     return int(given)
@@ -71,7 +77,7 @@ class _Worker:
             [sys.executable, "-m", "regard.data.workers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | _ONE_THREAD,
+            env=os.environ | dict.fromkeys(THREADS, "1"),
         )
         self._function: Callable[..., Any] | None = function  # to be sent with the first job
 

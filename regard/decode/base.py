@@ -10,11 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.attention import paths
 from regard.attention.record import record_any
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS, PAD
 from regard.decode.cancel import check_cancelled
 from regard.errors import ConfigError, check_setting
+from regard.kernels.decoder.decoder_cpu import TokenChoice
 from regard.models.base import State, StepDecoder
 
 
@@ -145,12 +147,29 @@ def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
     return torch.full_like(batch.source_lengths, maximum)
 
 
+def forbidden(step: int, minimum: int) -> tuple[int, ...]:
+    """Pad and bos, and eos while fewer than `minimum` tokens are there."""
+    return (PAD, BOS, EOS) if step < minimum else (PAD, BOS)
+
+
 def forbid(log_probabilities: Tensor, *, step: int, minimum: int) -> Tensor:
-    """(R, V) with -inf for pad and bos, and for eos while fewer than `minimum` tokens are there."""
+    """(R, V) with -inf for what is forbidden."""
     allowed = log_probabilities.clone()
-    for token in (PAD, BOS, EOS) if step < minimum else (PAD, BOS):
+    for token in forbidden(step, minimum):
         allowed[:, token] = -torch.inf
     return allowed
+
+
+def best_tokens(log_probabilities: Tensor, width: int, *, step: int, minimum: int) -> tuple[Tensor, Tensor]:
+    """(R, V) -> the `width` best allowed tokens of each row: (R, m) log-probabilities, (R, m) tokens."""
+    call = TokenChoice(log_probabilities, width, forbidden(step, minimum))
+    if (path := paths.choose("best-tokens", call)) is not None:
+        found: tuple[Tensor, Tensor] = path.run(call)
+        return found
+    allowed = forbid(log_probabilities, step=step, minimum=minimum)
+    if width == 1 and allowed.is_cuda:  # topk takes a dozen kernels; of equals either may come first there
+        return allowed.max(-1, keepdim=True)
+    return allowed.topk(min(width, allowed.shape[-1]))
 
 
 def advance(

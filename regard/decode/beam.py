@@ -27,8 +27,8 @@ from regard.decode.base import (
     Lengths,
     WuPenalty,
     advance,
+    best_tokens,
     evaluating,
-    forbid,
     limits_of,
 )
 from regard.errors import ConfigError, DataError
@@ -202,8 +202,8 @@ class Step(NamedTuple):
 def extend(model: StepDecoder[Any], beam: Beam, limits: Tensor, length: int, options: Options) -> Step:
     """Make what is alive one token longer, which makes `length`."""
     each, state, weights = advance(model, beam.tokens, beam.state, attention=options.attention)
-    each = forbid(each, step=length - 1, minimum=options.minimum)
-    best = _continuations(beam.total, each, options.width)
+    values, tokens = best_tokens(each, options.width, step=length - 1, minimum=options.minimum)
+    best, own = _continuations(beam.total, values, tokens, options.width)
     ended = best.tokens == EOS
     scores = best.total / options.penalty.divisor(torch.full_like(limits[:1], length))
     finished = beam.finished.offer(scores.masked_fill(~ended, -torch.inf), length, best.nodes)
@@ -211,7 +211,7 @@ def extend(model: StepDecoder[Any], beam: Beam, limits: Tensor, length: int, opt
     bound = total.amax(1) / options.penalty.divisor(limits)
     over = (limits <= length) | (bound <= finished.scores[:, -1])
     after = Beam(state, best.tokens.flatten(), total, finished)
-    return Step(after, best, each[best.rows, best.tokens].flatten(), over, weights)
+    return Step(after, best, own.flatten(), over, weights)
 
 
 class Call(NamedTuple):
@@ -268,23 +268,19 @@ def _search(call: Call) -> tuple[Trellis, Ends]:
     return trellis, Ends.join(ends)
 
 
-def _continuations(total: Tensor, each: Tensor, width: int) -> Continuations:
-    """(B, k) hypotheses, (B k, V) next tokens -> the best `width` of their k · V continuations.
+def _continuations(total: Tensor, values: Tensor, tokens: Tensor, width: int) -> tuple[Continuations, Tensor]:
+    """(B, k) hypotheses, the (B k, m) best next tokens of each -> the best `width` of their continuations.
 
-    No hypothesis has more than `width` of them, so the best of each are found first: what the model said
-    is then compared before a long sum can round it away.
+    Also (B, K) the log-probability of each one's token. No hypothesis has more than `width` of them, so the
+    best of each are found first: what the model said is then compared before a long sum can round it away.
     """
-    B, k = total.shape
-    if width == 1 and each.is_cuda:  # topk takes a dozen kernels; of equals either may come first there
-        values, tokens = each.max(-1, keepdim=True)
-    else:
-        values, tokens = each.topk(min(width, each.shape[-1]))
-    m = values.shape[-1]
-    sums = total[:, :, None] + values.reshape(B, k, m)
-    best, index = sums.flatten(1).topk(min(width, k * m))  # (B, K)
+    (B, k), m = total.shape, values.shape[-1]
+    values, tokens = values.reshape(B, k * m), tokens.reshape(B, k * m)
+    sums = (total[:, :, None] + values.reshape(B, k, m)).flatten(1)
+    best, index = sums.topk(min(width, k * m))  # (B, K)
     rows = torch.arange(B, device=total.device)[:, None] * k + index // m
     nodes = torch.arange(best.numel(), device=total.device).reshape(best.shape)
-    return Continuations(best, rows, tokens.reshape(B, k * m).gather(1, index), nodes)
+    return Continuations(best, rows, tokens.gather(1, index), nodes), values.gather(1, index)
 
 
 def _split(over: Tensor) -> tuple[Tensor, Tensor]:

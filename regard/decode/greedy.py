@@ -4,7 +4,7 @@ from torch import Tensor
 
 from regard.attention import paths
 from regard.data.batches import PairBatch
-from regard.decode.base import Hypothesis, Lengths, PowerPenalty, evaluating, forbid, limits_of
+from regard.decode.base import Hypothesis, Lengths, PowerPenalty, best_tokens, evaluating, limits_of
 from regard.decode.beam import Call, Options
 from regard.decode.rollout import walk
 from regard.models.base import State, StepDecoder
@@ -25,8 +25,8 @@ def greedy(
     """
 
     def pick(step: int, rows: Tensor, log_probabilities: Tensor) -> Tensor:
-        # topk and not argmax: on equal probabilities it chooses as beam search does
-        return forbid(log_probabilities, step=step, minimum=minimum).topk(1).indices.squeeze(-1)
+        # not argmax: on equal probabilities this chooses as beam search does
+        return best_tokens(log_probabilities, 1, step=step, minimum=minimum)[1].squeeze(-1)
 
     limits = limits_of(batch, maximum, minimum)
     sum_of_all = PowerPenalty(0.0)

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from regard.decode.base import GREEDY, Decoding
 from regard.decode.captions import Caption, describe
 from regard.errors import DataError
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.extras import needs
 from regard.models.base import Translating
 from regard.tasks.base import Split
@@ -141,17 +143,22 @@ def evaluate_captions(
     if count == 0:
         raise DataError(f"evaluate: the {split} split has no pictures; expected one or more.")
     device = next(model.parameters()).device
-    captions: list[str] = []
-    found: list[tuple[bool, bool, float, float]] = []
-    for start in range(0, count, size):
+
+    def described(start: int) -> list[tuple[str, list[_Hit]]]:
+        said = []
         numbers = range(start, min(start + size, count))
         batch = image_batch(task.sources(split, numbers)).to(device)
         for number, caption in zip(numbers, describe(model, batch, decoding=decoding), strict=True):
-            captions.append(task.tokenizer.decode(caption.tokens))
             words = task.tokenizer.pieces_of(caption.tokens)
-            found += [_hit(caption, named) for named in task.named(split, number, words)]
+            hits = [_hit(caption, named) for named in task.named(split, number, words)]
+            said.append((task.tokenizer.decode(caption.tokens), hits))
         if progress is not None:
             progress(len(numbers))
+        return said
+
+    said = list(chain.from_iterable(divide(range(0, count, size), described)))
+    captions = [caption for caption, _ in said]
+    found = [hit for _, hits in said for hit in hits]
     references = task.references(split)
     exact = sum(said in texts for said, texts in zip(captions, references, strict=True)) / count
     hits = Hits(len(found), *map(float, np.mean(found, axis=0))) if found else None
@@ -167,7 +174,10 @@ def evaluate_captions(
     )
 
 
-def _hit(caption: Caption, named: Named) -> tuple[bool, bool, float, float]:
+_Hit = tuple[bool, bool, float, float]
+
+
+def _hit(caption: Caption, named: Named) -> _Hit:
     """Does the largest weight lie on the thing, at the first and at the last word; chance; weight on it."""
     if named.mask is None or caption.weights is None:
         return False, False, 0.0, 0.0

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.base import Split
 
@@ -97,14 +99,18 @@ def evaluate_classification(
     started = time.perf_counter()
     device = next(model.parameters()).device
     n = len(task.labels)
-    counts = torch.zeros(n * n, dtype=torch.long)
-    for rows in task.evaluation_plan(split, batch=BATCH):
+
+    def count(rows: Sequence[int]) -> Tensor:
         batch = task.batch(split, rows).to(device)
         with evaluating(model):
             said = model(batch).argmax(-1)
-        counts += (batch.labels * n + said).cpu().bincount(minlength=n * n)
         if progress is not None:
             progress(len(rows))
+        return (batch.labels * n + said).cpu().bincount(minlength=n * n)
+
+    counts = torch.zeros(n * n, dtype=torch.long)
+    for found in divide(task.evaluation_plan(split, batch=BATCH), count):
+        counts += found
     table = tuple(tuple(row) for row in counts.view(n, n).tolist())
     return Classification(split, tuple(task.labels), table, time.perf_counter() - started)
 

@@ -8,6 +8,7 @@ attention block, how much of the query's weight lies on the drawings of its clas
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from regard.attention.record import record_any
 from regard.data.episodes import EpisodeBatch
 from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.fewshot import FewShotTask
@@ -113,18 +115,22 @@ def evaluate_fewshot(
     device = next(model.parameters()).device
     sums: dict[int, dict[str, float]] = {}  # shots -> sums over its episodes
     shots, last = task.shots(split), torch.tensor([-1], device=device)
-    for rows in task.evaluation_plan(split, batch=BATCH):
+
+    def name(rows: Sequence[int]) -> tuple[int, dict[str, float]]:
         K = shots[rows[0] % len(shots)]
         batch = task.episodes(split, rows, K).to(device)
         with evaluating(model), record_any(model) as trace:
             right = (model(batch).argmax(-1) == batch.answers).sum()
             looks = {path: weight_on_class(trace[path][0].rows(last), batch) for path in trace}
         found = {"episodes": len(rows), "right": right, "nearest": nearest(batch), **looks}
-        total = sums.setdefault(K, dict.fromkeys(found, 0.0))
-        for name, number in found.items():
-            total[name] += float(number)
         if progress is not None:
             progress(len(rows))
+        return K, {measure: float(number) for measure, number in found.items()}
+
+    for K, numbers in divide(task.evaluation_plan(split, batch=BATCH), name):
+        total = sums.setdefault(K, dict.fromkeys(numbers, 0.0))
+        for measure, number in numbers.items():
+            total[measure] += number
     order = sorted(sums, key=shots.index)
     scores = tuple(_score(K, **sums[K]) for K in order)
     return FewShotEvaluation(split, task.settings.ways, scores, time.perf_counter() - started)

@@ -4,13 +4,16 @@ perplexity = exp(-(1/N) Σ_t log p(w_t | words before))           end marks coun
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.decode.base import Decoding
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.language import LanguageTask
@@ -64,11 +67,15 @@ def evaluate_language(
 ) -> LanguageEvaluation:
     """Predict every word of a split once, each with the task's context before its window."""
     device = next(model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64)
-    for rows in task.evaluation_plan(split, batch=BATCH):
+
+    def measure(rows: Sequence[int]) -> Tensor:
         with torch.no_grad():
             loss = task.loss(model, task.batch(split, rows).to(device))
-        sums += torch.stack([loss.total.double(), loss.count.double()]).cpu()
         if progress is not None:
             progress(len(rows))
+        return torch.stack([loss.total.double(), loss.count.double()]).cpu()
+
+    sums = torch.zeros(2, dtype=torch.float64)
+    for found in divide(task.evaluation_plan(split, batch=BATCH), measure):
+        sums += found
     return LanguageEvaluation(split, float(sums[0]), int(sums[1]))

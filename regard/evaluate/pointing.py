@@ -17,8 +17,9 @@ https://arxiv.org/abs/1506.03134
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from regard.decode.base import GREEDY, Decoding
 from regard.decode.pointing import point
 from regard.errors import DataError
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.pointing import PointingTask
@@ -190,17 +192,23 @@ def evaluate_pointing(
     began = time.perf_counter()
     device = next(model.parameters()).device
     measure = MEASURES[task.question]
-    scores: dict[int, list[Scores]] = {}
-    orders: list[list[int]] = []
-    for rows in task.evaluation_plan(split, batch=max(1, BATCH // decoding.beam)):
+
+    def pointed(rows: Sequence[int]) -> list[tuple[int, Scores, list[int]]]:
         points, sizes, answers = task.solved(split, rows)
         found = point(model, task.batch(split, rows).to(device), rule=task.rule, decoding=decoding)
-        for each, n, answer, pointed in zip(points, sizes.tolist(), answers, found, strict=True):
-            right = answer[answer >= 0].tolist()
-            scores.setdefault(n, []).append(measure(each[:n], right, pointed.order))
-            orders.append(pointed.order)
         if progress is not None:
             progress(len(rows))
+        return [
+            (n, measure(each[:n], answer[answer >= 0].tolist(), own.order), own.order)
+            for each, n, answer, own in zip(points, sizes.tolist(), answers, found, strict=True)
+        ]
+
+    scores: dict[int, list[Scores]] = {}
+    orders: list[list[int]] = []
+    plan = task.evaluation_plan(split, batch=max(1, BATCH // decoding.beam))
+    for n, score, order in chain.from_iterable(divide(plan, pointed)):
+        scores.setdefault(n, []).append(score)
+        orders.append(order)
     if not scores:
         raise DataError(f"evaluate: the {split} split has no sets; expected one or more.")
     return PointingEvaluation(

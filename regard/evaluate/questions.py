@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.data.babi import NAMES
 from regard.decode.base import Decoding
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.babi import BabiTask
 from regard.tasks.base import Split
@@ -122,13 +123,18 @@ def evaluate_questions(
     questions = task.questions(split)
     wrong: dict[int, int] = defaultdict(int)
     count: dict[int, int] = defaultdict(int)
-    for rows in task.evaluation_plan(split, batch=BATCH):
-        for row, answer in zip(rows, answer_rows(model, task, split, rows), strict=True):
+
+    def answered(rows: Sequence[int]) -> list[str]:
+        if progress is not None:
+            progress(len(rows))
+        return answer_rows(model, task, split, rows)
+
+    plan = task.evaluation_plan(split, batch=BATCH)
+    for rows, answers in zip(plan, divide(plan, answered), strict=True):
+        for row, answer in zip(rows, answers, strict=True):
             number = questions[row].task
             wrong[number] += answer != questions[row].answer
             count[number] += 1
-        if progress is not None:
-            progress(len(rows))
     tasks = sorted(count)
     paper = PAPER if isinstance(task, BabiTask) else {}
     return QuestionsEvaluation(split, {t: wrong[t] for t in tasks}, {t: count[t] for t in tasks}, paper)

@@ -1,7 +1,9 @@
 """Measure recall by number of pairs: the share of right values, and of looks at the right place."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ import torch
 from regard.attention.record import record_any
 from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.recall import RecallTask
@@ -82,7 +85,9 @@ def evaluate_recall(
     started = time.perf_counter()
     counts: dict[int, list[int]] = {}  # pairs -> sequences, right, found
     device = next(model.parameters()).device
-    for rows in task.evaluation_plan(split, batch=BATCH):
+
+    def ask(rows: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        answers = []
         examples = [task.example(split, row) for row in rows]
         for pairs in sorted({len(example.pairs) for example in examples}):
             same = [example for example in examples if len(example.pairs) == pairs]
@@ -95,11 +100,15 @@ def evaluate_recall(
                 weights = trace[model.aligner][-1].weights[:, 0]  # (B, S) of the step that asks
                 slots = weights.argmax(-1) + pairs + 1 - weights.shape[-1]  # a span has passed the first
                 found = int((slots - 1 == places).sum())  # slot 0 holds no pair
-            total = counts.setdefault(pairs, [0, 0, 0])
-            for k, number in enumerate((len(same), right, found)):
-                total[k] += number
+            answers.append((pairs, len(same), right, found))
         if progress is not None:
             progress(len(rows))
+        return answers
+
+    for pairs, *numbers in chain.from_iterable(divide(task.evaluation_plan(split, batch=BATCH), ask)):
+        total = counts.setdefault(pairs, [0, 0, 0])
+        for k, number in enumerate(numbers):
+            total[k] += number
     scores = tuple(
         PairsScore(pairs, n, right / n, None if model.aligner is None else found / n)
         for pairs, (n, right, found) in sorted(counts.items())

@@ -6,6 +6,7 @@ whole = sequences without a wrong bit         share
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from regard.decode.base import GREEDY, Decoding
 from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.bits import BitTask, costs
@@ -109,7 +111,8 @@ def evaluate_sequences(
     device = next(model.parameters()).device
     sums: dict[tuple[int, ...], torch.Tensor] = {}
     bits: dict[tuple[int, ...], int] = {}
-    for rows in task.evaluation_plan(split, batch=BATCH):
+
+    def measure(rows: Sequence[int]) -> tuple[tuple[int, ...], torch.Tensor, int]:
         batch = task.batch(split, rows)
         best = task.optimum(batch).sum()
         batch = batch.to(device)
@@ -117,11 +120,14 @@ def evaluate_sequences(
         wrong = ((logits > 0) != (batch.targets > 0.5)) & batch.counted[..., None]
         errors = wrong.flatten(1).sum(1)  # (B,)
         found = [len(rows), costs(logits, batch).sum(), best, errors.sum(), (errors == 0).sum()]
-        shape = task.shape(split, rows[0])
-        sums[shape] = sums.get(shape, 0) + torch.tensor([float(x) for x in found], dtype=torch.float64)
-        bits[shape] = int(batch.counted[0].sum()) * batch.targets.shape[-1]
         if progress is not None:
             progress(len(rows))
+        total = torch.tensor([float(x) for x in found], dtype=torch.float64)
+        return task.shape(split, rows[0]), total, int(batch.counted[0].sum()) * batch.targets.shape[-1]
+
+    for shape, total, own_bits in divide(task.evaluation_plan(split, batch=BATCH), measure):
+        sums[shape] = sums.get(shape, 0) + total
+        bits[shape] = own_bits
     scores = tuple(_score(shape, bits[shape], *total.tolist()) for shape, total in sums.items())
     return SequenceEvaluation(split, task.units, scores, time.perf_counter() - started)
 

@@ -4,8 +4,8 @@
 can be recorded. At one position a step, that costs a good part of the time. Here the same equations run on a
 flat list of weights, gathered once a batch, for the decoder that the paper prints: scaled dot products,
 softmax, layer norm. `gather` says None for every other; and while somebody listens to an attention, the
-modules run. On a GPU fewer calls are fewer kernels, which is what a captured step (regard/decode/captured.py)
-spends its time on.
+modules run. On a CPU the step is one call (regard/kernels/decoder/decoder_cpu.py). On a GPU fewer calls are
+fewer kernels, which is what a captured step (regard/decode/captured.py) spends its time on.
 
     post-norm   x ← LayerNorm(x + Sublayer(x))                          (section 3.1)
     pre-norm    x ← x + Sublayer(LayerNorm(x))
@@ -14,7 +14,7 @@ Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -30,19 +30,26 @@ from regard.attention.parts import foreign, named
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.trace import is_recorded
+from regard.kernels.decoder import decoder_cpu
+from regard.kernels.decoder.decoder_cpu import (
+    Affine,
+    DecoderWeights,
+    LayerWeights,
+    Norm,
+    PackedDecoder,
+    Written,
+)
 from regard.kernels.product.product_step import ProductStep
 from regard.layers.transformer import (
     Decoder,
     DecoderLayer,
     FeedForward,
     LayerNorm,
-    Looked,
     PostNorm,
     PreNorm,
 )
 
-Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
-Norm = tuple[Sequence[int], Tensor, Tensor, float]  # the arguments of layer_norm behind the first
+Caches = tuple[Cache, ...] | Written  # of all layers
 ALL = Mask()
 PRINTED = (  # the parts that are called at a step, of the decoder that the paper prints
     *(MultiHead, Attention, DotScore, Softmax, FeedForward),
@@ -50,57 +57,101 @@ PRINTED = (  # the parts that are called at a step, of the decoder that the pape
 )
 
 
-class _Layer(NamedTuple):
-    heads: int
-    scale: float
-    source_scale: float
-    W_QKV: Affine  # one above the other
-    W_O: Affine
-    source_W_Q: Affine
-    source_W_O: Affine
-    W_1: Affine
-    W_2: Affine
-    norms: tuple[Norm, Norm, Norm]
-
-
-class Stepper(NamedTuple):
+class Stepper(Protocol):
     """The decoder's weights, flat."""
-
-    layers: tuple[_Layer, ...]
-    pre: bool
-    last: Norm | None
-    attentions: tuple[Attention, ...]  # whose place it takes
-    hooks: tuple[Mapping[int, Any], ...]  # of all parts; empty when the weights were gathered
 
     def listening(self) -> bool:
         """Somebody records an attention, or has put a hook on a part: then the modules must run."""
+        ...
+
+    def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
+        """(R, dim) words -> (R, V) log-probabilities of the next, and the caches one position longer."""
+        ...
+
+
+class _Watched(NamedTuple):
+    """What is watched for listeners."""
+
+    attentions: tuple[Attention, ...]
+    hooks: tuple[Mapping[int, Any], ...]  # of all parts; empty when the weights were gathered
+
+    @staticmethod
+    def of(call: "Steps") -> "_Watched":
+        hooks = (
+            hooks
+            for part in [*_parts(call.decoder), call.readout]
+            for hooks in (part._forward_hooks, part._forward_pre_hooks)
+        )
+        return _Watched(tuple(_attentions(call.decoder)), tuple(hooks))
+
+    def listening(self) -> bool:
         return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
 
-    def step(
-        self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache], looked: tuple[Looked, ...]
-    ) -> tuple[Tensor, tuple[Cache, ...], tuple[Looked, ...]]:
-        """(R, 1, dim) -> (R, 1, dim), and the caches one position longer; what `Decoder.step` gives.
 
-        Dot products do not look back, so `looked` has nothing to say.
-        """
-        x, grown, pre = x[:, 0], [], self.pre
-        for layer, source, cache in zip(self.layers, sources, caches, strict=True):
+class TensorStepper(NamedTuple):
+    """The step in operations of PyTorch."""
+
+    layers: tuple[LayerWeights, ...]
+    heads: int
+    pre: bool
+    last: nn.LayerNorm | None
+    readout: nn.Linear
+    watched: _Watched
+
+    def listening(self) -> bool:
+        return self.watched.listening()
+
+    def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
+        grown, pre = [], self.pre
+        for layer, source, cache in zip(self.layers, sources, as_caches(caches, self.heads), strict=True):
             first, second, third = layer.norms
-            h, cache = _look_back(layer, F.layer_norm(x, *first) if pre else x, cache)
-            x = x + h if pre else F.layer_norm(x + h, *first)
-            h = _look_over(layer, F.layer_norm(x, *second) if pre else x, source)
-            x = x + h if pre else F.layer_norm(x + h, *second)
-            h = F.linear(F.layer_norm(x, *third) if pre else x, *layer.W_1)
+            h, cache = _look_back(layer, self.heads, _normal(x, first) if pre else x, cache)
+            x = x + h if pre else _normal(x + h, first)
+            h = _look_over(layer, self.heads, _normal(x, second) if pre else x, source)
+            x = x + h if pre else _normal(x + h, second)
+            h = F.linear(_normal(x, third) if pre else x, *layer.W_1)
             h = F.linear(h.relu_(), *layer.W_2)
-            x = x + h if pre else F.layer_norm(x + h, *third)
+            x = x + h if pre else _normal(x + h, third)
             grown.append(cache)
-        return (x if self.last is None else F.layer_norm(x, *self.last))[:, None], tuple(grown), looked
+        x = x if self.last is None else self.last(x)
+        return self.readout(x).log_softmax(-1), tuple(grown)
 
 
-def _look_back(layer: _Layer, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+class CompiledStepper(NamedTuple):
+    """The step in one call of compiled loops."""
+
+    packed: PackedDecoder
+    watched: _Watched
+
+    def listening(self) -> bool:
+        return self.watched.listening()
+
+    def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
+        written = caches if isinstance(caches, Written) else Written.of(caches)
+        return self.packed.step(x, sources, written)
+
+
+def as_caches(caches: Caches, heads: int) -> tuple[Cache, ...]:
+    """The caches as modules take them."""
+    return caches.caches(heads) if isinstance(caches, Written) else caches
+
+
+def select(caches: Caches, rows: Tensor) -> Caches:
+    """Keep these rows of the batch, in this order; rows may repeat."""
+    if isinstance(caches, Written):
+        return caches.select(rows)
+    return tuple(cache.select(rows) for cache in caches)
+
+
+def _normal(x: Tensor, norm: Norm) -> Tensor:
+    weight, bias, eps = norm
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def _look_back(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
     """(R, dim) the words, what was written before them -> (R, dim), with them."""
     R = h.shape[0]
-    query, keys, values = F.linear(h, *layer.W_QKV).view(R, 3, layer.heads, 1, -1).unbind(1)
+    query, keys, values = F.linear(h, *layer.W_QKV).view(R, 3, heads, 1, -1).unbind(1)
     cache = cache.append(Source(keys, values, ALL))
     seen = cache.source
     call = ProductStep(query[:, :, 0], seen.keys, seen.values, None, 1, layer.scale)
@@ -112,17 +163,17 @@ def _look_back(layer: _Layer, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
     return F.linear(context.reshape(R, -1), *layer.W_O), cache
 
 
-def _look_over(layer: _Layer, h: Tensor, source: Source) -> Tensor:
+def _look_over(layer: LayerWeights, heads: int, h: Tensor, source: Source) -> Tensor:
     """(R, dim) the words, the source of each; hypotheses that share a source ask it together."""
     R, mask = h.shape[0], source.mask.dense
-    query = F.linear(h, *layer.source_W_Q).view(R, layer.heads, -1)
+    query = F.linear(h, *layer.source_W_Q).view(R, heads, -1)
     if h.is_cuda:
         seen = None if mask is None else mask.expand(len(source.keys), 1, 1, source.S)[:, 0, 0]
         call = ProductStep(query, source.keys, source.values, seen, source.copies, layer.source_scale)
         if (path := paths.choose("product-step", call)) is not None:
             return F.linear(path.run(call).view(R, -1), *layer.source_W_O)
     context = F.scaled_dot_product_attention(
-        query.view(R // source.copies, source.copies, layer.heads, -1).transpose(1, 2),
+        query.view(R // source.copies, source.copies, heads, -1).transpose(1, 2),
         source.keys,
         source.values,
         attn_mask=mask,
@@ -135,6 +186,7 @@ class Steps(NamedTuple):
     """The steps of a decoder that are to come."""
 
     decoder: Decoder
+    readout: nn.Linear  # of the scores of the next word
     sources: Sequence[Source]
     caches: Sequence[Cache]
 
@@ -153,7 +205,7 @@ class FastDecoder:
             )
         if any(cache.mask.window is not None for cache in call.caches):
             return "the decoder looks back through a window"
-        parts = _parts(call.decoder)
+        parts = [*_parts(call.decoder), call.readout]
         part = foreign(parts, *PRINTED)
         if part is not None:
             return f"a part is {named(part)}, which runs itself"
@@ -166,26 +218,43 @@ class FastDecoder:
 
     def run(self, call: Steps) -> Stepper:
         layers, last = _layers(call.decoder), call.decoder.norm
-        return Stepper(
+        return TensorStepper(
             tuple(_flat(layer) for layer in layers),
+            layers[0].self_attention.heads,
             isinstance(layers[0].around_feed_forward, PreNorm),
-            _norm(last) if isinstance(last, LayerNorm) else None,
-            tuple(_attentions(call.decoder)),
-            tuple(
-                hooks
-                for part in _parts(call.decoder)
-                for hooks in (part._forward_hooks, part._forward_pre_hooks)
-            ),
+            last if isinstance(last, LayerNorm) else None,
+            call.readout,
+            _Watched.of(call),
         )
 
 
+class CompiledDecoder:
+    """The same step on a CPU, in one call."""
+
+    name = "decoder-cpu"
+
+    def refuses(self, call: Steps) -> str | None:
+        if not all(source.keys.is_cpu for source in call.sources):
+            return "a source is not on a CPU"
+        reason = FAST_DECODER.refuses(call)
+        return reason if reason or decoder_cpu.compiled() is not None else decoder_cpu.NO_COMPILER
+
+    def run(self, call: Steps) -> Stepper:
+        parts = (call.decoder, call.readout)
+        packed = decoder_cpu.packed(call.decoder, parts, lambda: _weights(call))
+        return CompiledStepper(packed, _Watched.of(call))
+
+
 FAST_DECODER = FastDecoder()
+paths.register("decoder-step", CompiledDecoder())
 paths.register("decoder-step", FAST_DECODER)
 
 
-def gather(decoder: Decoder, sources: Sequence[Source], caches: Sequence[Cache]) -> Stepper | None:
+def gather(
+    decoder: Decoder, readout: nn.Linear, sources: Sequence[Source], caches: Sequence[Cache]
+) -> Stepper | None:
     """The decoder's weights for its steps from here, or None where only its modules can take them."""
-    call = Steps(decoder, sources, caches)
+    call = Steps(decoder, readout, sources, caches)
     path = paths.choose("decoder-step", call)
     return None if path is None else path.run(call)
 
@@ -214,14 +283,22 @@ def _is_dense(source: Source) -> bool:
     return known and where and keys.ndim == 4
 
 
-def _flat(layer: DecoderLayer) -> _Layer:
+def _weights(call: Steps) -> DecoderWeights:
+    layers, last = _layers(call.decoder), call.decoder.norm
+    return DecoderWeights(
+        tuple(_flat(layer) for layer in layers),
+        layers[0].self_attention.heads,
+        isinstance(layers[0].around_feed_forward, PreNorm),
+        _norm(last) if isinstance(last, LayerNorm) else None,
+        _affine(call.readout),
+    )
+
+
+def _flat(layer: DecoderLayer) -> LayerWeights:
     own, other, network = layer.self_attention, layer.source_attention, layer.feed_forward
     residuals = (layer.around_self_attention, layer.around_source_attention, layer.around_feed_forward)
     first, second, third = (_norm(each.norm) for each in residuals)
-    return _Layer(
-        own.heads,
-        _scale(own),
-        _scale(other),
+    return LayerWeights(
         _above_one_another(own.W_Q, own.W_K, own.W_V),
         _affine(own.W_O),
         _affine(other.W_Q),
@@ -229,6 +306,8 @@ def _flat(layer: DecoderLayer) -> _Layer:
         _affine(network.W_1),
         _affine(network.W_2),
         (first, second, third),
+        _scale(own),
+        _scale(other),
     )
 
 
@@ -259,4 +338,4 @@ def _cast(weight: Tensor, bias: Tensor | None) -> Affine:
 
 def _norm(norm: nn.Module) -> Norm:
     assert isinstance(norm, LayerNorm)
-    return norm.normalized_shape, norm.weight, norm.bias, norm.eps
+    return norm.weight, norm.bias, norm.eps

@@ -34,7 +34,6 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.cache import Cache
 from regard.attention.config import AttentionConfig, attention_field, check_attention
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
@@ -43,7 +42,7 @@ from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError, check_shares, check_sizes
-from regard.layers.fast_decoder import Stepper, gather
+from regard.layers.fast_decoder import Caches, Stepper, as_caches, gather, select
 from regard.layers.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
 from regard.layers.transformer import (
     BatchNorm,
@@ -138,7 +137,7 @@ class TransformerState(NamedTuple):
     """Where the decoder stands."""
 
     sources: tuple[Source, ...]  # for each layer the source's keys and values, projected once
-    caches: tuple[Cache, ...]  # for each layer the keys and values of what was written
+    caches: Caches  # for each layer the keys and values of what was written
     looked: tuple[Looked, ...]  # for each layer where its queries attended, if its score looks back
     stepper: Stepper | None  # the decoder's weights in a row, gathered once a batch; None: its modules
     step: int
@@ -207,16 +206,20 @@ class Transformer(Translating):
         caches = self.decoder.empty(annotations, self._before())
         sources = self.decoder.prepare(annotations, mask)
         looked = self.decoder.nowhere(sources, caches)
-        return TransformerState(sources, caches, looked, gather(self.decoder, sources, caches), 0)
+        stepper = gather(self.decoder, self.W, sources, caches)
+        return TransformerState(sources, caches, looked, stepper, 0)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         words = self.E(tokens[:, None]) * math.sqrt(self.shape.d_model)
         words = self.dropout(self.positions(words, state.step))
-        stepper = state.stepper
-        decoder = self.decoder if stepper is None or stepper.listening() else stepper
-        decoded, caches, looked = decoder.step(words, state.sources, state.caches, state.looked)
-        log_probabilities = self.W(decoded[:, 0]).log_softmax(-1)
+        stepper, caches, looked = state.stepper, state.caches, state.looked
+        if stepper is None or stepper.listening():
+            caches = as_caches(caches, self.shape.heads)
+            decoded, caches, looked = self.decoder.step(words, state.sources, caches, looked)
+            log_probabilities = self.W(decoded[:, 0]).log_softmax(-1)
+        else:
+            log_probabilities, caches = stepper.step(words[:, 0], state.sources, caches)
         return log_probabilities, state._replace(caches=caches, looked=looked, step=state.step + 1)
 
     def select(self, state: TransformerState, rows: Tensor) -> TransformerState:
@@ -228,8 +231,8 @@ class Transformer(Translating):
 
     def _written(self, state: TransformerState, rows: Tensor) -> TransformerState:
         """The state with these rows of what was written."""
-        caches = tuple(cache.select(rows) for cache in state.caches)
-        return state._replace(caches=caches, looked=tuple(each.select(rows) for each in state.looked))
+        looked = tuple(each.select(rows) for each in state.looked)
+        return state._replace(caches=select(state.caches, rows), looked=looked)
 
     def _encode(self, batch: PairBatch) -> tuple[Tensor, Mask]:
         """(B, S, d) what the encoder found, and which of it is padding."""

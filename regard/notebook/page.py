@@ -41,7 +41,7 @@ def trace_data(groups: Sequence[Group], tiles: dict[str, list[Tile]], texts: Tex
                 }
             )
         shown.append({"name": group.name, "layers": layers})
-    return {"groups": shown, "texts": words, "note": _note(tiles)}
+    return {"groups": shown, "texts": words}
 
 
 def _head(tile: Tile) -> dict[str, Any]:
@@ -53,18 +53,6 @@ def _head(tile: Tile) -> dict[str, Any]:
         "compressed": "deflate",
         "data": base64.b64encode(tile.packed).decode("ascii"),
     }
-
-
-def _note(tiles: dict[str, list[Tile]]) -> str:
-    every = [tile for row in tiles.values() for tile in row]
-    pooled = [tile.pool for tile in every if tile.pool > 1]
-    if not pooled:
-        return ""
-    sizes = " or ".join(f"{size} × {size}" for size in sorted(set(pooled)))
-    return (
-        f"{len(pooled)} of {len(every)} heads are shown pooled: a cell is the largest of {sizes} weights. "
-        "For exact weights give regard.view a larger `limit`, fewer layers, or use its .widget()."
-    )
 
 
 def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:

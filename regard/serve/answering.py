@@ -6,7 +6,7 @@ the queue while it waits, then `result` or `error`.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Hashable
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -35,8 +35,7 @@ class Answering:
     async def by(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Response:
         """The answer of a worker, as JSON or as events."""
         if "text/event-stream" in self.request.headers.get("accept", ""):
-            work = asyncio.ensure_future(worker.submit(key, item, size))
-            return StreamingResponse(_events(work, lambda: worker.waiting), media_type="text/event-stream")
+            return StreamingResponse(_events(worker, key, item, size), media_type="text/event-stream")
         return JSONResponse(await self.wait(worker, key, item, size))
 
     async def wait(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Any:
@@ -59,10 +58,11 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def _events(work: "asyncio.Future[Any]", waiting: Callable[[], int]) -> AsyncIterator[str]:
+async def _events(worker: Worker, key: Hashable, item: Any, size: int) -> AsyncIterator[str]:
+    work = asyncio.ensure_future(worker.submit(key, item, size))
     try:
         while not work.done():
-            yield event("waiting", {"waiting": waiting()})
+            yield event("waiting", {"waiting": worker.waiting})
             await asyncio.wait([work], timeout=TICK)
         try:
             yield event("result", work.result())

@@ -358,4 +358,3 @@ class TraceAnswer(BaseModel):
 
     groups: list[dict[str, Any]]
     texts: list[list[str]]
-    note: str

@@ -4,8 +4,9 @@ A thread, not a process: the systems serve many threads at once, share their wei
 the interpreter's lock while it computes, so nothing has to be copied between processes. Inputs are bounded,
 so no request can run for long. A batch whose clients have all left is given up between two steps
 (regard/decode/cancel.py). A thread that dies is replaced, and so is one that does not come back within twice
-the time that a request may take; should the whole process die, its supervisor (systemd, a container) starts
-it anew.
+the time that a request may take. What a dead thread was computing is computed once more, one request at a
+time: one that kills threads takes no other with it. Should the whole process die, its supervisor (systemd, a
+container) starts it anew.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -23,7 +24,7 @@ from regard.decode.cancel import Cancelled, cancellable
 from regard.errors import RegardError
 from regard.serve.limits import Pace
 from regard.serve.metrics import Metrics
-from regard.serve.problems import Problem, failed, full, stopping, too_slow
+from regard.serve.problems import Problem, deadly, failed, full, stopping, too_slow
 
 log = logging.getLogger("regard.serve")
 
@@ -39,7 +40,7 @@ class Job:
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
     size: int = 1  # how many of a batch it takes up
-    arrived: float = field(default_factory=time.monotonic)
+    alone: bool = False  # its thread died: it is computed once more, by itself
 
     @property
     def left(self) -> bool:
@@ -129,19 +130,18 @@ class Worker:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            thread = self._thread
-        if thread is None:
-            return True
-        thread.join(seconds)
-        return not thread.is_alive()
+        end = time.monotonic() + seconds
+        # a thread that dies meanwhile has started its successor before it ends
+        while (thread := self._thread) and thread.is_alive() and (left := end - time.monotonic()) > 0:
+            thread.join(left)
+        return thread is None or not thread.is_alive()
 
     def _replace_hung(self) -> None:
-        """Give up a thread that has been at one batch for too long; what it still returns is dropped."""
+        """Give up a thread that has been at one batch for too long; its clients were told 504 long ago."""
         with self._changed:
             if self._running and time.monotonic() - self._since > 2 * self.pace.seconds:
                 log.error("a worker hangs and is replaced", extra={"model": self.name})
-                for job in self._running:
-                    job.answer(failed())
+                self._metrics.replaced(self.name)
                 self._running = []
                 self.start()
 
@@ -156,10 +156,18 @@ class Worker:
             self._metrics.replaced(self.name)
             with self._changed:
                 if number == self._generation:
-                    for job in self._running:
-                        job.answer(failed())
-                    self._running = []
+                    self._retry()
                     self.start()
+
+    def _retry(self) -> None:
+        """Put what a dead thread had back at the head of the queue, once."""
+        for job in reversed(self._running):
+            if job.alone:
+                job.answer(deadly())
+            else:
+                job.alone = True
+                self._jobs.appendleft(job)
+        self._running = []
 
     def _collect(self, number: int) -> list[Job] | None:
         """The next jobs of one key: what arrives until nothing more does; None at the end."""
@@ -179,7 +187,8 @@ class Worker:
             if number != self._generation:
                 return None
             waiting = [job for job in self._jobs if not job.left]
-            batch = _fitting([job for job in waiting if job.key == waiting[0].key], self.pace.batch)
+            same = [job for job in waiting if job.key == waiting[0].key]
+            batch = same[:1] if same and same[0].alone else _fitting(same, self.pace.batch)
             taken = set(map(id, batch))
             self._jobs = deque(job for job in waiting if id(job) not in taken)
             self._running, self._since = batch, time.monotonic()
@@ -196,12 +205,12 @@ class Worker:
         with self._changed:
             if number != self._generation:
                 return
+            for job, answer in zip(batch, answers, strict=bool(answers)):
+                job.answer(answer)
             self._running = []
         if not answers:
             self._metrics.cancelled(self.name)
             return
-        for job, answer in zip(batch, answers, strict=True):
-            job.answer(answer)
         self._metrics.batch(self.name, len(batch), time.monotonic() - began)
 
     def _answers(self, key: Hashable, items: list[Any]) -> Sequence[Any]:
@@ -212,8 +221,8 @@ class Worker:
                 raise RuntimeError("not as many answers as items")
             return answers
         except Exception as error:
-            if len(items) > 1:
-                return [self._answers(key, [item])[0] for item in items]
+            if half := len(items) // 2:
+                return [*self._answers(key, items[:half]), *self._answers(key, items[half:])]
             if isinstance(error, Problem):
                 return [error]
             if isinstance(error, RegardError):

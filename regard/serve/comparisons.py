@@ -1,6 +1,7 @@
 """What `regard compare` makes, read while it runs: its trainings, how far each is, what was measured."""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -74,7 +75,8 @@ def _outcome(run: Path) -> dict[str, Any]:
             return made | {"status": "impossible", "reason": reason[:300]}
         for file in sorted(run.glob("measured-*.json"), key=lambda path: path.stat().st_mtime)[-1:]:
             found = json.loads(file.read_text(encoding="utf-8"))
-            return made | {"metric": str(found["metric"]), "value": float(found["value"])}
+            value = float(found["value"])
+            return made | {"metric": str(found["metric"]), "value": value if math.isfinite(value) else None}
     return made
 
 

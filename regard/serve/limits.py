@@ -19,6 +19,7 @@ SETS = 64  # point sets, bit sequences, drawings to be named of one request
 ROWS = 128  # vectors of bits, or items
 SENTENCES = 200  # of a story
 PIXELS = 16_000_000
+SCANS = 30  # of a progressive JPEG: each is as much work as the whole picture
 FORMATS = ("PNG", "JPEG")
 DRAWINGS = 100  # labelled ones
 DRAWING_SIDE = 28

@@ -112,12 +112,13 @@ class Models:
         return served
 
     def load(self, served: Served) -> System:
-        """The system of a model; one is loaded at a time."""
-        with self._loading:
-            if served.system is None or served.loaded != served.step:
-                served.loaded = served.step
-                served.system = load(served.folder, device=self.device)
-            return served.system
+        """The system of a model; one is loaded at a time, and those that are loaded do not wait for it."""
+        if served.system is None or served.loaded != served.step:
+            with self._loading:
+                step = served.step  # a run may save again meanwhile
+                if served.system is None or served.loaded != step:
+                    served.system, served.loaded = load(served.folder, device=self.device), step
+        return served.system
 
     def stop(self, seconds: float) -> bool:
         """Let every worker finish what waits; whether all did in time."""

@@ -40,6 +40,11 @@ def failed() -> Problem:
     return Problem(500, "failed", "The server failed at this request; its log says where.")
 
 
+def deadly() -> Problem:
+    """A request that killed the thread that computed it, twice."""
+    return Problem(500, "failed", "The worker died at this request, twice; it is not tried again.")
+
+
 def unknown_model(name: str, known: list[str]) -> Problem:
     """No such model is served."""
     listed = ", ".join(known) or "none"

@@ -1,6 +1,7 @@
 """The user's own runs: found by name in one folder, never by path, also while they train."""
 
 import json
+import math
 import re
 import time
 from collections import OrderedDict
@@ -127,7 +128,9 @@ def summary(folder: Path) -> dict[str, Any] | None:
         "saved": saved,
         "loss": losses[-1]["loss"] if losses else None,
         "valid_loss": min((line["valid_loss"] for line in valid), default=None),
-        "seconds": next((line["seconds"] for line in reversed(lines) if "seconds" in line), None),
+        "seconds": next(
+            (line["seconds"] for line in reversed(lines) if _is_number(line.get("seconds"))), None
+        ),
         "changed": changed(folder),
     }
 
@@ -184,7 +187,7 @@ def _thinned(points: list[list[float]]) -> list[list[float]]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def changed(folder: Path) -> str:

@@ -1,10 +1,10 @@
 """What every request passes before a route sees it, as one ASGI middleware.
 
 `Host` must be a known name, also on loopback: a page of another site whose name was made to point here (DNS
-rebinding) is refused. A request with an `Origin` must come from this server's own page. With a token, all of
-/v1 and /metrics ask for `Authorization: Bearer …`. Bodies are read here, within a size and a
-time. Every answer has headers that keep a browser from loading anything from elsewhere or showing it in a
-frame.
+rebinding) is refused. A request with an `Origin` must come from this server's own page, and so must one for
+/v1 or /metrics of which a browser says `Sec-Fetch-Site`. With a token, all of /v1 and /metrics ask for
+`Authorization: Bearer …`. Bodies are read here, within a size and a time. Every answer has headers that keep
+a browser from loading anything from elsewhere or showing it in a frame.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ def check_origin(scope: Scope) -> None:
     origins, host = _all(scope, b"origin"), _all(scope, b"host")[0]
     site = _one(scope, b"sec-fetch-site")
     foreign = any(urlsplit_host(origin) != host.lower() for origin in origins)
-    if scope["method"] not in ("GET", "HEAD"):
+    if scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(PROTECTED):
         foreign = foreign or site not in (None, "same-origin", "none")
     if foreign:
         raise Problem(403, "wrong_origin", "Origin: has another site; expected the page of this server.")
@@ -231,7 +231,8 @@ def _hostname(host: str) -> str | None:
         _ = parts.port
     except ValueError:
         return None
-    return None if parts.username is not None or parts.path or parts.query else parts.hostname
+    more = parts.path or parts.query or parts.fragment
+    return None if parts.username is not None or more else parts.hostname
 
 
 def urlsplit_host(origin: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Uvicorn around the application: connections that send nothing are closed, SIGTERM finishes what runs."""
+"""Uvicorn around the application: idle and stuck connections are closed, SIGTERM finishes what runs."""
 
 import asyncio
 import logging
@@ -21,16 +21,28 @@ log = logging.getLogger("regard.serve")
 
 HEAD_SECONDS = 10.0  # for a client to send the head of a request
 KEEP_SECONDS = 10  # that a connection without a request stays open
+TAKE_SECONDS = 30.0  # for a client to take what was sent
 
 
 class Impatient(H11Protocol):
-    """A connection that is closed if the head of its next request does not come."""
+    """A connection that ends if the head of its next request does not come, or an answer is not taken."""
 
     _waiting: asyncio.TimerHandle | None = None
+    _sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # writing pauses as soon as the client does not keep up
         self._wait()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # a closed transport would wait for its client until the end of days
+        self._sending = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_sending()
 
     def data_received(self, data: bytes) -> None:
         cycle = self.cycle
@@ -45,6 +57,7 @@ class Impatient(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_sending()
         super().connection_lost(exc)
 
     def _wait(self) -> None:
@@ -55,6 +68,11 @@ class Impatient(H11Protocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def _stop_sending(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
 
 
 class Server(uvicorn.Server):

@@ -14,9 +14,11 @@ from regard.serve.answering import TICK, Answer, event, ok
 from regard.serve.batching import Worker
 from regard.serve.comparisons import Comparisons
 from regard.serve.folders import Folders
+from regard.serve.problems import Problem
 from regard.serve.runs import Runs, curve, read_lines, summary
 
 WATCHED = 3600.0  # seconds that a run is followed at most
+FOLLOWERS = 64  # clients that follow runs at once; connections are left for all others
 
 
 def library(runs: Runs, folders: Folders) -> Callable[[Hashable, Sequence[Any]], list[Any]]:
@@ -33,7 +35,7 @@ def add_mechanisms(app: FastAPI, library: Worker) -> None:
     """The catalogue."""
 
     @app.get("/v1/mechanisms", responses=ok(list[answers.MechanismRow]))
-    async def rows() -> Response:
+    def rows() -> Response:
         """The mechanisms of the catalogue, with the parameters of their examples."""
         return JSONResponse(mechanisms.rows())
 
@@ -48,6 +50,7 @@ Id = Annotated[str, Path(max_length=200, alias="id")]
 
 def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
     """What `regard train` makes."""
+    places = asyncio.Semaphore(FOLLOWERS)
 
     @app.get("/v1/runs", responses=ok(list[answers.RunSummary]))
     def listed() -> Response:
@@ -73,19 +76,24 @@ def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
     async def followed(name: Id, request: Request) -> Response:
         """A run as server-sent events: `run` first, `metrics` for new points, until it no longer trains."""
         folder = await asyncio.to_thread(runs.find, name)
+        if places.locked():
+            raise Problem(
+                429, "too_many", f"{FOLLOWERS} clients follow runs already; try again.", {"Retry-After": "10"}
+            )
 
         async def lines() -> AsyncIterator[str]:
             offset, end = 0, time.monotonic() + WATCHED
-            while True:
-                about = await asyncio.to_thread(summary, folder)
-                new, offset = await asyncio.to_thread(read_lines, folder, offset)
-                yield event("run", about)
-                if new:
-                    yield event("metrics", curve(new))
-                training = about is not None and about["status"] == "training"
-                if not training or request.app.state.stopping or time.monotonic() > end:
-                    return
-                await asyncio.sleep(TICK)
+            async with places:
+                while True:
+                    about = await asyncio.to_thread(summary, folder)
+                    new, offset = await asyncio.to_thread(read_lines, folder, offset)
+                    yield event("run", about)
+                    if new:
+                        yield event("metrics", curve(new))
+                    training = about is not None and about["status"] == "training"
+                    if not training or request.app.state.stopping or time.monotonic() > end:
+                        return
+                    await asyncio.sleep(TICK)
 
         return StreamingResponse(lines(), media_type="text/event-stream")
 

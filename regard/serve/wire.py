@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.images import Pixels
-from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS
+from regard.data.images import SMALLEST, Pixels, read_image
+from regard.errors import DataError
+from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS, SCANS
 from regard.serve.problems import Problem
 
 DEFLATED = 4096  # bytes from which a matrix is compressed
+SCAN = b"\xff\xda"  # the marker of JPEG before each scan
 
 
 def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
@@ -64,44 +66,33 @@ def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None)
     return np.rint(values / (values.max() or 1.0) * 255).astype(np.uint8)
 
 
-def read_picture(data: str) -> Pixels:
-    """(H, W, 3) of a PNG or JPEG file in base64; what the decoder says is not passed on."""
-    from PIL import Image, ImageOps
+def read_picture(data: str, side: int) -> Pixels:
+    """(side, side, 3) of a PNG or JPEG file in base64; what the decoder says is not passed on."""
+    from PIL import Image
 
     raw = _base64(data.partition(",")[2] if data.startswith("data:") else data, "picture")
+    unreadable = Problem(422, "invalid", "picture: cannot be read; expected a PNG or JPEG file in base64.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(raw), formats=FORMATS) as opened:
                 width, height = opened.size
-                if width * height > PIXELS:
-                    raise Image.DecompressionBombError
-                if min(width, height) < 8:
-                    raise Problem(
-                        422, "invalid", f"picture: has {width} × {height} pixels; expected 8 or more a side."
-                    )
-                upright: Image.Image = ImageOps.exif_transpose(opened)
-                return np.asarray(_on_white(upright))
-    except Problem:
-        raise
-    except Image.DecompressionBombError:  # of Pillow itself, for many more
-        raise Problem(
-            413, "too_large", f"picture: has too many pixels; expected {PIXELS:,} at most."
-        ) from None
+    except Image.DecompressionBombError:
+        width = height = PIXELS
     except Exception:
+        raise unreadable from None
+    if width * height > PIXELS:
+        raise Problem(413, "too_large", f"picture: has too many pixels; expected {PIXELS:,} at most.")
+    if raw.count(SCAN) > SCANS:
+        raise Problem(413, "too_large", f"picture: has too many scans; expected {SCANS} at most.")
+    if min(width, height) < SMALLEST:
         raise Problem(
-            422, "invalid", "picture: cannot be read; expected a PNG or JPEG file in base64."
-        ) from None
-
-
-def _on_white(picture: Any) -> Any:
-    from PIL import Image
-
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        ground = Image.new("RGBA", picture.size, "white")
-        return Image.alpha_composite(ground, picture).convert("RGB")
-    return picture.convert("RGB")
+            422, "invalid", f"picture: has {width} × {height} pixels; expected {SMALLEST} or more a side."
+        )
+    try:
+        return read_image(raw, side=side)
+    except DataError:
+        raise unreadable from None
 
 
 def png(pixels: Pixels) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from regard.data.geometry import QUESTIONS, perimeter
+from regard.decode.cancel import check_cancelled
 from regard.decode.translator import Translation
 from regard.serve import limits
 from regard.serve.problems import Problem
@@ -261,7 +262,11 @@ def _answered(found: Answered, unknown: list[str]) -> dict[str, Any]:
 
 def caption(system: CaptionSystem, requests: Sequence[CaptionRequest], beam: int | None) -> Answers:
     """Captions of pictures, and where the model looked at each word."""
-    found = system.caption([read_picture(request.picture) for request in requests], beam=beam)
+    pictures = []
+    for request in requests:
+        check_cancelled()
+        pictures.append(read_picture(request.picture, system.task.side))
+    found = system.caption(pictures, beam=beam)
     assert isinstance(found, list)
     return [captioned(each) for each in found]
 

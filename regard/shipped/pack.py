@@ -1,7 +1,7 @@
 """A trained run as one small folder: to ship, to publish, to keep.
 
     config.toml format.json …     as in the run folder: settings and tokenizers
-    model.safetensors             the weights, in int8 (a scale a row, or for each 32), bfloat16 or float32
+    model.safetensors             the weights: int8 (a scale a row, or for each 32), int10, bfloat16, float32
     state.json                    {"step": 900}
     record.json                   what it was trained on, how, where, when, and how well it does
     README.md                     the same for readers, in the form that the Hub shows
@@ -59,7 +59,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
     opened = open_run(run, device=device)
     trained, numbers = measure(opened)
     tensors = serialization.weights(opened.model)
-    encoding, validation = choose_encoding(opened, tensors, row.tolerance)
+    encoding, validation = choose_encoding(opened, tensors, row)
     packed, _ = measure(opened)
     again = json.loads((run / RECORD).read_text(encoding="utf-8")) if (run / RECORD).is_file() else {}
     aside = storage.aside(out)
@@ -113,17 +113,17 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
 
 
 def choose_encoding(
-    run: Run, tensors: serialization.Tensors, tolerance: float
+    run: Run, tensors: serialization.Tensors, row: Shipped
 ) -> tuple[Encoding, dict[str, float]]:
-    """The encoding of fewest bytes that changes the validation figure by no more than `tolerance`, and both
-    figures. The model is left with the weights as they will be read back.
+    """The smallest encoding, of the row's smallest or larger, that changes the validation figure by no more
+    than its tolerance; and both figures. The model is left with the weights as they will be read back.
     """
     before = measure(run, split="valid")[0].value
-    for encoding in ENCODINGS:
+    for encoding in ENCODINGS[ENCODINGS.index(row.smallest) :]:
         packed = quantization.decode(quantization.encode(tensors, encoding))
         serialization.load_weights(run.model, packed)
         value = measure(run, split="valid")[0].value
-        if abs(value - before) <= tolerance:
+        if abs(value - before) <= row.tolerance:
             break
     return encoding, {"before": round(before, 4), "value": round(value, 4)}
 

@@ -54,7 +54,13 @@ class Captioned(Drawable):
 
 
 class CaptionSystem(System):
-    """A captioner."""
+    """A captioner: soft or hard attention over a picture.
+
+        captioner = load("shapes-captions", device="cpu")
+        captioner.caption(captioner.example(3)).text
+
+    `shapes-captions-hard` is the same with hard attention.
+    """
 
     @property
     def task(self) -> CaptionTask:

@@ -49,7 +49,13 @@ class Entailed(Drawable):
 
 
 class EntailmentSystem(System):
-    """A classifier of pairs of sentences."""
+    """A classifier of pairs of sentences: does the second follow from the first?
+
+        pair = load("entailment", device="cpu").entails("w14 w52 w16", "w52 w14")
+        pair.label, pair.probabilities
+
+    The weights show which words of the two sentences were aligned.
+    """
 
     def entails(
         self, premise: str | Sequence[str], hypothesis: str | Sequence[str]

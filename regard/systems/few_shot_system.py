@@ -43,7 +43,14 @@ class Classified(Drawable):
 
 
 class FewShotSystem(System):
-    """A classifier that is shown its classes with the question."""
+    """A classifier that gets labelled examples of its classes together with the question.
+
+        drawings = [torch.randint(0, 256, (28, 28), dtype=torch.uint8) for _ in range(5)]
+        named = load("snail-omniglot", device="cpu").classify(drawings, list("abcde"), drawings[2])
+        named.label, named.probabilities
+
+    The weights of an answer show which examples the query attended to.
+    """
 
     @property
     def task(self) -> FewShotTask:

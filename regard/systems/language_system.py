@@ -49,7 +49,14 @@ class Scored(Drawable):
 
 
 class LanguageSystem(System):
-    """A language model of single sentences."""
+    """A language model of single sentences.
+
+        reader = load("lstmn", device="cpu")
+        reader.score("The cat sleeps.").perplexity
+        reader.next("The cat")          # the likeliest next words, with their probabilities
+
+    The weights of a scored sentence show what each word looked back at.
+    """
 
     @property
     def task(self) -> SentenceTask:

@@ -70,7 +70,14 @@ class MachineRun(Drawable):
 
 
 class MachineSystem(System):
-    """A Neural Turing Machine."""
+    """A Neural Turing Machine.
+
+        copied = load("ntm-copy", device="cpu").run(torch.randint(0, 2, (20, 8)))
+        copied.bits, copied.wrong
+        copied.save("tape.png")
+
+    The shipped models copy (`ntm-copy`) and recall (`ntm-recall`).
+    """
 
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
         super().__init__(run, half)

@@ -53,7 +53,14 @@ class Answered(Drawable):
 
 
 class MemorySystem(System):
-    """A memory network that answers questions."""
+    """A memory network that answers questions about a story.
+
+        story = "Anna took the lamp. Anna went to the attic."
+        answer = load("stories", device="cpu").ask(story, "Where is the lamp?")
+        answer.text, answer.probability, answer.weights         # (hops, sentences)
+
+    The weights show which sentences each hop attended to.
+    """
 
     def ask(self, story: str | Sequence[str], question: str | Sequence[str]) -> Answered | list[Answered]:
         """Answer a question about a story: a text, or a list of sentences.

@@ -48,7 +48,13 @@ class Sampled(Drawable):
 
 
 class PictureSystem(System):
-    """A generator of pictures."""
+    """A generator of pictures.
+
+        drawn = load("sagan-shapes", device="cpu").sample(4, seed=1)
+        drawn.pictures, drawn.labels
+
+    The same seed gives the same pictures.
+    """
 
     @property
     def task(self) -> PictureTask:

@@ -51,7 +51,14 @@ class PointedOut(Drawable):
 
 
 class PointerSystem(System):
-    """A pointer network."""
+    """A pointer network.
+
+        found = load("hull", device="cpu").point(torch.rand(10, 2))
+        found.order, found.right        # the corners it pointed at, and the exact answer
+        found.weights                   # (steps, 1 + 10); column 0 is the end
+
+    The shipped models find convex hulls, triangulations and tours, and sort numbers.
+    """
 
     @property
     def task(self) -> PointingTask:

@@ -99,7 +99,16 @@ class SearchTree:
 
 
 class TranslationSystem(System):
-    """A translator."""
+    """A translator.
+
+        french = load("demo-rnnsearch", device="cpu")
+        cat = french.translate("The cat sleeps.")
+        cat.text, cat.alignment, cat.pieces, cat.source_pieces
+        french.translate(["The cat sleeps.", "The dog sleeps."], beam=5, nbest=3)[0].beam[1].text
+        french.align("The cat sleeps.", "Le chat dort.").save("cat.png")
+
+    The alignment of a model without attention, such as `demo-seq2seq`, is None.
+    """
 
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
         super().__init__(run, half)

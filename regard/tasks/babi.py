@@ -8,16 +8,18 @@
 
 One story in ten of the training file is kept for validation, with all its questions. The memory holds the
 most recent sentences of a story. A task whose training file the set lacks (3 in some copies of en-10k) is
-left out, with a warning.
+left out, with a warning. Questions of your own, in Python: `BabiTask.from_dataset`.
 """
 
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 from regard.catalog import card
 from regard.data.babi import TASKS, BabiSet, read_babi, read_files
-from regard.data.questions import Question
+from regard.data.questions import Question, cut_sentence, split_story
+from regard.data.rows import Row, Rows, no_rows, require_dataset
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Split
 from regard.tasks.questions import QuestionTask
@@ -50,8 +52,33 @@ class BabiTask(QuestionTask):
     Settings = BabiSettings
 
     @classmethod
+    def from_dataset(cls, dataset: Any, settings: BabiSettings) -> Self:
+        """The task of questions in memory (regard/data/rows.py); the settings' set is "dataset".
+
+        A row has `story`, a text or a list of sentences, `question`, and `answer`, a word.
+        """
+        require_dataset("babi", "set", settings.set)
+        rows = Rows("babi", dataset)
+        splits: tuple[Split, ...] = ("train", "valid", "test")
+        return cls.learn(
+            settings, {split: [row_question(rows, row) for row in rows[split]] for split in splits}
+        )
+
+    @classmethod
     def read(cls, settings: BabiSettings, split: Split) -> Sequence[Question]:
+        if settings.set == "dataset":
+            raise no_rows("babi", "set")
         return [q for number in chosen_tasks(settings) for q in read_split(settings, number, split)]
+
+
+def row_question(rows: Rows, row: Row) -> Question:
+    """A question in memory."""
+    story, question, answer = rows.cells(row, "story", "question", "answer")
+    sentences = split_story(story) if isinstance(story, str) else story
+    words = cut_sentence(str(answer))
+    if len(words) != 1:
+        raise DataError(f"babi: a row of the dataset has the answer {answer!r}; expected one word.")
+    return Question(tuple(map(cut_sentence, sentences)), cut_sentence(str(question)), words[0])
 
 
 def read_split(settings: BabiSettings, task: int, split: Split) -> list[Question]:

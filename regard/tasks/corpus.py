@@ -1,13 +1,13 @@
-"""Translation learnt from a public corpus by name: Multi30k, Tatoeba; Hansards to measure alignments on.
+"""Translation learnt from a public corpus by name: Multi30k, Tatoeba; test sets to measure it on.
 
     [task]
     name = "corpus"
-    corpus = "multi30k-en-de"    # multi30k-en-fr, tatoeba-en-fr, tatoeba-en-zh, hansards
+    corpus = "multi30k-en-de"    # multi30k-en-fr, tatoeba-en-fr, tatoeba-en-zh
     data = "corpora"             # the folder that holds it; empty: REGARD_DATA
 
-A corpus that lies in no folder is fetched from its home (see regard/data/corpora.py). Hansards has no
-training sentences: a model of another English-French corpus is measured on it, `regard evaluate RUN --on
-hansards`.
+A corpus that lies in no folder is fetched from its home (see regard/data/corpora.py). Some have no training
+sentences; a model of another corpus is measured on them, `regard evaluate RUN --on hansards`: hansards, whose
+words are aligned by hand, and the later test sets of Multi30k (multi30k-en-de-2017, -2018, -mscoco; en-fr).
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,19 @@ from regard.tasks.base import Split
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
 from regard.tasks.translation import Example, TranslationTask
 
-Name = Literal["multi30k-en-de", "multi30k-en-fr", "tatoeba-en-fr", "tatoeba-en-zh", "hansards"]
+Name = Literal[
+    "multi30k-en-de",
+    "multi30k-en-fr",
+    "multi30k-en-de-2017",
+    "multi30k-en-de-2018",
+    "multi30k-en-de-mscoco",
+    "multi30k-en-fr-2017",
+    "multi30k-en-fr-2018",
+    "multi30k-en-fr-mscoco",
+    "tatoeba-en-fr",
+    "tatoeba-en-zh",
+    "hansards",
+]
 
 
 @dataclass(frozen=True, kw_only=True)

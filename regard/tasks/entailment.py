@@ -2,10 +2,11 @@
 
     loss = -Σ log p(label | premise, hypothesis)
 
-The corpora are SICK, SNLI and an embedded toy. Words are lower-cased; one that training did not have gets one
-of 100 numbers by its spelling, so that it is at least the same word in both sentences. With `vectors`, a file
-of GloVe's format, the words of all splits are listed and the model's embeddings begin as those vectors, made
-one long; words without one are those 100. The units of `train.batch` are pairs.
+The corpora are SICK, SNLI, an embedded toy, and rows in memory (`EntailmentTask.from_dataset`). Words are
+lower-cased; one that training did not have gets one of 100 numbers by its spelling, so that it is at least
+the same word in both sentences. With `vectors`, a file of GloVe's format, the words of all splits are listed
+and the model's embeddings begin as those vectors, made one long; words without one are those 100. The units
+of `train.batch` are pairs.
 
 Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016.
 https://arxiv.org/abs/1606.01933
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +37,9 @@ from regard.data.entailment import (
     read_sick,
     read_snli,
     read_vectors,
+    row_pair,
 )
+from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.wordlist import WordList
 from regard.errors import ConfigError, DataError
 from regard.tasks.base import Loss, Split
@@ -45,6 +48,7 @@ UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
 FIRST = (NULL, *UNKNOWN)
 POOL = 20  # batches among which pairs of similar length are brought together
 SEPARATOR = "|||"
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 @runtime_checkable
@@ -60,7 +64,7 @@ class TakesVectors(Protocol):
 class EntailmentSettings:
     """Which pairs."""
 
-    corpus: Literal["toy", "sick", "snli"] = "toy"
+    corpus: Literal["toy", "sick", "snli", "dataset"] = "toy"  # dataset: rows in memory
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
     vectors: str = ""  # a file of word vectors in GloVe's text format, plain or .gz; empty: random ones
     size: int = 50_000  # words of the vocabulary, the most frequent
@@ -106,13 +110,37 @@ class EntailmentTask:
                 "GloVe's format."
             )
         # with given vectors a word of the test set is known although training has no pair with it
-        read: tuple[Split, ...] = ("train", "valid", "test") if settings.vectors else ("train", "valid")
-        listed = read if settings.vectors else read[:1]
-        pairs = {split: read_pairs(settings, split) for split in read}
+        read = SPLITS if settings.vectors else SPLITS[:2]
+        return cls._learn(settings, {split: read_pairs(settings, split) for split in read})
+
+    @classmethod
+    def _learn(cls, settings: EntailmentSettings, pairs: dict[Split, list[Pair]]) -> Self:
+        listed = SPLITS if settings.vectors else SPLITS[:1]
         said = (word for split in listed for pair in pairs[split] for word in pair.premise + pair.hypothesis)
         task = cls(settings, WordList.learn(said, first=FIRST, unknown=UNKNOWN[0], size=settings.size))
         task._pairs.update(pairs)
         return task
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Any,
+        settings: EntailmentSettings,
+        *,
+        columns: tuple[str, str, str] = ("premise", "hypothesis", "label"),
+    ) -> Self:
+        """The task of labelled pairs in memory (regard/data/rows.py); the settings' corpus is "dataset".
+
+        A label is a word of LABELS, or a number: of the dataset's own names where it has them, else of
+        LABELS. Pairs without one (-1, "-", None) are left out.
+        """
+        require_dataset("entailment", "corpus", settings.corpus)
+        rows = Rows("entailment", dataset, lambda row: row.get(columns[2], 0) not in (None, "", "-", -1))
+        names = rows.names(columns[2]) or LABELS
+        return cls._learn(
+            settings,
+            {split: [row_pair(rows.cells(row, *columns), names) for row in rows[split]] for split in SPLITS},
+        )
 
     @classmethod
     def restore(cls, settings: EntailmentSettings, folder: Path) -> Self:
@@ -215,6 +243,11 @@ def make_toy(settings: EntailmentSettings, split: Split) -> list[Pair]:
     return make_pairs(split, count, seed=settings.seed)
 
 
+def given_rows(settings: EntailmentSettings, split: Split) -> list[Pair]:
+    """Rows are read once, by `from_dataset`."""
+    raise no_rows("entailment", "corpus")
+
+
 class Corpus(NamedTuple):
     """How the pairs of a corpus are had, and how a user's sentence is cut into its words."""
 
@@ -226,4 +259,5 @@ CORPORA = {
     "toy": Corpus(make_toy, str.split),  # its antonyms begin with a sign
     "sick": Corpus(lambda settings, split: read_sick(split, data=settings.data), cut),
     "snli": Corpus(lambda settings, split: read_snli(split, data=settings.data), cut),
+    "dataset": Corpus(given_rows, cut),
 }

@@ -12,7 +12,7 @@ or of more than 100,000 pairs so few that 2,000 are.
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,14 +20,12 @@ from typing import Any, Self
 from regard.catalog import card
 from regard.data.parallel import Parallel
 from regard.data.prepared import counted
+from regard.data.rows import ENOUGH, HELD_OUT, Row, Rows, is_in
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.tasks.base import Split
 from regard.tasks.texts import Texts, TextSettings, TextTask, learn_tokenizers
 from regard.tasks.translation import Example
-
-HELD_OUT = 50  # one pair in so many, where no validation files are given
-ENOUGH = 2000  # pairs to hold out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +78,14 @@ class FilesTask(TextTask):
 
     @classmethod
     def from_dataset(cls, dataset: Any, settings: FilesSettings, *, tokenizer: Any = None) -> Self:
-        """The task of pairs in memory: a Dataset or DatasetDict of `datasets`, or a list of mappings.
+        """The task of pairs in memory (regard/data/rows.py).
 
         A row has the two sides under the names of the settings' languages, itself or in its `translation`.
-        Of splits there may be `train`, `validation` (or `valid`) and `test`; without any, pairs are held out
-        as from files. `tokenizer` serves both sides: one of ours, of transformers or of `tokenizers`; else
-        tokenizers are learnt. What is trained can be loaded without the dataset.
+        Without validation rows, pairs are held out as from files. `tokenizer` serves both sides: one of ours,
+        of transformers or of `tokenizers`; else tokenizers are learnt. What is trained can be loaded without
+        the dataset.
         """
-        texts = RowTexts(dataset, (settings.source_language, settings.target_language))
+        texts = RowTexts(Rows("files", dataset), (settings.source_language, settings.target_language))
         if tokenizer is None:
             return cls(settings, texts, *learn_tokenizers(texts, settings))
         shared = Tokenizer.of(tokenizer, language=settings.target_language)
@@ -126,12 +124,8 @@ class FileTexts(Texts):
     def _held_out(self, split: Split) -> Iterator[tuple[str, str]]:
         """The training pairs without those that are held out, or these."""
         pairs = self._training()
-        every = max(HELD_OUT, -(-pairs.total() // ENOUGH))
-        few = pairs.total() < every  # then the first is held out and trained on
-        for number, pair in enumerate(pairs, 1):
-            held_out = number == 1 if few else number % every == 0
-            if (few or not held_out) if split == "train" else held_out:
-                yield pair
+        count = pairs.total()
+        return (pair for number, pair in enumerate(pairs, 1) if is_in(split, number, count))
 
     def _own(self, split: str) -> Parallel | None:
         """The files of a split; None where it has none of its own."""
@@ -158,14 +152,8 @@ class FileTexts(Texts):
 class RowTexts(Texts):
     """The splits of rows in memory."""
 
-    def __init__(self, dataset: Any, languages: tuple[str, str]) -> None:
-        self.languages = languages
-        splits = dataset if isinstance(dataset, Mapping) else {"train": dataset}
-        self._splits = {{"validation": "valid"}.get(name, name): rows for name, rows in splits.items()}
-        if not len(self._splits.get("train", ())):
-            raise DataError(
-                f"files: the dataset has {', '.join(splits) or 'nothing'}; expected rows of 'train'."
-            )
+    def __init__(self, rows: Rows, languages: tuple[str, str]) -> None:
+        self._rows, self.languages = rows, languages
 
     def files(self) -> Sequence[Path]:
         return ()
@@ -174,27 +162,11 @@ class RowTexts(Texts):
         return ""
 
     def stream(self, split: Split) -> Iterator[Example]:
-        own = self._splits.get(split)
-        if own is None and split == "test" and "valid" in self._splits:
-            own = self._splits["valid"]
-        held_out = own is None or (split == "train" and "valid" not in self._splits)
-        rows = self._splits["train"] if own is None else own
-        every = max(HELD_OUT, -(-len(rows) // ENOUGH))
-        few = len(rows) < every  # then the first is held out and trained on
-        for number, row in enumerate(rows, 1):
-            kept = number == 1 if few else number % every == 0
-            if not held_out or ((few or not kept) if split == "train" else kept):
-                yield self._example(row)
+        return map(self._example, self._rows[split])
 
-    def _example(self, row: Mapping[str, Any]) -> Example:
-        pair = row.get("translation", row)
-        try:
-            return Example(str(pair[self.languages[0]]), str(pair[self.languages[1]]))
-        except KeyError as error:
-            raise DataError(
-                f"files: a row of the dataset has {', '.join(pair)}; expected {error.args[0]!r} among them, "
-                "the language of one side."
-            ) from None
+    def _example(self, row: Row) -> Example:
+        source, target = self._rows.cells(row.get("translation", row), *self.languages)
+        return Example(str(source), str(target))
 
 
 def report_skipped(pairs: Parallel) -> None:

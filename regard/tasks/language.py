@@ -12,7 +12,7 @@ goes through windows of `predict` words in random order, each with `context` wor
 `train.batch` are predicted words.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from regard.catalog import card
 from regard.data.grammar import generate
 from regard.data.parallel import read_lines
 from regard.data.ptb import EOS, read_ptb, sentences_to_words
+from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.text_windows import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
@@ -40,7 +41,7 @@ SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded 
 class WordSettings:
     """Which text."""
 
-    corpus: Literal["grammar", "ptb"] = "grammar"
+    corpus: Literal["grammar", "ptb", "dataset"] = "grammar"  # dataset: rows in memory
     data: str = ""  # the folder that holds the corpus; empty: REGARD_DATA
     text: str = ""  # a text file instead of the corpus, one sentence or paragraph a line, plain or .gz
     size: int = 10_000  # words of the vocabulary; rarer ones become <unk>
@@ -66,11 +67,24 @@ class WordTask:
         return cls(settings, WordList.learn(training, first=(EOS, UNKNOWN), size=settings.size))
 
     @classmethod
+    def from_dataset(cls, dataset: Any, settings: WordSettings, *, column: str = "text") -> Self:
+        """The task of text in memory (regard/data/rows.py); the settings' corpus is "dataset"."""
+        texts = words_of_rows(dataset, settings, column)
+        task = cls(settings, WordList.learn(texts["train"], first=(EOS, UNKNOWN), size=settings.size))
+        for split, words in texts.items():
+            task._hold(split, words)
+        return task
+
+    @classmethod
     def restore(cls, settings: WordSettings, folder: Path) -> Self:
         return cls(settings, WordList.load(folder / "words.json"))
 
     def save(self, folder: Path) -> None:
         self.words.save(folder / "words.json")
+
+    def _hold(self, split: Split, words: list[str]) -> None:
+        """Keep the words of a split as examples."""
+        raise NotImplementedError
 
     def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
         """Cross-entropy, summed over the words that count."""
@@ -116,11 +130,13 @@ class LanguageTask(WordTask):
     def stream(self, split: Split) -> WordStream:
         """The text of a split as numbers."""
         if split not in self._streams:
-            numbers = self.words.numbers(read_words(self.settings, split))
-            context, predict = self.settings.context, self.settings.predict
-            start = self.words.number(EOS)
-            self._streams[split] = WordStream(numbers, context=context, predict=predict, start=start)
+            self._hold(split, read_words(self.settings, split))
         return self._streams[split]
+
+    def _hold(self, split: Split, words: list[str]) -> None:
+        context, predict, start = self.settings.context, self.settings.predict, self.words.number(EOS)
+        numbers = self.words.numbers(words)
+        self._streams[split] = WordStream(numbers, context=context, predict=predict, start=start)
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words), "context": self.settings.context}
@@ -144,15 +160,15 @@ def read_words(settings: WordSettings, split: Split) -> list[str]:
         return read_text(settings.text, split)
     if settings.corpus == "ptb":
         return read_ptb(split, data=settings.data)
+    if settings.corpus == "dataset":
+        raise no_rows("language", "corpus")
     pairs = islice(generate("fr", split, words=(3, 20)), SENTENCES[split])
     return sentences_to_words([list(pair.source) for pair in pairs])
 
 
 def read_text(path: str, split: Split) -> list[str]:
     """A user's text: of every twenty lines the last is for the test and the one before it for validation."""
-    cutter = Tokenizer.train((), kind="words", lowercase=True)
-    lines = [cutter.pieces(line) for line in read_lines(Path(path))]
-    lines = [line for line in lines if line]
+    lines = cut_lines(read_lines(Path(path)))
     if len(lines) < HELD_OUT:
         raise DataError(
             f"{path}: has {len(lines)} lines with words; expected {HELD_OUT} or more, one sentence or "
@@ -161,3 +177,24 @@ def read_text(path: str, split: Split) -> list[str]:
     places: dict[int, Split] = {HELD_OUT - 2: "valid", HELD_OUT - 1: "test"}
     chosen = [line for n, line in enumerate(lines) if places.get(n % HELD_OUT, "train") == split]
     return sentences_to_words(chosen)
+
+
+def words_of_rows(dataset: Any, settings: WordSettings, column: str) -> dict[Split, list[str]]:
+    """The words of all splits of rows in memory; a row has a text, perhaps of several lines."""
+    require_dataset("language", "corpus", settings.corpus)
+    # Rows without words, of which some corpora have many, are not held out.
+    rows = Rows("language", dataset, lambda row: str(row.get(column, "given")).strip() != "")
+    splits: tuple[Split, ...] = ("train", "valid", "test")
+    texts = {
+        split: [str(text) for row in rows[split] for text in rows.cells(row, column)] for split in splits
+    }
+    return {
+        split: sentences_to_words(cut_lines(line for text in lines for line in text.splitlines()))
+        for split, lines in texts.items()
+    }
+
+
+def cut_lines(lines: Iterable[str]) -> list[list[str]]:
+    """The lines as lower-cased words; lines without words are left out."""
+    cutter = Tokenizer.train((), kind="words", lowercase=True)
+    return [words for line in lines if (words := cutter.pieces(line))]

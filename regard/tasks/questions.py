@@ -1,6 +1,6 @@
 """Questions about stories as a task: batches of equal size, cross-entropy over the words that can answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
@@ -32,9 +32,16 @@ class QuestionTask:
     @classmethod
     def create(cls, settings: Any) -> Self:
         """The task with the vocabulary of its training and validation questions."""
+        return cls.learn(settings, {split: cls.read(settings, split) for split in ("train", "valid")})
+
+    @classmethod
+    def learn(cls, settings: Any, questions: Mapping[Split, Sequence[Question]]) -> Self:
+        """The task of these questions, with the vocabulary of training and validation."""
         check_memory(settings.memory)
-        seen = [*cls.read(settings, "train"), *cls.read(settings, "valid")]
-        return cls(settings, WordList.learn(all_words(seen), first=(NULL,), unknown=NULL))
+        seen = [*questions["train"], *questions["valid"]]
+        task = cls(settings, WordList.learn(all_words(seen), first=(NULL,), unknown=NULL))
+        task._questions.update(questions)
+        return task
 
     @classmethod
     def restore(cls, settings: Any, folder: Path) -> Self:

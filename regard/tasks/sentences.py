@@ -40,9 +40,11 @@ class SentenceTask(WordTask):
     def sentences(self, split: Split) -> Sentences:
         """The sentences of a split as numbers."""
         if split not in self._sentences:
-            numbers = self.words.numbers(read_words(self.settings, split))
-            self._sentences[split] = Sentences(numbers, mark=self.words.number(EOS))
+            self._hold(split, read_words(self.settings, split))
         return self._sentences[split]
+
+    def _hold(self, split: Split, words: list[str]) -> None:
+        self._sentences[split] = Sentences(self.words.numbers(words), mark=self.words.number(EOS))
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words)}

@@ -20,11 +20,16 @@ from accelerate import (  # noqa: E402
     DistributedDataParallelKwargs,
     FullyShardedDataParallelPlugin,
 )
-from accelerate.state import AcceleratorState  # noqa: E402
-from accelerate.utils import DistributedType, GradScalerKwargs  # noqa: E402
+from accelerate.state import AcceleratorState, PartialState  # noqa: E402
+from accelerate.utils import DistributedType, GradScalerKwargs, parse_flag_from_env  # noqa: E402
 
 _KNOWN = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU, DistributedType.FSDP)
 _SHARDING = "ACCELERATE_USE_FSDP"
+
+
+def join_processes() -> None:
+    """Connect this process with the others of its launcher, as the first training would."""
+    PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
 def build_accelerator(train: TrainConfig, model: nn.Module, *, own_loss: bool) -> Accelerator:

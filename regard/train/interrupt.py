@@ -8,6 +8,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from regard.train.launcher import is_main_process
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -40,7 +42,7 @@ class Interrupts:
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         self._restore()
-        if os.environ.get("RANK", "0") == "0":  # of several processes, the main one speaks
+        if is_main_process():  # of several, it speaks
             name = signal.Signals(number).name
             with suppress(OSError):  # by the descriptor: print is not safe inside a handler
                 os.write(2, f"{name}: stopping after this batch; a second one stops at once.\n".encode())

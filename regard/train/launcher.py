@@ -1,7 +1,8 @@
-"""A process that a launcher started ends with its launcher, also where that is killed.
+"""The processes that a launcher (torchrun, `accelerate launch`) started: how many, which, and their end.
 
-The training then saves as it does on SIGTERM and stops. Where other processes are gone too, a step may never
-end: after `GRACE` seconds this process ends without saving; what was saved before is whole.
+A process ends with its launcher, also where that is killed. The training then saves as it does on SIGTERM and
+stops. Where other processes are gone too, a step may never end: after `GRACE` seconds this process ends
+without saving; what was saved before is whole.
 """
 
 import os
@@ -14,19 +15,33 @@ LOOK = 1.0  # seconds from one look at the parent to the next
 GRACE = 60.0  # seconds for the last step and its checkpoint
 STATUS = 128 + signal.SIGTERM
 
+_watched = False
+
+
+def count_launched() -> int:
+    """How many processes the launcher started; 1 without one."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_main_process() -> bool:
+    """False in all but the first of the processes that a launcher started."""
+    return os.environ.get("RANK", "0") == "0"
+
 
 @contextmanager
 def ends_with_launcher() -> Iterator[None]:
     """Inside the block, of one of several processes, the end of its parent is a SIGTERM."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    global _watched
+    if count_launched() == 1 or _watched:
         yield
         return
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(os.getppid(), over), daemon=True)
-    watch.start()
+    threading.Thread(target=_watch, args=(os.getppid(), over), daemon=True).start()
+    _watched = True
     try:
         yield
     finally:
+        _watched = False
         over.set()
 
 

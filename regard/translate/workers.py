@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from regard.compare.jobs import THREADS
+from regard.data.workers import THREADS, count_cores
 from regard.errors import DataError
 from regard.translate.answers import Answer, LineTranslator, Options
 from regard.translate.windows import Window, ahead
@@ -47,7 +47,7 @@ class Workers:
     """So many processes with the same options."""
 
     def __init__(self, options: Options, processes: int) -> None:
-        threads = max(1, _cores() // processes)
+        threads = max(1, count_cores() // processes)
         self._all = [Worker(options, number, threads) for number in range(processes)]
         self._free: SimpleQueue[Worker] = SimpleQueue()
         for worker in self._all:
@@ -148,8 +148,3 @@ class Worker:
         self.closed = True
         if self.process is not None:
             self.process.kill()
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

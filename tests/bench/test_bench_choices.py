@@ -13,8 +13,8 @@ def every():
 
 
 def spread(lines):
-    """Every combination that the lines speak of, with its kernel and reason."""
-    return {(*key, line.kernel, line.reason) for line in lines for key in product(*line[:5])}
+    """Every combination that the lines speak of, with its kernels and reason."""
+    return {(*key, *line[5:]) for line in lines for key in product(*line[:5])}
 
 
 def test_joined_lines_say_the_same_as_all_of_them(every):
@@ -31,18 +31,32 @@ def test_kernels_come_first_and_the_reference_has_a_reason(every):
     assert all((line.reason != "") == (line.kernel == "reference") for line in lines)
 
 
+def test_gradients_and_kept_weights_are_asked_for_too(every):
+    found = {
+        (line.score[0], line.normalizer[0], line.device[0], line.queries[0]): line
+        for line in every
+        if line.window == ("global",)
+    }
+    many = found["additive", "softmax", "cpu", "many"]
+    assert (many.kernel, many.backward, many.weights) == ("additive-cpu", "additive-cpu", "additive-scores")
+    few = found["additive", "softmax", "cpu", "one"]
+    assert (few.kernel, few.backward) == ("additive-step-cpu", "additive-step-cpu")
+    product = found["dot", "softmax", "cuda", "many"]
+    assert (product.kernel, product.backward, product.weights) == ("sdpa", "sdpa", "reference")
+
+
 def test_any_stands_for_all_values():
     def line(score, window, kernel):
-        return Asked((score,), ("softmax",), (window,), ("cpu",), ("one",), kernel, "")
+        return Asked((score,), ("softmax",), (window,), ("cpu",), ("one",), kernel, kernel, "reference", "")
 
     lines = [line("dot", "near", "a"), line("dot", "far", "a"), line("cosine", "near", "a")]
     found = rows(joined([*lines, line("cosine", "far", "b")]))
     assert [dict(zip(COLUMNS, row, strict=True)) | {"why not another": ""} for row in found] == [
         dict(zip(COLUMNS, row, strict=True))
         for row in (
-            ("dot", "softmax", "any", "cpu", "one", "a", ""),
-            ("cosine", "softmax", "near", "cpu", "one", "a", ""),
-            ("cosine", "softmax", "far", "cpu", "one", "b", ""),
+            ("dot", "softmax", "any", "cpu", "one", "a", "a", "reference", ""),
+            ("cosine", "softmax", "near", "cpu", "one", "a", "a", "reference", ""),
+            ("cosine", "softmax", "far", "cpu", "one", "b", "b", "reference", ""),
         )
     ]
 

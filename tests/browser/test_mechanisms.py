@@ -1,6 +1,7 @@
 """Mechanisms and Any model."""
 
 import json
+import re
 
 import pytest
 from waiting import until
@@ -61,18 +62,39 @@ def test_mechanisms_have_chinese_titles_and_what_was_measured(static, visit):
     assert page.get_by_role("region", name="测得的结果").get_by_role("row").count() > 2
 
 
-def test_a_saved_trace_is_opened(static, visit, save):
+def saved_page(layers):
+    """A page of regard.view with so many layers of two heads, the second pooled."""
     head = {"shape": [2, 2], "type": "uint8", "scale": 1.0, "data": "/wAA/w==", "pool": 1}
-    layer = {"name": "0", "path": "layers.0", "shape": [2, 2], "rows": 0, "columns": 0, "heads": [head, head]}
-    data = {"groups": [{"name": "Self", "layers": [layer]}], "texts": [["one", "two"]], "note": "A note."}
+    layer = {"shape": [2, 2], "rows": 0, "columns": 0, "heads": [head, head | {"pool": 4}]}
+    every = [layer | {"name": str(n), "path": f"blocks.{n}"} for n in range(layers)]
+    data = {"groups": [{"name": "Self", "layers": every}], "texts": [["one", "two"]]}
     saved = f'<!doctype html><script type="application/json" id="data">{json.dumps(data)}</script>'
+    return {"name": "attention.html", "mimeType": "text/html", "buffer": saved.encode()}
+
+
+def test_a_saved_trace_is_opened(static, visit, save):
     page = visit(f"{static}#/model")
-    chosen = {"name": "attention.html", "mimeType": "text/html", "buffer": saved.encode()}
-    page.set_input_files("input[type=file]", chosen)
-    page.get_by_text("A note.").wait_for()
+    page.set_input_files("input[type=file]", saved_page(1))
+    page.get_by_text("1 of 2 heads are shown pooled.").wait_for()
     assert b"two" in save(page, page.get_by_role("region", name="attention.html"))[".svg"]
-    page.set_input_files("input[type=file]", {**chosen, "buffer": b"<p>something else</p>"})
-    assert "no page of regard.view" in page.get_by_role("alert").inner_text()
+    for wrong in (b"<p>something else</p>", b'<script id="data">{"texts": [], "groups": [{}]}</script>'):
+        page.set_input_files("input[type=file]", saved_page(1) | {"buffer": wrong})
+        assert "no page of regard.view" in page.get_by_role("alert").inner_text()
+
+
+def test_the_view_of_any_model_speaks_chinese_and_shows_the_page_that_was_opened_last(static, visit):
+    page = visit(f"{static}#/model", locale="zh-CN")
+    for layers in (2, 3):
+        page.set_input_files("input[type=file]", saved_page(layers))
+        until(page, "n => document.querySelectorAll('.rg-heads tbody tr').length === n", layers)
+    page.locator(".rg-title", has_text="层 0, 头 0").wait_for()
+    page.locator(".rg-heads button").nth(1).click()
+    page.get_by_text("每个格子是 4 × 4 个权重中的最大值").wait_for()
+    card = page.get_by_role("region", name="attention.html")
+    labels = "[...document.querySelectorAll('.rg-trace *')].map(e => [e.ariaLabel, e.title].join()).join()"
+    said = card.inner_text() + page.evaluate(labels)
+    names = r"attention.html|regard.view|limit|widget|blocks|Self|one|two"
+    assert re.findall("[A-Za-z]{3,}", re.sub(names, "", said)) == []
 
 
 def test_a_model_of_transformers_on_this_disk_is_opened(live, folders, visit):
@@ -101,3 +123,12 @@ def write_tokenizer(folder):
     PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]", pad_token="[PAD]").save_pretrained(
         folder
     )
+
+
+def test_a_page_that_embeds_a_room_shows_that_room_alone_in_its_language(static, visit):
+    page = visit(f"{static}#/mechanisms")
+    page.goto(f"{static}?lang=zh&embed#/mechanisms?name=additive")
+    page.get_by_role("heading", name="加性", exact=True).wait_for()
+    assert page.locator("main .card").count() >= 2
+    for hidden in ("header.top", ".intro", ".shelf nav"):
+        assert not page.locator(hidden).is_visible()

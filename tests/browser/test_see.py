@@ -74,6 +74,19 @@ def test_a_character_that_is_drawn_is_named(live, visit):
     page.get_by_text("It is A, says SNAIL").wait_for()
 
 
+def test_a_character_is_drawn_by_keys(live, visit):
+    page = visit(f"{live}#/see?tab=characters")
+    pad = page.get_by_role("application", name="A sixth drawing")
+    before = pad.locator("polyline").count()
+    pad.focus()
+    for key in ("ArrowUp", "Space", "ArrowRight", "ArrowRight", "ArrowDown", "Space"):
+        pad.press(key)
+    assert pad.locator("polyline").count() == before + 1
+    until(page, "location.hash.includes('hfjflflh')")
+    pad.press("Tab")
+    assert pad.locator(".pen").count() == 0
+
+
 def test_the_maps_can_be_saved(static, visit, save):
     page = visit(f"{static}#/see")
     page.wait_for_selector(".picture .veil")

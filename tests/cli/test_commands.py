@@ -300,17 +300,3 @@ def test_a_reader_that_stops_early_is_no_error(run):
     )
     assert "Traceback" not in done.stderr
     assert len(done.stdout.splitlines()) == 1
-
-
-def test_several_processes_measure_translators_alone(monkeypatch):
-    from types import SimpleNamespace
-
-    from regard.cli.evaluate import require_divisible
-    from regard.errors import ConfigError
-
-    run = SimpleNamespace(task=object(), config=SimpleNamespace(task="sort"))
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    require_divisible(run)
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(ConfigError, match="evaluate: 3 processes for the task 'sort'; expected one"):
-        require_divisible(run)

@@ -16,8 +16,8 @@ from regard.compare import report as compare_report
 from regard.compare import table as compare_table
 from regard.compare import trial as measured
 from regard.compare.comparison import Comparison, plan, split_values
-from regard.compare.jobs import THREADS
 from regard.compare.trial import TEST, Asked, MeasuredJob, measure, read_training
+from regard.data.workers import THREADS
 from regard.errors import ConfigError, DataError
 from regard.evaluate.results import read_results
 from regard.train.interrupt import Interrupted

@@ -4,12 +4,16 @@ import gzip
 import hashlib
 import io
 import tarfile
+import threading
 import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from regard.data import corpora
 from regard.data.corpora import CORPORA, PublicFile, Sentences, find_corpus
+from regard.data.fetch import fetch
 from regard.errors import ConfigError, DataError
 
 GREEK = [f"Sentence {n} has {n * n} words." for n in range(400)]
@@ -190,11 +194,44 @@ def test_a_fetched_file_is_kept_where_it_is_looked_for(tmp_path, monkeypatch):
     assert len(list(corpus.stream("valid"))) == 1
 
 
+class Home(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("later", "name"),
+    [("2017", "test_2017_flickr"), ("2018", "test_2018_flickr"), ("mscoco", "test_2017_mscoco")],
+)
+def test_later_test_sets_of_multi30k_are_fetched_like_the_rest(tmp_path, monkeypatch, later, name):
+    write(tmp_path / "home" / f"{name}.en.gz", "A cat.\nA boat.\n")
+    write(tmp_path / "home" / f"{name}.fr.gz", "Un chat.\nUn bateau.\n")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Home, directory=str(tmp_path / "home")))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        monkeypatch.setattr(corpora, "fetch", fetch)
+        monkeypatch.setattr(corpora, "_RAW", f"http://127.0.0.1:{server.server_address[1]}")
+        corpus = corpora._multi30k("fr", later)
+        found = list(corpus.stream("test", str(tmp_path)))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert found == [Sentences("A cat.", "Un chat."), Sentences("A boat.", "Un bateau.")]
+    assert (tmp_path / "multi30k" / f"{name}.fr.gz").exists()
+    assert list(corpus.stream("train", str(tmp_path))) == []
+    named = find_corpus(f"multi30k-en-fr-{later}")
+    assert list(named.stream("test", str(tmp_path))) == found  # found in the folder, not fetched again
+    assert [file.url.rpartition("/")[2] for file in named.files["test"]] == [f"{name}.en.gz", f"{name}.fr.gz"]
+
+
 def test_every_file_has_a_home_and_digests_where_the_home_is_steady():
     files: set[PublicFile] = {
         f for corpus in CORPORA.values() for part in corpus.files.values() for f in part
     }
     assert all(file.url.startswith("http") for file in files)
     checked = {file.path for file in files if file.sha256 is not None}
-    assert checked == {file.path for file in files if file.path.startswith("multi30k/")}
+    first = ("multi30k/train.", "multi30k/val.", "multi30k/test_2016_flickr.")
+    assert checked == {file.path for file in files if file.path.startswith(first)}
     assert all(len(file.sha256) == 64 for file in files if file.sha256 is not None)

@@ -1,11 +1,14 @@
 """Text prepared once, by several processes or by whoever is left: the bytes are those of one process."""
 
+import json
 import os
 import signal
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from forking import forks
 
@@ -214,3 +217,33 @@ def test_tokenizers_in_the_cache_are_those_that_are_learnt_in_memory(tmp_path, m
             x.to_json() for x in (learnt.source, learnt.target)
         ]
     assert len(list((tmp_path / "cache" / "tokenizers").iterdir())) == 3
+
+
+def test_the_cache_has_the_documented_layout(tmp_path, monkeypatch):
+    """As a job of somebody's own would read it: with JSON and numpy alone."""
+    monkeypatch.setenv("REGARD_PROCESSES", "1")
+    for side, lines in zip("ab", zip(*PAIRS, strict=True), strict=True):
+        (tmp_path / f"text.{side}").write_text("".join(f"{line}\n" for line in lines))
+    files = {"source": str(tmp_path / "text.a"), "target": str(tmp_path / "text.b")}
+    task = FilesTask.create(FilesSettings(**files, pieces="words"))
+    plan = task.plan(0, seed=1, batch=64)
+    found = {folder.name: sorted(folder.iterdir()) for folder in (tmp_path / "cache").iterdir()}
+    assert sorted(found) == ["encoded", "texts", "tokenizers"]
+    [text] = found["texts"]
+    assert json.loads((text / "text.json").read_text())["pairs"] == 100
+    [tokenizer] = found["tokenizers"]
+    assert sorted(content(tokenizer)) == ["source.tokenizer.json", "target.tokenizer.json"]
+    encoded, plans = found["encoded"]
+    record = json.loads((encoded / "pairs.json").read_text())
+    assert plans.name == f"{encoded.name}.plans"
+    sides = zip(("source", "target"), record["bits"], (task.source, task.target), strict=True)
+    for column, (name, bits, own) in enumerate(sides):
+        numbers = np.fromfile(encoded / f"{name}.numbers", dtype=f"uint{bits}")
+        offsets = np.fromfile(encoded / f"{name}.offsets", dtype=np.int64)
+        assert len(offsets) == record["pairs"] + 1
+        sentences = [numbers[a:b].tolist() for a, b in pairwise(offsets)]
+        assert sentences == [list(pair[column]) for pair in task.encoded("train")]
+        assert sentences[0] == own.encode(PAIRS[0][column])
+    [folder] = plans.iterdir()
+    rows, starts = (np.load(folder / f"{name}.npy") for name in ("rows", "starts"))
+    assert [rows[a:b].tolist() for a, b in pairwise(starts)] == [list(batch) for batch in plan]

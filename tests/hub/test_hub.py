@@ -41,6 +41,7 @@ def page(tmp_path_factory):
         "pairs = zip(model.state_dict().values(), same.state_dict().values())\n"
         "print(all(torch.equal(a, b) for a, b in pairs), same.config == model.config)\n"
         "print(regard.load('somebody/animals').translate('The dog sleeps.').text)\n"
+        "print(regard.load('runs/pairs').entails(premises[1], premises[0]).label)\n"
         "try:\n    regard.load('somebody/search')\nexcept regard.DataError as error:\n    print(error)\n"
         "try:\n    regard.load('somebody/nothing')\nexcept regard.DataError as error:\n    print(error)\n"
     )
@@ -69,6 +70,7 @@ def test_what_was_sent_comes_back(page):
     assert said[0] == "Le chat dort. somebody/my-translator"
     assert said[1] == "True True"
     assert said[2].endswith("dort.")
+    assert said[3] == "neutral"
     assert set(hub.files) == {"somebody/my-translator", "somebody/search", "somebody/animals"}
     assert set(hub.files["somebody/search"]) == {"README.md", "config.json", "model.safetensors"}
     assert {"config.toml", "record.json", "source.tokenizer.json"} <= set(hub.files["somebody/my-translator"])
@@ -78,11 +80,11 @@ def test_what_was_sent_comes_back(page):
 
 def test_a_model_alone_and_a_missing_one_are_named(page):
     said, _, _ = page
-    assert said[3] == (
+    assert said[4] == (
         "somebody/search: this model of the Hub has no config.toml; expected one packed by regard. "
         "A model alone is read by its class: RNNsearch.from_pretrained(…)."
     )
-    assert said[4].startswith(
+    assert said[5].startswith(
         "somebody/nothing: no such run folder, and it could not be loaded from the Hub ("
     )
 

@@ -3,7 +3,7 @@
 import torch
 
 from regard import Mask
-from regard.attention.top_k import TopK
+from regard.attention.looks import Products
 from regard.kernels.product.product_top import PRODUCT_TOP
 
 
@@ -13,7 +13,7 @@ def check(lead, T, S, D, k, *, dtype=torch.float32, mask=None, device="cpu", bro
     keys = torch.randn(*((1,) * len(lead) if broadcast else lead), S, D, device=device).to(dtype)
     mask = mask or Mask()
     scale = 2.0 * D**-0.5
-    weights, places = PRODUCT_TOP.run(TopK(query, keys, scale, mask, k))
+    weights, places = PRODUCT_TOP.run(Products(query, keys, scale, mask, k))
     scores = scale * query.double() @ keys.double().mT
     visible = mask.to_dense(T, S, ndim=scores.ndim, device=scores.device)
     if visible is not None:

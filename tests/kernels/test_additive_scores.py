@@ -17,11 +17,14 @@ from kernels.error_rule import assert_rule
 from seeds import offset_seed
 from torch.testing import assert_close
 
-from regard import AdditiveScore, Attention, Mask, Sparsemax
+from regard import AdditiveScore, Attention, LocalMonotonic, Mask, Softmax, Sparsemax
+from regard.attention import top_k
+from regard.attention.forms import Additive, Product
 from regard.data.batches import PairBatch
 from regard.errors import KernelRefused
 from regard.kernels.additive import additive_cpu, additive_scores
-from regard.kernels.additive.additive_scores import ADDITIVE_SCORES
+from regard.kernels.additive.additive_scores import ADDITIVE_LOOK, ADDITIVE_SCORES
+from regard.kernels.product import blocks
 from regard.models.pointer import PointerConfig, PointerNetwork
 
 
@@ -227,3 +230,84 @@ def test_a_pointer_network_learns_from_the_same_scores():
             lambda: found("reference", torch.float64),
         )
     )
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """How many queries each look asked the kernel for."""
+    asked, run = [], ADDITIVE_LOOK.run
+
+    def counted(form):
+        asked.append(form.query.shape[-2])
+        return run(form)
+
+    monkeypatch.setattr(ADDITIVE_LOOK, "run", counted, raising=False)
+    return asked
+
+
+LOOKED = {
+    "softmax": {},
+    "temperature": {"normalizer": Softmax(temperature=2.0)},
+    "sparsemax": {"normalizer": Sparsemax()},
+    "window": {"window": LocalMonotonic(half_width=3)},
+}
+
+
+def check_looks(options, device="cpu", sizes=(3, 9, 12, 20), dtype=torch.float32):
+    B, T, S, D = sizes
+    attention = Attention(AdditiveScore(query=7, keys=9, hidden=D), **options).to(device, dtype)
+    query, keys = (torch.randn(B, n, d, device=device, dtype=dtype) for n, d in ((T, 7), (S, 9)))
+    source = attention.prepare(keys, mask=Mask(lengths=[S, S - 7, 1]))
+    with torch.no_grad():
+        expected = attention.align(query, source)
+        result = attention(query, source)
+        for parameter in attention.parameters():  # a look shows the call, whatever becomes of them
+            parameter.zero_()
+        bound = 64 * torch.finfo(torch.float32).eps * D  # sums of D numbers below one, times v
+        assert_close(result.rows(torch.tensor([2, -1])), expected.weights[:, [2, -1]], rtol=0, atol=bound)
+        values, places = result.top(3)
+        assert_close(values, expected.weights.topk(3).values, rtol=0, atol=bound)
+        assert_close(expected.weights.gather(-1, places), values, rtol=0, atol=bound)
+        assert_close(result.weights, expected.weights, rtol=0, atol=bound)
+        assert_close(result.scores, expected.scores, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("case", LOOKED)
+def test_a_later_look_takes_its_scores(case, looks, monkeypatch):
+    monkeypatch.setattr(top_k, "NUMBERS", 3 * 12 * 4)  # four rows at a time
+    monkeypatch.setattr(blocks, "LARGE", 0)
+    kernel = {"sparsemax": "sparsemax", "window": "blocks"}.get(case, "additive-cpu")
+    check_looks({"kernel": kernel, **LOOKED[case]})
+    assert looks == [2, 4, 4, 1, 9]
+
+
+def test_a_look_that_wants_gradients_is_the_references(looks):
+    attention = Attention(AdditiveScore(query=7, keys=9, hidden=20))
+    result = attention(torch.randn(2, 5, 7), attention.prepare(torch.randn(2, 6, 9)))
+    result.weights.square().sum().backward()
+    assert looks == []
+    assert attention.score.v.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"query": torch.zeros(2, 5, 4, dtype=torch.float64)}, "dtype"),
+        ({"keys": torch.zeros(2, 6, 4, device="meta")}, "meta"),
+        ({"v": torch.zeros(1, 4, requires_grad=True)}, "gradients"),
+    ],
+)
+def test_a_look_it_does_not_take(change, reason):
+    form = Additive(torch.zeros(2, 5, 4), torch.zeros(2, 6, 4), torch.zeros(1, 4))
+    assert ADDITIVE_LOOK.refuses(form) is None
+    assert reason in ADDITIVE_LOOK.refuses(form._replace(**change))
+    assert "products" in ADDITIVE_LOOK.refuses(Product(form.query, form.keys))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("case", ["softmax", "temperature", "sparsemax"])
+def test_a_later_look_on_a_gpu(case, dtype, looks):
+    check_looks(LOOKED[case], "cuda", (3, 70, 90, 64), dtype)
+    assert looks

@@ -29,6 +29,7 @@ from regard.attention.dispatch import Call, Kernel, choose_kernel, kernels
 from regard.attention.parts import Sizes
 from regard.bench.choices import places, table
 from regard.kernels.additive import additive_cuda
+from regard.kernels.decoder import decoder_cpu
 from regard.kernels.local import local_attention
 
 Q, K = torch.ones(2, 3, 5), torch.ones(2, 7, 5)  # only their shapes and dtypes matter
@@ -45,7 +46,8 @@ def test_auto_takes_the_fused_kernel_where_it_can_and_the_reference_elsewhere():
 
 def test_auto_falls_to_the_reference_for_what_no_kernel_computes():
     assert ask(Attention(LocationScore(query=5, positions=7))).kernel == "reference"
-    assert ask(Attention(AdditiveScore(query=5, keys=5, hidden=3), normalizer=Mean())).kernel == "reference"
+    location = LocationScore(query=5, positions=7)
+    assert ask(Attention(location, normalizer=Mean())).kernel == "reference"
     # three queries share too little, and the tensor is small
     assert ask(Attention(AdditiveScore(query=5, keys=5, hidden=3))).kernel == "reference"
 
@@ -295,14 +297,21 @@ def test_every_other_fused_path_is_explained_for_both_devices():
     found = {path: reasons for _, path, *reasons in places()}
     assert set(found) == {
         *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
-        *("self-attention-cpu", "product-step-cuda", "product-top-cuda", "captured"),
+        *("self-attention-cpu", "self-attention-cuda", "product-step-cuda", "product-top-cuda"),
+        *("product-weights-cuda", "additive-look", "captured"),
+        *("decoder-cpu", "best-tokens-cpu"),
     }
     assert found["self-attention-cpu"][0] == "runs"
     assert "CPU" in found["self-attention-cpu"][1]
-    assert found["lstmn"] == ["runs", "runs"]
+    assert "GPU" in found["self-attention-cuda"][0]
+    assert found["self-attention-cuda"][1] == "runs"
+    assert found["lstmn"] == found["additive-look"] == ["runs", "runs"]
     assert found["ntm"][0] == "device is cpu, this kernel needs cuda"
     assert found["ntm"][1] == "runs"
     assert found["fast-decoder"] == ["runs", "runs"]
+    compiled = "runs" if decoder_cpu.compiled() else decoder_cpu.NO_COMPILER
+    assert found["decoder-cpu"] == [compiled, "a source is not on a CPU"]
+    assert found["best-tokens-cpu"][0] == compiled
     assert found["captured"] == ["the batch is not on an NVIDIA GPU", "runs"]
     assert found["product-step-cuda"][0] == "the query is on cpu, this kernel is for cuda"
 

@@ -7,8 +7,8 @@ from kernels.product_top_cases import check
 
 from regard import Attention, Mask
 from regard.attention import paths
+from regard.attention.looks import Products
 from regard.attention.scores.dot import DotScore
-from regard.attention.top_k import TopK
 from regard.kernels.product.product_top import PRODUCT_TOP
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -33,7 +33,7 @@ def test_a_look_asks_for_it(monkeypatch):
 
 def test_on_a_cpu_it_does_not_run():
     x = torch.zeros(2, 3, 4)
-    call = TopK(x, x, 1.0, Mask(), 2)
+    call = Products(x, x, 1.0, Mask(), 2)
     assert "on cpu" in PRODUCT_TOP.refuses(call)
     assert paths.choose("top-k", call) is None
 
@@ -64,4 +64,4 @@ def test_on_a_gpu_it_refuses(call, reason):
     x = torch.zeros(2, 3, 4, device="cuda")
     facts = {"query": x, "keys": x, "scale": 1.0, "mask": Mask(), "k": 2} | call
     facts["keys"] = facts["keys"].cuda()
-    assert reason in PRODUCT_TOP.refuses(TopK(**facts))
+    assert reason in PRODUCT_TOP.refuses(Products(**facts))

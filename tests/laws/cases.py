@@ -45,8 +45,11 @@ class Case:
     @property
     def runs_on(self) -> str:
         """The kernel that runs the case on a CPU."""
-        plain = self.normalizer == "softmax" and self.window == "global"
-        return FUSED.get(self.score, "reference") if self.kernel == "auto" and plain else "reference"
+        if self.kernel != "auto" or self.window != "global":
+            return "reference"
+        if self.normalizer == "mean" and getattr(PARTS[self.score], "FORM", None) is not None:
+            return "mean"
+        return FUSED.get(self.score, "reference") if self.normalizer == "softmax" else "reference"
 
     @property
     def fused(self) -> bool:

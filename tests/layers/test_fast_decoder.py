@@ -139,4 +139,4 @@ def test_a_source_whose_mask_differs_by_query_is_left_to_the_modules(batch):
     first = state.sources[0]
     for mask in (Mask(causal=True), Mask(lengths=torch.tensor([1, 1, 1]))):
         sources = (Source(first.keys, first.values, mask), *state.sources[1:])
-        assert gather(model.decoder, sources, state.caches) is None
+        assert gather(model.decoder, model.W, sources, state.caches) is None

@@ -207,7 +207,74 @@ def test_a_worker_that_dies_is_replaced(make, death):
 
     assert asyncio.run(ask()) == (500, 4)
     if not isinstance(death, Exception):
-        assert 'regard_workers_replaced_total{model="double"} 1' in metrics.text()
+        assert 'regard_workers_replaced_total{model="double"} 2' in metrics.text()
+
+
+def test_what_a_dead_worker_was_computing_is_computed_once_more():
+    metrics, batches = Metrics(), []
+
+    def compute(key, items):
+        batches.append(list(items))
+        if len(batches) == 1:
+            raise SystemExit
+        return [2 * item for item in items]
+
+    worker = Worker("double", compute, Pace(linger=0.05, longest_linger=0.5), metrics)
+
+    async def ask():
+        return await asyncio.gather(*(worker.submit("k", n) for n in range(8)))
+
+    assert asyncio.run(ask()) == [2 * n for n in range(8)]
+    assert batches == [list(range(8)), *([n] for n in range(8))]
+    assert 'regard_workers_replaced_total{model="double"} 1' in metrics.text()
+    assert worker.stop(5)
+
+
+def test_a_request_that_kills_its_worker_twice_is_told_so_and_takes_no_other_with_it(make):
+    worker, compute, metrics = make(linger=0.05, longest_linger=0.5)
+    compute.fail = {3: SystemExit()}
+
+    async def ask():
+        return await asyncio.gather(*(worker.submit("k", n) for n in range(8)), return_exceptions=True)
+
+    found = asyncio.run(ask())
+    assert [each for n, each in enumerate(found) if n != 3] == [2 * n for n in range(8) if n != 3]
+    assert (found[3].status, found[3].message) == (
+        500,
+        "The worker died at this request, twice; it is not tried again.",
+    )
+    assert compute.batches[1:] == [("k", [n]) for n in range(8)]
+    assert 'regard_workers_replaced_total{model="double"} 2' in metrics.text()
+
+
+def test_stopping_waits_for_the_successor_of_a_worker_that_dies(make):
+    worker, compute, _ = make(linger=0.0)
+    compute.gate.clear()
+    compute.fail = {1: SystemExit()}
+
+    async def ask():
+        asked = asyncio.create_task(worker.submit("k", 1))
+        await until(lambda: compute.begun == 1)
+        ended = asyncio.create_task(asyncio.to_thread(worker.stop, 5))
+        await asyncio.sleep(0.02)
+        compute.gate.set()
+        return await asyncio.gather(asked, return_exceptions=True), await ended
+
+    [problem], ended = asyncio.run(ask())
+    assert (problem.status, ended) == (500, True)
+    assert len(compute.batches) == 2
+
+
+def test_one_bad_request_costs_a_batch_few_computations(make):
+    worker, compute, _ = make(linger=0.1, longest_linger=1.0)
+    compute.fail = {37: DataError("ask: `n` has 37; expected another.")}
+
+    async def ask():
+        return await asyncio.gather(*(worker.submit("k", n) for n in range(64)), return_exceptions=True)
+
+    found = asyncio.run(ask())
+    assert [each for n, each in enumerate(found) if n != 37] == [2 * n for n in range(64) if n != 37]
+    assert len(compute.batches) <= 13  # halves, and halves of the half that fails
 
 
 def test_a_worker_that_hangs_is_replaced_and_its_late_answer_dropped(make):

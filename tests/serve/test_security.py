@@ -59,6 +59,8 @@ def test_a_port_that_is_taken_is_a_sentence():
     [
         *("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.evil.example", ""),
         *("localhost@evil.example", "localhost/evil", "169.254.169.254", "0.0.0.0", "localhost:port"),
+        *("localhost.", "127.1", "2130706433", "[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1"),
+        *("localhost#x", "localhost?x", "localhost,evil.example", "localhost:99999"),
     ],
 )
 def test_another_name_for_this_machine_is_refused_as_after_dns_rebinding(client, host):
@@ -91,8 +93,16 @@ def test_our_own_page_and_programs_may_ask(client):
     own = {"Origin": "http://localhost:8000", "Sec-Fetch-Site": "same-origin"}
     assert client.post("/v1/ask", json=ASK, headers=own).status_code == 200
     assert client.post("/v1/ask", json=ASK).status_code == 200
-    answer = client.post("/v1/ask", json=ASK, headers={"Sec-Fetch-Site": "cross-site"})
-    assert code(answer) == (403, "wrong_origin")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_no_other_site_can_set_the_server_to_work_with_a_picture_or_a_link(client, site):
+    foreign = {"Sec-Fetch-Site": site}
+    assert code(client.post("/v1/ask", json=ASK, headers=foreign)) == (403, "wrong_origin")
+    for path in ("/v1/models", "/v1/caption/example?number=3", "/metrics"):
+        assert code(client.get(path, headers=foreign)) == (403, "wrong_origin")
+    assert client.get("/docs", headers=foreign).status_code == 200  # a page may link to a page
+    assert client.get("/v1/models", headers={"Sec-Fetch-Site": "none"}).status_code == 200  # typed by hand
 
 
 @pytest.mark.parametrize(

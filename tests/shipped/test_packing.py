@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,19 +158,25 @@ def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken
     exact = pack.measure
     monkeypatch.setattr(pack, "measure", lambda run, split: asked.append(split) or exact(run, split=split))
     for spoilt, expected in (
-        ("to_int8", ("int8-groups", "bf16", "float32")),
-        ("to_int8_groups", ("bf16", "float32")),
+        ("to_int8", ("int8-groups", "int10-groups", "bf16", "float32")),
+        ("to_groups", ("bf16", "float32")),
     ):
         fine = getattr(pack.quantization, spoilt)
 
-        def coarse(tensor, fine=fine):
-            numbers, scale = fine(tensor)
-            return (numbers // 120).to(torch.int8), scale * 120
+        def coarse(tensor, *largest, fine=fine):
+            numbers, scale = fine(tensor, *largest)
+            return (numbers // 500).to(numbers.dtype), scale * 500
 
         monkeypatch.setattr(pack.quantization, spoilt, coarse)
         pack.serialization.load_weights(opened.model, tensors)
-        assert pack.choose_encoding(opened, tensors, tolerance=0.0)[0] in expected
+        assert pack.choose_encoding(opened, tensors, replace(ROW, tolerance=0.0))[0] in expected
     assert set(asked) == {"valid"}
+
+
+def test_a_row_can_ask_for_more_bits_than_validation_does(run):
+    opened = open_run(run, device="cpu")
+    row = replace(ROW, smallest="int10-groups")
+    assert pack.choose_encoding(opened, pack.serialization.weights(opened.model), row)[0] == "int10-groups"
 
 
 def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentences(tmp_path):

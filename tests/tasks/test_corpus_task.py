@@ -203,12 +203,23 @@ def test_settings_that_make_no_sense_are_refused(settings, text):
     assert str(error.value) == text
 
 
-def test_hansards_cannot_be_trained_on(data):
+@pytest.mark.parametrize("name", ["hansards", "multi30k-en-de-2017", "multi30k-en-fr-mscoco"])
+def test_a_test_set_cannot_be_trained_on(data, name):
     with pytest.raises(
         ConfigError,
-        match=r"'hansards', a test set without training sentences.*regard evaluate RUN --on hansards",
+        match=rf"'{name}', a test set without training sentences.*regard evaluate RUN --on {name}",
     ):
-        make(data, corpus="hansards")
+        make(data, corpus=name)
+
+
+def test_a_model_of_multi30k_is_measured_on_its_later_test_sets(data, tmp_path):
+    for side, line in (("en", "The dogs see."), ("de", "Die Hunde sehen.")):
+        write(tmp_path, f"multi30k/test_2018_flickr.{side}", [line])
+    task = make(data)
+    later = on_corpus(task, "multi30k-en-de-2018", data)
+    assert [(e.source, e.target) for e in later.examples("test")] == [("The dogs see.", "Die Hunde sehen.")]
+    assert later.source is task.source
+    assert [e.source for e in task.examples("test")] != [e.source for e in later.examples("test")]
 
 
 def test_a_corpus_of_other_languages_is_refused(data):

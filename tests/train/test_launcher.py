@@ -48,6 +48,23 @@ def test_a_single_process_needs_no_launcher(monkeypatch: pytest.MonkeyPatch) -> 
         pass
 
 
+def test_a_training_within_a_comparison_is_watched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents: list[int] = []
+
+    class Watch:
+        def __init__(self, *, args: tuple[int, object], **_: object) -> None:
+            parents.append(args[0])
+
+        def start(self) -> None: ...
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(launcher.threading, "Thread", Watch)
+    for _ in range(2):
+        with ends_with_launcher(), ends_with_launcher():
+            pass
+    assert parents == [os.getppid()] * 2
+
+
 def test_a_folder_that_another_process_owns_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

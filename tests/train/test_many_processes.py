@@ -176,6 +176,101 @@ def test_the_processes_of_a_killed_launcher_end(machines: Machines) -> None:
     assert re.fullmatch(r"step-\d{8}(-\d+)?", names["last"])
 
 
+TRANSFORMER = ("model.layers=2", "model.d_model=16", "model.d_ff=16", "model.attention.heads=2")
+REVERSE = ("model.hidden=8", "model.embedding=8", "model.readout=8")
+TINY = (
+    "train.steps=2",
+    "train.evaluate_every=2",
+    "train.checkpoint_every=2",
+    "train.batch=200",
+    "train.precision=no",
+    "train.capture=false",
+    "train.compile=false",
+    "task.train=200",
+    "task.valid=4",
+    "task.test=4",
+)
+
+
+def launches() -> list[list[str]]:
+    """The words of every launch of the page on one machine, in its order."""
+    lines = re.findall(r"^(?:\w+=\S+ )?((?:torchrun|accelerate) .*)$", PAGE.read_text(), re.MULTILINE)
+    return [shlex.split(line) for line in lines if "--nnodes" not in line]
+
+
+def small(words: list[str]) -> list[str]:
+    """The launch in two CPU processes of this machine, with text that needs no download and small sizes."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--rdzv-backend=c10d"]
+    launcher += ["--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1"]
+    count = "--nproc-per-node"
+    if words[0] == "accelerate":  # which takes several processes for GPUs, and needs to be told without any
+        launcher = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch"]
+        launcher += ["--main_process_port=0", *(["--multi_gpu"] if "--use_fsdp" not in words else [])]
+        count, words = "--num_processes", words[1:]
+    words = [word.replace("transformer-multi30k-en-de", "transformer-en-fr") for word in words[1:]]
+    words[words.index(count) + 1] = "2"
+    if "evaluate" not in words:
+        sizes = TRANSFORMER if "transformer-en-fr" in words else REVERSE
+        words += [word for setting in (*TINY, *sizes) for word in ("--set", setting)]
+    return [*launcher, *words]
+
+
+def test_every_launch_of_the_page_runs(tmp_path: Path) -> None:
+    assert len(launches()) == 6
+    for words in launches():
+        done = subprocess.run(
+            small(words), env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    for name in ("transformer-multi30k-en-de", "four", "two", "parts"):
+        run = tmp_path / "runs" / name.replace("multi30k-en-de", "en-fr")
+        state = json.loads((RunFolder(run).require("last") / "state.json").read_text())
+        assert (state["step"], state["processes"]) == (2, 2), name
+    [table] = (tmp_path / "comparisons").glob("*/table.json")
+    variants = json.loads(table.read_text())["variants"]
+    assert [(one["finished"], one["processes"]) for one in variants] == [(1, 2), (1, 2)]
+
+
+def test_a_comparison_that_is_killed_goes_on_as_if_undisturbed(tmp_path: Path) -> None:
+    words = ["torchrun", "--nproc-per-node", "2", "-m", "--", "regard", "compare", "rnnsearch-reverse"]
+    words += ["--scores", "general,additive"]
+    more = ("train.steps=40", "train.checkpoint_every=4", "train.evaluate_every=20", "task.train=256")
+
+    def start(out: str) -> subprocess.Popen[str]:
+        settings = [word for setting in more for word in ("--set", setting)]
+        command = [*small([*words, "--out", str(tmp_path / out)]), *settings]
+        return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, text=True)
+
+    def content(out: str, score: str) -> bytes:
+        return (
+            RunFolder(tmp_path / out / "runs" / f"{score}-seed1").require("best") / "model.safetensors"
+        ).read_bytes()
+
+    assert start("whole").wait() == 0
+    for score, everything in (("general", True), ("additive", False)):  # with its processes, and without them
+        launcher = start("killed")
+        names = RunFolder(tmp_path / "killed" / "runs" / f"{score}-seed1").names
+        while not names.exists():
+            assert launcher.poll() is None
+            time.sleep(0.05)
+        below = descendants(launcher.pid)
+        if everything:
+            kill_tree(launcher.pid)
+        launcher.kill()
+        launcher.wait()
+        while any(map(is_running, below)):
+            time.sleep(0.1)
+        assert not (tmp_path / "killed" / "runs" / f"{score}-seed1" / "trained.json").exists()
+    assert start("killed").wait() == 0
+    for score in ("general", "additive"):
+        assert content("killed", score) == content("whole", score)
+    tables = [json.loads((tmp_path / out / "table.json").read_text()) for out in ("whole", "killed")]
+    found = [
+        [(one["name"], one["values"], one["valid_loss"]) for one in table["variants"]] for table in tables
+    ]
+    assert found[0] == found[1]
+
+
 def test_a_killed_preparing_leaves_no_process_and_goes_on(tmp_path: Path) -> None:
     for side in "ab":
         lines = (f"{side} {n} {n * n % 977} {n * n * n % 331} the end of {side}\n" for n in range(200_000))

@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from regard.train.quantization import ENCODINGS, GROUP_SCALES, SCALE, decode, encode
+from regard.train.quantization import (
+    ENCODINGS,
+    GROUP_SCALES,
+    SCALE,
+    decode,
+    encode,
+    pack_low_bits,
+    unpack_low_bits,
+)
 
 
 def weights():
@@ -25,14 +33,25 @@ def test_each_number_of_int8_is_at_most_half_a_step_of_its_row_away():
         assert (error <= step * 0.5001).all()
 
 
-def test_each_number_of_a_group_is_about_half_a_step_of_its_group_away():
+@pytest.mark.parametrize(
+    ("encoding", "steps", "most"),
+    [("int8-groups", 127, 0.76), ("int10-groups", 511, 2.01)],  # scales are off by up to a 256th
+)
+def test_each_number_of_a_group_is_about_half_a_step_of_its_group_away(encoding, steps, most):
     given = weights() | {"uneven": torch.randn(3, 70)}
-    read = decode(encode(given, "int8-groups"))
+    read = decode(encode(given, encoding))
     for name in ("W", "uneven"):
         groups, errors = given[name].flatten(1), (read[name] - given[name]).flatten(1)
         for start in range(0, groups.shape[1], 32):
-            step = groups[:, start : start + 32].abs().amax(1) / 127
-            assert (errors[:, start : start + 32].abs().amax(1) <= step * 0.76).all()  # the scale is rounded
+            step = groups[:, start : start + 32].abs().amax(1) / steps
+            assert (errors[:, start : start + 32].abs().amax(1) <= step * most).all()
+
+
+def test_every_number_of_ten_bits_comes_back_from_a_byte_and_two_bits():
+    given = torch.arange(-511, 512).reshape(33, 31).to(torch.int16)
+    read = 4 * (given >> 2) + unpack_low_bits(pack_low_bits(given), given.shape)
+    assert torch.equal(read, given)
+    assert len(pack_low_bits(given)) == 256
 
 
 def test_a_large_number_spoils_its_group_alone():
@@ -49,6 +68,19 @@ def test_rows_shorter_than_a_group_are_bfloat16():
     encoded = encode({"W": given}, "int8-groups")
     assert list(encoded) == ["W"]
     torch.testing.assert_close(decode(encoded)["W"], given, rtol=1 / 256, atol=0)
+
+
+def test_ten_bits_take_five_quarters_of_a_byte_and_err_as_bfloat16_does():
+    given = {"W": torch.randn(200, 256)}
+    encoded = encode(given, "int10-groups")
+    bytes_taken = sum(tensor.numel() * tensor.element_size() for tensor in encoded.values())
+    assert bytes_taken == 200 * 256 * (1 + 1 / 4 + 2 / 32)
+    ten, eight, half = (
+        (decode(encode(given, how))["W"] - given["W"]).square().mean().sqrt()
+        for how in ("int10-groups", "int8-groups", "bf16")
+    )
+    assert ten < eight / 3
+    assert ten < 1.2 * half
 
 
 def test_groups_take_a_scale_of_two_bytes_for_32_numbers():

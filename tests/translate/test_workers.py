@@ -6,9 +6,10 @@ import threading
 from itertools import count
 
 import pytest
+import torch
 
 from regard.errors import DataError
-from regard.translate import workers
+from regard.translate import worker, workers
 from regard.translate.windows import Window
 from regard.translate.workers import ATTEMPTS, Workers
 
@@ -117,7 +118,7 @@ def test_little_is_read_ahead_of_what_was_answered(pool):
 @pytest.mark.parametrize(("given", "cores", "threads"), [(None, 8, "4"), (None, 1, "1"), ("3", 8, "3")])
 def test_the_cores_are_divided_among_the_processes(tmp_path, monkeypatch, given, cores, threads):
     monkeypatch.setattr(workers, "COMMAND", [sys.executable, "-S", "-c", WORKER])
-    monkeypatch.setattr(workers, "_cores", lambda: cores)
+    monkeypatch.setattr(workers, "count_cores", lambda: cores)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if given:
         monkeypatch.setenv("OMP_NUM_THREADS", given)
@@ -127,3 +128,14 @@ def test_the_cores_are_divided_among_the_processes(tmp_path, monkeypatch, given,
     finally:
         pool.close()
     assert found == threads
+
+
+def test_of_several_gpus_each_process_takes_one_in_turn(monkeypatch):
+    taken = []
+    monkeypatch.setattr(torch.accelerator, "set_device_index", taken.append)
+    for there, gpus in ((True, 2), (True, 1), (False, 0)):
+        monkeypatch.setattr(torch.accelerator, "is_available", lambda there=there: there)
+        monkeypatch.setattr(torch.accelerator, "device_count", lambda gpus=gpus: gpus)
+        for number in range(3):
+            worker._take_device(number)
+    assert taken == [0, 1, 0]  # with two; one is everybody's

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { fill, LANGUAGES } from "../../regard/web/studio/texts.js";
+import { LANGUAGES } from "../../regard/web/studio/texts.js";
+import { fill } from "../../regard/web/views/style.js";
 
 const STUDIO = new URL("../../regard/web/studio/", import.meta.url);
 const read = (name) => readFileSync(new URL(name, STUDIO), "utf8");
@@ -35,8 +36,29 @@ test("every text that is asked for is there", () => {
   for (const template of templates) assert.ok([...known].some((key) => template.test(key)), String(template));
 });
 
+// what the drawings of regard/web/views say by themselves, outside of the studio
+const VIEWS = new URL("../views/", STUDIO);
+const said = Object.assign({}, ...readdirSync(VIEWS).filter((name) => name.endsWith(".js")).flatMap((name) => {
+  const found = readFileSync(new URL(name, VIEWS), "utf8").match(/^const WORDS = (\{[\s\S]*?\});$/m);
+  return found ? [new Function(`return ${found[1]}`)()] : [];
+}));
+
+test("every word of a drawing has its text, the same in English", () => {
+  const english = Object.entries(JSON.parse(read("texts/en.json"))).filter(([key]) => key.startsWith("view."));
+  assert.ok(Object.keys(said).length > 20);
+  assert.deepEqual(Object.fromEntries(english.map(([key, text]) => [key.slice(5), text])), said);
+});
+
+test("scripts show no words that are not from the texts", () => {
+  const shown = />([^<>`${}]*\p{L}{2,}[^<>`${}]*)<|(?:aria-label|title|placeholder|alt)="([^"$]*\p{L}{2,}[^"]*)"/gu;
+  const names = new Set(["regard", "regard studio:"]);
+  const found = scripts.flatMap((script) => [...script.replaceAll(/^\s*(\/\/|\*|\/\*\*).*$/gm, "").replaceAll(/<code>[^<]*<\/code>|=>/g, "").matchAll(shown)]);
+  const plain = found.map((each) => (each[1] ?? each[2]).trim()).filter((text) => !names.has(text) && !/[=;(){}&]/.test(text));
+  assert.deepEqual(plain, []);
+});
+
 test("every text that is there is asked for", () => {
-  const unused = keys("en").filter((key) => !literals.has(key) && !templates.some((template) => template.test(key)));
+  const unused = keys("en").filter((key) => !key.startsWith("view.") && !literals.has(key) && !templates.some((template) => template.test(key)));
   assert.deepEqual(unused, []);
 });
 

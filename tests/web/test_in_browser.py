@@ -232,7 +232,7 @@ def test_heads_are_chosen_with_arrows_and_missing_ones_are_left_out(page):
     for key in ("ArrowRight", "ArrowDown", "ArrowRight", "ArrowUp"):
         page.keyboard.press(key)
     assert page.evaluate("calls") == [[0, 1], [1, 1], [0, 1]]
-    assert page.evaluate("document.activeElement.title") == "layer 0, head 1"
+    assert page.evaluate("document.activeElement.title") == "Layer 0, head 1"
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +256,7 @@ def test_a_saved_view_shows_its_weights_and_makes_no_request(chromium, trace, tm
     page.on("console", lambda message: errors.append(message.text))
     page.goto(path.as_uri())
     page.wait_for_selector(".rg-cells")
-    page.locator("button[title='layer 0, head 0']").focus()
+    page.locator("button[title='Layer 0, head 0']").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     page.get_by_text("Layer 1, head 1").wait_for()
@@ -331,7 +331,7 @@ def test_the_widget_asks_its_model_for_exact_rows(page, trace):
             weights.tolist(),
         ],
     )
-    page.locator("button[title='layer 2, head 3']").click()
+    page.locator("button[title='Layer 2, head 3']").click()
     page.wait_for_function("asked.some((each) => each.path === 'layers.2.self_attn')")
     asked = page.evaluate("asked.at(-1)")
     assert {**asked, "id": 0} == {"id": 0, "path": "layers.2.self_attn", "head": 3, "first": 0, "count": 11}

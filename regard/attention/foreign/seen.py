@@ -15,13 +15,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.attention.dispatch import Call
 from regard.attention.keep import Keep, version_of
+from regard.attention.looks import look, unprepared
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import times, upcast
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.dot import DotScore
-from regard.attention.top_k import largest_products
+from regard.attention.top_k import largest
 from regard.errors import ConfigError
 
 SOFTMAX = Softmax()
@@ -84,8 +86,9 @@ class Seen:
 
     def align(self, targets: Tensor | None) -> Alignment:
         """Scores and weights of the kept queries, or of these among them (R,)."""
-        rows = self.rows
-        query = self.query
+        rows, query, plain = self.rows, self.query, self._plain()
+        if targets is None and plain is not None:
+            return look(plain)
         if targets is not None:
             query = query[..., targets, :]
             rows = replace(rows, queries=targets if rows.queries is None else rows.queries[targets])
@@ -99,10 +102,15 @@ class Seen:
 
     def top(self, k: int) -> tuple[Tensor, Tensor] | None:
         """The largest weights in tiles of both axes, where nothing but the mask stands beside the product."""
+        plain = self._plain()
+        return None if plain is None else largest(plain, k)
+
+    def _plain(self) -> Call | None:
+        """The same as a call of ours, where nothing but the mask stands beside the product."""
         if self.adjusts or not self.rows.is_all or (self.mask.dense is not None and self.query.ndim > 4):
             return None
-        keys = self.cast(self.grouped(self.keys))
-        return largest_products(self.cast(self.query), keys, self.mask, DotScore(self.scale), k)
+        query, keys = self.cast(self.query), self.cast(self.grouped(self.keys))
+        return unprepared(query, keys, self.mask, DotScore(self.scale))
 
     def choose(self, keep: Keep) -> Self:
         """The heads and queries that are kept, on the device where they are kept."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.normalizers.base import StochasticNormalizer
-from regard.attention.normalizers.hard import gumbel_noise
+from regard.attention.normalizers.hard import straight_through, with_gumbel_noise
 from regard.attention.parts import Sizes
 from regard.catalog import card
 from regard.errors import check_finite
@@ -46,12 +46,11 @@ class GumbelSoftmax(StochasticNormalizer):
         return cls(temperature=sizes.temperature)
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        noisy = scores + gumbel_noise(scores, generator) if self.training else scores
-        soft = (noisy / self.temperature).softmax(-1)
+        noisy = with_gumbel_noise(scores, generator) if self.training else scores
+        noisy = noisy if self.temperature == 1.0 else noisy / self.temperature
         if not self.hard:
-            return soft
-        chosen = torch.zeros_like(soft).scatter(-1, soft.argmax(-1, keepdim=True), 1.0)
-        return chosen + (soft - soft.detach())
+            return noisy.softmax(-1)
+        return straight_through(noisy.argmax(-1, keepdim=True), noisy)
 
     def extra_repr(self) -> str:
         return f"temperature={self.temperature:g}, hard={self.hard}"

@@ -16,10 +16,13 @@ Bengio, Léonard, Courville. Estimating or propagating gradients through stochas
 https://arxiv.org/abs/1308.3432
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from regard.attention.normalizers.base import StochasticNormalizer
+from regard.attention.numerics import is_transformed
 from regard.catalog import card
 
 
@@ -29,12 +32,11 @@ class HardNormalizer(StochasticNormalizer):
     one_hot = True
 
     def choose(self, scores: Tensor, generator: torch.Generator | None) -> Tensor:
-        """(..., T, S) -> one-hot (..., T, S)."""
+        """(..., T, S) -> (..., T, 1) the position of each row."""
         if self.training:
             # adding Gumbel noise and taking the largest is a sample of the softmax, without building it
-            scores = scores + gumbel_noise(scores, generator)
-        index = scores.argmax(-1, keepdim=True)
-        return torch.zeros_like(scores).scatter(-1, index, 1.0)
+            scores = with_gumbel_noise(scores, generator)
+        return scores.argmax(-1, keepdim=True)
 
     def log_probability(self, scores: Tensor, weights: Tensor) -> Tensor:
         """(..., T, S), one-hot (..., T, S) -> (..., T) log-probability of the choice; 0 for empty rows."""
@@ -61,7 +63,8 @@ class Hard(HardNormalizer):
     differentiable = False
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.choose(scores.detach(), generator)
+        scores = scores.detach()
+        return one_hot(self.choose(scores, generator), scores)
 
 
 @card(
@@ -77,12 +80,39 @@ class StraightThrough(HardNormalizer):
     """A sampled choice whose gradient is that of the softmax."""
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return straight_through(self.choose(scores.detach(), generator), scores)
+
+
+def one_hot(index: Tensor, scores: Tensor) -> Tensor:
+    """(..., T, 1) -> 1 there and 0 elsewhere, of the shape of the scores (..., T, S)."""
+    return torch.zeros_like(scores).scatter_(-1, index, 1.0)
+
+
+def straight_through(index: Tensor, scores: Tensor) -> Tensor:
+    """`one_hot`, with the gradient of softmax(scores)."""
+    if is_transformed() or torch.compiler.is_compiling():
         soft = scores.softmax(-1)
-        return self.choose(scores.detach(), generator) + (soft - soft.detach())
+        return one_hot(index, scores.detach()) + (soft - soft.detach())
+    return _StraightThrough.apply(scores, index)  # type: ignore[no-untyped-call, no-any-return]
 
 
-def gumbel_noise(scores: Tensor, generator: torch.Generator | None) -> Tensor:
-    """-log(-log u) for u uniform on (0, 1), of the shape of the scores."""
-    uniform = torch.rand(scores.shape, dtype=scores.dtype, device=scores.device, generator=generator)
-    tiny = torch.finfo(scores.dtype).tiny
-    return -torch.log(-torch.log(uniform.clamp(tiny, 1 - torch.finfo(scores.dtype).eps)))
+class _StraightThrough(torch.autograd.Function):
+    """The same sum without the softmax, which only the backward pass needs."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(scores)
+        return one_hot(index, scores)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (scores,) = ctx.saved_tensors
+        soft = scores.softmax(-1)
+        return torch._softmax_backward_data(grad, soft, -1, soft.dtype), None
+
+
+def with_gumbel_noise(scores: Tensor, generator: torch.Generator | None) -> Tensor:
+    """The scores plus -log(-log u), for u uniform on (0, 1)."""
+    noise = torch.rand(scores.shape, dtype=scores.dtype, device=scores.device, generator=generator)
+    limits = torch.finfo(scores.dtype)
+    return scores - noise.clamp_(limits.tiny, 1 - limits.eps).log_().neg_().log_()

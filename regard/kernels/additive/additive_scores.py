@@ -8,24 +8,26 @@ follow from them: on a CPU by the loops of additive_cpu.py, on a GPU by the kern
 Outside of a compiled graph they are one function for autograd, with the query's projection and the mask.
 """
 
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.dispatch import Call, Fused, Kernel
-from regard.attention.forms import Additive
+from regard.attention.forms import Additive, Form
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import no_autocast
+from regard.attention.numerics import is_transformed, no_autocast
 from regard.attention.reference import normalize, weighted_sum
 from regard.catalog import card
 from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_launch
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, arguments, back_to_query, like, projected
-from regard.kernels.additive.additive_operands import operands, restored
+from regard.kernels.additive.additive_operands import DTYPES, operands, restored
+from regard.kernels.compiler import triton_missing
 from regard.kernels.product.blocks import cells
-from regard.kernels.shapes import flat
+from regard.kernels.shapes import flat, leading
 
 
 @card(
@@ -63,7 +65,39 @@ class AdditiveScores(Kernel):
         return Fused(weighted_sum(weights, call.source.values), (scores, weights))
 
 
-ADDITIVE_SCORES = AdditiveScores()
+class AdditiveLook:
+    """The scores of a later look at the weights, without gradients. The reference is `Additive.scores`."""
+
+    name = "additive-look"
+
+    def refuses(self, form: Form) -> str | None:
+        if not isinstance(form, Additive):
+            return "the scores are products"
+        query, keys = form.query, form.keys
+        if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in form):
+            return "gradients are wanted"
+        if query.device != keys.device or query.device.type not in ("cpu", "cuda"):
+            return f"the tensors are on {query.device.type} and {keys.device.type}"
+        if any(x is not None and x.dtype not in DTYPES for x in form):
+            return "a dtype goes to the reference"
+        if torch.compiler.is_compiling() or is_transformed():
+            return "the call is compiled or transformed"
+        numbers = prod(leading(query, keys)) * query.shape[-2] * prod(keys.shape[-2:])
+        if numbers < SMALL:
+            return f"the largest tensor has {numbers} numbers, fewer than {SMALL}, which gain nothing"
+        return triton_missing() if query.is_cuda else None
+
+    def run(self, form: Form) -> Tensor:
+        """(..., T, S) float32."""
+        assert isinstance(form, Additive)
+        a, lead = form.a, leading(form.query, form.keys)
+        own = additive_launch if a.is_cuda else additive_cpu
+        with no_autocast(a):
+            found = own.scores(flat(a, lead), flat(form.keys, lead), form.v.view(-1))
+        return found.view(*lead, *found.shape[1:])
+
+
+ADDITIVE_SCORES, ADDITIVE_LOOK = AdditiveScores(), AdditiveLook()
 
 
 def _scores(call: Call) -> Tensor:

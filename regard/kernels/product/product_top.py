@@ -14,14 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.top_k import TopK
-from regard.kernels.compiler import triton_missing
+from regard.attention.looks import Products
 from regard.kernels.launching import launch
-from regard.kernels.product.products import has_rows, row_mask
+from regard.kernels.product.softmax_operands import refuses_softmax, softmax_operands
 from regard.kernels.tuning import power_of_two
 
 MOST = 16  # weights to a row
-WIDEST = 256  # features that a program holds
 LONGEST = 2**17  # source positions: a row's groups are looked at at once
 CHUNK = 16  # as in product_top_triton.py
 BYTES = 2**30  # of the largest scores of groups, at a time
@@ -35,26 +33,18 @@ class ProductTopCUDA:
 
     name = "product-top-cuda"
 
-    def refuses(self, call: TopK) -> str | None:
-        query, keys = call.query, call.keys
-        if not query.is_cuda:
-            return f"the query is on {query.device.type}, this kernel is for cuda"
-        if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad):
-            return "gradients are wanted"
-        if torch.compiler.is_compiling():
-            return "a compiled graph is made"
-        if query.dtype != keys.dtype or query.dtype == torch.float64:
-            return "dtypes differ, or are float64"
-        if query.ndim > 4 or not 0 < query.shape[-1] <= WIDEST or call.k > MOST or keys.shape[-2] > LONGEST:
-            return f"more than {MOST} weights, {WIDEST} features, {LONGEST} positions or two leading axes"
-        if call.mask.window is not None or has_rows(call.mask):
-            return "the mask has a window, or something else for each query"
-        return triton_missing()
+    def refuses(self, call: Products) -> str | None:
+        assert call.k is not None
+        if call.k > MOST or call.keys.shape[-2] > LONGEST:
+            return f"more than {MOST} weights or {LONGEST} positions"
+        return refuses_softmax(call)
 
-    def run(self, call: TopK) -> tuple[Tensor, Tensor]:
+    def run(self, call: Products) -> tuple[Tensor, Tensor]:
         """(..., T, k) the largest weights, and their positions."""
+        assert call.k is not None
         lead, (T, D), S, k = call.query.shape[:-2], call.query.shape[-2:], call.keys.shape[-2], call.k
-        query, keys = (_four_axes(x.expand(*lead, *x.shape[-2:])) for x in (call.query, call.keys))
+        given, strides, masked = softmax_operands(call)
+        query = given[0]
         B, H = query.shape[:2]
         chunks = -(-S // CHUNK)
         empty = partial(torch.empty, dtype=torch.float32, device=query.device)
@@ -63,11 +53,7 @@ class ProductTopCUDA:
         # items whose groups are in memory at once
         together = min(max(1, BYTES // (4 * T * chunks)), LAUNCHED, B * H)
         tops, most, total = empty(together, T, chunks), empty(together, T), empty(together, T)
-        shown = row_mask(call.mask, lead, S, query.device)
-        seen = query if shown is None else _bytes(shown.expand(B, H, 1, S)[:, :, 0])
-        given = (query, keys, seen)
-        strides = (*query.stride()[:3], *keys.stride()[:3], *((0, 0) if shown is None else seen.stride()[:2]))
-        constants = (H, D, max(16, power_of_two(D)), shown is not None, call.mask.causal)
+        constants = (H, D, max(16, power_of_two(D)), masked, call.mask.causal)
         tile, own = (*constants, ROWS, COLUMNS), (*constants, k, power_of_two(k), power_of_two(chunks))
         tops_kernel, pick_kernel = _kernels()
         for first in range(0, B * H, together):
@@ -78,17 +64,6 @@ class ProductTopCUDA:
             made = (tops, most, total, weights[first:], places[first:])
             launch(pick_kernel, (T, items, 1), given, made, strides, numbers, own, warps=PICKING)
         return weights.view(*lead, T, k), places.view(*lead, T, k)
-
-
-def _four_axes(x: Tensor) -> Tensor:
-    """(..., T, D) -> (B, H, T, D), features in one piece."""
-    x = x if x.stride(-1) == 1 else x.contiguous()
-    return x.reshape(*[1] * (4 - x.ndim), *x.shape) if x.ndim < 3 else x[:, None] if x.ndim == 3 else x
-
-
-def _bytes(mask: Tensor) -> Tensor:
-    """(B, H, S) 0 or 1, positions in one piece."""
-    return (mask if mask.stride(-1) == 1 else mask.contiguous()).view(torch.uint8)
 
 
 def _kernels() -> tuple[Any, Any]:

@@ -1,30 +1,39 @@
-"""Self-attention of few positions in several heads on a CPU, as one operator of PyTorch.
+"""Self-attention in several heads without a mask or gradients, with little around the arithmetic.
 
     [q; k; v] = x [W_Q; W_K; W_V]ᵀ,   softmax(q kᵀ / √d) v W_Oᵀ
 
-The operator is the one that nn.MultiheadAttention runs without gradients. A short call takes longer for what
-stands around its arithmetic (modules, sources, the choice of a kernel) than for the arithmetic itself. The
-weights come with it; the scores are computed when somebody looks at them.
+A short call takes longer for what stands around its arithmetic (modules, sources, the choice of a kernel)
+than for the arithmetic itself; on a GPU most calls are short. On a CPU the operator is the one that
+nn.MultiheadAttention runs without gradients: the weights come with it, and the scores are computed when
+somebody looks at them. On a GPU one product projects the query, the keys and the values.
 """
 
-import math
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.modules.module import _has_any_global_hook
 
 from regard.attention.compose import Attention
+from regard.attention.dispatch import Call
+from regard.attention.looks import LazyScores, look
+from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import is_lowered, is_transformed
+from regard.attention.numerics import HALF, is_lowered, is_transformed
 from regard.attention.parts import is_own, unchanged
+from regard.attention.reference import align
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.dot import DotScore
+from regard.attention.source import Source
+from regard.attention.top_k import largest
 from regard.attention.trace import WATCHERS
 
-NUMBERS = 2**15  # of weights, of a projection: with more, the arithmetic takes the time
+NUMBERS = 2**15  # of weights, of a projection on a CPU: with more, the arithmetic takes the time
+PLAIN = (Tensor, nn.Parameter, FakeTensor)  # not a subclass that does something else
 PROJECTIONS = ("W_Q", "W_K", "W_V", "W_O")
 
 
@@ -35,55 +44,99 @@ class SelfAttentionCPU:
 
     def refuses(self, call: SelfCall) -> str | None:
         x, heads = call.query, call.heads
-        if type(x) is not Tensor or not x.is_cpu or x.dtype is not torch.float32 or is_lowered(x):
-            return "the query is no float32 tensor on a CPU, or autocast is on"
+        if type(x) not in PLAIN or not x.is_cpu or x.dtype is not torch.float32:
+            return "the query is no float32 tensor on a CPU"
         B, T, D = x.shape if x.ndim == 3 else (0, 0, 0)
         if not 0 < B * T * T * heads.heads <= NUMBERS or D * D > NUMBERS:
             return f"a tensor has more than {NUMBERS} numbers, or none"
-        if call.mask is not None or call.history is not None:
-            return "there is a mask or a history"
-        if _is_watched():
-            return "the call is compiled, traced, transformed or recorded"
-        if type(heads) is not MultiHead or "prepare" in heads.__dict__:
-            return "MultiHead has methods of its own"
-        gradients = torch.is_grad_enabled()
-        return _of_parts(heads._modules, gradients) or (
-            "gradients are wanted" if gradients and x.requires_grad else None
-        )
+        return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
         x, H = call.query, call.heads.heads
-        parts: dict[str, Any] = call.heads._modules
-        Q, K, V, O = [parts[name]._parameters for name in PROJECTIONS]
-        weight, D = torch.cat((Q["weight"], K["weight"], V["weight"])), x.shape[-1]
-        if Q["bias"] is None:
+        weight, bias, O = _joined(call.heads)
+        D = x.shape[-1]
+        last = O["bias"]
+        if bias is None:
             bias, last = x.new_zeros(3 * D), x.new_zeros(D)
-        else:
-            bias, last = torch.cat((Q["bias"], K["bias"], V["bias"])), O["bias"]
         given = x, x, x, D, H, weight, bias, O["weight"], last, None, True, False
         context, weights = torch._native_multi_head_attention(*given)
-        alignment: Any = Kept(weights, x, weight, bias)
+
+        def scores() -> Tensor:
+            q, k, v = _split(F.linear(x, weight, bias), H)
+            return align(_later(q, k, v, call.heads)).scores
+
+        alignment: Any = LazyScores(weights, scores)
         return AttentionResult(context, kernel=self.name, rows=x.shape[1], align=_never, alignment=alignment)
 
 
-class Kept:
-    """The weights of a call, and its scores when they are looked at: an Alignment."""
+class SelfAttentionCUDA:
+    """The same on a GPU, of any length."""
 
-    def __init__(self, weights: Tensor, x: Tensor, weight: Tensor, bias: Tensor) -> None:
-        self.weights, self._made_of = weights, (x, weight, bias)
+    name = "self-attention-cuda"
 
-    @property
-    def scores(self) -> Tensor:
-        """(B, H, T, T)."""
-        x, weight, bias = self._made_of
-        B, H, T, _ = self.weights.shape
-        D = x.shape[-1]
-        both = F.linear(x, weight[: 2 * D], bias[: 2 * D]).view(B, T, 2 * H, -1).transpose(1, 2)
-        return (both[:, :H] / math.sqrt(D // H)) @ both[:, H:].mT
+    def refuses(self, call: SelfCall) -> str | None:
+        x = call.query
+        if type(x) not in PLAIN or not x.is_cuda or x.dtype not in (*HALF, torch.float32):
+            return "the query is no half or single precision tensor on a GPU"
+        if x.ndim != 3 or not x.numel() or (x.shape[1] == 1 and x.dtype is torch.float32):
+            return "the query is not (B, T, D), is empty, or is one in single precision"
+        return _refuses(call)
+
+    def run(self, call: SelfCall) -> AttentionResult:
+        x = call.query
+        weight, bias, O = _joined(call.heads)
+        q, k, v = _split(F.linear(x, weight, bias), call.heads.heads)
+        context = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)
+        later = partial(_later, q, k, v, call.heads)
+        return AttentionResult(
+            F.linear(context, O["weight"], O["bias"]),
+            kernel=self.name,
+            rows=x.shape[1],
+            align=lambda targets: look(later(), targets),
+            top=lambda count: largest(later(), count),
+            numbers=k.numel(),
+        )
+
+
+def _joined(heads: MultiHead) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
+    """Weights (3 D, D) and biases (3 D,) for query, keys and values, and the parameters of W_O."""
+    Q, K, V, O = [heads._modules[name]._parameters for name in PROJECTIONS]  # type: ignore[union-attr]
+    weight = torch.cat((Q["weight"], K["weight"], V["weight"]))  # type: ignore[arg-type]
+    if Q["bias"] is None:
+        return weight, None, O
+    return weight, torch.cat((Q["bias"], K["bias"], V["bias"])), O  # type: ignore[arg-type]
+
+
+def _split(joint: Tensor, H: int) -> tuple[Tensor, ...]:
+    """(B, T, 3 D) -> query, keys and values (B, H, T, D / H)."""
+    B, T, D = joint.shape
+    return joint.view(B, T, 3, H, D // (3 * H)).permute(2, 0, 3, 1, 4).unbind()
+
+
+def _later(query: Tensor, keys: Tensor, values: Tensor, heads: MultiHead) -> Call:
+    """What a later look starts from."""
+    inner: dict[str, Any] = heads.attention._modules
+    source = Source(keys, values, Mask())
+    return Call(query, source, inner["score"], inner["normalizer"], None, None, 0.0)
 
 
 def _never(targets: Tensor | None) -> Alignment:
     raise AssertionError("a result that has its alignment was asked to make it.")
+
+
+def _refuses(call: SelfCall) -> str | None:
+    """Why this is no plain self-attention without gradients, as a clause."""
+    x, heads = call.query, call.heads
+    if call.mask is not None or call.history is not None:
+        return "there is a mask or a history"
+    if is_lowered(x) or _is_watched():
+        return "autocast is on, or the call is compiled, traced, transformed or recorded"
+    if type(heads) is not MultiHead or "prepare" in heads.__dict__:
+        return "MultiHead has methods of its own"
+    gradients = torch.is_grad_enabled()
+    return _of_parts(heads._modules, x, gradients) or (
+        "gradients are wanted" if gradients and x.requires_grad else None
+    )
 
 
 def _is_watched() -> bool:
@@ -99,7 +152,7 @@ def _is_watched() -> bool:
     )
 
 
-def _of_parts(parts: dict[str, Any], gradients: bool) -> str | None:
+def _of_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
     """Why the parts of a MultiHead compute something else, or need gradients."""
     attention = parts["attention"]
     if type(attention) is not Attention or not unchanged(attention):
@@ -116,9 +169,10 @@ def _of_parts(parts: dict[str, Any], gradients: bool) -> str | None:
         W = parts[name]
         if type(W) is not nn.Linear or not unchanged(W):
             return f"{name} is no nn.Linear, or has hooks"
-        weight, bias = W._parameters["weight"], W._parameters["bias"]
-        if type(weight) is not nn.Parameter or weight.dtype is not torch.float32 or not weight.is_cpu:
-            return f"{name} is no float32 parameter on a CPU"
+        weight: Any = W._parameters["weight"]
+        bias = W._parameters["bias"]
+        if type(weight) not in PLAIN or weight.dtype is not x.dtype or weight.device != x.device:
+            return f"{name} is no parameter in the precision of the query, on its device"
         if W.in_features != size or W.out_features != size or (bias is not None) is not biased:
             return "the projections are not alike"
         if gradients and (weight.requires_grad or (bias is not None and bias.requires_grad)):
@@ -126,4 +180,4 @@ def _of_parts(parts: dict[str, Any], gradients: bool) -> str | None:
     return None
 
 
-SELF_ATTENTION_CPU = SelfAttentionCPU()
+SELF_ATTENTION_CPU, SELF_ATTENTION_CUDA = SelfAttentionCPU(), SelfAttentionCUDA()

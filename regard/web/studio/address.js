@@ -34,6 +34,16 @@ export function writeAddress(room, values) {
 }
 
 /**
+ * A whole number from 0 to `most`; what is none is 0.
+ * @param {string | undefined} text
+ * @param {number} most
+ */
+export function readWhole(text, most) {
+  const found = Math.floor(Number(text));
+  return found > 0 ? Math.min(found, most) : 0;
+}
+
+/**
  * Points as `x,y x,y` in thousandths, so that an address stays short.
  * @param {number[][]} points
  */

@@ -60,6 +60,12 @@ export async function connect() {
   }
 }
 
+/** The models of the server as they are now: a run may have trained on, so what models said before is forgotten. */
+export async function freshModels() {
+  remembered.clear();
+  return call("models", undefined);
+}
+
 /** The models that the examples are of. @returns {Promise<import("./types.js").ModelRow[]>} */
 export async function keptModels() {
   const kept = await examples("models");
@@ -74,7 +80,7 @@ export async function keptModels() {
 export function examples(name) {
   let file = files.get(name);
   if (!file) {
-    file = fetch(new URL(`./examples/${name}.json`, import.meta.url)).then((answer) => (answer.ok ? answer.json() : []));
+    file = fetch(new URL(`./examples/${name}.json`, import.meta.url)).then((answer) => (answer.ok ? answer.json() : []), () => []);
     files.set(name, file);
   }
   return file;

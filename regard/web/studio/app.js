@@ -1,7 +1,8 @@
 // The shell: rooms, address, language, light and dark.
-import { html, render, useEffect, useState } from "./lib.js";
+import { html, render, useEffect, useErrorBoundary, useState } from "./lib.js";
 import { ROOMS, readAddress, writeAddress } from "./address.js";
-import { call, connect, currentMode, keptModels, presentToken } from "./api.js";
+import { connect, currentMode, freshModels, keptModels, presentToken } from "./api.js";
+import { useCurrent } from "./hooks.js";
 import { currentLanguage, LANGUAGES, loadTexts, t } from "./texts.js";
 import { Any } from "./rooms/model.js";
 import { Ask } from "./rooms/ask.js";
@@ -52,6 +53,12 @@ function firstLanguage() {
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
+/** A room; one that fails says so, and leaves the others. @param {{page: any} & import("./types.js").RoomProps} props */
+function Room({ page: Page, ...props }) {
+  const [error] = useErrorBoundary((problem) => console.warn(problem));
+  return error ? html`<p class="error" role="alert">${t("error.room")}</p>` : html`<${Page} ...${props} />`;
+}
+
 /** @param {{first: any[], connected: Promise<any[]>}} props models to begin with, and what the server says once it answers */
 function Studio({ first, connected }) {
   const [models, setModels] = useState(first);
@@ -78,7 +85,7 @@ function Studio({ first, connected }) {
     });
   }, []);
   useEffect(() => {
-    if (currentMode() === "live") call("models", undefined).then(setModels, () => {});
+    if (currentMode() === "live") freshModels().then(setModels, () => {});
   }, [address.room]);
   useEffect(() => {
     document.title = `${t(`room.${address.room}`)} · regard studio`;
@@ -99,13 +106,17 @@ function Studio({ first, connected }) {
   };
   const speak = async () => {
     const next = language === "zh" ? "en" : "zh";
-    await loadTexts(next);
+    try {
+      await loadTexts(next);
+    } catch {
+      return; // the server is gone: the page stays in its language
+    }
     remember("language", next);
     setLanguage(next);
   };
+  const rooms = useCurrent(`${address.room} ${language}`);
 
   const live = mode === "live";
-  const Page = PAGES[address.room];
   return html`
     <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => {
       event.preventDefault();
@@ -113,7 +124,7 @@ function Studio({ first, connected }) {
     }}>${t("skip")}</a>
     <header class="top">
       <a class="mark" href="#/translate">regard</a>
-      <nav class="rooms" aria-label=${t("rooms")}>
+      <nav class="rooms" aria-label=${t("rooms")} ref=${rooms}>
         ${ROOMS.map((room) => html`<a key=${room} href=${writeAddress(room, {})}
           aria-current=${room === address.room ? "page" : null}>${t(`room.${room}`)}</a>`)}
       </nav>
@@ -125,7 +136,7 @@ function Studio({ first, connected }) {
     <main class="page" id="main" tabindex="-1">
       <div class="intro"><h1>${t(`room.${address.room}`)}</h1><p>${t(`intro.${address.room}`)}</p></div>
       ${mode === "static" && html`<p class="banner" role="status">${t("static")} <code>regard studio</code></p>`}
-      ${mode === "locked" ? html`<p class="error" role="alert">${t("locked")}</p>` : html`<${Page} key=${`${address.room} ${language}`} values=${address.values} change=${change} models=${models}
+      ${mode === "locked" ? html`<p class="error" role="alert">${t("locked")}</p>` : html`<${Room} key=${`${address.room} ${language}`} page=${PAGES[address.room]} values=${address.values} change=${change} models=${models}
         live=${live} still=${still} />`}
     </main>`;
 }
@@ -143,6 +154,7 @@ function takeToken() {
 }
 
 document.documentElement.dataset.theme = firstTheme();
+document.documentElement.toggleAttribute("data-embed", new URLSearchParams(location.search).has("embed"));
 takeToken();
 // a server that is still loading its models has the page already: begin with what was kept
 const connected = connect();

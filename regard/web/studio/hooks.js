@@ -120,6 +120,23 @@ export function useWidth(first) {
   return [width, attach];
 }
 
+/**
+ * A list that scrolls, and shows its current entry when that changes.
+ * @param {string} current
+ */
+export function useCurrent(current) {
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const box = list.current;
+    const entry = /** @type {HTMLElement | null | undefined} */ (box?.querySelector("[aria-current]"));
+    if (!box || !entry) return; // not scrollIntoView: the page itself stays where it is
+    const [inner, outer] = [entry.getBoundingClientRect(), box.getBoundingClientRect()];
+    box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+    if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
+  }, [current]);
+  return list;
+}
+
 /** A reference to an SVG element of this page that can be saved. */
 export function useSvgDrawing() {
   const keep = useRef(/** @type {Drawing | null} */ (null));

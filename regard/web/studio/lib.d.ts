@@ -4,6 +4,7 @@ export function h(type: unknown, props: unknown, ...children: unknown[]): unknow
 export function render(tree: unknown, place: Element): void;
 export function useCallback<F>(act: F, needs: unknown[]): F;
 export function useEffect(act: () => void | (() => void), needs?: unknown[]): void;
+export function useErrorBoundary(act?: (problem: any) => void): [any, () => void];
 export function useLayoutEffect(act: () => void | (() => void), needs?: unknown[]): void;
 export function useMemo<T>(make: () => T, needs: unknown[]): T;
 export function useRef<T>(first: T): { current: T };

@@ -4,7 +4,7 @@ import htm from "../vendor/htm.js";
 
 export { h, render };
 export {
-  useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState,
+  useCallback, useEffect, useErrorBoundary, useLayoutEffect, useMemo, useRef, useState,
 } from "../vendor/preact-hooks.js";
 /** @type {(strings: TemplateStringsArray, ...values: any[]) => any} */
 export const html = htm.bind(h);

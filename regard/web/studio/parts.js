@@ -3,8 +3,8 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { curves } from "../views/curves.js";
 import { heads } from "../views/heads.js";
 import { heatmap } from "../views/heatmap.js";
-import { download, fileName, savedPage } from "./save.js";
-import { currentLanguage, t } from "./texts.js";
+import { download, fileName, partDrawing, savedPage } from "./save.js";
+import { currentLanguage, t, tOr, viewWords } from "./texts.js";
 
 /** @typedef {import("./api.js").ApiError} ApiError */
 /** @typedef {import("./types.js").Matrix} Matrix */
@@ -62,48 +62,33 @@ function same(a, b) {
 
 /** @typedef {{row: number, column: number}} Hot what is pointed at; -1: nothing */
 
-/** @type {Map<string, Record<string, Record<string, string>>>} */
-const said = new Map();
-
-/** What a kind of drawing says, in the language of the page. @param {"map" | "curves" | "heads"} kind */
-function viewWords(kind) {
-  const language = currentLanguage();
-  const known = said.get(language);
-  if (known) return known[kind];
-  const both = { looked: t("view.looked"), nothing: t("view.nothing") };
-  said.set(language, {
-    map: {
-      ...both, zoomIn: t("view.zoomIn"), zoomOut: t("view.zoomOut"), whole: t("view.whole"), point: t("view.point"), hint: t("view.keys"),
-      heatmap: t("view.heatmap"), rows: t("view.rows"), columns: t("view.columns"),
-    },
-    curves: { ...both, by: t("view.by"), hint: t("view.hint"), curves: t("view.curves") },
-    heads: { layer: t("view.layer"), head: t("view.head"), heads: t("view.heads") },
-  });
-  return viewWords(kind);
-}
-
 /** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, onSelect?: (row: number) => void, largest?: number, maxHeight?: number}} props */
 export function HeatMap({ keep, hot, ...data }) {
-  return html`<${View} draw=${heatmap} data=${{ ...data, words: viewWords("map") }} hot=${hot} keep=${keep} className="map" />`;
+  return html`<${View} draw=${heatmap} data=${{ ...data, words: viewWords() }} hot=${hot} keep=${keep} className="map" />`;
 }
 
 /** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, height?: number}} props */
 export function Curves({ keep, hot, ...data }) {
-  return html`<${View} draw=${curves} data=${{ ...data, words: viewWords("curves") }} hot=${hot} keep=${keep} className="flow" />`;
+  return html`<${View} draw=${curves} data=${{ ...data, words: viewWords() }} hot=${hot} keep=${keep} className="flow" />`;
 }
 
 /** @param {{layers: number, heads: number, thumbnail: (layer: number, head: number) => Promise<Matrix | null>, onSelect: (layer: number, head: number) => void, selected: [number, number], size?: number, keep?: DrawingRef}} props */
 export function HeadGrid({ keep, ...data }) {
-  return html`<${View} draw=${heads} data=${{ ...data, words: viewWords("heads") }} keep=${keep} />`;
+  return html`<${View} draw=${heads} data=${{ ...data, words: viewWords() }} keep=${keep} />`;
 }
 
 /**
- * @param {{title: string, children?: any, keep?: DrawingRef, name?: string, note?: string, wide?: boolean, extra?: any, busy?: boolean}} props
+ * @param {{title: string, children?: any, keep?: DrawingRef, whole?: boolean, file?: boolean, name?: string, note?: string, wide?: boolean, extra?: any, busy?: boolean}} props
+ * `keep`: a drawing that can be saved; `whole`: all that is in the card can; `file`: the title is a name on the disk
  */
-export function Card({ title, children, keep, name, note, wide, extra, busy }) {
+export function Card({ title, children, keep, whole, file, name, note, wide, extra, busy }) {
+  const all = useRef(/** @type {Drawing | null} */ (null));
+  const saved = whole ? all : keep;
   return html`<section class=${`card${wide ? " wide" : ""}`} aria-label=${title} aria-busy=${busy ? "true" : "false"}>
-    <div class="head"><h2>${title}</h2>${extra}${keep && html`<${SaveMenu} keep=${keep} title=${name ?? title} note=${note ?? ""} />`}</div>
-    <div class=${busy ? "busy" : ""}>${children}</div>
+    <div class="head"><h2 class=${file ? "file" : null}>${title}</h2>${extra}${saved && html`<${SaveMenu} keep=${saved} title=${name ?? title} note=${note ?? ""} />`}</div>
+    <div class=${busy ? "busy" : ""} ref=${(/** @type {Element | null} */ element) => {
+      all.current = element && partDrawing(element);
+    }}>${children}</div>
   </section>`;
 }
 
@@ -114,14 +99,18 @@ export function SaveMenu({ keep, title, note }) {
   useEffect(() => {
     if (!open) return undefined;
     /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("li button"))?.focus();
-    const close = (/** @type {Event} */ event) => {
+    const leave = (/** @type {Event} */ event) => {
       if (!box.current?.contains(/** @type {Node} */ (event.target))) setOpen(false);
     };
-    document.addEventListener("pointerdown", close);
-    return () => document.removeEventListener("pointerdown", close);
+    document.addEventListener("pointerdown", leave);
+    return () => document.removeEventListener("pointerdown", leave);
   }, [open]);
-  const save = async (/** @type {"png" | "svg" | "html"} */ kind) => {
+  const close = () => {
     setOpen(false);
+    /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("button"))?.focus();
+  };
+  const save = async (/** @type {"png" | "svg" | "html"} */ kind) => {
+    close();
     const drawing = keep.current;
     if (!drawing) return;
     const name = `${fileName(title)}.${kind}`;
@@ -135,17 +124,16 @@ export function SaveMenu({ keep, title, note }) {
   const keys = (/** @type {KeyboardEvent} */ event) => {
     const items = [...(box.current?.querySelectorAll("li button") ?? [])];
     const at = items.indexOf(/** @type {Element} */ (document.activeElement));
-    if (event.key === "Escape") {
-      setOpen(false);
-      /** @type {HTMLElement | null | undefined} */ (box.current?.querySelector("button"))?.focus();
-    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    if (event.key === "Escape") close();
+    else if (event.key === "Tab") setOpen(false);
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       const step = event.key === "ArrowDown" ? 1 : items.length - 1;
       /** @type {HTMLElement} */ (items[(at + step) % items.length])?.focus();
     }
   };
   return html`<div class="menu" ref=${box} onKeyDown=${open ? keys : null}>
-    <button class="button" aria-haspopup="true" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${t("save")}</button>
+    <button class="button" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}>${t("save")}</button>
     ${open && html`<ul>
       <li><button onClick=${() => save("png")}>${t("save.png")}</button></li>
       <li><button onClick=${() => save("svg")}>${t("save.svg")}</button></li>
@@ -155,24 +143,24 @@ export function SaveMenu({ keep, title, note }) {
 }
 
 /**
- * One of several, as a row of chips; arrow keys move.
- * @param {{label: string, options: {value: string, text: string, title?: string}[], value: string, onChange: (value: string) => void}} props
+ * One of several, as a row of chips or of colours; arrow keys move.
+ * @param {{label: string, options: {value: string, text: string, title?: string, colour?: string}[], value: string, onChange: (value: string) => void}} props
  */
 export function Choice({ label, options, value, onChange }) {
   const box = useRef(/** @type {HTMLElement | null} */ (null));
+  const at = Math.max(0, options.findIndex((each) => each.value === value));
   const keys = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const at = options.findIndex((each) => each.value === value);
     const next = (at + step + options.length) % options.length;
     onChange(options[next].value);
     /** @type {HTMLElement | undefined} */ (box.current?.children[next])?.focus();
   };
   return html`<div class="chips" role="radiogroup" aria-label=${label} ref=${box} onKeyDown=${keys}>
-    ${options.map((each) => html`<button class="chip" role="radio" key=${each.value} title=${each.title ?? ""}
-      aria-checked=${each.value === value ? "true" : "false"} tabindex=${each.value === value ? 0 : -1}
-      onClick=${() => onChange(each.value)}>${each.text}</button>`)}
+    ${options.map((each, i) => html`<button class=${each.colour ? "swatch" : "chip"} role="radio" key=${each.value} title=${each.title ?? ""} aria-label=${each.text}
+      style=${{ backgroundColor: each.colour }} aria-checked=${each.value === value ? "true" : "false"} tabindex=${i === at ? 0 : -1}
+      onClick=${() => onChange(each.value)}>${each.colour ? "" : each.text}</button>`)}
   </div>`;
 }
 
@@ -192,8 +180,8 @@ export function Tabs({ name, pages, ...props }) {
 /** @param {{error: ApiError | null}} props */
 export function Problem({ error }) {
   if (!error) return null;
-  const known = { static: "error.static", unreachable: "error.unreachable" }[error.code];
-  return html`<p class="error" role="alert">${known ? t(known) : error.message || t("error.failed")}</p>`;
+  const said = tOr(`error.${error.code}`, "");
+  return html`<p class="error" role="alert">${said || (error.message ? "" : t("error.unknown"))} ${error.message && html`<span lang="en">${error.message}</span>`}</p>`;
 }
 
 /**

@@ -7,6 +7,9 @@ const COPIED = [
   "font-family", "font-size", "font-weight", "text-anchor", "image-rendering",
 ];
 
+const MARGIN = 8;
+const UNSAVED = ".chip, .note, .hidden-label"; // what is there to be used, not to be looked at
+
 /**
  * @param {Blob} blob
  * @param {string} name
@@ -53,6 +56,43 @@ export function svgDrawing(element) {
     return new XMLSerializer().serializeToString(copy);
   };
   return { toSVG, toPNG: () => rasterise(toSVG(), getComputedStyle(element).getPropertyValue("--card").trim()) };
+}
+
+/**
+ * A part of the page as one drawing: its drawings, pictures, bars and words, where they stand.
+ * @param {Element} element
+ * @returns {Drawing}
+ */
+export function partDrawing(element) {
+  const toSVG = () => {
+    const box = element.getBoundingClientRect();
+    const parts = [element, ...element.querySelectorAll("*")].filter((each) => !each.closest(UNSAVED) && !each.parentElement?.closest("svg")).map((each) => {
+      const place = each.getBoundingClientRect();
+      const at = `x="${place.left - box.left}" y="${place.top - box.top}"`;
+      const size = `width="${place.width}" height="${place.height}"`;
+      const ground = getComputedStyle(each).backgroundColor;
+      const behind = /, 0\)$/.test(ground) ? "" : `<rect ${at} ${size} fill="${ground}" rx="4"/>`;
+      if (each instanceof SVGSVGElement) return behind + svgDrawing(each).toSVG().replace("<svg", `<svg ${at}`);
+      if (each instanceof HTMLImageElement) return `<image ${at} ${size} href="${escapeText(each.src)}" image-rendering="pixelated"/>`;
+      return behind + wordsIn(each, box);
+    });
+    const [width, height] = [box.width + 2 * MARGIN, box.height + 2 * MARGIN];
+    return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="${-MARGIN} ${-MARGIN} ${width} ${height}">${parts.join("")}</svg>`;
+  };
+  return { toSVG, toPNG: () => rasterise(toSVG(), getComputedStyle(element).getPropertyValue("--card").trim()) };
+}
+
+/** The words that stand directly in an element, each at its place. @param {Element} element @param {DOMRect} box */
+function wordsIn(element, box) {
+  const { color, fontFamily, fontSize, fontWeight } = getComputedStyle(element);
+  const range = document.createRange();
+  return [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).flatMap((node) =>
+    [...(node.textContent ?? "").matchAll(/[\u2e80-\uffef]|[^\s\u2e80-\uffef]+/gu)].map(({ 0: word, index }) => {
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      const place = range.getBoundingClientRect();
+      return `<text x="${place.left - box.left}" y="${place.top - box.top + place.height * 0.78}" fill="${color}" font-family="${escapeText(fontFamily)}" font-size="${fontSize}" font-weight="${fontWeight}">${escapeText(word)}</text>`;
+    })).join("");
 }
 
 /**

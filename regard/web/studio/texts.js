@@ -1,4 +1,5 @@
 // Words of the page in the reader's language: `t("save")`, with values put in for {names}.
+import { fill } from "../views/style.js";
 
 export const LANGUAGES = ["en", "zh"];
 
@@ -6,22 +7,30 @@ export const LANGUAGES = ["en", "zh"];
 let words = {};
 /** @type {Record<string, [string, string]>} titles and sentences of mechanisms; the catalogue has the English ones */
 let titles = {};
+/** @type {Record<string, string>} what the drawings of regard/web/views say */
+let views = {};
 /** @type {string} */
 let language = "en";
 
 /**
- * @param {string} wanted
+ * @param {string} wanted one of LANGUAGES
  * @returns {Promise<void>}
  */
 export async function loadTexts(wanted) {
-  language = LANGUAGES.includes(wanted) ? wanted : "en";
   const read = async (/** @type {string} */ name) => (await fetch(new URL(`./texts/${name}.json`, import.meta.url))).json();
-  [words, titles] = await Promise.all([read(language), language === "en" ? {} : read(`mechanisms.${language}`)]);
+  [words, titles] = await Promise.all([read(wanted), wanted === "en" ? {} : read(`mechanisms.${wanted}`)]);
+  language = wanted;
+  views = Object.fromEntries(Object.entries(words).flatMap(([key, text]) => (key.startsWith("view.") ? [[key.slice(5), text]] : [])));
   document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
 }
 
 export function currentLanguage() {
   return language;
+}
+
+/** What every drawing may say; the same object until the language changes. */
+export function viewWords() {
+  return views;
 }
 
 /**
@@ -49,12 +58,4 @@ export function tOr(key, otherwise) {
 export function titleOf({ key, title, sentence }) {
   const [own, said] = titles[key] ?? [title, sentence];
   return { title: own, sentence: said };
-}
-
-/**
- * @param {string} text
- * @param {Record<string, string | number>} values
- */
-export function fill(text, values) {
-  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }

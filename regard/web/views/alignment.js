@@ -18,6 +18,7 @@ import { words } from "./words.js";
  * @property {HTMLElement} [wordsIn] where the words go, if not beside the map
  * @property {(row: number) => void} [onSelect]
  * @property {(row: number, column: number) => string} [say]
+ * @property {import("./heatmap.js").HeatmapOptions["words"]} [words] what the map says, in another language
  */
 
 const MOST = 1500; // words that can be read one by one
@@ -68,8 +69,8 @@ export function alignment(element, given) {
   fit();
 
   function mapOptions() {
-    const { matrix, rows, columns, marks, label, say } = options;
-    return { matrix, rows, columns, marks, label, say, selected };
+    const { matrix, rows, columns, marks, label, say, words: said } = options;
+    return { matrix, rows, columns, marks, label, say, selected, words: said };
   }
 
   const size = new ResizeObserver(fit);

@@ -215,13 +215,18 @@ export function curves(element, given) {
   return {
     /** @param {Partial<CurvesOptions>} data */
     update(data) {
+      const before = options.matrix, held = svg.contains(document.activeElement);
       options = { ...options, ...data };
       words = { ...WORDS, ...options.words };
       const onlySelected = Object.keys(data).every((key) => key === "selected");
       if (onlySelected) return mark();
-      hot = { row: -1, column: -1 };
-      focused = { axis: "rows", index: 0 };
-      return build();
+      if (before.rows !== options.matrix.rows || before.columns !== options.matrix.columns) {
+        hot = { row: -1, column: -1 };
+        focused = { axis: "rows", index: 0 };
+      }
+      build();
+      if (held) texts[focused.axis][focused.index]?.focus({ preventScroll: true });
+      return undefined;
     },
     /** @param {number} row @param {number} column */
     highlight(row, column) {

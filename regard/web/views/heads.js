@@ -18,7 +18,7 @@ import { addStyle, escapeXml, make } from "./style.js";
  * @property {Partial<typeof WORDS>} [words]
  */
 
-const WORDS = { layer: "layer", head: "head", heads: "Heads" };
+const WORDS = { layer: "Layer", head: "head", heads: "Heads" };
 
 /** @param {HTMLElement} element @param {HeadsOptions} given */
 export function heads(element, given) {
@@ -83,14 +83,14 @@ export function heads(element, given) {
 
   /** @param {number} layer @param {number} head */
   async function show(layer, head) {
-    const matrix = await options.thumbnail(layer, head), button = buttons.get(`${layer} ${head}`);
-    if (!button) return;
+    const key = `${layer} ${head}`, button = buttons.get(key), matrix = await options.thumbnail(layer, head);
+    if (!button || button !== buttons.get(key)) return; // the grid shows something else by now
     if (!matrix) {
       button.style.visibility = "hidden";
       button.disabled = true;
       return;
     }
-    drawn.set(`${layer} ${head}`, matrix);
+    drawn.set(key, matrix);
     paint(button, matrix);
   }
 

@@ -23,7 +23,7 @@ import { addStyle, escapeXml, make, shown } from "./style.js";
 
 const WORDS = {
   zoomIn: "Zoom in", zoomOut: "Zoom out", whole: "Show all", looked: "looked at", nothing: "nothing", point: "Point at a cell.",
-  hint: "Arrow keys move, + and − zoom, Enter selects.", heatmap: "heat map", rows: "rows", columns: "columns",
+  keys: "Arrow keys move, + and − zoom, Enter selects.", heatmap: "heat map", rows: "rows", columns: "columns",
 };
 const CELL = 44; // pixels, at most
 const READABLE = 14; // a cell with a word beside it
@@ -82,7 +82,7 @@ export function heatmap(element, given) {
     for (let i = 0; i < values.length; i++) bytes[i] = levelOf(values[i], scaleEnd);
     levels = pyramid({ rows, columns, values: bytes });
     const label = options.label ? `${options.label}: ` : "";
-    cells.setAttribute("aria-label", `${label}${words.heatmap}, ${rows} ${words.rows}, ${columns} ${words.columns}. ${words.hint}`);
+    cells.setAttribute("aria-label", `${label}${words.heatmap}, ${rows} ${words.rows}, ${columns} ${words.columns}. ${words.keys}`);
   }
 
   /** @param {"rows" | "columns"} axis @param {number} index */

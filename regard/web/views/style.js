@@ -91,6 +91,12 @@ export function escapeXml(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 }
 
+/** A text with values put in for {names}; a name without a value stays.
+ * @param {string} text @param {Record<string, string | number>} values */
+export function fill(text, values) {
+  return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+}
+
 /** A weight for reading: 53 %, 0.4 %; what is no share of one, as a number.
  * @param {number} weight @param {number} [largest] of its matrix */
 export function shown(weight, largest = 1) {

@@ -3,21 +3,31 @@
 import { alignment } from "./alignment.js";
 import { heads } from "./heads.js";
 import { decodeMatrix, shrink } from "./matrix.js";
-import { addStyle, make, shown } from "./style.js";
+import { addStyle, fill, make, shown } from "./style.js";
 
 /** @typedef {import("./matrix.js").Matrix} Matrix */
 /** @typedef {import("./matrix.js").Wire} Wire */
 /** @typedef {{name: string, path: string, shape: [number, number], rows: number, columns: number, heads: (Wire & {pool: number})[]}} Layer */
 /** rows and columns: which of the texts; -1: none. pool: how many positions one cell stands for, on each axis. */
 /** @typedef {{name: string, layers: Layer[]}} Group */
-/** @typedef {{groups: Group[], texts: string[][], note: string}} TraceData */
+/** @typedef {{groups: Group[], texts: string[][]}} TraceData */
 /** @typedef {(layer: string, head: number, first: number, count: number) => Promise<Float32Array>} FetchRows */
 /** exact weights of `count` queries from `first` on, one row after another */
 
+const WORDS = {
+  layer: "Layer", head: "head", attention: "Attention", looked: "looked at", query: "query", key: "key",
+  pooled: "Each cell is the largest weight of {pool} × {pool}: all of this head would be too large for the page.",
+  fetch: "Select a row to fetch the weights of its first query.",
+  pooledHeads: "{pooled} of {heads} heads are shown pooled. For exact weights give regard.view a larger `limit` or fewer layers, or use its .widget().",
+};
 const WHOLE = 2 ** 20; // cells: a head that is fetched as a whole
 
-/** @param {HTMLElement} element @param {{data: TraceData, fetchRows?: FetchRows}} options */
-export function trace(element, { data, fetchRows }) {
+/**
+ * @param {HTMLElement} element
+ * @param {{data: TraceData, fetchRows?: FetchRows, words?: Partial<typeof WORDS & import("./heatmap.js").HeatmapOptions["words"]>}} options
+ */
+export function trace(element, { data, fetchRows, words: given }) {
+  const words = { ...WORDS, ...given };
   addStyle(element);
   const view = make("div", "rg-view", element);
   const chips = make("div", "rg-chips", view);
@@ -26,7 +36,9 @@ export function trace(element, { data, fetchRows }) {
   const title = make("h2", "rg-title", right), box = make("div", "", right), note = make("p", "rg-note", right);
   const wordsIn = make("div", "rg-fit");
   title.setAttribute("aria-live", "polite");
-  make("p", "rg-note", view).textContent = data.note;
+  const every = data.groups.flatMap((each) => each.layers.flatMap((layer) => layer.heads));
+  const pooled = every.filter((head) => head.pool > 1).length;
+  make("p", "rg-note", view).textContent = pooled ? fill(words.pooledHeads, { pooled, heads: every.length }) : "";
   /** @type {Map<string, Matrix>} */
   const exact = new Map();
   let group = data.groups[0];
@@ -58,7 +70,7 @@ export function trace(element, { data, fetchRows }) {
     return {
       layers: group.layers.length, heads: count, names: group.layers.map((layer) => layer.name), label: group.name,
       selected: /** @type {[number, number]} */ ([0, 0]),
-      size: Math.max(22, Math.min(40, Math.floor(430 / count))),
+      size: Math.max(22, Math.min(40, Math.floor(430 / count))), words,
     };
   }
 
@@ -102,14 +114,13 @@ export function trace(element, { data, fetchRows }) {
   function draw(layer, head, matrix, pool) {
     const rows = names(layer, "rows", pool), columns = names(layer, "columns", pool);
     const same = layer.rows >= 0 && layer.rows === layer.columns;
-    const of = layer.name ? `Layer ${layer.name}` : "Attention";
-    title.textContent = layer.heads.length > 1 ? `${of}, head ${head}` : of;
+    const of = layer.name ? `${words.layer} ${layer.name}` : words.attention;
+    title.textContent = layer.heads.length > 1 ? `${of}, ${words.head} ${head}` : of;
     title.title = layer.path;
-    note.textContent = pool === 1 ? "" : `Each cell is the largest weight of ${pool} × ${pool}: all of this head would be too large for the page.` +
-      (fetchRows ? " Select a row to fetch the weights of its first query." : "");
-    const options = { matrix, rows, columns, same, label: `${layer.path}, head ${head}`, wordsIn };
+    note.textContent = pool === 1 ? "" : `${fill(words.pooled, { pool })} ${fetchRows ? words.fetch : ""}`;
+    const options = { matrix, rows, columns, same, label: `${layer.path}, ${words.head} ${head}`, wordsIn, words };
     if (large) large.update(options);
-    else large = alignment(box, { ...options, names: ["query", "key"], onSelect: (found) => void selected(found) });
+    else large = alignment(box, { ...options, names: [words.query, words.key], onSelect: (found) => void selected(found) });
     row = Math.min(row, matrix.rows - 1);
   }
 
@@ -122,7 +133,7 @@ export function trace(element, { data, fetchRows }) {
     if (ticket !== asked || row !== found) return;
     const best = [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, 5);
     const name = (/** @type {"rows" | "columns"} */ axis, /** @type {number} */ i) => `${data.texts[layer[axis]]?.[i] ?? ""} (${i})`.trim();
-    note.textContent = `“${name("rows", query)}” looked at ${best.map((i) => `${name("columns", i)} ${shown(values[i])}`).join(", ")}.`;
+    note.textContent = `“${name("rows", query)}” ${words.looked} ${best.map((i) => `${name("columns", i)} ${shown(values[i])}`).join(", ")}.`;
   }
 
   function fit() {

@@ -18,7 +18,7 @@ export function Beam({ question, beam, chosen, onPick, view, onView }) {
   const tree = view === "tree";
   const { answer, error, busy } = useAnswer("translate", tree ? { ...question, tree: true } : null, { file: "translate", delay: 150 });
   const found = answer?.results[0].tree;
-  return html`<${Card} title=${t("beam.title")} busy=${busy} keep=${tree ? keep : undefined} name=${beam[0].text}
+  return html`<${Card} title=${t("beam.title")} busy=${busy} keep=${keep} whole=${!tree} name=${beam[0].text}
     extra=${html`<${Choice} label=${t("beam.view")} value=${view} onChange=${onView} options=${["list", "tree"].map((name) => ({ value: name, text: t(`beam.${name}`) }))} />`}>
     <${Problem} error=${error} />
     ${!tree ? html`<${List} beam=${beam} chosen=${chosen} onPick=${onPick} />` : found && html`<${Search} tree=${found} texts=${beam.map((each) => each.text)} chosen=${chosen} onPick=${onPick} attach=${attach} />`}

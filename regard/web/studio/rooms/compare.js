@@ -61,7 +61,7 @@ function Latest({ run }) {
   const { alignment, source_words, target_words, text, step } = /** @type {NonNullable<Run["alignment"]>} */ (run.alignment);
   const matrix = useMatrices([alignment])?.[0];
   const fits = matrix && matrix.rows === target_words.length && matrix.columns === source_words.length && matrix.rows > 0;
-  return html`<${Card} title=${run.id} keep=${fits ? map : undefined} name=${`${run.id} ${step}`} note=${text}>
+  return html`<${Card} title=${run.id} file keep=${fits ? map : undefined} name=${`${run.id} ${step}`} note=${text}>
     <p class="quiet small" aria-live="polite">${t("compare.latest", { step })}</p>
     <p class="gap">${text}</p>
     ${fits && html`<div class="gap"><${HeatMap} matrix=${matrix} rows=${target_words} columns=${source_words} label=${t("compare.latest", { step })} keep=${map} maxHeight=${420} /></div>`}
@@ -89,7 +89,7 @@ function Comparison({ id }) {
   const value = (/** @type {Run} */ run) => (run.value === null || run.value === undefined ? (run.reason ?? "") : `${round(run.value)} ${run.metric}`);
   return html`<${Bars} id=${id} runs=${runs} />
     <${Losses} runs=${runs} />
-    <${Card} title=${id}>
+    <${Card} title=${id} file whole>
       <p class="quiet" aria-live="polite">${t("compare.progress", { finished: found.finished, trainings: found.trainings })}</p>
       <${Table} label=${id} head=${["variant", "seed", "status", "step", "loss.last", "valid", "measured"]} rows=${runs.map((run) => [
         run.variant, run.seed ?? "", tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, run.loss?.toFixed(3) ?? "", run.valid_loss?.toFixed(3) ?? "", value(run),

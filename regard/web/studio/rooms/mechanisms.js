@@ -2,7 +2,7 @@
 import { html, useRef, useState } from "../lib.js";
 import { writeAddress } from "../address.js";
 import { pieces } from "../equation.js";
-import { useAnswer, useMatrices } from "../hooks.js";
+import { useAnswer, useCurrent, useMatrices } from "../hooks.js";
 import { Card, Choice, HeatMap, Problem } from "../parts.js";
 import { t, titleOf, tOr } from "../texts.js";
 
@@ -17,9 +17,15 @@ export function Mechanisms({ values, change }) {
   if (!answer) return html`<${Problem} error=${error} />`;
   /** @type {Mechanism[]} */
   const rows = answer;
+  return html`<${Shelf} rows=${rows} values=${values} change=${change} />`;
+}
+
+/** @param {{rows: Mechanism[]} & Pick<RoomProps, "values" | "change">} props */
+function Shelf({ rows, values, change }) {
   const row = rows.find((each) => each.key === values.name) ?? rows[0];
+  const list = useCurrent(row.key);
   return html`<div class="shelf">
-    <nav class="card" aria-label=${t("room.mechanisms")}>
+    <nav class="card" aria-label=${t("room.mechanisms")} ref=${list}>
       ${KINDS.map((kind) => html`<h2 key=${kind}>${t(`kind.${kind}`)}</h2>
         ${rows.filter((each) => each.kind === kind).map((each) => html`<a key=${each.key} href=${writeAddress("mechanisms", { name: each.key })} aria-current=${each.key === row.key ? "page" : null}>${titleOf(each).title}<small>${each.year}</small></a>`)}`)}
     </nav>
@@ -45,7 +51,7 @@ function One({ row, values, change }) {
       ${row.equation && html`<${Equation} row=${row} linked=${linked} onLink=${setLinked} onFollow=${follow} />`}
       <p class="note">${t("mechanisms.file")} <code>${row.file}</code></p>
     <//>
-    <${Example} row=${row} title=${title} values=${values} change=${change} shown=${shown} onShow=${setShown} linked=${linked} onLink=${setLinked} />
+    <${Example} row=${row} title=${title} sentence=${sentence} values=${values} change=${change} shown=${shown} onShow=${setShown} linked=${linked} onLink=${setLinked} />
     <${Measured} row=${row} />
   </div>`;
 }
@@ -55,6 +61,12 @@ function named(shows) {
   const [kind, number] = shows.split(" ");
   if (kind === "row") return t(`stage.${["content", "gated", "shifted", "sharpened"][Number(number)]}`);
   return tOr(`shows.${shows}`, tOr(`parameter.${shows}`, shows));
+}
+
+/** A row or column of the example, `query 3` or a stage of addressing, in words. @param {string} name */
+function place(name) {
+  const [what, number] = name.split(" ");
+  return number ? t(`place.${what}`, { number }) : t(`stage.${what}`);
 }
 
 /** @param {{row: Mechanism, linked: string, onLink: (to: string) => void, onFollow: (to: string) => void}} props symbols light up with what they stand for, and lead there */
@@ -71,7 +83,7 @@ function Equation({ row, linked, onLink, onFollow }) {
 }
 
 /** @param {any} props */
-function Example({ row, title, values, change, shown, onShow, linked, onLink }) {
+function Example({ row, title, sentence, values, change, shown, onShow, linked, onLink }) {
   const map = useRef(null);
   const live = row.parameters.length > 0;
   const parameters = Object.fromEntries(row.parameters.map((/** @type {import("../types.js").Parameter} */ each) => [each.name, values[each.name] === undefined ? each.value : Number(values[each.name])]));
@@ -80,12 +92,12 @@ function Example({ row, title, values, change, shown, onShow, linked, onLink }) 
   const matrix = matrices?.[shown === "scores" ? 1 : 0];
   const hot = { row: linked.startsWith("row ") ? Number(linked.slice(4)) : -1, column: -1 };
   const axis = (/** @type {string} */ name) => html`<span class=${`axis-name${linked === name ? " lit" : ""}`}>${t(`axis.${row.kind === "memory" ? "memory" : "attention"}.${name}`)}</span>`;
-  return html`<${Card} title=${t("mechanisms.try")} keep=${matrix ? map : undefined} name=${title} note=${row.sentence} busy=${busy}
+  return html`<${Card} title=${t("mechanisms.try")} keep=${matrix ? map : undefined} name=${title} note=${sentence} busy=${busy}
     extra=${answer && html`<${Choice} label=${t("mechanisms.shown")} value=${shown} onChange=${onShow} options=${["weights", "scores"].map((name) => ({ value: name, text: t(`mechanisms.${name}`) }))} />`}>
     ${live && html`<div class="sliders">${row.parameters.map((/** @type {import("../types.js").Parameter} */ each) => html`<label class=${`field${linked === each.name ? " lit" : ""}`} key=${each.name} onMouseEnter=${() => onLink(each.name)} onMouseLeave=${() => onLink("")}>${tOr(`parameter.${each.name}`, each.name)}
       <span class="row"><input type="range" name=${each.name} min=${each.min} max=${each.max} step=${each.step} value=${parameters[each.name]} onInput=${(/** @type {any} */ event) => change({ [each.name]: event.target.value })} /><output>${parameters[each.name]}</output></span></label>`)}</div>`}
     <${Problem} error=${error} />
-    ${matrix && html`<div class="gap"><${HeatMap} key=${shown} matrix=${shown === "scores" ? lifted(matrix) : matrix} rows=${answer.rows} columns=${answer.columns} label=${title} hot=${hot} keep=${map} /></div>
+    ${matrix && html`<div class="gap"><${HeatMap} key=${shown} matrix=${shown === "scores" ? lifted(matrix) : matrix} rows=${answer.rows.map(place)} columns=${answer.columns.map(place)} label=${title} hot=${hot} keep=${map} /></div>
       <p class="note">${axis("rows")} ${axis("columns")}</p>`}
     <p class="note">${t(!live ? "mechanisms.noexample" : row.kind === "memory" ? "mechanisms.memory" : "mechanisms.note")}</p>
   <//>`;

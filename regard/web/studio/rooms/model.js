@@ -3,7 +3,7 @@ import { html, useRef, useState } from "../lib.js";
 import { trace } from "../../views/trace.js";
 import { useAnswer, useTyped } from "../hooks.js";
 import { Card, Choice, Problem, View } from "../parts.js";
-import { t } from "../texts.js";
+import { t, viewWords } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 /** @typedef {{id: string, type: string, writes: boolean, bytes: number}} FolderModel */
@@ -23,7 +23,8 @@ export function readTrace(text) {
   const page = new DOMParser().parseFromString(text, "text/html");
   try {
     const data = JSON.parse(page.getElementById("data")?.textContent ?? "");
-    return Array.isArray(data.groups) && data.groups.length && Array.isArray(data.texts) ? data : null;
+    const whole = Array.isArray(data.texts) && data.groups.length && data.groups.every((/** @type {any} */ group) => group.layers.length && group.layers.every((/** @type {any} */ layer) => layer.heads.length));
+    return whole ? data : null;
   } catch {
     return null;
   }
@@ -48,36 +49,31 @@ function Folder({ values, change }) {
   const [target, write] = useTyped(values.target ?? "", (typed) => change({ target: typed }));
   const keep = useRef(null);
   const question = model && read.trim() ? { model, text: read, ...(writes && values.target?.trim() ? { target: values.target } : {}) } : null;
-  const { answer, error, busy } = useAnswer("trace", question, { delay: 400 });
+  const { answer, of, error, busy } = useAnswer("trace", question, { delay: 400 });
   if (!models) return null;
-  if (!known.length) return html`<${Card} title=${t("model.folder")}><p>${t("model.allow")} <code>regard studio --allow-folder DIR</code></p><p class="note">${t("model.nofolder")}</p><//>`;
-  return html`<${Card} title=${t("model.folder")} busy=${busy} keep=${answer ? keep : undefined} name=${`${model} ${read}`}>
-    <${Choice} label=${t("model.folder")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null })} options=${models.map((/** @type {FolderModel} */ each) => ({ value: each.id, text: each.id, title: `${each.type}, ${(each.bytes / 1e6).toFixed(1)} MB` }))} />
-    <label class="field gap">${t("model.text")}<textarea class="lines" rows="2" maxlength="2000" spellcheck=${false} value=${text} onInput=${(/** @type {any} */ event) => type(event.target.value)}></textarea></label>
-    ${writes && html`<label class="field gap">${t("model.target")}<input class="lines" maxlength="2000" spellcheck=${false} value=${target} onInput=${(/** @type {any} */ event) => write(event.target.value)} /></label>`}
+  if (!known.length) return html`<${Card} title=${t("any.folder")}><p>${t("any.allow")} <code>regard studio --allow-folder DIR</code></p><p class="note">${t("any.nofolder")}</p><//>`;
+  return html`<${Card} title=${t("any.folder")} busy=${busy} keep=${answer ? keep : undefined} name=${`${model} ${read}`}>
+    <${Choice} label=${t("any.folder")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null })} options=${models.map((/** @type {FolderModel} */ each) => ({ value: each.id, text: each.id, title: `${each.type}, ${(each.bytes / 1e6).toFixed(1)} MB` }))} />
+    <label class="field gap">${t("any.text")}<textarea class="lines" rows="2" maxlength="2000" spellcheck=${false} value=${text} onInput=${(/** @type {any} */ event) => type(event.target.value)}></textarea></label>
+    ${writes && html`<label class="field gap">${t("any.target")}<input class="lines" maxlength="2000" spellcheck=${false} value=${target} onInput=${(/** @type {any} */ event) => write(event.target.value)} /></label>`}
     <${Problem} error=${error} />
-    ${answer && html`<div class="gap"><${View} key=${JSON.stringify(answer.texts) + model} draw=${trace} data=${{ data: answer }} keep=${keep} /></div>`}
+    ${answer && html`<div class="gap"><${View} key=${JSON.stringify(of)} draw=${trace} data=${{ data: answer, words: viewWords() }} keep=${keep} /></div>`}
   <//>`;
 }
 
 function Saved() {
-  const [data, setData] = useState(/** @type {any} */ (null));
-  const [name, setName] = useState("");
+  const [opened, setOpened] = useState(/** @type {{name: string, count: number, data: any} | null} */ (null));
   const [bad, setBad] = useState(false);
   const [over, setOver] = useState(false);
   const keep = useRef(null);
-  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
   const open = async (/** @type {File | undefined} */ file) => {
     setOver(false);
     if (!file) return;
-    const found = readTrace(await file.text());
-    setBad(!found);
-    if (found) {
-      setData(found);
-      setName(file.name);
-    }
+    const data = readTrace(await file.text());
+    setBad(!data);
+    if (data) setOpened((before) => ({ name: file.name, count: (before?.count ?? 0) + 1, data }));
   };
-  return html`<${Card} title=${t("model.open")}>
+  return html`<${Card} title=${t("any.open")}>
       <div class=${`nomap${over ? " drop" : ""}`} onDragOver=${(/** @type {DragEvent} */ event) => {
         event.preventDefault();
         setOver(true);
@@ -85,13 +81,13 @@ function Saved() {
         event.preventDefault();
         open(event.dataTransfer?.files[0]);
       }}>
-        <div><p>${t("model.drop")}</p>
-          <p class="gap"><label class="button">${t("model.choose")}<input class="hidden-label" ref=${input} type="file" accept=".html,text/html" onChange=${(/** @type {any} */ event) => open(event.target.files[0])} /></label></p>
+        <div><p>${t("any.drop")}</p>
+          <p class="gap"><label class="button">${t("any.choose")}<input class="hidden-label" type="file" accept=".html,text/html" onChange=${(/** @type {any} */ event) => open(event.target.files[0])} /></label></p>
         </div>
       </div>
-      ${bad && html`<p class="error" role="alert">${t("model.bad")}</p>`}
-      <p class="note">${t("model.how")}</p>
+      ${bad && html`<p class="error" role="alert">${t("any.bad")}</p>`}
+      <p class="note">${t("any.how")}</p>
       <pre class="equation code" tabindex="0">${EXAMPLE}</pre>
     <//>
-    ${data && html`<${Card} title=${name} keep=${keep}><${View} key=${name} draw=${trace} data=${{ data }} keep=${keep} /><//>`}`;
+    ${opened && html`<${Card} title=${opened.name} file keep=${keep}><${View} key=${opened.count} draw=${trace} data=${{ data: opened.data, words: viewWords() }} keep=${keep} /><//>`}`;
 }

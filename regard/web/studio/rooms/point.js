@@ -6,6 +6,7 @@ import { agreeing, area, sameCycle, triangles } from "../geometry.js";
 import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
 import { Card, Choice, HeatMap, percent, Player, Problem, rowOf } from "../parts.js";
 import { t, tOr } from "../texts.js";
+import { strongest } from "../../views/matrix.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 
@@ -29,6 +30,7 @@ export function Point({ values, change, models, still }) {
     }
   }, [values.p, model]);
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
+  useEffect(() => () => clearTimeout(timer.current), []); // another room's address takes no points
   const move = (/** @type {number[][]} */ next) => {
     setPoints(next);
     clearTimeout(timer.current);
@@ -75,6 +77,11 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   const matrices = useMatrices(answer?.weights ? [answer.weights] : null);
   const weights = matrices?.[0] ?? null;
   const halo = weights && step < weights.rows && weights.columns === points.length + 1 ? Array.from(rowOf(weights, step)).slice(1) : [];
+  const said = (/** @type {number} */ row) => {
+    if (row < 0 || !weights) return t("view.point");
+    const list = strongest(weights, row, 3).filter(({ weight }) => weight >= 0.005).map(({ index, weight }) => t(index ? "point.on" : "point.on.end", { share: percent(weight), number: index }));
+    return t("point.said", { step: row + 1, list: list.join(t("list")) });
+  };
   const own = useSvgDrawing();
   const exact = useSvgDrawing();
   const map = useRef(null);
@@ -92,7 +99,7 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
     <//>
     ${weights && weights.columns === points.length + 1 && html`<${Card} wide title=${t("point.weights")} keep=${map} name=${`${model} ${t("point.weights")}`}>
       <${HeatMap} matrix=${weights} rows=${Array.from({ length: weights.rows }, (_, i) => `${i + 1}.`)}
-        columns=${[t("point.end"), ...points.map((/** @type {number[]} */ _, /** @type {number} */ i) => String(i + 1))]} label=${t("point.weights")} selected=${step} onSelect=${(/** @type {number} */ row) => setAt(Math.min(row, steps - 1))} keep=${map} maxHeight=${360} />
+        columns=${[t("point.end"), ...points.map((/** @type {number[]} */ _, /** @type {number} */ i) => String(i + 1))]} label=${t("point.weights")} selected=${step} say=${said} onSelect=${(/** @type {number} */ row) => setAt(Math.min(row, steps - 1))} keep=${map} maxHeight=${360} />
       <p class="note">${t("point.weights.note")}</p>
     <//>`}
   </div>`;
@@ -191,12 +198,18 @@ function Bars({ attach, points, order, closed, halo, move, rule, kind, label }) 
     plane.current?.setPointerCapture(event.pointerId);
     held.current = Number(bar);
   };
+  const up = () => {
+    held.current = -1;
+  };
   const keys = (/** @type {KeyboardEvent} */ event, /** @type {number} */ i) => {
     const shift = { ArrowUp: STEP, ArrowDown: -STEP }[event.key];
     if (shift) {
       event.preventDefault();
       set(i, points[i][0] + shift);
-    } else if ((event.key === "Delete" || event.key === "Backspace") && points.length > rule.least) move(points.filter((/** @type {number[]} */ _, /** @type {number} */ j) => j !== i));
+    } else if ((event.key === "Delete" || event.key === "Backspace") && points.length > rule.least) {
+      event.preventDefault();
+      move(points.filter((/** @type {number[]} */ _, /** @type {number} */ j) => j !== i));
+    }
   };
   const last = closed ? -1 : order[order.length - 1];
   return html`<svg class="plane bars" viewBox="0 0 1 1" role=${move ? "application" : "img"} aria-label=${label}
@@ -204,9 +217,7 @@ function Bars({ attach, points, order, closed, halo, move, rule, kind, label }) 
       plane.current = element;
       attach(element);
     }} onPointerDown=${down} onPointerMove=${(/** @type {PointerEvent} */ event) => held.current >= 0 && set(held.current, value(event))}
-    onPointerUp=${() => {
-      held.current = -1;
-    }}>
+    onPointerUp=${up} onPointerCancel=${up}>
     ${points.map((/** @type {number[]} */ [x], /** @type {number} */ i) => html`<rect key=${`g${i}`} data-i=${i} class=${`dot given${i === last ? " now" : order.includes(i) ? " on" : ""}`}
       x=${slot * (i + 0.18)} width=${slot * 0.64} y=${0.46 - 0.44 * x} height=${0.44 * x} rx=".008" tabindex=${move ? 0 : null} role=${move ? "button" : null}
       aria-label=${move ? t("point.bar", { number: i + 1, value: x.toFixed(2) }) : null} onKeyDown=${move && ((/** @type {KeyboardEvent} */ event) => keys(event, i))} />`)}

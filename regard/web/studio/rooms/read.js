@@ -67,7 +67,7 @@ function Aligned({ answer, busy }) {
       <p class="note">${t("read.null")}</p>
     <//>
     <div class="stack">
-      <${Card} title=${t("read.label")} busy=${busy}>
+      <${Card} title=${t("read.label")} whole busy=${busy}>
         <p class="answer-line" aria-live="polite">${label}</p>
         <${Shares} rows=${Object.entries(answer.probabilities).map(([name, share]) => ({ name: tOr(`label.${name}`, name), share }))} />
       <//>
@@ -118,7 +118,7 @@ function Looked({ answer, busy }) {
   const fits = weights && weights.rows === words.length && weights.columns === words.length;
   return html`<div class="grid">
     <div class="stack">
-      <${Card} title=${t("read.surprise")} busy=${busy}>
+      <${Card} title=${t("read.surprise")} whole name=${answer.words.join(" ")} busy=${busy}>
         <ol class="surprise">${[...answer.words, t("read.end")].map((word, i) => html`<li key=${i} class=${hot.row === i + 1 ? "on" : ""} onMouseEnter=${() => i < answer.words.length && point(i + 1, -1)} onMouseLeave=${() => setHot(NOTHING)}>
           <span class="bar" style=${{ height: `${Math.round((64 * bits[i]) / most)}px` }}></span><span>${word}</span><small>${bits[i].toFixed(1)}</small></li>`)}</ol>
         <p class="note">${t("read.bits", { perplexity: answer.perplexity.toFixed(1) })}</p>
@@ -128,7 +128,7 @@ function Looked({ answer, busy }) {
       <//>`}
     </div>
     <div class="stack">
-      <${Card} title=${t("read.next")} busy=${busy}>
+      <${Card} title=${t("read.next")} whole busy=${busy}>
         <${Shares} rows=${answer.next.map((/** @type {{word: string, probability: number}} */ each) => ({ name: each.word === "<eos>" ? t("read.end") : each.word, share: each.probability }))} />
       <//>
       ${fits && html`<${Card} title=${t("read.map")} keep=${map} name=${answer.words.join(" ")} busy=${busy}>

@@ -1,6 +1,6 @@
 // Remember: a Neural Turing Machine writes bits onto its tape and reads them back.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
-import { readBits, writeBits } from "../address.js";
+import { readBits, readWhole, writeBits } from "../address.js";
 import { someBits, TAPES, tapeQuestion } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing, useWidth } from "../hooks.js";
 import { Card, Choice, Player, Problem, rowOf } from "../parts.js";
@@ -20,7 +20,7 @@ export function Remember({ values, change, models, still }) {
     return given && given.length % rule.item === 0 && given.length / rule.item <= rule.most ? given : someBits(rule.rows * rule.item, rule.width, rule.seed);
   }, [values.bits, model]);
   const count = bits.length / rule.item;
-  const asked = Math.max(0, Math.min(Number(values.ask ?? 0), count - 2));
+  const asked = readWhole(values.ask, Math.max(0, count - 2));
   const [plays, setPlays] = useState(0);
   const body = tapeQuestion(model, bits, asked);
   const { answer, of, error, busy } = useAnswer("run", body, { file: "run", delay: 200 });
@@ -91,7 +91,7 @@ function Machine({ answer, rule, bits, flip, busy, still, token }) {
       <p class=${`note ${answer.wrong ? "bad" : "good"}`} aria-live="polite">${verdict}</p>
       <p class="note">${t("remember.hint")}</p>
     <//>
-    <${Card} title=${t("remember.addressing", { step: step + 1 })} extra=${html`<${Choice} label=${t("remember.head")} value=${chosen} onChange=${setPicked}
+    <${Card} title=${t("remember.addressing", { step: step + 1 })} whole extra=${html`<${Choice} label=${t("remember.head")} value=${chosen} onChange=${setPicked}
       options=${["write", "read"].map((kind) => ({ value: kind, text: t(`remember.${kind}`) }))} />`}>
       ${most > 1 && html`<div class="row small heads-row"><span class="quiet">${t("remember.number")}</span><${Choice} label=${t("remember.number")} value=${String(place)} onChange=${(/** @type {string} */ value) => setPlace(Number(value))}
         options=${Array.from({ length: most }, (_, i) => ({ value: String(i), text: String(i + 1) }))} /></div>`}

@@ -1,5 +1,6 @@
 // See: captions and where they come from, pictures that look at themselves, characters by hand.
 import { html, useMemo, useRef, useState } from "../lib.js";
+import { readWhole } from "../address.js";
 import { CAPTIONERS, characterQuestion, CHARACTERS, LABELS, PICTURES, SAMPLES } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
 import { Card, Choice, percent, Player, Problem, rowOf, Tabs } from "../parts.js";
@@ -89,7 +90,7 @@ function paintScene(cells) {
 
 /** @param {RoomProps} props */
 function Caption({ values, change, live, still }) {
-  const number = Math.max(0, Math.min(999, Number(values.number ?? 1) || 0));
+  const number = readWhole(values.number ?? "1", 999);
   const own = values.scene !== undefined;
   const cells = useMemo(() => readScene(values.scene), [values.scene]);
   const [file, setFile] = useState(/** @type {string | null} */ (null));
@@ -135,8 +136,7 @@ function Caption({ values, change, live, still }) {
         <p class="small quiet gap">${t("see.draw")}</p>
         <div class="scene gap" role="group" aria-label=${t("see.draw")}>${cells.map((thing, i) => html`<button key=${i} disabled=${!live} onClick=${() => put(i)} aria-label=${t("see.cell", { cell: i + 1, thing: thing ? `${t(`colour.${COLOURS[thing[0]]}`)} ${t(`shape.${SHAPES[thing[1]]}`)}` : t("see.empty") })}>
           ${thing && html`<${Thing} colour=${thing[0]} shape=${thing[1]} />`}</button>`)}</div>
-        <div class="swatches gap" role="radiogroup" aria-label=${t("see.colour")}>${COLOURS.map((name, i) => html`<button class="swatch" key=${name} role="radio" aria-checked=${i === colour ? "true" : "false"} aria-label=${t(`colour.${name}`)} title=${t(`colour.${name}`)}
-          style=${{ backgroundColor: PAINT[i] }} onClick=${() => setColour(i)}></button>`)}</div>
+        <div class="gap"><${Choice} label=${t("see.colour")} value=${String(colour)} onChange=${(/** @type {string} */ value) => setColour(Number(value))} options=${COLOURS.map((name, i) => ({ value: String(i), text: t(`colour.${name}`), title: t(`colour.${name}`), colour: PAINT[i] }))} /></div>
         <div class="gap"><${Choice} label=${t("see.shape")} value=${String(shape)} onChange=${(/** @type {string} */ value) => setShape(Number(value))} options=${SHAPES.map((name, i) => ({ value: String(i), text: t(`shape.${name}`) }))} /></div>
         <div class="row gap"><label class="button">${t("see.file")}<input class="hidden-label" type="file" accept="image/png,image/jpeg" disabled=${!live} onChange=${(/** @type {any} */ event) => read(event.target.files[0])} /></label>
           ${picture && html`<button class="button" onClick=${() => show(1)}>${t("see.clear")}</button>`}</div>
@@ -179,8 +179,8 @@ function Described({ model, picture, number, still }) {
 
 /** @param {RoomProps} props */
 function Sample({ values, change }) {
-  const seed = Math.max(0, Number(values.seed ?? SAMPLES.seed) || 0);
-  const chosen = Number(values.picture ?? 0);
+  const seed = readWhole(values.seed ?? String(SAMPLES.seed), 2 ** 31 - 1);
+  const chosen = readWhole(values.picture, SAMPLES.count - 1);
   const { answer, error, busy } = useAnswer("sample", { ...SAMPLES, seed }, { file: "sample" });
   const [place, setPlace] = useState({ x: 0.3, y: 0.35 });
   const { keep, attach } = useSvgDrawing();
@@ -199,7 +199,7 @@ function Sample({ values, change }) {
     setPlace({ x: (step(cell.x, shift[0]) + 0.5) / side, y: (step(cell.y, shift[1]) + 0.5) / side });
   };
   return html`<div class="grid">
-    <${Card} title=${t("see.samples")} busy=${busy} extra=${html`<button class="button" onClick=${() => change({ seed: Math.floor(1 + 1e6 * Math.random()) })}>${t("see.draw.new")}</button>`}>
+    <${Card} title=${t("see.samples")} whole busy=${busy} extra=${html`<button class="button" onClick=${() => change({ seed: Math.floor(1 + 1e6 * Math.random()) })}>${t("see.draw.new")}</button>`}>
       <${Problem} error=${error} />
       ${answer && html`<div class="samples">${answer.pictures.map((/** @type {string} */ picture, /** @type {number} */ i) => html`<button key=${i} aria-pressed=${i === chosen ? "true" : "false"} onClick=${() => change({ picture: i || null })}>
         <img src=${`data:image/png;base64,${picture}`} alt=${t("see.sample", { number: i + 1, label: answer.labels[i] })} /></button>`)}</div>`}
@@ -230,7 +230,7 @@ function Characters({ values, change, live }) {
     return most;
   }) : null;
   return html`<div class="stack">
-    <${Card} title=${t("see.five")} extra=${html`<button class="button" onClick=${() => change({ d: null })}>${t("see.restore")}</button>`}>
+    <${Card} title=${t("see.five")} whole extra=${html`<button class="button" onClick=${() => change({ d: null })}>${t("see.restore")}</button>`}>
       <div class="pads">${LABELS.map((label, i) => html`<div class="pad-box" key=${label}>
         <${Pad} strokes=${drawn[i]} onChange=${(/** @type {string} */ strokes) => put(i, strokes)} label=${t("see.pad", { label })} strong=${answer?.label === label} live=${live} />
         <span class="row spread small"><b>${label}</b><span class=${answer?.label === label ? "good" : "quiet"}>${answer ? percent(answer.probabilities[label]) : ""}</span></span>
@@ -238,10 +238,10 @@ function Characters({ values, change, live }) {
         ${looked && html`<span class="quiet small">${t("see.attended", { share: percent(looked[i]) })}</span>`}
       </div>`)}</div>
     <//>
-    <${Card} title=${t("see.sixth")} busy=${busy}>
+    <${Card} title=${t("see.sixth")} whole busy=${busy}>
       <div class="row"><div class="pad-box query"><${Pad} strokes=${drawn[5]} onChange=${(/** @type {string} */ strokes) => put(5, strokes)} label=${t("see.sixth")} live=${live} /></div>
       <div><p class="answer-line" aria-live="polite">${enough && answer ? t("see.named", { label: answer.label, share: percent(answer.probabilities[answer.label]) }) : t("see.drawall")}</p>
-        <p class="note">${t("see.snail")}</p><${Problem} error=${error} /></div></div>
+        <p class="note">${t("see.snail")} ${live && t("see.pad.keys")}</p><${Problem} error=${error} /></div></div>
     <//>
   </div>`;
 }
@@ -249,6 +249,7 @@ function Characters({ values, change, live }) {
 /** @param {any} props a square to draw into */
 function Pad({ strokes, onChange, label, strong, live }) {
   const [line, setLine] = useState(/** @type {Stroke | null} */ (null));
+  const [pen, setPen] = useState(/** @type {[number, number] | null} */ (null)); // where the keys have it
   const held = useRef(/** @type {Stroke | null} */ (null));
   const lines = useMemo(() => readStrokes(strokes), [strokes]);
   const where = (/** @type {any} */ event) => {
@@ -275,9 +276,27 @@ function Pad({ strokes, onChange, label, strong, live }) {
     held.current = null;
     setLine(null);
   };
+  const keys = (/** @type {KeyboardEvent} */ event) => {
+    const shift = { ArrowLeft: [-2, 0], ArrowRight: [2, 0], ArrowUp: [0, -2], ArrowDown: [0, 2] }[event.key];
+    if (!shift && event.key !== " ") return;
+    event.preventDefault();
+    const [x, y] = pen ?? [17, 17];
+    const on = (/** @type {number} */ place) => Math.max(0, Math.min(35, place));
+    const to = /** @type {[number, number]} */ (shift ? [on(x + shift[0]), on(y + shift[1])] : [x, y]);
+    setPen(to);
+    if (!shift && held.current) return up();
+    if (!shift || held.current) held.current = [...(held.current ?? []), to];
+    return setLine(held.current);
+  };
+  const leave = () => {
+    up();
+    setPen(null);
+  };
   const draw = (/** @type {Stroke} */ stroke, /** @type {number} */ i) => html`<polyline key=${i} points=${[...stroke, stroke[stroke.length - 1]].map(([x, y]) => `${x + 0.5},${y + 0.5}`).join(" ")} />`;
-  return html`<svg class=${`pad${strong ? " chosen" : ""}`} viewBox="0 0 36 36" role="img" aria-label=${label} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}>
+  return html`<svg class=${`pad${strong ? " chosen" : ""}`} viewBox="0 0 36 36" role=${live ? "application" : "img"} tabindex=${live ? 0 : null} aria-label=${label}
+    onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up} onKeyDown=${live && keys} onBlur=${leave}>
     ${[...lines, ...(line ? [line] : [])].map(draw)}
+    ${pen && html`<circle class=${line ? "pen down" : "pen"} cx=${pen[0] + 0.5} cy=${pen[1] + 0.5} r="1.6" />`}
   </svg>
   ${live && html`<button class="chip" onClick=${() => onChange("")} aria-label=${t("see.erase.of", { label })}>${t("see.erase")}</button>`}`;
 }

@@ -1,5 +1,6 @@
 // Translate: a sentence, its translation, and what the network looked at for each word.
 import { html, useMemo, useRef, useEffect, useState } from "../lib.js";
+import { readWhole } from "../address.js";
 import { BEAM, SENTENCES, TRANSLATORS } from "../defaults.js";
 import { decodeMatrix } from "../../views/matrix.js";
 import { useAnswer, useMatrices, useTyped } from "../hooks.js";
@@ -77,7 +78,7 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
   /** @type {Translated | null} */
   const given = target ? (forced.answer?.results?.[0] ?? null) : null;
   const [own, setOwn] = useState(0);
-  const chosen = pair ? own : Number(values.hypothesis ?? 0);
+  const chosen = pair ? own : readWhole(values.hypothesis, BEAM);
   const beam = result?.beam ?? [];
   const shown = given
     ? { text: given.text, words: given.target_words, alignment: given.alignment, score: 0 }
@@ -152,8 +153,8 @@ function Heads({ model, text, target, values, change }) {
   const map = useRef(null);
   const layers = answer?.heads.length ?? 0;
   const heads = answer?.heads[0].length ?? 0;
-  const layer = Math.min(Number(values.layer ?? 0), Math.max(0, layers - 1));
-  const head = Math.min(Number(values.head ?? 0), Math.max(0, heads - 1));
+  const layer = readWhole(values.layer, Math.max(0, layers - 1));
+  const head = readWhole(values.head, Math.max(0, heads - 1));
   const matrices = useMatrices(answer ? [answer.heads[layer][head]] : null);
   const thumbnail = (/** @type {number} */ l, /** @type {number} */ h) => decodeMatrix(answer.heads[l][h]);
   const trim = (/** @type {string[]} */ words) => words.map((word) => word.trim() || "␣");

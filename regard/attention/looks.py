@@ -1,0 +1,75 @@
+"""A later look at the weights of a call: by a kernel that computes no more than them, or the reference."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from regard.attention import paths, reference
+from regard.attention.dispatch import Call
+from regard.attention.forms import Form, Product
+from regard.attention.mask import Mask
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.parts import is_own
+from regard.attention.result import Alignment
+from regard.attention.scores.base import Score
+from regard.attention.source import Source
+from regard.attention.windows.everywhere import Everywhere
+
+
+class Products(NamedTuple):
+    """A softmax of products whose weights are asked for: all of them, or the k largest of each row."""
+
+    query: Tensor  # (..., T, D)
+    keys: Tensor  # (..., S, D), leading axes that broadcast to those of the query
+    scale: float
+    mask: Mask
+    k: int | None = None
+
+
+class LazyScores:
+    """An Alignment whose weights are there, and whose scores are computed when they are looked at."""
+
+    def __init__(self, weights: Tensor, scores: Callable[[], Tensor]) -> None:
+        self.weights, self._scores = weights, scores
+
+    @property
+    def scores(self) -> Tensor:
+        """(..., T, S); -inf where hidden."""
+        return self._scores()
+
+
+def look(call: Call, targets: Tensor | None = None) -> Alignment:
+    """Scores and weights (..., T, S) of the call, or of these queries (R,)."""
+    products = None if targets is not None else products_of(call)
+    kernel = None if products is None else paths.choose("weights", products)
+    if kernel is None:
+        form = looked_form(call, targets)
+        path = None if form is None else paths.choose("scores", form)
+        return reference.align(call, targets, scores=None if path is None else path.run(form))
+    alignment: Any = LazyScores(kernel.run(products), lambda: reference.align(call).scores)
+    return alignment
+
+
+def looked_form(call: Call, targets: Tensor | None = None) -> Form | None:
+    """The form of the scores of all queries, or of these (R,); None where no kernel can start from it."""
+    if call.form_type is None or call.garbage:
+        return None
+    form = call.form()
+    return form if targets is None else form._replace(query=form.query[..., targets, :])
+
+
+def products_of(call: Call, k: int | None = None) -> Products | None:
+    """The products, if the weights are a softmax of scores that each look at one query and one key."""
+    plain = call.window is None or is_own(call.window, Everywhere)
+    if not plain or call.garbage or not is_own(call.normalizer, Softmax) or call.form_type is not Product:
+        return None
+    form, normalizer = call.form(), call.normalizer
+    assert isinstance(form, Product)
+    assert isinstance(normalizer, Softmax)
+    return Products(form.query, form.keys, form.scale / normalizer.temperature, call.source.mask, k)
+
+
+def unprepared(query: Tensor, keys: Tensor, mask: Mask, score: Score) -> Call:
+    """A call of a softmax of the scores of query and keys, of which no source was prepared."""
+    return Call(query, Source(keys, keys, mask), score, Softmax(), None, None, 0.0)

@@ -1,0 +1,55 @@
+"""Trainings one after the other, each by all the processes of a launcher together.
+
+    torchrun --nproc-per-node 4 -m -- regard compare …
+
+All processes decide alike: the main one says what is done next. A training that fails with the same sentence
+in all of them is an outcome. An error in one of them ends all, for the others wait for it in the middle of a
+step; the launcher may start them again, and they go on.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from regard.compare.trial import MeasuredJob, measure
+from regard.errors import DataError, RegardError
+from regard.evaluate.divided import processes_together, together
+from regard.train.accelerator import join_processes
+from regard.train.config import RunConfig
+from regard.train.launcher import ends_with_launcher, is_main_process
+
+log = logging.getLogger("regard")
+PATIENCE = timedelta(minutes=10)  # with a process that may be lost
+
+
+def run_launched(
+    jobs: Mapping[MeasuredJob, RunConfig], *, threads: int, failed: Callable[[MeasuredJob, str], None]
+) -> None:
+    """Train and measure each; `failed` is told of one that fails, and why."""
+    join_processes()
+    with ends_with_launcher(), processes_together(PATIENCE):
+        for number, (job, config) in enumerate(jobs.items(), 1):
+            if not together([job.is_needed()])[0]:
+                continue
+            if is_main_process():
+                log.info("%d of %d: %s", number, len(jobs), job.name)
+            reason = _measure(job, replace(config, train=replace(config.train, threads=threads)))
+            if reason:
+                failed(job, reason)
+
+
+def _measure(job: MeasuredJob, config: RunConfig) -> str:
+    """Empty, or why it failed in all processes."""
+    failure = None
+    try:
+        measure(config, job.run, job.asked)
+    except RegardError as error:
+        failure = error
+    try:
+        reasons = together(["" if failure is None else str(failure)])
+    except RuntimeError:  # the others cannot hear it: they wait for this process within the training
+        raise failure or DataError(f"{job.name}: other processes are lost; start again to go on.") from None
+    if len(set(reasons)) > 1:
+        raise DataError(f"{job.name}: {next(filter(None, reasons))}")
+    return reasons[0]

@@ -1,0 +1,139 @@
+"""Tours that are computed, not learnt: what a pointer network is measured beside (Vinyals 2015, table 2).
+
+    nearest insertion   the point nearest to the tour goes where it lengthens the tour least
+    Christofides        the minimum spanning tree, and a minimum matching of its points of odd degree; a walk
+                        over all these sides, points met a second time left out: at most 3/2 of the shortest
+    shortest            Held and Karp's table up to 12 points; beyond, an integer program:
+
+        the least Σ d_ij x_ij,   Σ_j x_ij = 2 for each point i,   Σ_{i, j in Z} x_ij ≤ |Z| - 1
+
+The last inequality is added for the set Z of each closed way that a solution consists of, until there is only
+one (Dantzig, Fulkerson, Johnson 1954). The program needs scipy, the matching networkx, which torch brings.
+
+Christofides. Worst-case analysis of a new heuristic for the travelling salesman problem. 1976.
+Dantzig, Fulkerson, Johnson. Solution of a large-scale traveling-salesman problem. 1954.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.geometry import EXACT, Points, exact_tours, nearest_insertion
+
+
+def christofides(points: Points) -> list[int]:
+    """(n, 2) -> the tour of one set."""
+    from networkx import Graph, min_weight_matching
+
+    n = len(points)
+    if n < 4:
+        return list(range(n))
+    d = _distances(points)
+    sides = spanning_tree(d)
+    degree = np.bincount(np.array(sides).ravel(), minlength=n)
+    odd = np.flatnonzero(degree % 2).tolist()
+    graph = Graph()
+    graph.add_weighted_edges_from((a, b, d[a, b]) for k, a in enumerate(odd) for b in odd[k + 1 :])
+    walk = closed_walk([*sides, *min_weight_matching(graph)], n)
+    return list(dict.fromkeys(walk))
+
+
+def spanning_tree(d: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """(n, n) distances -> the sides of a minimum spanning tree (Prim)."""
+    near, parent = d[0].copy(), np.zeros(len(d), dtype=np.int64)
+    inside = np.zeros(len(d), dtype=bool)
+    inside[0] = True
+    sides = []
+    for _ in range(len(d) - 1):
+        new = int(np.where(inside, np.inf, near).argmin())
+        sides.append((int(parent[new]), new))
+        inside[new] = True
+        closer = d[new] < near
+        near[closer], parent[closer] = d[new][closer], new
+    return sides
+
+
+def closed_walk(sides: list[tuple[int, int]], n: int) -> list[int]:
+    """A walk from point 0 over every side once; every point has an even number of sides (Hierholzer)."""
+    around: list[list[int]] = [[] for _ in range(n)]
+    for number, side in enumerate(sides):
+        for point in side:
+            around[point].append(number)
+    used = [False] * len(sides)
+    stack, walk = [0], []
+    while stack:
+        here = stack[-1]
+        while around[here] and used[around[here][-1]]:
+            around[here].pop()
+        if not around[here]:
+            walk.append(stack.pop())
+            continue
+        number = around[here].pop()
+        used[number] = True
+        a, b = sides[number]
+        stack.append(b if here == a else a)
+    return walk
+
+
+def shortest_tour(points: Points) -> list[int]:
+    """(n, 2) -> the shortest tour of one set."""
+    n = len(points)
+    if n <= EXACT:
+        return [int(point) for point in exact_tours(np.asarray(points)[None])[0]]
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_matrix
+
+    d = _distances(points)
+    a, b = np.triu_indices(n, 1)
+    columns = np.arange(len(a))
+    ones = np.ones(2 * len(a))
+    degrees = csr_matrix((ones, (np.concatenate([a, b]), np.concatenate([columns, columns]))))
+    constraints = [LinearConstraint(degrees, 2, 2)]
+    while True:
+        found = milp(
+            d[a, b],
+            integrality=np.ones(len(a)),
+            bounds=Bounds(0, 1),
+            constraints=constraints,
+            options={"mip_rel_gap": 0.0},
+        )
+        chosen = found.x > 0.5
+        ways = closed_ways(list(zip(a[chosen].tolist(), b[chosen].tolist(), strict=True)), n)
+        if len(ways) == 1:
+            return ways[0]
+        for way in ways:
+            inside = np.isin(a, way) & np.isin(b, way)
+            constraints.append(LinearConstraint(inside.astype(float), -np.inf, len(way) - 1))
+
+
+def closed_ways(sides: list[tuple[int, int]], n: int) -> list[list[int]]:
+    """Sides of which every point has two -> the closed ways they make."""
+    around: list[list[int]] = [[] for _ in range(n)]
+    for a, b in sides:
+        around[a].append(b)
+        around[b].append(a)
+    ways, seen = [], set[int]()
+    for start in range(n):
+        if start in seen:
+            continue
+        way, here = [], start
+        while here not in seen:
+            seen.add(here)
+            way.append(here)
+            here = next((point for point in around[here] if point not in seen), start)
+        ways.append(way)
+    return ways
+
+
+BASELINES: dict[str, Callable[[Points], list[int]]] = {
+    "shortest": shortest_tour,
+    "Christofides": christofides,
+    "nearest insertion": lambda points: [int(x) for x in nearest_insertion(np.asarray(points)[None])[0]],
+}
+
+
+def _distances(points: Points) -> NDArray[np.float64]:
+    """(n, 2) -> (n, n)."""
+    points = np.asarray(points, dtype=np.float64)
+    return np.linalg.norm(points[:, None] - points[None], axis=-1)

@@ -1,0 +1,1 @@
+"""The step of a Transformer's decoder on a CPU."""

@@ -1,0 +1,271 @@
+"""One step of a Transformer's decoder on a CPU in one call: decoder_cpu.cpp.
+
+    post-norm   x ← LayerNorm(x + Sublayer(x))         pre-norm   x ← x + Sublayer(LayerNorm(x))
+    log p = log_softmax(W x)
+
+Two thirds of a step of PyTorch's operations are products of few rows with large matrices, which are brought
+into a fitting order again in each call. Here that is done once for a model: `packed` keeps the weights in
+panels for as long as a digest of the model's own stays the same. The rest is loops over a row that is in the
+cache anyway.
+
+A beam search continues other rows at each step. `Written` copies nothing then: it remembers for each row and
+position where its keys and values were written.
+"""
+
+import ctypes
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.source import Source
+from regard.kernels.compiler import in_threads, library
+
+SHARED = 2**22  # fewer multiplications than this are not worth a second thread
+Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
+Norm = tuple[Tensor, Tensor, float]  # gain, bias, ε
+
+_Pointer, _Long, _Float = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
+_lock = Lock()
+
+
+class LayerWeights(NamedTuple):
+    """Of a decoder's layer."""
+
+    W_QKV: Affine  # one above the other
+    W_O: Affine
+    source_W_Q: Affine
+    source_W_O: Affine
+    W_1: Affine
+    W_2: Affine
+    norms: tuple[Norm, Norm, Norm]
+    scale: float
+    source_scale: float
+
+
+class DecoderWeights(NamedTuple):
+    """Of a decoder and what reads the next word from it."""
+
+    layers: tuple[LayerWeights, ...]
+    heads: int
+    pre: bool
+    last: Norm | None
+    readout: Affine
+
+
+class _Affine(ctypes.Structure):
+    _fields_ = [("panels", _Pointer), ("bias", _Pointer), ("inputs", _Long), ("outputs", _Long)]
+
+
+class _Norm(ctypes.Structure):
+    _fields_ = [("weight", _Pointer), ("bias", _Pointer), ("eps", _Float)]
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = [
+        *((name, _Affine) for name in ("qkv", "out", "source_query", "source_out", "first", "second")),
+        *(("norms", _Norm * 3), ("scale", _Float), ("source_scale", _Float)),
+    ]
+
+
+class _Decoder(ctypes.Structure):
+    _fields_ = [
+        ("layers", _Pointer),
+        *((name, _Long) for name in ("number", "dim", "heads", "features", "wide", "pre", "has_last")),
+        *(("last", _Norm), ("readout", _Affine)),
+    ]
+
+
+class _Source(ctypes.Structure):
+    _fields_ = [*((name, _Pointer) for name in ("keys", "values", "shown")), ("strides", _Long * 6)]
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [
+        *((name, _Pointer) for name in ("decoder", "sources", "written", "rows", "from", "words", "out")),
+        *((name, _Long) for name in ("t", "R", "copies", "S")),
+    ]
+
+
+class PackedDecoder:
+    """A decoder's weights in panels."""
+
+    def __init__(self, weights: DecoderWeights, loops: ctypes.CDLL) -> None:
+        self._loops, self._kept = loops, list[Tensor]()
+        self._layers = (_Layer * len(weights.layers))(*map(self._layer, weights.layers))
+        first = weights.layers[0]
+        width, dim = first.W_O[0].shape[1], first.W_O[0].shape[0]
+        self.width, self.outputs, self.number = width, weights.readout[0].shape[0], len(weights.layers)
+        wide = max(3 * width, *(layer.W_1[0].shape[0] for layer in weights.layers))
+        last = _Norm() if weights.last is None else self._norm(weights.last)
+        sizes = (self.number, dim, weights.heads, width // weights.heads, wide, weights.pre)
+        layers = ctypes.addressof(self._layers)
+        self._decoder = _Decoder(
+            layers, *sizes, weights.last is not None, last, self._affine(weights.readout)
+        )
+        self._products = sum(x.numel() for x in self._kept)  # for a row
+
+    def step(self, words: Tensor, sources: Sequence[Source], written: "Written") -> tuple[Tensor, "Written"]:
+        """(R, dim) the words with their positions -> (R, V) log-probabilities, and what is written now."""
+        words, R, t = words.contiguous(), len(words), len(written.positions)
+        positions = (*written.positions, words.new_empty(self.number, R, 2 * self.width))
+        out = words.new_empty(R, self.outputs)
+        alive: list[Tensor] = []
+        given = (_Source * self.number)(*(_source(source, alive) for source in sources))
+        addresses = (_Pointer * (t + 1))(*(each.data_ptr() for each in positions))
+        rows = (_Long * (t + 1))(*(each.shape[1] for each in positions))
+        at = map(ctypes.addressof, (self._decoder, given, addresses, rows))
+        tensors = (x.data_ptr() for x in (written.rows, words, out))
+        step = _Step(*at, *tensors, t, R, sources[0].copies, sources[0].S)
+        worth = R * self._products >= SHARED
+        in_threads(lambda first, last: self._loops.decoder_step(step, first, last), R, worth=worth)
+        own = torch.arange(R)[None]
+        return out, Written(positions, torch.cat([written.rows, own]), written.mask)
+
+    def _layer(self, layer: LayerWeights) -> _Layer:
+        norms = (_Norm * 3)(*map(self._norm, layer.norms))
+        return _Layer(*map(self._affine, layer[:6]), norms, layer.scale, layer.source_scale)
+
+    def _affine(self, given: Affine) -> _Affine:
+        weight, bias = given
+        N, K = weight.shape
+        spare = -N % self._loops.decoder_columns()
+        panels = F.pad(weight, (0, 0, 0, spare)).reshape(-1, self._loops.decoder_columns(), K).mT.contiguous()
+        shift = weight.new_zeros(N + spare) if bias is None else F.pad(bias, (0, spare))
+        return _Affine(self._keep(panels), self._keep(shift), K, N)
+
+    def _norm(self, given: Norm) -> _Norm:
+        weight, bias, eps = given
+        return _Norm(self._keep(weight.clone()), self._keep(bias.clone()), eps)
+
+    def _keep(self, x: Tensor) -> int:
+        self._kept.append(x)
+        return x.data_ptr()
+
+
+def _source(source: Source, alive: list[Tensor]) -> _Source:
+    keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (source.keys, source.values))
+    dense, B = source.mask.dense, len(keys)
+    alive += [keys, values]
+    if dense is not None:
+        dense = dense.expand(B, 1, 1, source.S).contiguous()
+        alive.append(dense)
+    strides = (_Long * 6)(*keys.stride()[:3], *values.stride()[:3])
+    return _Source(keys.data_ptr(), values.data_ptr(), None if dense is None else dense.data_ptr(), strides)
+
+
+class Written(NamedTuple):
+    """What a `PackedDecoder` has written."""
+
+    positions: tuple[Tensor, ...]  # of each (layers, rows, 2 · width): keys and values of all heads
+    rows: Tensor  # (T, R): the row of each position that each row continues
+    mask: Mask
+
+    @staticmethod
+    def of(caches: Sequence[Cache]) -> "Written":
+        """What the caches of the layers hold."""
+        sources = [cache.source for cache in caches]
+        both = [torch.cat([source.keys, source.values], 1) for source in sources]  # (R, 2 H, T, D)
+        positions = torch.stack(both).permute(3, 0, 1, 2, 4).flatten(3).contiguous()
+        T, _, R, _ = positions.shape
+        return Written(tuple(positions), torch.arange(R).repeat(T, 1), caches[0].mask)
+
+    def caches(self, heads: int) -> tuple[Cache, ...]:
+        """The same as caches of the layers."""
+        chosen = [each[:, row] for each, row in zip(self.positions, self.rows, strict=True)]
+        both = torch.stack(chosen).unflatten(-1, (2, heads, -1)).permute(3, 1, 2, 4, 0, 5)
+        sources = (Source(keys, values, Mask()) for keys, values in zip(*both, strict=True))
+        return tuple(Cache.of(source, self.mask) for source in sources)
+
+    def select(self, rows: Tensor) -> "Written":
+        """These rows, in this order; rows may repeat."""
+        return self._replace(rows=self.rows.index_select(1, rows))
+
+
+_packed: WeakKeyDictionary[nn.Module, tuple[Hashable, PackedDecoder]] = WeakKeyDictionary()
+
+
+def packed(
+    owner: nn.Module, parts: Sequence[nn.Module], weights: Callable[[], DecoderWeights]
+) -> PackedDecoder:
+    """The owner's weights in panels; packed again where those of its parts have changed."""
+    loops = compiled()
+    assert loops is not None
+    digests = [
+        loops.decoder_digest(x.detach().contiguous().data_ptr(), x.numel())
+        for part in parts
+        for x in part.parameters()
+    ]
+    key = tuple(digests)
+    with _lock:
+        known = _packed.get(owner)
+    if known is None or known[0] != key:
+        known = (key, PackedDecoder(weights(), loops))
+        with _lock:
+            _packed[owner] = known
+    return known[1]
+
+
+class TokenChoice(NamedTuple):
+    """The most probable tokens are wanted."""
+
+    log_probabilities: Tensor  # (R, V)
+    width: int  # how many
+    barred: tuple[int, ...]  # not these
+
+
+class BestTokens:
+    """The best tokens of each row in one pass; of equals the first."""
+
+    name = "best-tokens-cpu"
+
+    def refuses(self, call: TokenChoice) -> str | None:
+        x = call.log_probabilities
+        if not x.is_cpu or x.dtype != torch.float32:
+            return f"it is {x.dtype} on {x.device.type}, these loops are for float32 on cpu"
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return "gradients or a compiled graph are wanted"
+        if not 0 < call.width <= WIDEST:
+            return f"{call.width} tokens of each row are wanted, these loops sort up to {WIDEST}"
+        return None if compiled() is not None else NO_COMPILER
+
+    def run(self, call: TokenChoice) -> tuple[Tensor, Tensor]:
+        """(R, m) log-probabilities, (R, m) tokens; m is `width`, or V if that is less."""
+        loops = compiled()
+        assert loops is not None
+        x = call.log_probabilities.contiguous()
+        R, V = x.shape
+        m = min(call.width, V)
+        values, tokens = x.new_empty(R, m), torch.empty(R, m, dtype=torch.long)
+        barred = (_Long * len(call.barred))(*call.barred)
+        at = (x.data_ptr(), V, barred, len(barred), m, values.data_ptr(), tokens.data_ptr())
+        loops.decoder_best(*at, 0, R)
+        return values, tokens
+
+
+WIDEST = 64  # tokens of a row
+NO_COMPILER = "there is no C++ compiler, or it failed"
+BEST_TOKENS = BestTokens()
+
+
+@cache
+def compiled() -> ctypes.CDLL | None:
+    """The compiled loops; None without a compiler."""
+    loops = library(
+        "decoder/decoder_cpu.cpp", "a Transformer decodes with PyTorch's operations, slower than compiled"
+    )
+    if loops is not None:
+        loops.decoder_step.argtypes = [ctypes.POINTER(_Step), _Long, _Long]
+        best: list[Any] = [_Pointer, _Long, _Pointer, _Long, _Long, _Pointer, _Pointer, _Long, _Long]
+        loops.decoder_best.argtypes = best
+        loops.decoder_digest.argtypes, loops.decoder_digest.restype = [_Pointer, _Long], ctypes.c_uint64
+        loops.decoder_columns.restype = _Long
+        loops.decoder_step.restype = loops.decoder_best.restype = None
+    return loops

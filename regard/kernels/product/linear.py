@@ -1,0 +1,106 @@
+"""Normalizers under which the sum over the source does not need a row of weights for each query.
+
+    mean               context_t = Σ_s v_s / N                            the scores do not matter
+    divide-by-length   context_t = Σ_s (c q_t·k_s) v_s / N = q_t · (c / N Σ_s k_s v_sᵀ)
+
+    here     shape
+    q        (..., T, D)
+    k        (..., S, D)
+    v        (..., S, Dv)
+    c        the score's scale
+    N        positions that are visible, to all queries alike
+
+Nothing of T × S is made, in either direction: both are a product or two of PyTorch. The second is how
+attention without a softmax becomes linear in the length (Wang et al. 2018, section 3.2; Katharopoulos et al. 2020).
+"""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from regard.attention.dispatch import Call, Kernel
+from regard.attention.forms import Additive, Product
+from regard.attention.normalizers.divide_by_length import DivideByLength
+from regard.attention.normalizers.mean import Mean
+from regard.attention.numerics import no_autocast, times, upcast
+from regard.catalog import card
+from regard.kernels.product.products import product, refuses_dtypes
+from regard.kernels.shapes import leading
+
+BY_QUERY = "queries see different positions"
+
+
+@card(
+    "kernel",
+    "mean",
+    title="The mean without weights",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/1711.07971",
+    sentence="One sum over the values for all queries; no score is computed.",
+)
+class MeanKernel(Kernel):
+    """The mean of the values, once for all queries."""
+
+    name = "mean"
+    forms = (Product, Additive)  # of these no score is -inf, which would hide a position
+    normalizers = (Mean,)
+
+    def refuses(self, call: Call) -> str | None:
+        return BY_QUERY if call.source.mask.is_by_query else None
+
+    def run(self, call: Call) -> Tensor:
+        values, inverse = _visible(call)
+        mean = (values.sum(-2, keepdim=True) * inverse).to(call.source.values.dtype)
+        lead = leading(call.query, call.source.keys, mean)
+        return mean.expand(*lead, call.query.shape[-2], mean.shape[-1]).contiguous()
+
+
+@card(
+    "kernel",
+    "divide-by-length",
+    title="Division by the length, keys and values first",
+    authors="regard",
+    year=2026,
+    link="https://arxiv.org/abs/2006.16236",
+    sentence="The product of keys and values first, then that with the queries: linear in the length.",
+)
+class DivideByLengthKernel(Kernel):
+    """Keys and values first, then the queries."""
+
+    name = "divide-by-length"
+    forms = (Product,)
+    normalizers = (DivideByLength,)
+
+    def refuses(self, call: Call) -> str | None:
+        if call.source.mask.is_by_query:
+            return BY_QUERY
+        (T, D), (S, Dv) = call.query.shape[-2:], call.source.values.shape[-2:]
+        if T * S * (D + Dv) < (T + S) * D * Dv:
+            return f"{T} queries of {S} positions take fewer products one by one"
+        return refuses_dtypes(call)
+
+    def run(self, call: Call) -> Tensor:
+        form = product(call)
+        values, inverse = _visible(call)
+        with no_autocast(call.query):
+            both = times(form.keys.mT, values) * (inverse * form.scale)  # (..., D, Dv)
+            return times(form.query, both).to(call.source.values.dtype)
+
+
+MEAN, DIVIDE_BY_LENGTH = MeanKernel(), DivideByLengthKernel()
+
+
+class _Visible(NamedTuple):
+    values: Tensor  # (..., S, Dv) in full precision, zero where hidden
+    inverse: Tensor | float  # 1 / N, (..., 1, 1); any number where nothing is visible
+
+
+def _visible(call: Call) -> _Visible:
+    source = call.source
+    values, shown = upcast(source.values), source.visible(call.query)
+    if shown is None:
+        return _Visible(values, 1.0 / max(1, source.S))
+    shown = shown.expand(*shown.shape[:-1], source.S).reshape(*shown.shape[:-2], source.S, 1)
+    count = shown.sum(-2, keepdim=True).clamp(min=1).to(values.dtype)
+    return _Visible(values.masked_fill(~shown, 0.0), count.reciprocal())
