@@ -84,7 +84,7 @@ def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
 def test_every_command_it_names_exists(name):
     from regard.cli.main import COMMANDS
 
-    known = {name for name, _ in COMMANDS}
+    known = set(COMMANDS)
     named = set(re.findall(r"^regard (\w+)", READMES[name], re.MULTILINE)) | set(
         re.findall(r"`regard (\w+)", READMES[name])
     )

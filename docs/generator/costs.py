@@ -142,6 +142,25 @@ def steps_table(folder: Path, device: str) -> str:
     return "\n".join([recorded(markdown(header, body)), "", recorded(made)])
 
 
+def calls_table(folder: Path, device: str) -> str:
+    """One call of ours beside one of a module written by hand."""
+    found = benchmark(folder, f"calls-{device}")
+    if not found:
+        return UNMEASURED
+    header = ["call", "pass", "B × T × S × D", "kernel", "µs by hand", "µs", "of the time by hand"]
+    body = []
+    for result in found:
+        of = result.details
+        us = {side: short(value) for side, value in of["microseconds"].items()}
+        share = f"{result.value:.2f}" if "by hand" in us else ""
+        size = " × ".join(map(str, of["size"]))
+        body.append(
+            [of["call"], of["pass"], size, f"`{of['kernel']}`", us.get("by hand", ""), us["ours"], share]
+        )
+    made = f"{found[0].details['dtype']}, {place(found[0])}, {found[0].date}."
+    return "\n".join([recorded(markdown(header, body, sides="llllr")), "", recorded(made)])
+
+
 def layers_table(folder: Path, device: str) -> str:
     """What each layer costs at the longest length, and how that grows."""
     found: dict[str, dict[str, Result]] = {}

@@ -23,6 +23,7 @@ MAKERS: dict[str, Callable[[Path, str], str]] = {  # of the marker <!-- KIND: NA
     "attention": costs.attention_table,
     "growth": costs.growth_table,
     "steps": costs.steps_table,
+    "calls": costs.calls_table,
     "choices": costs.choices_table,  # the device, or any
     "any-model": recordings.any_model_table,  # encoder or decoder
     "demo": readme.demo_table,  # any name

@@ -33,15 +33,8 @@ from regard.train.config import load_recipe
 from regard.train.run import create
 
 COLUMNS = (
-    "model",
-    "recipe",
-    "step",
-    "kernel",
-    "ms by the reference",
-    "ms",
-    "× reference",
-    "MB",
-    "reference MB",
+    *("model", "recipe", "step", "kernel"),
+    *("ms by the reference", "ms", "× reference", "MB", "reference MB"),
 )
 FEW = ("task.train=2000", "task.valid=16", "task.test=16")
 
@@ -208,12 +201,7 @@ def running(model: nn.Module, task: Task, batch: Any) -> Callable[[], Loss]:
 def captured(model: nn.Module, task: Task, batch: Any) -> Callable[[], Loss]:
     """The same as one recording."""
 
-    def step(batch: Any) -> Loss:
-        loss = task.loss(model, batch)
-        loss.total.backward()  # type: ignore[no-untyped-call]
-        return loss
-
-    recorded = CapturedStep(step, model)
+    recorded = CapturedStep(lambda batch: running(model, task, batch)(), model)
     return lambda: recorded(batch)
 
 

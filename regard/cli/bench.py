@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import output, say, table
+from regard.cli.common import output, print_rows, say
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -196,15 +196,12 @@ def show(columns: tuple[str, ...], body: list[tuple[str, ...]], *, words: int) -
 
     The first columns are words, the others numbers.
     """
-    if not output.is_terminal:
-        for row in (columns, *body):
-            typer.echo("\t".join(row))
-        return
-    kept = [i for i in range(len(columns)) if any(row[i] for row in body)]
-    made = table(*(columns[i] for i in kept), numeric=columns[words:])
-    for row in body:
-        made.add_row(*(row[i] for i in kept))
-    output.print(made)
+    if output.is_terminal:
+        kept = [i for i in range(len(columns)) if any(row[i] for row in body)]
+        body = [tuple(row[i] for i in kept) for row in body]
+    else:
+        kept = list(range(len(columns)))
+    print_rows([columns[i] for i in kept], body, numeric=columns[words:], header=True)
 
 
 def write(found: "list[Result]", out: Path, record: Path | None, *, quietly: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,7 @@ def complain(sentence: str) -> None:
         print(f"regard: {sentence}", file=sys.stderr, flush=True)
 
 
-def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None) -> Table:
+def table(*columns: str, numeric: Sequence[str] = (), title: str | None = None) -> Table:
     """A table in the one look of this command line."""
     made = Table(
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
@@ -67,6 +67,20 @@ def table(*columns: str, numeric: tuple[str, ...] = (), title: str | None = None
     for column in columns:
         made.add_column(column, justify="right" if column in numeric else "left")
     return made
+
+
+def print_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str], header: bool = False
+) -> None:
+    """A table in a terminal; in a pipe a line with tabs for each row, and for the columns if `header`."""
+    if output.is_terminal:
+        made = table(*columns, numeric=numeric)
+        for row in rows:
+            made.add_row(*row)
+        output.print(made)
+        return
+    for row in (columns, *rows) if header else rows:
+        typer.echo("\t".join(cell.replace("\n", " ") for cell in row))
 
 
 def open_run(name: Path, *, device: str | None = None) -> "Run":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, DeviceOption, messages, output, say, table, train_on
+from regard.cli.common import BeamOption, DeviceOption, messages, print_rows, say, train_on
 from regard.cli.text import FILES, RECURRENT, File, Language, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
@@ -185,14 +185,8 @@ def print_table(found: "Table") -> None:
     from regard.compare.report import rows
 
     header, body = rows(found)
-    if not output.is_terminal:
-        for row in (header, *body):
-            typer.echo("\t".join(cell.replace("\n", " ") for cell in row))
-        return
-    made = table(*header, numeric=tuple(name for name in header[1:] if name != "not finished"))
-    for row in body:
-        made.add_row(*row)
-    output.print(made)
+    numeric = [name for name in header[1:] if name != "not finished"]
+    print_rows(header, body, numeric=numeric, header=True)
 
 
 def _announce(comparison: "Comparison", folder: Path, jobs: int, threads: int) -> str:

@@ -1,14 +1,14 @@
 """What the demo leaves behind: two pictures, the loss curves, one page, and its figures as JSON."""
 
 import math
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+from regard.bench.records import measured
 from regard.cli.common import open_translator
 from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
 from regard.decode.translator import Translation, Translator
-from regard.evaluate.results import Result, commit, machine, write_result
+from regard.evaluate.results import write_result
 from regard.evaluate.translation import TranslationEvaluation
 from regard.train.config import RunConfig
 from regard.train.metrics import read_metrics
@@ -73,21 +73,16 @@ SUMMARIES = {  # headlines of the papers' pages
 
 def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, results: Path) -> list[Path]:
     """The figures as result records."""
-    today, where, version = date.today().isoformat(), machine(), commit()
     written = set()
     for name, evaluation in found.items():
         seconds = max(line.get("seconds", 0.0) for line in read_metrics(folder / FOLDERS[name]))
         for metric, value, note in _figures(evaluation):
-            result = Result(
-                recipe=name,
-                metric=metric,
-                value=round(value, 4),
-                paper_value=None,
-                paper_note=note,
+            result = measured(
+                name,
+                metric,
+                round(value, 4),
                 seconds=round(seconds, 1),
-                machine=where,
-                date=today,
-                commit=version,
+                note=note,
                 seeds=(configs[name].train.seed,),
                 details={
                     "catalogue": [f"model:{configs[name].model}"],

@@ -54,28 +54,13 @@ Start with `regard demo`, which trains two translators in a few minutes and draw
 
 EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
 
-COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
-    ("demo", demo.command),
-    ("models", models.command),
-    ("list", list_.command),
-    ("prepare", prepare.command),
-    ("train", train.command),
-    ("evaluate", evaluate.command),
-    ("compare", compare.command),
-    ("translate", translate.command),
-    ("dictionary", dictionary.command),
-    ("export", export.command),
-    ("pack", pack.command),
-    ("ask", ask.command),
-    ("point", point.command),
-    ("caption", caption.command),
-    ("sample", sample.command),
-    ("show", show.command),
-    ("serve", serve.command),
-    ("studio", studio.command),
-    ("results", results.command),
-    ("bench", bench.command),
-)
+COMMANDS: dict[str, Callable[..., None]] = {
+    module.__name__.rpartition(".")[2].rstrip("_"): module.command
+    for module in (
+        *(demo, models, list_, prepare, train, evaluate, compare, translate, dictionary, export),
+        *(pack, ask, point, caption, sample, show, serve, studio, results, bench),
+    )
+}
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
@@ -123,7 +108,7 @@ def help_of(function: Callable[..., None]) -> str:
     return "\n\n".join(part if EXAMPLE.match(part) else part.replace("\n", " ") for part in paragraphs)
 
 
-for name, function in COMMANDS:
+for name, function in COMMANDS.items():
     # the help is text, not markup: it has brackets of its own
     app.command(name, help=escape(help_of(function)))(guarded(function))
 

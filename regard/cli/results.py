@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.catalog import suggest
-from regard.cli.common import output, say, table
+from regard.cli.common import print_rows, say
 from regard.errors import ConfigError, DataError
 
 
@@ -86,14 +86,7 @@ def command(
         )
         for result in found
     ]
-    if not output.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    made = table(*columns, numeric=("value", "paper", "seconds"))
-    for row in rows:
-        made.add_row(*row)
-    output.print(made)
+    print_rows(columns, rows, numeric=("value", "paper", "seconds"))
 
 
 def default_folder() -> Path:

@@ -6,28 +6,27 @@ import torch
 
 from regard.attention.record import record_any
 from regard.decode.base import evaluating
-from regard.errors import ConfigError
 from regard.evaluate.acting import DRAWN, evaluate_bandits
 from regard.tasks.acting import ActingTask
 from regard.tasks.bandit import BanditTask
 from regard.train.run import Run
-from regard.views.shared import whole_number
+from regard.views.shared import example_number, letter, require_picture
 from regard.viz.actions import draw_actions
 from regard.viz.curves import draw_training
 
 NOTHING = 0.0  # what an arm gives that does not pay
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     """Draw a test problem: `text` is its number, default 0; or, of bandits, the word "regret"."""
     task = run.task
     assert isinstance(task, ActingTask)
-    if out.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for actions.")
+    require_picture(out, "actions")
     if text == "regret" and isinstance(task, BanditTask):
         return _regret(run, task, out)
-    return _problem(run, task, _number(text, task.settings.test), out)
+    return _problem(
+        run, task, example_number(text, task.settings.test, "problem", ", or for bandits 'regret'"), out
+    )
 
 
 def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
@@ -44,13 +43,13 @@ def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
         rewards,
         weights,
         out,
-        names=[_name(action) for action in range(problems.actions)],
+        names=[letter(action) for action in range(problems.actions)],
         title=f"Problem {number}: actions, and what they attended to"
         if found
         else f"Problem {number}: actions",
         usual=NOTHING if isinstance(task, BanditTask) else None,
     )
-    return f"{' '.join(map(_name, actions))}, total reward {sum(rewards):.2f}"
+    return f"{' '.join(map(letter, actions))}, total reward {sum(rewards):.2f}"
 
 
 def _regret(run: Run, task: BanditTask, out: Path) -> str:
@@ -66,17 +65,3 @@ def _regret(run: Run, task: BanditTask, out: Path) -> str:
     )
     score = next(s for s in found.scores if s.name == DRAWN)
     return f"total reward {score.value:.2f}, regret {score.curve[-1]:.2f}"
-
-
-def _name(action: int) -> str:
-    return LETTERS[action] if action < len(LETTERS) else str(action)
-
-
-def _number(text: str | None, count: int) -> int:
-    number = whole_number(text or "0")
-    if number is None or number >= count:
-        raise ConfigError(
-            f"show: `TEXT` has {text!r}; expected the number of a test problem, 0 to {count - 1}, or for "
-            "bandits 'regret'."
-        )
-    return number

@@ -7,7 +7,7 @@ from regard.errors import DataError
 from regard.models.base import Translating
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
-from regard.views.shared import is_page
+from regard.views.shared import is_page, require_attention
 
 LONGEST = 150  # pieces of a sentence: its picture is already as wide as a wall
 
@@ -17,10 +17,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     task, model = run.task, run.model
     assert isinstance(task, TranslationTask)
     assert isinstance(model, Translating)
-    if model.aligner is None:
-        raise DataError(
-            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
-        )
+    require_attention(run)
     sentence = task.examples("test")[0].source if text is None else text
     if (count := len(task.source.encode(sentence))) > LONGEST:
         raise DataError(

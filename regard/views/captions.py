@@ -8,7 +8,7 @@ from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.captions import CaptionTask
 from regard.train.run import Run
-from regard.views.shared import whole_number
+from regard.views.shared import require_picture, whole_number
 from regard.viz.captions import draw_caption
 
 
@@ -65,8 +65,7 @@ def weights_of(task: CaptionTask, found: Caption) -> list[list[float]]:
 
 def draw(task: CaptionTask, picture: Pixels, found: Caption, out: Path) -> None:
     """The picture once for each word."""
-    if out.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for pictures.")
+    require_picture(out, "pictures")
     words = words_of(task, found)
     assert found.weights is not None
     draw_caption(picture, words, found.weights[: len(words)], title=said(task, found), path=out)

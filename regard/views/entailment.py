@@ -8,11 +8,10 @@ from torch import Tensor
 from regard.attention.record import record
 from regard.data.entailment import LABELS, UNLABELLED
 from regard.decode.base import evaluating
-from regard.errors import DataError
 from regard.models.pooled import PooledSentences
 from regard.tasks.entailment import EntailmentTask
 from regard.train.run import Run
-from regard.views.shared import is_page
+from regard.views.shared import is_page, require_attention
 
 NOTHING = "⟨null⟩"
 
@@ -21,14 +20,11 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     """Label a pair, "premise ||| hypothesis", or the first of the test set, and draw both alignments."""
     task, model = run.task, run.model
     assert isinstance(task, EntailmentTask)
-    if model.aligner is None:
-        raise DataError(
-            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
-        )
+    aligner = require_attention(run)
     pair = task.pairs("test")[0] if text is None else task.read(text)
     with evaluating(model), record(model) as trace:
         scores = model(task.tensors([pair]).to(next(model.parameters()).device))
-        there, back = (result.weights[0].float().cpu() for result in trace[model.aligner])
+        there, back = (result.weights[0].float().cpu() for result in trace[aligner])
     shares = scores[0].softmax(-1).tolist()
     said = max(range(len(LABELS)), key=shares.__getitem__)
     show = draw_pooled if isinstance(model, PooledSentences) else draw

@@ -10,12 +10,10 @@ from regard.attention.record import record_any
 from regard.attention.result import AttentionResult
 from regard.data.text_windows import StreamBatch
 from regard.decode.base import evaluating
-from regard.errors import DataError
-from regard.models.base import Model
 from regard.tasks.recall import RecallTask
 from regard.tasks.sentences import SentenceTask
 from regard.train.run import Run
-from regard.views.shared import is_page
+from regard.views.shared import is_page, require_attention
 from regard.viz.lookback import draw_lookback
 
 START = "⟨s⟩"
@@ -28,7 +26,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     words, batch = task.read(text) if text is not None else _of_the_test(task)
     with evaluating(model), record_any(model) as trace:
         loss = task.loss(model, batch.to(next(model.parameters()).device))
-    draw(of_words(lookback(results_of(run, trace)), len(words)), [START, *words], out)
+    draw(of_words(lookback(trace[require_attention(run)]), len(words)), [START, *words], out)
     perplexity = float((loss.total / loss.count).exp())
     return f"{' '.join(words)}\nperplexity {perplexity:.1f}"
 
@@ -41,7 +39,7 @@ def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> st
     batch = task.tensors([example], steps=len(example.pairs) + 1)
     with evaluating(model), record_any(model) as trace:
         answer = int(model(batch.to(next(model.parameters()).device)).argmax(-1))
-    weights = lookback(results_of(run, trace))[:, 1:]  # slot 0 holds no pair
+    weights = lookback(trace[require_attention(run)])[:, 1:]  # slot 0 holds no pair
     asked, value = example.pairs[example.place]
     names = [*(f"{k}={v}" for k, v in example.pairs), f"{asked}=?"]
     draw(weights, names, out)
@@ -64,16 +62,6 @@ def of_words(weights: Tensor, count: int) -> Tensor:
     # slot 0 is empty and slot 1 the mark before the sentence: neither is a word
     joined = torch.cat([weights[:, :2].sum(1, keepdim=True), weights[:, 2:]], 1)
     return joined[: count + 1, : count + 1]  # what stands behind the sentence fills the batch up
-
-
-def results_of(run: Run, trace: dict[str, list[AttentionResult]]) -> Sequence[AttentionResult]:
-    """What the model's aligning attention did, step by step."""
-    model: Model = run.model
-    if model.aligner is None:
-        raise DataError(
-            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
-        )
-    return trace[model.aligner]
 
 
 def lookback(results: Sequence[AttentionResult], row: int = 0) -> Tensor:

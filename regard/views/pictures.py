@@ -12,6 +12,7 @@ from regard.errors import ConfigError
 from regard.evaluate.pictures import draw
 from regard.tasks.pictures import PictureTask
 from regard.train.run import Run
+from regard.views.shared import require_picture
 from regard.viz.pictures import Look, draw_samples
 
 ACROSS = 10  # pictures of each class
@@ -23,8 +24,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     """Draw samples of every class; `text` is the class whose attention is drawn, default several."""
     task, model = run.task, run.model
     assert isinstance(task, PictureTask)
-    if out.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for pictures.")
+    require_picture(out, "pictures")
     K = len(task.classes)
     chosen = [class_number(task, text)] * LOOKS if text else list(range(0, K, max(K // LOOKS, 1)))[:LOOKS]
     pictures, _ = draw(model, task, K * ACROSS)

@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.pointing import PointingTask
 from regard.train.run import Run
-from regard.views.shared import whole_number
+from regard.views.shared import require_picture, whole_number
 from regard.viz.points import STEPS, Shape, draw_points
 
 SHAPES: dict[str, Shape] = {"sort": "path", "hull": "cycle", "delaunay": "triangles", "tsp": "cycle"}
@@ -41,8 +41,7 @@ def answer(run: Run, points: Points, *, beam: int | None) -> Pointed:
 
 def draw(task: PointingTask, points: Points, found: Pointed, out: Path) -> None:
     """The picture; the pointer itself only where it fits."""
-    if out.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for points.")
+    require_picture(out, "points")
     weights = found.weights
     # a model with a dictionary has weights too, but they point at nothing: they are no part of its answer
     fits = weights is not None and weights.shape[1] == len(points) + 1 and len(points) <= WIDEST

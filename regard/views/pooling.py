@@ -4,10 +4,9 @@ from pathlib import Path
 
 from regard.attention.record import record
 from regard.decode.base import evaluating
-from regard.errors import ConfigError
 from regard.tasks.picture_classes import PictureClassesTask
 from regard.train.run import Run
-from regard.views.shared import whole_number
+from regard.views.shared import example_number, require_picture
 from regard.viz.captions import draw_caption
 
 
@@ -15,9 +14,8 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     """Draw a test picture: `text` is its number, default 0."""
     task, model = run.task, run.model
     assert isinstance(task, PictureClassesTask)
-    if out.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for pictures.")
-    batch = task.batch("test", [_number(text, task.count("test"))])
+    require_picture(out, "pictures")
+    batch = task.batch("test", [example_number(text, task.count("test"), "picture")])
     with evaluating(model), record(model) as trace:
         shares = model(batch.to(next(model.parameters()).device))[0].float().softmax(-1)
         (result,) = (result for results in trace.values() for result in results)
@@ -32,12 +30,3 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     )
     verdict = "right" if said == right else f"it is {task.labels[right]}"
     return f"{task.labels[said]} ({verdict}), probability {float(shares[said]):.3f}"
-
-
-def _number(text: str | None, count: int) -> int:
-    number = whole_number(text or "0")
-    if number is None or number >= count:
-        raise ConfigError(
-            f"show: `TEXT` has {text!r}; expected the number of a test picture, 0 to {count - 1}."
-        )
-    return number

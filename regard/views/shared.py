@@ -2,12 +2,46 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from string import ascii_uppercase
 from tempfile import TemporaryDirectory
+
+from regard.errors import ConfigError, DataError
+from regard.train.run import Run
 
 
 def whole_number(text: str) -> int | None:
     """A number from 0; None for anything else, and for more digits than any count has."""
     return int(text) if text.isdecimal() and len(text) <= 18 else None
+
+
+def example_number(text: str | None, count: int, what: str, others: str = "") -> int:
+    """The number of a test example that `regard show` is asked for; 0 where none is named."""
+    number = whole_number(text or "0")
+    if number is None or number >= count:
+        raise ConfigError(
+            f"show: `TEXT` has {text!r}; expected the number of a test {what}, 0 to {count - 1}{others}."
+        )
+    return number
+
+
+def letter(number: int) -> str:
+    """A name for a class or an action that has none: A, B, …; 26 and beyond are numbers."""
+    return ascii_uppercase[number] if number < len(ascii_uppercase) else str(number)
+
+
+def require_attention(run: Run) -> str:
+    """The path of the attention that can be drawn; DataError for a model without one."""
+    if run.model.aligner is None:
+        raise DataError(
+            f"{run.folder}: model is {run.config.model!r}, which has no attention; nothing can be shown."
+        )
+    return run.model.aligner
+
+
+def require_picture(out: Path, of: str) -> None:
+    """Refuse a page where there is only a picture."""
+    if out.suffix.lower() not in (".png", ".svg"):
+        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for {of}.")
 
 
 def is_page(out: Path) -> bool:

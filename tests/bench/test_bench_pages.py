@@ -39,7 +39,7 @@ def test_the_kernel_page_says_of_every_combination_what_the_dispatcher_says(tabl
 def test_what_is_not_measured_yet_is_said(tables, tmp_path):
     page = tables.filled(PAGE, tmp_path)
     assert "<!--" not in page
-    assert page.count(tables.records.UNMEASURED) == 7
+    assert page.count(tables.records.UNMEASURED) == 9
     assert tables.readme.speed_table(tmp_path, 0).count("\n") == 1  # a header without rows
 
 
@@ -70,6 +70,25 @@ def test_captured_times_stand_below_those_as_called(tables, tmp_path):
     assert said == "The same as graphs, without the host:"
     assert other.endswith("| ms | × reference | × flex | of SDPA's time | of the ceiling |")
     assert below.startswith("| dot | forward | `sdpa` | 0.022 | 9.1 | 2.0 | 1.10 |")
+
+
+def test_the_table_of_calls_shows_both_sides_and_their_ratio(tables, tmp_path):
+    of = {
+        "device": "cpu",
+        "threads": 1,
+        "pass": "forward, no gradients",
+        "dtype": "float32",
+        "kernel": "sdpa",
+    }
+    for order, (call, us) in enumerate(
+        (("multi-head", {"by hand": 50.0, "ours": 60.0}), ("top", {"ours": 70.0}))
+    ):
+        details = {**of, "order": order, "call": call, "size": [1, 20, 20, 64], "microseconds": us}
+        write_result(tmp_path, measured("calls-cpu", call, 1.2, seconds=0.1, details=details))
+    lines = tables.costs.calls_table(tmp_path, "cpu").splitlines()
+    assert lines[3] == "| multi-head | forward, no gradients | 1 × 20 × 20 × 64 | `sdpa` | 50 | 60 | 1.20 |"
+    assert lines[4] == "| top | forward, no gradients | 1 × 20 × 20 × 64 | `sdpa` |  | 70 |  |"
+    assert lines[-1].startswith("float32, ")
 
 
 def test_the_readme_names_the_hardest_rival(tables, tmp_path):

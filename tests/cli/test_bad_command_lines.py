@@ -231,7 +231,7 @@ def test_every_bracket_of_the_help_is_shown(command, monkeypatch):
     from regard.cli.main import COMMANDS
 
     monkeypatch.setenv("COLUMNS", "300")
-    for name, function in COMMANDS:
+    for name, function in COMMANDS.items():
         shown = " ".join(command(name, "--help").out.split())
         for line in (getdoc(function) or "").splitlines():
             assert " ".join(line.split()) in shown

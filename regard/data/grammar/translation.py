@@ -3,27 +3,10 @@
 from typing import NamedTuple
 
 from regard.data.grammar.clauses import Layout, assembled, chinese_parts, french_parts, question_source
-from regard.data.grammar.pieces import Part, Words, piece
+from regard.data.grammar.pieces import Part, Words, piece, table
 from regard.data.grammar.spelling import elide
 
-CONJUNCTIONS = {
-    "": piece("", "", ""),
-    "and": piece(", and", ",/0 et/1", "，/0"),
-    "but": piece(", but", ",/0 mais/1", "，/0 但是/1"),
-    "then": piece(", then", ",/0 puis/1", "，/0 然后/1"),
-    "or": piece(", or", ",/0 ou/1", "，/0 或者/1"),
-    "while": piece("while", "pendant/0 que/0", "， 而/0"),
-    "because": piece("because", "parce/0 que/0", "， 因为/0"),
-    "that": piece("that", "que/0", ""),
-    # After the main clause in English, before it in Chinese.
-    "when": piece("when", "quand/0", ""),
-    "if": piece("if", "si/0", ""),
-    # Before the main clause in all three languages; "main" then begins the main clause.
-    "When": piece("when", "quand/0", ""),
-    "If": piece("if", "si/0", "如果/0"),
-    "Although": piece("although", "même/0 si/0", "虽然/0"),
-    "main": piece(",", ",/0", "，/0"),
-}
+CONJUNCTIONS = {"": piece("", "", "")} | {key: piece(*texts) for key, *texts in table("conjunctions")}
 
 # Conjunction, where it begins, and the clause after it.
 Segment = tuple[str, int, Layout]
