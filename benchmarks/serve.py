@@ -5,9 +5,9 @@
 One client that asks again as soon as it is answered; then 64 of them at once, until 10,000 requests are
 answered. Every answer must be the translation of the sentence that was sent, the same as for one client. The
 memory of the server is read while it works; at the end it is told to stop while requests wait, and must
-answer all of them. In a second server the thread of the model is killed while requests wait: what it computed
-is lost, all others must be answered by the thread that takes its place. The clients share the machine with
-the server. Two idle cores take less than five minutes.
+answer all of them. In a second server the thread of the model is killed while it computes 64 requests: the
+thread that takes its place must answer all of them. The clients share the machine with the server. Two idle
+cores take less than five minutes.
 """
 
 import argparse
@@ -156,7 +156,7 @@ async def stopped(port: int, process: subprocess.Popen[str]) -> tuple[int, int]:
 
 
 async def killed() -> dict[str, int]:
-    """Kill the thread of the model while 64 requests wait for it; how they were answered, and one more."""
+    """Kill the thread of the model while it computes 64 requests; how they were answered, and one more."""
     settings = Settings(port=0)
     app = build(settings, [MODEL])
     opened = open_socket(settings)
@@ -182,7 +182,7 @@ async def killed() -> dict[str, int]:
     await asyncio.to_thread(thread.join, 60)
     text = app.state.models.metrics.text()
     [line] = [line for line in text.splitlines() if line.startswith("regard_workers_replaced_total{")]
-    lost = statuses.count(500)  # what was being computed
+    lost = statuses.count(500)
     return {
         "threads replaced after one was killed": int(line.split()[-1]),
         "requests lost with it": lost,

@@ -4,9 +4,9 @@ A thread, not a process: the systems serve many threads at once, share their wei
 the interpreter's lock while it computes, so nothing has to be copied between processes. Inputs are bounded,
 so no request can run for long. A batch whose clients have all left is given up between two steps
 (regard/decode/cancel.py). A thread that dies is replaced, and so is one that does not come back within twice
-the time that a request may take. What a dead thread was computing is computed once more, one request at a
-time: one that kills threads takes no other with it. Should the whole process die, its supervisor (systemd, a
-container) starts it anew.
+the time that a request may take. What a dead thread was computing is computed again in smaller batches, in
+the end each request by itself: one that kills threads takes no other with it. Should the whole process die,
+its supervisor (systemd, a container) starts it anew.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Job:
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
     size: int = 1  # how many of a batch it takes up
-    alone: bool = False  # its thread died: it is computed once more, by itself
+    most: int | None = None  # its thread died: at most so many are computed with it the next time
 
     @property
     def left(self) -> bool:
@@ -160,12 +160,12 @@ class Worker:
                     self.start()
 
     def _retry(self) -> None:
-        """Put what a dead thread had back at the head of the queue, once."""
+        """Put what a dead thread had back at the head of the queue, but for what was already tried alone."""
         for job in reversed(self._running):
-            if job.alone:
+            if job.most == 1:
                 job.answer(deadly())
             else:
-                job.alone = True
+                job.most = max(1, len(self._running) // 8)
                 self._jobs.appendleft(job)
         self._running = []
 
@@ -188,7 +188,7 @@ class Worker:
                 return None
             waiting = [job for job in self._jobs if not job.left]
             same = [job for job in waiting if job.key == waiting[0].key]
-            batch = same[:1] if same and same[0].alone else _fitting(same, self.pace.batch)
+            batch = _fitting(same[: same[0].most] if same else [], self.pace.batch)
             taken = set(map(id, batch))
             self._jobs = deque(job for job in waiting if id(job) not in taken)
             self._running, self._since = batch, time.monotonic()

@@ -41,8 +41,8 @@ def failed() -> Problem:
 
 
 def deadly() -> Problem:
-    """A request that killed the thread that computed it, twice."""
-    return Problem(500, "failed", "The worker died at this request, twice; it is not tried again.")
+    """A request that kills the thread that computes it."""
+    return Problem(500, "failed", "The worker died whenever it computed this request; it is not tried again.")
 
 
 def unknown_model(name: str, known: list[str]) -> Problem:

@@ -49,7 +49,7 @@ def test_a_symbol_leads_to_what_it_stands_for(live, visit):
     page.keyboard.press("ArrowRight")
     until(page, "location.hash.includes('gamma=2.5')")
     page.get_by_role("button", name="w_g: Gate").first.hover()
-    page.get_by_text("“gated” looked at").wait_for()  # its row of the map
+    page.get_by_text("“Gate” looked at").wait_for()  # its row of the map
     page.goto(f"{live}#/mechanisms?name=additive")
     page.get_by_role("button", name="e: the scores").first.click()
     until(page, "document.querySelector('[role=radio][aria-checked=true]').innerText === 'Scores'")

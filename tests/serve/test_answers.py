@@ -147,6 +147,17 @@ def test_a_story_is_answered(client):
     assert values(found["hops"]).sum(1) == pytest.approx([1, 1, 1])
 
 
+def test_a_model_that_is_loaded_does_not_wait_for_one_that_is_loading(client):
+    models = client.app.state.models
+    served = models.find("stories", "ask")
+    models.load(served)
+    with models._loading:  # as while another is loaded
+        asked = threading.Thread(target=models.load, args=(served,), daemon=True)
+        asked.start()
+        asked.join(10)
+        assert not asked.is_alive()
+
+
 def picture(format="PNG", size=(32, 32)):
     file = io.BytesIO()
     Image.new("RGB", size, "red").save(file, format)

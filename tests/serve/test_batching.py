@@ -210,7 +210,8 @@ def test_a_worker_that_dies_is_replaced(make, death):
         assert 'regard_workers_replaced_total{model="double"} 2' in metrics.text()
 
 
-def test_what_a_dead_worker_was_computing_is_computed_once_more():
+@pytest.mark.parametrize(("count", "size"), [(8, 1), (64, 8)])
+def test_what_a_dead_worker_was_computing_is_computed_again_in_smaller_batches(count, size):
     metrics, batches = Metrics(), []
 
     def compute(key, items):
@@ -222,29 +223,29 @@ def test_what_a_dead_worker_was_computing_is_computed_once_more():
     worker = Worker("double", compute, Pace(linger=0.05, longest_linger=0.5), metrics)
 
     async def ask():
-        return await asyncio.gather(*(worker.submit("k", n) for n in range(8)))
+        return await asyncio.gather(*(worker.submit("k", n) for n in range(count)))
 
-    assert asyncio.run(ask()) == [2 * n for n in range(8)]
-    assert batches == [list(range(8)), *([n] for n in range(8))]
+    assert asyncio.run(ask()) == [2 * n for n in range(count)]
+    assert batches == [list(range(count)), *(list(range(n, n + size)) for n in range(0, count, size))]
     assert 'regard_workers_replaced_total{model="double"} 1' in metrics.text()
     assert worker.stop(5)
 
 
-def test_a_request_that_kills_its_worker_twice_is_told_so_and_takes_no_other_with_it(make):
+@pytest.mark.parametrize(("count", "deaths"), [(1, 2), (8, 2), (64, 3)])
+def test_a_request_that_kills_its_worker_again_is_told_so_and_takes_no_other_with_it(make, count, deaths):
     worker, compute, metrics = make(linger=0.05, longest_linger=0.5)
-    compute.fail = {3: SystemExit()}
+    compute.fail = {0: SystemExit()}
 
     async def ask():
-        return await asyncio.gather(*(worker.submit("k", n) for n in range(8)), return_exceptions=True)
+        return await asyncio.gather(*(worker.submit("k", n) for n in range(count)), return_exceptions=True)
 
     found = asyncio.run(ask())
-    assert [each for n, each in enumerate(found) if n != 3] == [2 * n for n in range(8) if n != 3]
-    assert (found[3].status, found[3].message) == (
+    assert found[1:] == [2 * n for n in range(1, count)]
+    assert (found[0].status, found[0].message) == (
         500,
-        "The worker died at this request, twice; it is not tried again.",
+        "The worker died whenever it computed this request; it is not tried again.",
     )
-    assert compute.batches[1:] == [("k", [n]) for n in range(8)]
-    assert 'regard_workers_replaced_total{model="double"} 2' in metrics.text()
+    assert f'regard_workers_replaced_total{{model="double"}} {deaths}' in metrics.text()
 
 
 def test_stopping_waits_for_the_successor_of_a_worker_that_dies(make):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -126,6 +127,16 @@ def test_lines_are_read_as_they_are_written(tmp_path):
     assert read_lines(tmp_path, offset) == ([], offset)
     file.write_text('{"step": 1, "loss": 4.0}\n')  # the run went on from an earlier checkpoint
     assert read_lines(tmp_path, offset)[0] == [{"step": 1, "loss": 4.0}]
+
+
+def test_losses_that_are_not_finite_are_left_out(folder, tmp_path):
+    shutil.copytree(folder / "reverse", tmp_path / "reverse")
+    with (tmp_path / "reverse" / "metrics.jsonl").open("a") as more:
+        more.write('{"step": 4, "loss": NaN, "valid_loss": Infinity, "seconds": NaN}\n')
+    found = Runs(tmp_path).describe("reverse")
+    assert found["step"] == 4
+    assert [step for step, _ in found["curve"]["train"]] == [1, 2, 3]
+    assert json.dumps(found, allow_nan=False)
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends():

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ROOMS, readAddress, readBits, readPoints, writeAddress, writeBits, writePoints } from "../../regard/web/studio/address.js";
+import { ROOMS, readAddress, readBits, readPoints, readWhole, writeAddress, writeBits, writePoints } from "../../regard/web/studio/address.js";
 
 test("an address comes back as it was written", () => {
   const values = { text: "Où est-ce ? 100 % & more #1", model: "en-fr", hypothesis: "2" };
@@ -33,4 +33,8 @@ test("bits come back, with their leading zeros", () => {
 
 test("bits that cannot be read are refused", () => {
   for (const text of ["", undefined, "zz", "1..2", "fff"]) assert.equal(readBits(text, 8), null);
+});
+
+test("a number that is none is 0, and one beyond its end is the end", () => {
+  assert.deepEqual(["3", "2.9", "99", "-1", "x", "", undefined, "NaN", "1e9"].map((text) => readWhole(text, 7)), [3, 2, 7, 0, 0, 0, 0, 0, 7]);
 });

@@ -158,7 +158,7 @@ document.documentElement.toggleAttribute("data-embed", new URLSearchParams(locat
 takeToken();
 // a server that is still loading its models has the page already: begin with what was kept
 const connected = connect();
-const kept = new Promise((done) => setTimeout(done, 400)).then(keptModels);
+const kept = new Promise((done) => setTimeout(done, 100)).then(keptModels);
 const [first] = await Promise.all([Promise.race([connected, kept]), loadTexts(firstLanguage())]);
 const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 place.replaceChildren();

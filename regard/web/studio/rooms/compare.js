@@ -39,7 +39,7 @@ function Runs({ values, change }) {
       ${list && !runs.length && html`<p>${t("compare.none")} <code>regard studio --runs DIR</code></p>`}
       ${runs.length > 0 && html`<${Table} label=${t("compare.runs")} head=${["show", "run", "model", "task", "status", "step", "loss.last", "valid"]} rows=${runs.map((run) => [
         html`<input type="checkbox" checked=${shown.includes(run.id)} aria-label=${t("compare.show.run", { run: run.id })} onChange=${() => toggle(run.id)} />`,
-        run.id, run.model, run.task, tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, run.loss?.toFixed(3) ?? "", run.valid_loss?.toFixed(3) ?? "",
+        run.id, run.model, run.task, tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, loss(run.loss), loss(run.valid_loss),
       ])} />`}
     <//>
   </div>`;
@@ -92,7 +92,7 @@ function Comparison({ id }) {
     <${Card} title=${id} file whole>
       <p class="quiet" aria-live="polite">${t("compare.progress", { finished: found.finished, trainings: found.trainings })}</p>
       <${Table} label=${id} head=${["variant", "seed", "status", "step", "loss.last", "valid", "measured"]} rows=${runs.map((run) => [
-        run.variant, run.seed ?? "", tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, run.loss?.toFixed(3) ?? "", run.valid_loss?.toFixed(3) ?? "", value(run),
+        run.variant, run.seed ?? "", tOr(`status.${run.status}`, run.status), `${run.step} / ${run.steps}`, loss(run.loss), loss(run.valid_loss), value(run),
       ])} />
     <//>`;
 }
@@ -100,6 +100,11 @@ function Comparison({ id }) {
 /** @param {number} value */
 function round(value) {
   return Number(value.toPrecision(4));
+}
+
+/** @param {number | null} value */
+function loss(value) {
+  return value === null ? "" : value && Math.abs(value) < 0.01 ? value.toExponential(1) : value.toFixed(3);
 }
 
 /** @param {{label: string, head: string[], rows: any[][]}} props */

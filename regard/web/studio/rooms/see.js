@@ -240,7 +240,7 @@ function Characters({ values, change, live }) {
     <//>
     <${Card} title=${t("see.sixth")} whole busy=${busy}>
       <div class="row"><div class="pad-box query"><${Pad} strokes=${drawn[5]} onChange=${(/** @type {string} */ strokes) => put(5, strokes)} label=${t("see.sixth")} live=${live} /></div>
-      <div><p class="answer-line" aria-live="polite">${enough && answer ? t("see.named", { label: answer.label, share: percent(answer.probabilities[answer.label]) }) : t("see.drawall")}</p>
+      <div class="grow"><p class="answer-line" aria-live="polite">${enough && answer ? t("see.named", { label: answer.label, share: percent(answer.probabilities[answer.label]) }) : t("see.drawall")}</p>
         <p class="note">${t("see.snail")} ${live && t("see.pad.keys")}</p><${Problem} error=${error} /></div></div>
     <//>
   </div>`;

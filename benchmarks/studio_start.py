@@ -1,0 +1,82 @@
+"""How soon the studio moves after its command, in Chromium that is already open.
+
+    python benchmarks/studio_start.py --record
+
+Each run starts `regard studio`, opens its page as soon as it answers, and waits until the example there takes
+a step, then until the models answer. Needs `regard[browser]` and Chromium.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import Browser, Error, sync_playwright
+
+from regard.bench.records import measured
+from regard.evaluate.results import write_result
+from regard.serve.server import open_socket
+from regard.serve.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")
+WANTED = 2.0  # seconds until the first screen moves
+COUNT = ".player .count"
+
+
+def start(browser: Browser) -> dict[str, float]:
+    """Seconds from the command to each thing that a person sees."""
+    with open_socket(Settings(port=0)) as free:
+        port = free.getsockname()[1]
+    page = browser.new_page()
+    began, found = time.perf_counter(), {}
+    command = [sys.executable, "-m", "regard", "studio", "--no-browser", "--port", str(port)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL) as server:
+        while "page" not in found:
+            try:
+                page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
+                found["page"] = time.perf_counter() - began
+            except Error:  # nothing listens yet
+                time.sleep(0.01)
+        page.wait_for_selector(COUNT)
+        found["example"] = time.perf_counter() - began
+        first = page.locator(COUNT).inner_text()
+        while page.locator(COUNT).inner_text() == first:
+            time.sleep(0.01)
+        found["moves"] = time.perf_counter() - began
+        page.get_by_role("button", name="Edit").wait_for(timeout=120_000)
+        found["live"] = time.perf_counter() - began
+        server.terminate()
+    page.close()
+    return found
+
+
+def main() -> None:
+    """Measure, and record if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--record", action="store_true")
+    given = parser.parse_args()
+    began = time.perf_counter()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        runs = [start(browser) for _ in range(given.runs + 1)][1:]  # the first reads the files from the disk
+        browser.close()
+    found = {f"s until {name}": round(statistics.median(each[name] for each in runs), 2) for name in runs[0]}
+    found |= {"longest s until moves": round(max(each["moves"] for each in runs), 2), "wanted": WANTED}
+    found |= {"runs": given.runs, "load of the machine": round(os.getloadavg()[0], 2)}
+    print(found)
+    if given.record:
+        what = "seconds from the command to the first screen that moves"
+        seconds = time.perf_counter() - began
+        result = measured("studio-start", what, found["s until moves"], seconds=seconds, details=found)
+        print(write_result(ROOT / "results", result))
+
+
+if __name__ == "__main__":
+    main()
