@@ -45,7 +45,6 @@ from regard.layers.transformer import (
     DecoderLayer,
     FeedForward,
     LayerNorm,
-    Looked,
     PostNorm,
     PreNorm,
 )
