@@ -93,7 +93,7 @@ def straight_through(index: Tensor, scores: Tensor) -> Tensor:
     if is_transformed() or torch.compiler.is_compiling():
         soft = scores.softmax(-1)
         return one_hot(index, scores.detach()) + (soft - soft.detach())
-    return _StraightThrough.apply(scores, index)  # type: ignore[no-untyped-call, no-any-return]
+    return _StraightThrough.apply(scores, index)  # type: ignore[no-untyped-call]
 
 
 class _StraightThrough(torch.autograd.Function):

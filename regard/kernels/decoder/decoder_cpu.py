@@ -180,7 +180,8 @@ class Written(NamedTuple):
     def caches(self, heads: int) -> tuple[Cache, ...]:
         """The same as caches of the layers."""
         chosen = [each[:, row] for each, row in zip(self.positions, self.rows, strict=True)]
-        both = torch.stack(chosen).unflatten(-1, (2, heads, -1)).permute(3, 1, 2, 4, 0, 5)
+        both = torch.stack(chosen)
+        both = both.view(*both.shape[:3], 2, heads, -1).permute(3, 1, 2, 4, 0, 5)
         sources = (Source(keys, values, Mask()) for keys, values in zip(*both, strict=True))
         return tuple(Cache.of(source, self.mask) for source in sources)
 

@@ -10,9 +10,11 @@
     c        the score's scale
     N        positions that are visible, to all queries alike
 
-Nothing of T × S is made, in either direction: both are a product or two of PyTorch. The second is how
-attention without a softmax becomes linear in the length (Wang et al. 2018, section 3.2; Katharopoulos et
-al. 2020).
+Nothing of T × S is made, in either direction. The second is how attention without a softmax becomes linear in
+the length (Katharopoulos et al. 2020, equation 5).
+
+Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
+Katharopoulos, Vyas, Pappas, Fleuret. Transformers are RNNs. 2020. https://arxiv.org/abs/2006.16236
 """
 
 from typing import NamedTuple
