@@ -65,7 +65,7 @@ catalog.contents(
 
 
 def load(
-    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | str | None = None
 ) -> Any:
     """A trained system: a model that ships (`regard models`), a run folder, or an id of the Hub.
 
