@@ -77,8 +77,8 @@ def open_run(
 
 def is_there(device: torch.device) -> bool:
     """Whether torch finds the device on this machine."""
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    return device.type not in there or there[device.type]()
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return there.get(device.type, True)
 
 
 def preferred(run: RunFolder) -> Name:
