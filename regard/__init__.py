@@ -65,7 +65,7 @@ catalog.contents(
 
 
 def load(
-    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | str | None = None
 ) -> Any:
     """Load a trained system: a shipped model (`regard models`), a run folder, or a Hub id.
 

@@ -96,8 +96,9 @@ def check_device(device: str | None) -> None:
     """Refuse a device that torch does not find here."""
     import torch
 
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if device is not None and not there.get(device, True):
+    from regard.train.run import is_there
+
+    if device is not None and not is_there(torch.device(device)):
         raise ConfigError(f"`--device` has {device}, which PyTorch does not find here; expected cpu.")
 
 

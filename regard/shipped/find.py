@@ -40,7 +40,7 @@ def find_run(name: str | Path) -> Path:
         raise DataError(f"{name}: no such run folder.")
     if str(name) in NAMES:
         raise DataError(f"{name}: this model is not in this copy of regard. Train it: {train_command(name)}.")
-    near = catalog.nearest(str(name), shipped)
+    near = catalog.nearest(str(name), shipped) or next((n for n in shipped if n.startswith(str(name))), None)
     hint = f"Did you mean the model {near!r}?" if near else "`regard models` lists the models that ship."
     raise DataError(f"{name}: no such run folder. {hint}")
 

@@ -112,11 +112,12 @@ def to_drawing(given: Any) -> Tensor:
     if isinstance(given, Tensor):
         given = given.detach().cpu().numpy()
     array = np.asarray(given.convert("L") if hasattr(given, "convert") else given)
+    shape = array.shape
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=-1)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
         raise DataError(
-            f"classify: a drawing has shape {array.shape} and dtype {array.dtype}; expected (H, W) uint8."
+            f"classify: a drawing has shape {shape} and dtype {array.dtype}; expected (H, W) uint8."
         )
     grey = square(array, SIDE).mean(-1).round().astype(np.uint8)
     return torch.from_numpy(255 - grey if np.median(grey) > 127 else grey)

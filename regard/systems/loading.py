@@ -26,7 +26,7 @@ from regard.tasks.pointing import PointingTask
 from regard.tasks.questions import QuestionTask
 from regard.tasks.sentences import SentenceTask
 from regard.tasks.translation import TranslationTask
-from regard.train.run import open_run
+from regard.train.run import is_there, open_run
 
 SYSTEMS: dict[type, type[System]] = {
     TranslationTask: TranslationSystem,
@@ -42,14 +42,18 @@ SYSTEMS: dict[type, type[System]] = {
 
 
 def load(
-    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | str | None = None
 ) -> System:
     """The system of this name, on the accelerator if there is one, in float32 unless told otherwise.
 
     Half precision is autocast's, as in training: parts that need float32 stay in it.
     """
-    if dtype is not None and not dtype.is_floating_point:
+    if isinstance(dtype, str):
+        dtype = getattr(torch, dtype, dtype)  # "bfloat16"
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise ConfigError(f"load: `dtype` has {dtype}; expected a floating-point dtype.")
+    if device is not None and not is_there(torch.device(device)):
+        raise ConfigError(f"load: `device` has {device}, which PyTorch does not find here; expected cpu.")
     folder = find_run(name)
     if is_export(folder):
         raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")

@@ -76,6 +76,12 @@ def open_run(
     return Run(config, model.to(device or "cpu").eval(), task, run.path, step)
 
 
+def is_there(device: torch.device) -> bool:
+    """Whether torch finds the device on this machine."""
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return there.get(device.type, True)
+
+
 def preferred(run: RunFolder) -> Name:
     """The checkpoint that is used unless somebody asks for another."""
     if run.find("averaged") is not None:

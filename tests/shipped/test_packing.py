@@ -163,9 +163,10 @@ def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken
     ):
         fine = getattr(pack.quantization, spoilt)
 
-        def coarse(tensor, *largest, fine=fine):
-            numbers, scale = fine(tensor, *largest)
-            return (numbers // 500).to(numbers.dtype), scale * 500
+        def coarse(tensor, largest=None, fine=fine):
+            numbers, scale = fine(tensor, largest) if largest else fine(tensor)
+            steps = (largest or 127) - 7
+            return (numbers // steps).to(numbers.dtype), scale * steps
 
         monkeypatch.setattr(pack.quantization, spoilt, coarse)
         pack.serialization.load_weights(opened.model, tensors)
@@ -212,6 +213,8 @@ def test_a_translator_of_text_files_is_packed_with_what_it_makes_of_our_sentence
 def test_a_name_that_nobody_knows_is_answered_with_the_nearest():
     with pytest.raises(RegardError, match=r"storys: no such run folder\. Did you mean the model 'stories'"):
         regard.load("storys")
+    with pytest.raises(RegardError, match=r"ntm: no such run folder\. Did you mean the model 'ntm-copy'"):
+        regard.load("ntm")
     with pytest.raises(RegardError, match=r"qqq: no such run folder\. `regard models` lists the models"):
         regard.load("qqq")
     with pytest.raises(RegardError, match=r"^runs/storys: no such run folder\.$"):

@@ -344,3 +344,18 @@ def test_sampled_pictures_have_maps_when_asked():
     assert found.weights.shape[0] == 2
     assert torch.allclose(found.weights.sum(-1), torch.ones(()), atol=1e-4)
     assert (found.pictures == system.sample(3).pictures).all()
+
+
+def test_a_precision_can_be_named_and_what_is_none_is_refused():
+    assert regard.load("stories", device="cpu", dtype="float64").dtype == torch.float64
+    for wrong, said in (("int8", "torch.int8"), ("float7", "float7"), (torch.int64, "torch.int64")):
+        with pytest.raises(ConfigError) as caught:
+            regard.load("stories", dtype=wrong)
+        assert str(caught.value) == f"load: `dtype` has {said}; expected a floating-point dtype."
+
+
+def test_a_device_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    said = r"^load: `device` has cuda:0, which PyTorch does not find here; expected cpu\.$"
+    with pytest.raises(ConfigError, match=said):
+        regard.load("stories", device="cuda:0")
