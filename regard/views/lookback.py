@@ -1,6 +1,6 @@
 """A sequence read word by word, and what each word looked back at on the tapes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -66,7 +66,7 @@ def of_words(weights: Tensor, count: int) -> Tensor:
     return joined[: count + 1, : count + 1]  # what stands behind the sentence fills the batch up
 
 
-def results_of(run: Run, trace: dict[str, list[AttentionResult]]) -> Sequence[AttentionResult]:
+def results_of(run: Run, trace: Mapping[str, Sequence[AttentionResult]]) -> Sequence[AttentionResult]:
     """What the model's aligning attention did, step by step."""
     model: Model = run.model
     if model.aligner is None:
