@@ -1,5 +1,6 @@
 """Who is recording: the traces that are open in this thread or task, and the modules that each follows."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,14 +32,14 @@ class Trace(MutableMapping[str, list[AttentionResult]]):
 
     def __init__(self) -> None:
         self.unseen: dict[str, str] = {}
-        self.later: list[Later] = []
+        self.later: deque[Later] = deque()
         self._results: dict[str, list[AttentionResult]] = {}
 
     @property
     def results(self) -> dict[str, list[AttentionResult]]:
         """All results so far, as a dictionary."""
-        later, self.later[:] = self.later[:], []
-        for path, make, given in later:
+        while self.later:
+            path, make, given = self.later.popleft()
             self._results.setdefault(path, []).append(make(*given))
         return self._results
 
@@ -92,7 +93,7 @@ class Watcher:
     others: dict[int, str] = field(default_factory=dict)  # of all modules, where their functions are watched
     # what happened, in order: the id of a module that looks like attention and runs, the path of a result
     log: list[int | str] = field(default_factory=list)
-    later: list[Later] | None = None  # where results may be made, if that needs nothing but the call
+    later: deque[Later] | None = None  # where results may be made, if that needs nothing but the call
     removes: ClassVar[bool] = False  # heads, from some of them
 
     def add(self, path: str, result: AttentionResult) -> None:

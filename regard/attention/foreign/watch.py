@@ -214,11 +214,12 @@ def _watched_sdpa(plain: Plain) -> Plain:
         if len(watchers) != 1 or (later := watchers[0].later) is None:
             return general(query, key, value, *given, **named)
         path = watchers[0].others.get(id(_first(sys._getframe(1))))
+        mask = given[0] if given else named.get("attn_mask")
         known = type(query) is Tensor and not query.is_nested and SDPA_NAMES.issuperset(named)
+        known = known and (mask is None or mask.ndim > 0)
         if path is None or not known or is_transformed() or graph_task() != -1 or function_modes():
             return general(query, key, value, *given, **named)
         out = plain(query, key, value, *given, **named)
-        mask = given[0] if given else named.get("attn_mask")
         versions = [
             0 if query.is_inference() else query._version,  # as version_of, without two calls
             0 if key.is_inference() else key._version,
