@@ -1,6 +1,7 @@
 """What it costs to see the attention of a model that runs fused kernels, in time and in memory.
 
-    python benchmarks/any_model.py [--device cpu] [--lengths 128 512 2048] [--batch 1] [--record results]
+    python benchmarks/any_model.py --device cuda --record results
+    python benchmarks/any_model.py --lengths 128 512 --batch 1 --record results        # on a CPU
 
 An encoder of BERT-base's shape and a decoder of GPT-2's, with random weights, in inference; bfloat16 on a
 GPU, float32 on a CPU. Parity comes first: a recording must not change the output, and its weights must be
@@ -13,7 +14,7 @@ those of eager attention. Then, run by turns:
     eager            eager attention with output_attentions, which is what there was before
 
 The peak is what a run has in use at once beyond the model. Where eager attention does not fit, there is none.
-Needs transformers.
+More than LONGEST tokens have a batch of 1. Needs transformers.
 """
 
 import argparse
@@ -35,6 +36,8 @@ from regard.evaluate.results import write_result
 PARITY = 128  # tokens of the batch by which parity is checked
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 TOP = 8
+LONGEST = 8192  # tokens of a whole batch
+LENGTHS = {"cpu": [128, 512, 2048], "cuda": [128, 512, 2048, LONGEST, 32768]}
 
 
 def models(longest: int) -> dict[str, Any]:
@@ -95,10 +98,15 @@ def check_parity(sdpa: Any, eager: Any, batch: dict[str, Any]) -> float:
     return apart
 
 
-def fitting(runs: dict[str, Callable[[], object]]) -> dict[str, Callable[[], object]]:
-    """Those whose memory the device has."""
-    found = {}
+def fitting(
+    runs: dict[str, Callable[[], object]], model: Any, B: int, T: int
+) -> dict[str, Callable[[], object]]:
+    """Those whose memory the device has; eager attention is not tried where its weights alone exceed it."""
+    config, found = model.config, {}
+    weights = config.num_hidden_layers * config.num_attention_heads * B * T * T * model.dtype.itemsize
     for name, run in runs.items():
+        if name == "eager" and model.device.type == "cuda" and weights > torch.cuda.mem_get_info()[1]:
+            continue
         try:
             run()
         except torch.OutOfMemoryError:
@@ -112,30 +120,32 @@ def main() -> None:
     """Measure, print, and record if asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512, 2048])
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--lengths", type=int, nargs="+", help="tokens; without them those of LENGTHS")
+    parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=5.0, help="seconds for each measurement")
+    parser.add_argument("--budget", type=float, default=2.0, help="seconds for each measurement")
     parser.add_argument("--record", type=Path, help="write records into this folder")
     words = parser.parse_args()
     torch.set_num_threads(words.threads)
     transformers.logging.set_verbosity_error()
     dtype = torch.bfloat16 if words.device == "cuda" else torch.float32
-    for name, config in models(max(*words.lengths, PARITY)).items():
+    lengths = words.lengths or LENGTHS[words.device]
+    for name, config in models(max(*lengths, PARITY)).items():
         began = time.perf_counter()
         sdpa, eager = (made(config, kind, words.device, dtype) for kind in ("sdpa", "eager"))
         with torch.no_grad():
             apart = check_parity(sdpa, eager, batch_of(sdpa, 1, PARITY))
             print(f"{name}: outputs equal, weights within {apart:.1e} of eager")
-            for T in words.lengths:
-                runs = fitting(runs_of(sdpa, eager, batch_of(sdpa, words.batch, T)))
+            for T in lengths:
+                B = words.batch if T <= LONGEST else 1
+                runs = fitting(runs_of(sdpa, eager, batch_of(sdpa, B, T)), sdpa, B, T)
                 times = interleaved(runs, words.device, budget=words.budget)
                 peaks = {run: peak(runs[run], words.device) / 2**20 for run in runs}
                 for run in runs:
                     ratio, most = times[run] / times["sdpa"], peaks[run]
                     print(f"{name} {T:6d}  {run:10s} {times[run]:10.2f} ms {ratio:6.3f} × {most:9.1f} MiB")
                 if words.record:
-                    details = {"ms": times, "MiB": peaks, "batch": words.batch, "dtype": str(dtype)}
+                    details = {"ms": times, "MiB": peaks, "batch": B, "dtype": str(dtype)}
                     details |= {"device": words.device, "threads": words.threads, "T": T}
                     result = measured(
                         f"any-model-{name}-{T}-{words.device}",

@@ -54,9 +54,9 @@ def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[Non
     """
     check_part("ablate", "model", model, (nn.Module,), "Give the model that will run in the block.")
     tree = tree_of(model)
-    removed = {}
+    paths, removed = {path for path, _ in model.named_modules()}, {}
     for path, numbers in heads.items():
-        if path not in tree.modules:
+        if path not in paths:
             raise ConfigError(f"ablate: `heads` has {path!r}; expected module paths, as in record(model).")
         removed[path] = whole_numbers("ablate", "heads", numbers) or ()
     for module in tree.modules.values():
@@ -65,7 +65,7 @@ def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[Non
                 f"ablate: `model` has a compiled {type(module).__name__}, whose heads stay; expected the "
                 "modules given to torch.compile. They have the same parameters."
             )
-    ablation = Ablation(tree.own(), tree.paths, heads=removed)
+    ablation = Ablation(tree.facts.own, tree.facts.others, heads=removed)
     with watched_functions(tree), watching(ablation):
         yield
     for path in removed:

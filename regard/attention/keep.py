@@ -1,7 +1,8 @@
 """How much of each result a recording keeps: chosen layers, heads and queries, on a chosen device."""
 
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -20,15 +21,22 @@ class Keep:
     heads: tuple[int, ...] | None = None
     queries: tuple[int, ...] | None = None  # those of them that a call has; -1 is its last
     gradients: bool = False  # hold values too, and the gradient of each context
-    copies: MutableMapping[Tensor, tuple[int, Tensor]] = field(  # of masks that layers share
-        default_factory=WeakIdKeyDictionary
-    )
+
+    @cached_property
+    def copies(self) -> MutableMapping[Tensor, tuple[int, Tensor]]:
+        """Those of masks that layers share."""
+        return WeakIdKeyDictionary()
 
     def wants(self, path: str) -> bool:
         """The layer is one of those that were asked for."""
         if self.layers is None:
             return True
         return any(not layer or path == layer or path.startswith(f"{layer}.") for layer in self.layers)
+
+    def concerns(self, path: str) -> bool:
+        """The layer, or something inside it, is one of those that were asked for."""
+        inside = f"{path}." if path else ""
+        return self.wants(path) or any(layer.startswith(inside) for layer in self.layers or ())
 
     @property
     def is_all(self) -> bool:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from regard.attention.compose import Attention
 from regard.attention.foreign import unseen
-from regard.attention.foreign.tree import Tree, tree_of
+from regard.attention.foreign.tree import tree_of
 from regard.attention.foreign.watch import watched_functions
 from regard.attention.keep import Keep, whole_numbers
 from regard.attention.trace import Recording, Trace, watching
@@ -49,21 +48,24 @@ def record(
     """
     check_part("record", "model", model, (nn.Module,), "Give the model that will run in the block.")
     tree = tree_of(model)
-    _check_attends(model, tree)
-    chosen = _layers(tree, layers)
+    if not tree.facts.attends:
+        raise ConfigError(
+            f"record: `model` has no attention inside its {type(model).__name__}; expected one or more. "
+            "Of PyTorch's own layers nn.MultiheadAttention attends, and what contains it."
+        )
     keep = Keep(
         to=None if to is None else torch.device(to),
-        layers=chosen,
+        layers=_layers(model, layers),
         heads=whole_numbers("record", "heads", heads),
         queries=whole_numbers("record", "queries", queries),
         gradients=gradients,
     )
     _check_not_compiled([model])
-    recording = Recording(tree.own(), tree.paths, keep=keep)
-    recording.trace.unseen.update(unseen.graphs(tree, keep.layers))
+    recording = Recording(tree.facts.own, tree.facts.others, keep=keep)
+    recording.trace.unseen.update(unseen.graphs(tree, keep))
     with watched_functions(tree), watching(recording):
         yield recording.trace
-    recording.trace.unseen |= unseen.silent(recording, tree.modules)
+    recording.trace.unseen |= unseen.silent(recording, tree)
     if recording.trace.unseen:
         warnings.warn(_warning(recording.trace), UnseenWarning, stacklevel=3)
 
@@ -73,7 +75,7 @@ def record_any(model: nn.Module) -> Iterator[Trace]:
     """`record` for regard's own models: Attention alone, and one without it leaves the trace empty."""
     tree = tree_of(model)
     _check_not_compiled(tree.modules.values())
-    with watching(Recording(tree.own())) as recording:
+    with watching(Recording(tree.facts.own)) as recording:
         yield recording.trace
 
 
@@ -86,26 +88,15 @@ def _check_not_compiled(modules: Iterable[nn.Module]) -> None:
             )
 
 
-def _check_attends(model: nn.Module, tree: Tree) -> None:
-    """Refuse a model that is made of PyTorch's own layers and ours, none of which attends."""
-    for kind in tree.kinds:
-        known = kind.__module__.startswith(("torch.nn.modules.", "regard."))
-        if not known or issubclass(kind, Attention | nn.MultiheadAttention):
-            return
-    raise ConfigError(
-        f"record: `model` has no attention inside its {type(model).__name__}; expected one or more. "
-        "Of PyTorch's own layers nn.MultiheadAttention attends, and what contains it."
-    )
-
-
-def _layers(tree: Tree, layers: Sequence[str] | None) -> tuple[str, ...] | None:
+def _layers(model: nn.Module, layers: Sequence[str] | None) -> tuple[str, ...] | None:
     if layers is None:
         return None
+    paths = [path for path, _ in model.named_modules()]
     if isinstance(layers, str):
         raise ConfigError(f"record: `layers` has {layers!r}; expected a list of module paths.")
     for layer in layers:
-        if layer not in tree.modules:
-            near = difflib.get_close_matches(str(layer), tree.modules, 3) or sorted(tree.modules)[1:4]
+        if layer not in paths:
+            near = difflib.get_close_matches(str(layer), paths, 3) or sorted(paths)[1:4]
             raise ConfigError(
                 f"record: `layers` has {layer!r}; expected module paths, such as {', '.join(near)}."
             )

@@ -58,19 +58,19 @@ class AttentionResult:
         self._alignment = alignment
         self._log_probability = log_probability
         self._top = top
-        self._numbers = numbers  # of the keys: what a query multiplies at most, when its row is computed
+        self._numbers = numbers
 
     def with_context(self, context: Tensor) -> "AttentionResult":
         """The same alignment under another context: what a projection after attention returns."""
         return AttentionResult(
             context,
             kernel=self.kernel,
-            rows=self._rows,
+            rows=self.T,
             align=self._align,
             alignment=self._alignment,
             log_probability=self._log_probability,
             top=self._top,
-            numbers=self._numbers,
+            numbers=self._multiplied(),
         )
 
     @property
@@ -110,7 +110,7 @@ class AttentionResult:
                 f"AttentionResult.rows: `targets` has shape {tuple(targets.shape)} and dtype "
                 f"{targets.dtype}; expected (R,) whole numbers."
             )
-        targets, T = targets.long(), self._rows
+        targets, T = targets.long(), self.T
         if not torch.compiler.is_compiling():
             for outside in targets[(targets < -T) | (targets >= T)].tolist():
                 raise ShapeError(
@@ -148,18 +148,22 @@ class AttentionResult:
             return found or self._best_of_blocks(k, block, gradient)
 
     def _best_of_blocks(self, k: int, block: int | None, gradient: bool) -> tuple[Tensor, Tensor]:
-        block = max(1, min(128, NUMBERS // max(1, self._numbers))) if block is None else block
+        block = max(1, min(128, NUMBERS // max(1, self._multiplied()))) if block is None else block
         again = gradient and not torch.compiler.is_compiling()  # computed once more for the gradient
         remade = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
         values = positions = torch.empty(0)
-        for start in range(0, max(1, self._rows), block):
-            rows = slice(start, min(start + block, self._rows))
+        for start in range(0, max(1, self.T), block):
+            rows = slice(start, min(start + block, self.T))
             best = remade(self._best, rows, k) if again else self._best(rows, k)
             if start == 0:
                 # into one tensor: small ones, kept, would hold the memory of every block before them
-                values, positions = (x.new_empty(*x.shape[:-2], self._rows, k) for x in best)
+                values, positions = (x.new_empty(*x.shape[:-2], self.T, k) for x in best)
             values[..., rows, :], positions[..., rows, :] = best
         return values, positions
+
+    def _multiplied(self) -> int:
+        """Numbers of the keys: what a query multiplies at most, when its row is computed."""
+        return self._numbers
 
     def _best(self, rows: slice, k: int) -> tuple[Tensor, Tensor]:
         return _largest(self._some(torch.arange(rows.start, rows.stop, device=self.context.device)), k)

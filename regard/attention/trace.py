@@ -1,6 +1,7 @@
 """Who is recording: the traces that are open in this thread or task, and the modules that each follows."""
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,15 +20,46 @@ from regard.errors import ConfigError
 X = TypeVar("X")
 
 
-class Trace(dict[str, list[AttentionResult]]):
+# a call whose result is made when somebody looks at the trace: its path, what makes it, of which arguments
+Later = tuple[str, Callable[..., AttentionResult], tuple[Any, ...]]
+
+
+class Trace(MutableMapping[str, list[AttentionResult]]):
     """Module path -> the results of its calls, in order.
 
     `unseen` maps the module path of what could not be recorded to the reason and a remedy.
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.unseen: dict[str, str] = {}
+        self.later: deque[Later] = deque()
+        self._results: dict[str, list[AttentionResult]] = {}
+
+    @property
+    def results(self) -> dict[str, list[AttentionResult]]:
+        """All results so far, as a dictionary."""
+        while self.later:
+            path, make, given = self.later.popleft()
+            self._results.setdefault(path, []).append(make(*given))
+        return self._results
+
+    def __getitem__(self, path: str) -> list[AttentionResult]:
+        return self.results[path]
+
+    def __setitem__(self, path: str, results: list[AttentionResult]) -> None:
+        self.results[path] = results
+
+    def __delitem__(self, path: str) -> None:
+        del self.results[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __repr__(self) -> str:
+        return repr(self.results)
 
     def summary(self) -> Summary:
         """One row a path: calls, heads, sizes, kernel, entropy, distance, share on the first and last token.
@@ -59,7 +91,9 @@ class Watcher:
 
     paths: dict[int, str]  # of each Attention by id: the model keeps its modules alive
     others: dict[int, str] = field(default_factory=dict)  # of all modules, where their functions are watched
-    called: set[str] = field(default_factory=set)  # modules that look like attention, and ran
+    # what happened, in order: the id of a module that looks like attention and runs, the path of a result
+    log: list[int | str] = field(default_factory=list)
+    later: deque[Later] | None = None  # where results may be made, if that needs nothing but the call
     removes: ClassVar[bool] = False  # heads, from some of them
 
     def add(self, path: str, result: AttentionResult) -> None:
@@ -71,8 +105,8 @@ class Watcher:
 
     def close(self) -> None:
         """Follow no module any more: tasks that were started in the block and outlive it know it too."""
-        self.paths.clear()
-        self.others.clear()
+        self.paths = self.others = {}
+        self.later = None
 
 
 W = TypeVar("W", bound=Watcher)
@@ -84,13 +118,17 @@ class Recording(Watcher):
 
     trace: Trace = field(default_factory=Trace)
     keep: Keep = field(default_factory=Keep)
-    left: set[str] = field(default_factory=set)  # paths of which the trace has had a result
+
+    def __post_init__(self) -> None:
+        keep = self.keep
+        if keep.is_all and keep.layers is None and not keep.gradients:
+            self.later = self.trace.later
 
     def add(self, path: str, result: AttentionResult) -> None:
         """Keep what was asked for of the result of one call."""
         if self.keep.wants(path):
-            self.left.add(path)
-            self.trace.setdefault(path, []).append(self.keep.chosen(result))
+            self.log.append(path)
+            self.trace.results.setdefault(path, []).append(self.keep.chosen(result))
 
 
 WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())

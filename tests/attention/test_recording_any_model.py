@@ -185,6 +185,65 @@ def test_our_own_attention_is_recorded_once_beside_that_of_others():
     assert {path: len(results) for path, results in trace.items()} == {"ours.attention": 1, "theirs": 1}
 
 
+def test_a_module_that_was_replaced_or_moved_since_the_last_recording_has_its_own_path():
+    net, x = blocks(), torch.randn(2, 3, 8)
+
+    def paths():
+        with record(net) as trace:
+            net(x)
+        return list(trace)
+
+    assert paths() == ["0", "2.0", "2.1"]
+    net[2][0] = nn.Sequential(nn.ReLU(), Block())
+    assert paths() == ["0", "2.0.1", "2.1"]
+    net[0], net[2][1] = net[2][1], net[0]
+    assert paths() == ["0", "2.0.1", "2.1"]
+    net[1] = Block()  # where a layer was in which nothing attends
+    assert paths() == ["0", "1", "2.0.1", "2.1"]
+    net[2]._modules["last"] = net[2]._modules.pop("1")
+    assert paths() == ["0", "1", "2.0.1", "2.last"]
+    del net[2]
+    assert paths() == ["0", "1"]
+
+
+def test_a_module_of_several_places_has_the_path_of_the_first():
+    block = Block()
+    net = nn.Sequential(nn.Sequential(nn.ReLU(), block), block)
+    with record(net) as trace:
+        net(torch.randn(2, 3, 8))
+    assert {path: len(results) for path, results in trace.items()} == {"0.1": 2}
+
+
+def test_a_trace_may_be_looked_at_in_the_block_and_results_taken_out():
+    net, x = blocks(), torch.randn(2, 3, 8)
+    with record(net) as trace:
+        net(x)
+        first = trace.pop("0")
+        assert list(trace) == ["2.0", "2.1"]
+        net(x)
+    assert {path: len(results) for path, results in trace.items()} == {"2.0": 2, "2.1": 2, "0": 1}
+    assert trace.unseen == {}
+    torch.testing.assert_close(trace["0"][0].weights, first[0].weights)
+    trace["0"] = first
+    assert dict(trace)["0"] is first
+    assert repr(trace) == repr(dict(trace))
+
+
+def test_a_call_by_a_function_mode_is_seen_once():
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function, types, given=(), named=None):
+            if function is not plain:
+                return function(*given, **(named or {}))
+            with torch._C.DisableTorchFunction():
+                return F.scaled_dot_product_attention(*given, **(named or {}))
+
+    plain = F.scaled_dot_product_attention
+    model, (q, k, v) = Calls(), tensors()
+    with record(model) as trace, Mode():
+        model(q, k, v)
+    assert len(trace[""]) == 1
+
+
 def test_everything_is_put_back():
     before = [F.scaled_dot_product_attention, F.multi_head_attention_forward]
     net, x = blocks(), torch.randn(2, 3, 8)

@@ -93,6 +93,45 @@ def test_a_traced_graph_is_named(traced):
     assert list(trace.unseen) == ["0.0"]
 
 
+class Replaying(nn.Module):
+    """Replays a graph where it had attended."""
+
+    def forward(self, x):
+        torch.cuda.CUDAGraph.replay(None)
+        return x
+
+
+def test_a_module_that_replays_a_cuda_graph_is_named(monkeypatch):
+    replayed = []
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", replayed.append)
+    plain = torch.cuda.CUDAGraph.replay
+    net, x = nn.Sequential(Block(), nn.Sequential(Replaying())), torch.randn(2, 3, 8)
+    with pytest.warns(UnseenWarning, match=r"at '1.0': it replayed a CUDA graph"), record(net) as trace:
+        net(x)
+    assert list(trace) == ["0"]
+    assert list(trace.unseen) == ["1.0"]
+    with record(net, layers=["0"]) as trace:
+        net(x)
+    assert trace.unseen == {}
+    assert len(replayed) == 2
+    assert torch.cuda.CUDAGraph.replay is plain
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_a_graphed_module_is_named_while_it_replays_and_recorded_while_it_does_not():
+    net, x = blocks().cuda(), torch.randn(2, 3, 8, device="cuda")
+    torch.cuda.make_graphed_callables(net[2], (x,))
+    with pytest.warns(UnseenWarning, match=r"at '2': it replayed a CUDA graph"), record(net) as trace:
+        net(x)
+    assert list(trace) == ["0"]
+    net.eval()  # captured in training mode, so the modules themselves run
+    with record(net) as trace:
+        net(x)
+    assert list(trace) == ["0", "2.0", "2.1"]
+    assert trace.unseen == {}
+
+
 FRESH = """
 import torch, regard
 from torch import nn

@@ -11,10 +11,20 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.attention.foreign.seen import EVERYTHING, Adjust, AnySeen, Bias, Rows, Seen, SeenPacked
+from regard.attention.foreign.seen import (
+    EVERYTHING,
+    Adjust,
+    AnySeen,
+    Bias,
+    RecordedResult,
+    Rows,
+    Seen,
+    SeenPacked,
+)
 from regard.attention.mask import Mask
 from regard.attention.numerics import is_lowered
 
+CAUSAL = Mask(causal=True)
 Reader = Callable[..., AnySeen | str]
 
 
@@ -32,7 +42,7 @@ class Function(NamedTuple):
 def read_sdpa(
     query: Tensor,
     key: Tensor,
-    value: Tensor,
+    value: Tensor | None,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
@@ -44,8 +54,24 @@ def read_sdpa(
         return "it was called with nested tensors. Give it padded ones and a mask"
     mask, adjusts = _mask_of(attn_mask)
     if is_causal:
-        mask = mask & Mask(causal=True)
-    return Seen(query, key, value, scale, mask, adjusts, dropout_p, _lowered(query))
+        mask = CAUSAL if mask is EVERYTHING else mask & CAUSAL
+    return Seen(query, key, value, scale, mask, adjusts, dropout_p, lowered_by(query))
+
+
+def later_sdpa(
+    query: Tensor,
+    key: Tensor,
+    given: tuple[Any, ...],
+    named: dict[str, Any],
+    lowered: torch.dtype | None,
+    versions: list[int],
+    out: Tensor,
+) -> RecordedResult:
+    """The result of a call, made when somebody looks: the arguments after `value`, and what else it saw."""
+    seen = read_sdpa(query, key, None, *given, **named)
+    assert isinstance(seen, Seen)
+    seen.lowered = lowered
+    return RecordedResult(seen, out, "sdpa", versions=versions)
 
 
 def read_flex(
@@ -68,7 +94,7 @@ def read_flex(
     adjusts: list[Adjust] = [] if score_mod is None else [ScoreMod(score_mod)]
     if block_mask is not None:
         adjusts.append(BlockMasked(block_mask))
-    return Seen(query, key, value, scale, EVERYTHING, tuple(adjusts), 0.0, _lowered(query))
+    return Seen(query, key, value, scale, EVERYTHING, tuple(adjusts), 0.0, lowered_by(query))
 
 
 def read_native_heads(
@@ -294,7 +320,7 @@ def _mask_of(mask: Tensor | None) -> tuple[Mask, tuple[Adjust, ...]]:
     return EVERYTHING, (Bias(mask),)
 
 
-def _lowered(query: Tensor) -> torch.dtype | None:
+def lowered_by(query: Tensor) -> torch.dtype | None:
     """What autocast makes of the inputs inside a function, None where it does not."""
     return torch.get_autocast_dtype(query.device.type) if is_lowered(query) else None
 

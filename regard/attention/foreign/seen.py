@@ -80,9 +80,12 @@ class Seen:
 
     def held(self) -> list[Tensor]:
         """The tensors that must not change before a look."""
-        parts = [self.query, self.keys, self.values, self.mask.dense]
-        parts += [each.bias for each in self.adjusts if isinstance(each, Bias)]
-        return [part for part in parts if part is not None]
+        parts = [self.query, self.keys]
+        for part in (self.values, self.mask.dense, *self.adjusts):
+            part = part.bias if isinstance(part, Bias) else part
+            if isinstance(part, Tensor):
+                parts.append(part)
+        return parts
 
     def align(self, targets: Tensor | None) -> Alignment:
         """Scores and weights of the kept queries, or of these among them (R,)."""
@@ -260,53 +263,48 @@ class SeenPacked:
 AnySeen = Seen | SeenScores | SeenPacked
 
 
-class Unchanged:
-    """What was seen, as long as it is what it was."""
+class RecordedResult(AttentionResult):
+    """What a recorded call of somebody else's function left: the same looks as at our own results."""
 
-    __slots__ = ("kernel", "seen", "versions")
+    __slots__ = ("_out", "_versions", "seen")
 
-    def __init__(self, seen: AnySeen, kernel: str, held: list[Tensor]) -> None:
-        self.seen = seen
-        self.kernel = kernel
-        self.versions = list(map(version_of, held))
+    # what the base class is given as functions are methods here: a model makes one of these in every layer
+    def __init__(
+        self,
+        seen: AnySeen,
+        context: Tensor,
+        kernel: str,
+        *,
+        out: Tensor | None = None,
+        versions: list[int] | None = None,
+    ) -> None:
+        self.seen, self.context, self.kernel = seen, context, kernel
+        self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
+        self._versions = list(map(version_of, seen.held())) if versions is None else versions
+        self._alignment = self._log_probability = None
 
-    def checked(self) -> AnySeen:
+    @property
+    def T(self) -> int:
+        """The number of queries."""
+        return self.seen.T
+
+    def _multiplied(self) -> int:
+        return max(map(Tensor.numel, self.seen.held()))
+
+    def _align(self, targets: Tensor | None) -> Alignment:
+        return self._unchanged().align(targets)
+
+    def _top(self, k: int) -> tuple[Tensor, Tensor] | None:
+        return self._unchanged().top(k)
+
+    def _unchanged(self) -> AnySeen:
         """The call, or an error if one of its tensors has changed since."""
-        if list(map(version_of, self.seen.held())) != self.versions:
+        if list(map(version_of, self.seen.held())) != self._versions:
             raise ConfigError(
                 f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
                 'the call; expected as it was. Look earlier, or record(model, to="cpu"), which copies.'
             )
         return self.seen
-
-    def align(self, targets: Tensor | None) -> Alignment:
-        """Scores and weights of all queries, or of these (R,)."""
-        return self.checked().align(targets)
-
-    def top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        """The largest weights, where there is a way without whole rows."""
-        return self.checked().top(k)
-
-
-class RecordedResult(AttentionResult):
-    """What a recorded call of somebody else's function left: the same looks as at our own results."""
-
-    __slots__ = ("_out", "_unchanged", "seen")
-
-    def __init__(self, seen: AnySeen, context: Tensor, kernel: str, *, out: Tensor | None = None) -> None:
-        held = seen.held()
-        unchanged = Unchanged(seen, kernel, held)
-        self.seen = seen
-        self._unchanged = unchanged
-        self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
-        super().__init__(
-            context,
-            kernel=kernel,
-            rows=seen.T,
-            align=unchanged.align,  # not of `self`: a cycle would hold the tensors until the collector runs
-            top=unchanged.top,
-            numbers=max(map(Tensor.numel, held)),
-        )
 
     @property
     def dropout(self) -> float:
@@ -326,7 +324,7 @@ class RecordedResult(AttentionResult):
 
         Needs `record(model, gradients=True)` and a backward pass.
         """
-        seen, out = self._unchanged.checked(), self._out
+        seen, out = self._unchanged(), self._out
         if out is None or not isinstance(seen, Seen) or seen.values is None:
             raise ConfigError(
                 f"AttentionResult: `weight_gradients` has no values, from {self.kernel!r}; expected "

@@ -1,14 +1,15 @@
 """What runs and cannot be recorded: compiled graphs, and modules that call no function we can see."""
 
 import sys
+from collections.abc import Iterable
 
 import torch
 from torch import nn
 
 from regard.attention.foreign.tree import Tree
+from regard.attention.keep import Keep
 from regard.attention.trace import Recording
 
-COMPILER = "OptimizedModule"  # the class that torch.compile(model) makes, which is imported when it does
 COMPILED = (
     "{} is compiled, so its calls do not pass through Python. Run the block inside "
     'torch.compiler.set_stance("force_eager"), or record the module that was compiled'
@@ -33,20 +34,16 @@ def _runs_eagerly() -> bool:
     return eval_frame is not None and eval_frame._stance.stance == "force_eager"
 
 
-def graphs(tree: Tree, layers: tuple[str, ...] | None) -> dict[str, str]:
+def graphs(tree: Tree, keep: Keep) -> dict[str, str]:
     """Path -> why, of the outermost parts that run without Python; of these layers, if any are named."""
     found: dict[str, str] = {}
-    odd = {
-        kind for kind in tree.kinds if issubclass(kind, torch.jit.ScriptModule) or kind.__name__ == COMPILER
-    }
+    if not tree.changed and not tree.facts.graphs:  # as most models are, at the start of every recording
+        return found
     for path, module in tree.modules.items():
-        own = module.__dict__  # few modules are asked further: this is passed at the start of every recording
-        if "_compiled_call_impl" not in own and "_graph" not in own and type(module) not in odd:
-            continue
         reason = _graph(module)
         if reason is None or any(not outer or path.startswith(f"{outer}.") for outer in found):
             continue
-        if layers is None or any(_related(path, layer) for layer in layers):
+        if keep.concerns(path):
             found[path] = reason.format(type(module).__name__)
     return found
 
@@ -66,33 +63,28 @@ def _is_exported(module: nn.Module) -> bool:
     return any(node.op == "call_function" and "attention" in str(node.target) for node in graph.nodes)
 
 
-def silent(recording: Recording, modules: dict[str, nn.Module]) -> dict[str, str]:
+def silent(recording: Recording, tree: Tree) -> dict[str, str]:
     """Path -> why, of modules that ran and left nothing, nor did anything inside or around them."""
-    known = recording.left | recording.trace.unseen.keys()
-    around = {outer for path in known for outer in _outer(path)}
-    missing = {
-        path
-        for path in recording.called
-        if path not in around
-        and not any(outer in known for outer in _outer(path))
-        and recording.keep.wants(path)
-    }
-    outermost = sorted(path for path in missing if not any(outer in missing for outer in _outer(path)[1:]))
+    prefixes, next_left, ran = tree.facts.prefixes, "", set()
+    for event in reversed(recording.log):
+        if isinstance(event, str):
+            next_left = f"{event}."
+        elif event in prefixes and not (next_left and next_left.startswith(prefixes[event])):
+            ran.add(prefixes[event][:-1])
+    if not ran:
+        return {}
+    known = recording.trace.unseen.keys() | {event for event in recording.log if isinstance(event, str)}
+    missing = {path for path in ran - _around(known) if recording.keep.wants(path)}
+    taken, modules = known | missing, tree.modules
+    outermost = sorted(path for path in missing if taken.isdisjoint(_around([path]) - {path}))
     return {path: NO_FUNCTION.format(type(modules[path]).__name__) for path in outermost}
 
 
-def _outer(path: str) -> list[str]:
-    """The path and those of the modules around it, up to the model itself, "".
-
-    "a.b" -> "a.b", "a", ""
-    """
-    found = [path]
-    while path:
-        path = path.rpartition(".")[0]
-        found.append(path)
+def _around(paths: Iterable[str]) -> set[str]:
+    """The paths and those of all modules around them: "a.b" is inside "a", and that inside the model, ""."""
+    found = set()
+    for path in paths:
+        while path not in found:
+            found.add(path)
+            path = path.rpartition(".")[0]
     return found
-
-
-def _related(a: str, b: str) -> bool:
-    """One of the paths is the other, or inside it."""
-    return not a or not b or a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.")

@@ -9,10 +9,11 @@ recorded.
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache, wraps
-from types import FrameType, FunctionType, ModuleType
+from functools import lru_cache, partial, wraps
+from itertools import chain
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -20,30 +21,41 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.compose import Attention
-from regard.attention.foreign.functions import FUNCTIONS, Function
+from regard.attention.foreign.functions import FUNCTIONS, Function, later_sdpa, lowered_by
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
-from regard.attention.foreign.tree import Tree
-from regard.attention.numerics import is_transformed
+from regard.attention.foreign.tree import MODELS, Facts, Tree
+from regard.attention.keep import version_of
+from regard.attention.numerics import is_lowered, is_transformed
 from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
 
 Plain = Callable[..., Any]
+REPLAYED = "it replayed a CUDA graph, which runs without Python. Run the model that was captured, as it is"
 TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the model outside"
 
 
+SDPA = FUNCTIONS[0]
+SDPA_NAMES = frozenset(("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"))
+
+
+graph_task = torch._C._current_graph_task_id  # -1 but in a backward pass, which computes again what was seen
+function_modes = torch._C._len_torch_function_stack  # how many see every function, and may call others
+
+
 class Place(NamedTuple):
-    """A name that has been replaced, in a Python module, a class or an nn.Module."""
+    """A name that is replaced, in a Python module, a class or an nn.Module."""
 
     home: Any
     name: str
     plain: Any
     watched: Any
-    inherited: bool  # the home had none of its own
+    inherited: bool  # the home has none of its own
 
 
 _lock = threading.Lock()
 _open = 0  # blocks that watch, in all threads
-_places: list[Place] = []
-_searched: dict[str, tuple[int, list[tuple[ModuleType, str]]]] = {}  # package -> at how many modules, names
+_places: list[Place] = []  # replaced now
+_plans: dict[frozenset[type], tuple[object, list[Place]]] = {}  # kinds of modules -> imports, places
+_HOMES = sorted({function.module for function in FUNCTIONS})
 _COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
 
 
@@ -71,40 +83,13 @@ def watched_functions(tree: Tree) -> Iterator[None]:
 
 
 def _replace(tree: Tree) -> None:
-    """Functions by their home, and by names that the model's own code had bound before.
-
-    Modules that look like attention are noted when they run, so that one that calls none of them is known.
-    """
+    """Everything that is planned for such a model, unless another block has done it."""
     taken = {(place.home, place.name) for place in _places}
-    plain: dict[int, Function] = {}
-    for function in FUNCTIONS:
-        module = sys.modules.get(function.module)
-        found = getattr(module, function.name, None)
-        if module is not None and found is not None:
-            home = next((p.plain for p in _places if (p.home, p.name) == (module, function.name)), found)
-            plain.setdefault(id(home), function)
-            _put(taken, module, function.name, home, _watched(function, home))
-    heads, fastpath = F.multi_head_attention_forward, torch.backends.mha.get_fastpath_enabled
-    _put(taken, F, "multi_head_attention_forward", heads, _watched_heads(heads))
-    _put(taken, torch.backends.mha, "get_fastpath_enabled", fastpath, _watched_fastpath(fastpath))
-    for module, name in _bound_before(tree.kinds, plain):
-        bound: Any = getattr(module, name, None)
-        known = plain.get(id(_inner(bound)))
-        if known is not None:
-            _put(taken, module, name, bound, _watched(known, bound))
-    suspects = tree.suspects()
-    for kind in suspects:
-        _put(taken, kind, "forward", kind.forward, _noted(kind.forward))
-    for suspect in tree.of(suspects).values():
-        if "forward" in vars(suspect):  # somebody has given this one a function of its own
-            _put(taken, suspect, "forward", suspect.forward, _noted_instance(suspect, suspect.forward))
-
-
-def _put(taken: set[tuple[Any, str]], home: Any, name: str, plain: Any, watched: Any) -> None:
-    if (home, name) not in taken:
-        taken.add((home, name))
-        _places.append(Place(home, name, plain, watched, name not in vars(home)))
-        setattr(home, name, watched)
+    for place in chain(_plan(tree.facts), _instances(tree)):
+        if (place.home, place.name) not in taken:
+            taken.add((place.home, place.name))
+            _places.append(place)
+            setattr(place.home, place.name, place.watched)
 
 
 def _restore() -> None:
@@ -118,31 +103,67 @@ def _restore() -> None:
     _places.clear()
 
 
-def _bound_before(kinds: set[type[nn.Module]], plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
-    """Names of these functions in the packages that these classes come from, except ours and PyTorch's.
+def _plan(facts: Facts) -> list[Place]:
+    """The places for models of such modules; made again when something was imported or replaced since."""
+    imported = [len(sys.modules), *map(sys.modules.get, _HOMES)]
+    known, plan = _plans.get(facts.kinds, (None, []))
+    if known != imported or any(getattr(home, name, None) not in now for home, name, *now, _ in plan):
+        if len(_plans) >= MODELS:
+            _plans.clear()
+        plan = list(_planned(facts))
+        _plans[facts.kinds] = imported, plan
+    return plan
 
-    A package is searched again when something has been imported since.
+
+def _planned(facts: Facts) -> Iterator[Place]:
+    """Functions by their home, and by names that the model's own code had bound before.
+
+    Modules that look like attention are noted when they run, so that one that calls none of them is known.
     """
+    known: dict[int, Function] = {}
+    for function in FUNCTIONS:
+        module = sys.modules.get(function.module)
+        if hasattr(module, function.name):
+            place = _place(module, function.name, _watcher(function))
+            known |= {id(place.plain): function, id(place.watched): function}
+            yield place
+    yield _place(F, "multi_head_attention_forward", _watched_heads)
+    yield _place(torch.backends.mha, "get_fastpath_enabled", _watched_fastpath)
+    yield _place(torch.cuda.CUDAGraph, "replay", _watched_replay)
+    for module, name, function in _bound_before(facts.kinds, known):
+        yield _place(module, name, _watcher(function))
+    for kind in facts.suspects:
+        yield _place(kind, "forward", _noted)
+
+
+def _instances(tree: Tree) -> Iterator[Place]:
+    """Modules that look like attention, to which somebody has given a `forward` of their own."""
+    for module in tree.changed:
+        if type(module) in tree.facts.suspects and "forward" in vars(module):
+            yield _place(module, "forward", partial(_noted_instance, module))
+
+
+def _place(home: Any, name: str, watched: Callable[[Any], Any]) -> Place:
+    """The place as it is, or was before it was replaced."""
+    for place in _places:
+        if place.home is home and place.name == name:
+            return place
+    plain = getattr(home, name)
+    return Place(home, name, plain, watched(plain), name not in vars(home))
+
+
+def _bound_before(
+    kinds: Iterable[type[nn.Module]], known: dict[int, Function]
+) -> Iterator[tuple[ModuleType, str, Function]]:
+    """Names of these functions in the packages that these classes come from, except ours and PyTorch's."""
     homes = {base.__module__ for kind in kinds for base in kind.__mro__}
-    found = []
-    for package in {home.partition(".")[0] for home in homes} - {"torch", "regard", "builtins"}:
-        imported, names = _searched.get(package, (0, []))
-        if imported != len(sys.modules):
-            names = _search(package, plain)
-            _searched[package] = len(sys.modules), names
-        found += names
-    return found
-
-
-def _search(package: str, plain: dict[int, Function]) -> list[tuple[ModuleType, str]]:
-    replaced = {(place.home, place.name) for place in _places}
-    return [
-        (module, name)
-        for home, module in list(sys.modules.items())
-        if home.partition(".")[0] == package and isinstance(module, ModuleType)
-        for name, value in list(vars(module).items())
-        if id(_inner(value)) in plain or (module, name) in replaced
-    ]
+    packages = {home.partition(".")[0] for home in homes} - {"torch", "regard", "builtins"}
+    for home, module in list(sys.modules.items()):
+        if home.partition(".")[0] in packages and isinstance(module, ModuleType):
+            for name, value in list(vars(module).items()):
+                function = known.get(id(_inner(value)))
+                if function is not None:
+                    yield module, name, function
 
 
 def _inner(value: Any) -> Any:
@@ -152,23 +173,24 @@ def _inner(value: Any) -> Any:
     return vars(value).get("_torchdynamo_orig_callable", value)
 
 
+def _watcher(function: Function) -> Callable[[Plain], Plain]:
+    return _watched_sdpa if function is SDPA else partial(_watched, function)
+
+
 @lru_cache(maxsize=256)
 def _watched(function: Function, plain: Plain) -> Plain:
     """The function, seen by whoever follows the module that calls it."""
 
     @wraps(plain)
     def watched(*given: Any, **named: Any) -> Any:
-        if torch.compiler.is_compiling() or not WATCHERS.get():
-            return plain(*given, **named)
-        followed = _followed()
-        if not followed:
+        if torch.compiler.is_compiling() or not (followed := _followed()):
             return plain(*given, **named)
         out = unwatched(plain, *given, **named)
         try:
             seen = TRANSFORMED if is_transformed() else function.read(*given, **named)
         except Exception as error:  # a later version may mean something else; the model goes on
             seen = f"{function.name} was called in a way that is not known here ({error}). Report it, please"
-        if isinstance(seen, Seen) and not any(_wants_gradients(watcher) for watcher, _ in followed):
+        if isinstance(seen, Seen) and not any(map(_wants_gradients, followed)):
             seen.values = None
         return _shown(function, followed, seen, out)
 
@@ -176,8 +198,45 @@ def _watched(function: Function, plain: Plain) -> Plain:
 
 
 @lru_cache(maxsize=256)
+def _watched_sdpa(plain: Plain) -> Plain:
+    """scaled_dot_product_attention, which small models call so often that they feel how long a look takes.
+
+    Where one recording wants all of a call by the module that stands next to it, the call is put aside as it
+    is, and becomes a result later. Everything else takes the way of all functions.
+    """
+    general = _watched(SDPA, plain)
+    if not isinstance(plain, BuiltinFunctionType):  # it may call what is seen in turn
+        return general
+
+    @wraps(plain)
+    def watched(query: Tensor, key: Tensor, value: Tensor, *given: Any, **named: Any) -> Any:
+        watchers = () if torch.compiler.is_compiling() else WATCHERS.get()
+        if len(watchers) != 1 or (later := watchers[0].later) is None:
+            return general(query, key, value, *given, **named)
+        path = watchers[0].others.get(id(_first(sys._getframe(1))))
+        mask = given[0] if given else named.get("attn_mask")
+        known = type(query) is Tensor and not query.is_nested and SDPA_NAMES.issuperset(named)
+        known = known and (mask is None or mask.ndim > 0)
+        if path is None or not known or is_transformed() or graph_task() != -1 or function_modes():
+            return general(query, key, value, *given, **named)
+        out = plain(query, key, value, *given, **named)
+        versions = [
+            0 if query.is_inference() else query._version,  # as version_of, without two calls
+            0 if key.is_inference() else key._version,
+        ]
+        if mask is not None:
+            versions.append(version_of(mask))
+        lowered = lowered_by(query) if is_lowered(query) else None
+        later.append((path, later_sdpa, (query, key, given, named, lowered, versions, out)))
+        watchers[0].log.append(path)
+        return out
+
+    return watched
+
+
+@lru_cache(maxsize=256)
 def _noted(plain: Plain) -> Plain:
-    """The `forward` of a class; who follows the module learns that it ran."""
+    """The `forward` of a class; who follows the module learns that it runs."""
 
     @wraps(plain)
     def forward(self: nn.Module, *given: Any, **named: Any) -> Any:
@@ -188,6 +247,8 @@ def _noted(plain: Plain) -> Plain:
 
 
 def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
+    """The `forward` that somebody has given to this module alone."""
+
     @wraps(plain)
     def forward(*given: Any, **named: Any) -> Any:
         _note(module)
@@ -199,19 +260,17 @@ def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
 def _note(module: nn.Module) -> None:
     if not torch.compiler.is_compiling():
         for watcher in WATCHERS.get():
-            path = watcher.others.get(id(module))
-            if path is not None:
-                watcher.called.add(path)
+            watcher.log.append(id(module))
 
 
 def _wants_gradients(watcher: Watcher) -> bool:
     return isinstance(watcher, Recording) and watcher.keep.gradients
 
 
-def _shown(function: Function, followed: list[tuple[Watcher, str]], seen: AnySeen | str, out: Any) -> Any:
+def _shown(function: Function, followed: dict[Watcher, str], seen: AnySeen | str, out: Any) -> Any:
     """Show the call to everybody who follows it; what it returns, without the heads that they remove."""
     first = out[0] if isinstance(out, tuple) else out
-    for watcher, path in followed:
+    for watcher, path in followed.items():
         removed = watcher.removed(path)
         if removed and function.packed:
             first = without_heads(first[None], removed, path, function.head_axis)[0]
@@ -249,7 +308,7 @@ def _watched_heads(plain: Plain) -> Plain:
             return plain(*given, **named)
         call = signature.bind(*given, **named)
         call.apply_defaults()
-        followed = _followed() if call.arguments["need_weights"] else []
+        followed = _followed() if call.arguments["need_weights"] else {}
         if not followed:
             return plain(*given, **named)
         heads, found = call.arguments["num_heads"], list[Tensor]()
@@ -258,7 +317,7 @@ def _watched_heads(plain: Plain) -> Plain:
             scores = torch.unflatten(scores, 0, (-1, heads))
             found.append(scores)
             weights = scores.softmax(dim)
-            for watcher, path in followed:
+            for watcher, path in followed.items():
                 removed = watcher.removed(path)
                 weights = without_heads(weights, removed, path) if removed else weights
             return weights.flatten(0, 1)
@@ -268,7 +327,7 @@ def _watched_heads(plain: Plain) -> Plain:
         out = unwatched(inside, *given, **named)
         dropout = call.arguments["dropout_p"] if call.arguments["training"] else 0.0
         context = out[0].transpose(0, 1) if out[0].ndim == 3 else out[0][None]
-        for watcher, path in followed:
+        for watcher, path in followed.items():
             if found:
                 watcher.add(path, RecordedResult(SeenScores(found[0], dropout), context, "bmm"))
             elif isinstance(watcher, Recording):
@@ -290,23 +349,43 @@ def _watched_fastpath(plain: Plain) -> Plain:
     return watched
 
 
-def _followed() -> list[tuple[Watcher, str]]:
+@lru_cache(maxsize=4)
+def _watched_replay(plain: Plain) -> Plain:
+    """CUDAGraph.replay: what it runs leaves nothing, so the module that calls it is named."""
+
+    @wraps(plain)
+    def watched(graph: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            for watcher, path in _followed().items():
+                if isinstance(watcher, Recording) and watcher.keep.concerns(path):
+                    watcher.trace.unseen[path] = REPLAYED
+        return plain(graph)
+
+    return watched
+
+
+def _followed() -> dict[Watcher, str]:
     """Who follows the module that calls, and its path: the innermost module of theirs among the callers."""
-    if torch._C._current_graph_task_id() != -1:  # a backward pass computes again what was recorded
-        return []
-    waiting, found = list(WATCHERS.get()), list[tuple[Watcher, str]]()
+    found: dict[Watcher, str] = {}
+    watchers = WATCHERS.get()
+    if not watchers or graph_task() != -1:
+        return found
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and waiting:
-        code = frame.f_code
-        # the first argument is `self`, or the module that a function was given
-        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    while frame is not None:
+        first = _first(frame)
         if isinstance(first, nn.Module):
             if isinstance(first, Attention):
-                return []  # ours: it leaves its result itself
-            for watcher in tuple(waiting):
+                return {}  # ours: it leaves its result itself
+            for watcher in watchers:
                 path = watcher.others.get(id(first))
                 if path is not None:
-                    waiting.remove(watcher)
-                    found.append((watcher, path))
+                    found.setdefault(watcher, path)
+            if len(found) == len(watchers):
+                break
         frame = frame.f_back
     return found
+
+
+def _first(frame: FrameType) -> object:
+    """The first argument of a function: `self`, or the module that it was given."""
+    return next(iter(frame.f_locals.values()), None) if frame.f_code.co_argcount else None
