@@ -1,6 +1,6 @@
 """A sequence read word by word, and what each word looked back at on the tapes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
