@@ -106,7 +106,7 @@ MODELS: tuple[Shipped, ...] = (
         licence=CC_BY,
         limits=f"{SHORT} It was trained on 21,000 pairs only.",
         tolerance=0.2,
-        smallest="int10-groups",  # int8 costs 0.1 of the test figure, however it is rounded
+        smallest="int10-groups",  # int8 costs 0.04 to 0.14 more of the test figure (docs/log.md)
         margin=0.25,
     ),
     Shipped(
