@@ -210,6 +210,7 @@ ALGEBRA = (
     ("scores", "normalizers", "windows", "mistakes"),
     ("dispatch",),
     ("reference", "remembering"),
+    ("looks",),
     ("top_k",),
     ("memory", "compose"),
     ("attend", "in_order", "multihead", "foreign"),

@@ -173,12 +173,13 @@ COST: Texts = (
     "layers, take "
     "{top:.1f} times as long, and {held:.1f} GiB; eager attention takes {eager:.1f} times "
     "as long, and {most:.0f} GiB. A GPU waits for Python at 128 and 512 tokens, and times vary by a "
-    "third from run to run; the costliest recording of this encoder and of a decoder took {worst:.1f} times as long as "
-    "its model.",
+    "third from run to run; the costliest recording of this encoder and of a decoder took {worst:.1f} "
+    "times as long as its model.",
     "与 BERT-base 同样大小的编码器，bf16，批大小 4，{where}。{long:,} 个词元时，记录用时是模型本身的 "
     "{record:.2f} 倍；算出全部十二层里每行最大的八个权重，用时是 {top:.1f} 倍，显存 {held:.1f} GiB；"
     "eager 注意力要 {eager:.1f} 倍的时间和 {most:.0f} GiB。128 和 512 个词元时 GPU 在等 Python，"
-    "每次测得的时间相差可达三分之一；在这个编码器和一个解码器的所有测量中，记录最多用了模型本身 {worst:.1f} 倍的时间。",
+    "每次测得的时间相差可达三分之一；在这个编码器和一个解码器的所有测量中，"
+    "记录最多用了模型本身 {worst:.1f} 倍的时间。",
 )
 
 
