@@ -9,13 +9,14 @@ a step, then until the models answer. Needs `regard[browser]` and Chromium.
 import argparse
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from regard.bench.records import measured
 from regard.evaluate.results import write_result
@@ -28,6 +29,12 @@ WANTED = 2.0  # seconds until the first screen moves
 COUNT = ".player .count"
 
 
+def listens(port: int) -> bool:
+    """Something answers at this port."""
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
 def start(browser: Browser) -> dict[str, float]:
     """Seconds from the command to each thing that a person sees."""
     with open_socket(Settings(port=0)) as free:
@@ -37,12 +44,10 @@ def start(browser: Browser) -> dict[str, float]:
     command = [sys.executable, "-m", "regard", "studio", "--no-browser", "--port", str(port)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL) as server:
-        while "page" not in found:
-            try:
-                page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
-                found["page"] = time.perf_counter() - began
-            except Error:  # nothing listens yet
-                time.sleep(0.01)
+        while not listens(port):  # not by the browser, which would take a core meanwhile
+            time.sleep(0.01)
+        page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
+        found["page"] = time.perf_counter() - began
         page.wait_for_selector(COUNT)
         found["example"] = time.perf_counter() - began
         first = page.locator(COUNT).inner_text()

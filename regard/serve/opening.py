@@ -1,7 +1,8 @@
 """The page at once: its files are served while the code of the models is still being imported.
 
 Importing all systems and FastAPI takes seconds. A browser that asks for the page meanwhile gets it, with its
-kept examples; whatever needs the application waits for it.
+kept examples; whatever needs the application waits for it. The import begins when the page has its files, or
+nobody has asked for it: both share one interpreter.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from regard.serve.settings import Settings
 
 # all that is no file of the page
 OWN = ("/v1/", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
+QUIET, PATIENCE = 0.3, 3.0  # seconds without a request for a file; seconds after which loading begins anyway
 
 
 class Opening:
@@ -32,6 +34,7 @@ class Opening:
         page.mount(files, web)
         self._files, self._load = Guard(files, settings, Metrics()), load
         self._loaded: asyncio.Future[Starlette] | None = None
+        self._asked = 0.0  # when the last file was asked for
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -41,11 +44,19 @@ class Opening:
         if self._loaded.done() or scope.get("path", "").startswith(OWN):
             await (await asyncio.shield(self._loaded))(scope, receive, send)
         else:
+            self._asked = asyncio.get_running_loop().time()
             await self._files(scope, receive, send)
+
+    async def _load_when_quiet(self) -> Starlette:
+        loop = asyncio.get_running_loop()
+        self._asked = began = loop.time()
+        while loop.time() < min(self._asked + QUIET, began + PATIENCE) and not self.state.stopping:
+            await asyncio.sleep(0.02)
+        return await loop.run_in_executor(None, self._load)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # that the server starts
-        self._loaded = asyncio.get_running_loop().run_in_executor(None, self._load)
+        self._loaded = asyncio.ensure_future(self._load_when_quiet())
         self._loaded.add_done_callback(self._settle)
         await send({"type": "lifespan.startup.complete"})
         await receive()  # that it stops
