@@ -28,12 +28,14 @@ from regard import (
     AdditiveScore,
     Attention,
     CosineScore,
+    DivideByLength,
     DotScore,
     FeedForwardScore,
     GeneralScore,
     LocalMonotonic,
     LocalPredictive,
     Mask,
+    Mean,
     Softmax,
     Sparsemax,
 )
@@ -44,7 +46,7 @@ from regard.bench.rule import DRAWS, FACTOR, HALF_UNITS, UNITS, Errors, Verdict
 from regard.evaluate.results import write_result
 from regard.kernels.additive import additive_cpu, additive_scores
 from regard.kernels.local import local_attention, local_cpu
-from regard.kernels.product import blocks
+from regard.kernels.product import blocks, linear
 from regard.kernels.sparsemax import sparsemax_cpu
 
 ROOT = Path(__file__).parents[1]
@@ -61,11 +63,13 @@ class Kind(NamedTuple):
     windows: tuple[str, ...] = ("none",)
     settings: tuple[tuple[Any, str, Any], ...] = ()
     least: int = 1  # queries
+    by_query: bool = True  # the mask may show queries different positions
 
 
 LOOPS = (additive_cpu, "SMALL", 0)
 TENSORS = (additive_cpu, "compiled", lambda: None)
 ALWAYS = ((local_attention, "LEAST", 0), (local_attention, "LAUNCHES", 0))
+SMALL = ((linear, "fewer_products", lambda call: False),)
 WINDOWS = ("local-m", "local-p", "the mask's")
 KINDS = {
     "additive-cpu, loops": Kind("additive-cpu", ("additive",), settings=(LOOPS,), least=4),
@@ -101,6 +105,10 @@ KINDS = {
     ),
     "blocks": Kind(
         "blocks", (*PRODUCTS, "additive"), settings=((blocks, "LARGE", 0), (blocks, "CELLS", 200)), least=2
+    ),
+    "mean": Kind("mean", (*PRODUCTS, "additive"), "mean", by_query=False),
+    "divide by length": Kind(
+        "divide-by-length", PRODUCTS, "divide-by-length", settings=SMALL, by_query=False
     ),
 }
 
@@ -156,6 +164,9 @@ def make(kind: Kind, seed: int) -> Problem:
         randn(B, S, Dv, scale=spread, shift=offset),
     ]
     mask = masks(rng, generator, B, T, S, narrow=window == "the mask's", dense=kind.kernel != "local")
+    if not kind.by_query:
+        dense = None if mask.dense is None else mask.dense[:, :1]
+        mask = Mask(lengths=mask.lengths, dense=dense)
     return Problem(kind, attention.to(dtype), inputs, mask, randn(B, T, Dv))
 
 
@@ -174,8 +185,9 @@ def scores(name: str, D: int, hidden: int) -> Any:
 
 
 def normalizers(name: str, temperature: float) -> Normalizer:
-    """A normalizer; sparsemax has no temperature."""
-    return Sparsemax() if name == "sparsemax" else Softmax(temperature=temperature)
+    """A normalizer; softmax alone has a temperature."""
+    others = {"sparsemax": Sparsemax, "mean": Mean, "divide-by-length": DivideByLength}
+    return others[name]() if name in others else Softmax(temperature=temperature)
 
 
 def windows(name: str, D: int, hidden: int, half_width: int) -> Window | None:

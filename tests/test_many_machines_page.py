@@ -165,7 +165,7 @@ def test_the_loop_over_ssh_runs(shell, tmp_path):
 def test_the_sizes_of_the_page_are_those_of_the_code():
     from regard.translate import windows
 
-    assert f"Up to {windows.LARGEST:,} lines make a window" in PAGE
+    assert f"Up to {windows.LARGEST:,} lines form a window" in PAGE
     assert f"for {1000 * windows.PATIENCE:.0f} ms" in PAGE
 
 

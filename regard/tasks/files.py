@@ -125,7 +125,9 @@ class FileTexts(Texts):
         """The training pairs without those that are held out, or these."""
         pairs = self._training()
         count = pairs.total()
-        return (pair for number, pair in enumerate(pairs, 1) if is_in(split, number, count))
+        for number, pair in enumerate(pairs, 1):
+            if is_in(split, number, count):
+                yield pair
 
     def _own(self, split: str) -> Parallel | None:
         """The files of a split; None where it has none of its own."""

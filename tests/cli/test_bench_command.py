@@ -68,10 +68,11 @@ def test_explain_measures_nothing_and_names_kernels_and_reasons(command):
     assert others[0].split("\t")[:2] == ["place", "fused path"]
     assert {line.split("\t")[0] for line in others[1:]} >= {"ntm", "lstmn", "decoder-step", "cross-entropy"}
     lines = [line.split("\t") for line in attention]
-    assert lines[0] == ["score", "normalizer", "window", "device", "queries", "kernel", "why not another"]
+    facts = ["score", "normalizer", "window", "device", "queries"]
+    assert lines[0] == [*facts, "forward", "with gradients", "with weights kept", "why not another"]
     kernels = {line[5] for line in lines[1:]}
     assert {"sdpa", "additive-cpu", "reference"} <= kernels
-    assert all(line[6] for line in lines[1:] if line[5] == "reference")
+    assert all(line[8] for line in lines[1:] if line[5] == "reference")
 
 
 @pytest.mark.parametrize(

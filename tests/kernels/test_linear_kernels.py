@@ -10,7 +10,8 @@ from regard.attention.scores.dot import DotScore
 
 B, T, S, D, DV = 3, 37, 41, 5, 7
 NORMALIZERS = {"mean": Mean, "divide-by-length": DivideByLength}
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NEEDS_GPU])]
 MASKS = {
     "all": lambda lead: None,
     "lengths": lambda lead: Mask(lengths=torch.tensor([S, 1, 0])),

@@ -303,7 +303,7 @@ def test_files_can_be_joint_too(data):
 
 
 def test_two_thousand_pairs_are_enough_to_hold_out(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.tasks.files.ENOUGH", 3)
+    monkeypatch.setattr("regard.data.rows.ENOUGH", 3)
     lines = [f"{n} a" for n in range(400)]
     write(tmp_path, "a.en", lines)
     task = FilesTask.create(

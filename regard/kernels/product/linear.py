@@ -78,9 +78,8 @@ class DivideByLengthKernel(Kernel):
     def refuses(self, call: Call) -> str | None:
         if call.source.mask.is_by_query:
             return BY_QUERY
-        (T, D), (S, Dv) = call.query.shape[-2:], call.source.values.shape[-2:]
-        if T * S * (D + Dv) < (T + S) * D * Dv:
-            return f"{T} queries of {S} positions take fewer products one by one"
+        if fewer_products(call):
+            return "so few queries and positions take fewer products pair by pair"
         return refuses_dtypes(call)
 
     def run(self, call: Call) -> Tensor:
@@ -89,6 +88,12 @@ class DivideByLengthKernel(Kernel):
         with no_autocast(call.query):
             both = times(form.keys.mT, values) * (inverse * form.scale)  # (..., D, Dv)
             return times(form.query, both).to(call.source.values.dtype)
+
+
+def fewer_products(call: Call) -> bool:
+    """The weights of all pairs are cheaper than the product of keys and values."""
+    (T, D), (S, Dv) = call.query.shape[-2:], call.source.values.shape[-2:]
+    return T * S * (D + Dv) < (T + S) * D * Dv
 
 
 MEAN, DIVIDE_BY_LENGTH = MeanKernel(), DivideByLengthKernel()
