@@ -234,7 +234,7 @@ def test_every_launch_of_the_page_runs(tmp_path: Path) -> None:
 def test_a_comparison_that_is_killed_goes_on_as_if_undisturbed(tmp_path: Path) -> None:
     words = ["torchrun", "--nproc-per-node", "2", "-m", "--", "regard", "compare", "rnnsearch-reverse"]
     words += ["--scores", "general,additive"]
-    more = ("train.steps=40", "train.checkpoint_every=4", "train.evaluate_every=20", "task.train=256")
+    more = ("train.steps=800", "train.checkpoint_every=4", "train.evaluate_every=400", "task.train=256")
 
     def start(out: str) -> subprocess.Popen[str]:
         settings = [word for setting in more for word in ("--set", setting)]
