@@ -59,6 +59,16 @@ def test_a_search_writes_the_words_of_the_modules(norm, width):
 
 
 @torch.no_grad()
+def test_no_rows_have_no_words():
+    model = transformer()
+    state = model.start(sentences([6, 6]))
+    _, state = model.step(torch.tensor([BOS, BOS]), state)
+    nobody = torch.empty(0, dtype=torch.long)
+    found, _ = model.step(nobody, model.select(state, nobody))
+    assert found.shape == (0, V)
+
+
+@torch.no_grad()
 def test_a_row_has_the_same_bits_whatever_stands_beside_it():
     model, batch = transformer(), sentences([6] * 29)
     together, state = [], model.start(batch)

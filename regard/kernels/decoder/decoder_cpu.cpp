@@ -346,6 +346,7 @@ long decoder_columns() { return COLUMNS; }
 void decoder_step(const Step *step, long first, long last) {
     const Step &s = *step;
     const Decoder &d = *s.decoder;
+    if (first == last) return;  // a product divides by the number of its tiles
     long R = last - first, V = d.readout.out, longest = s.t + 1 > s.S ? s.t + 1 : s.S;
     std::vector<float> x(s.words + first * d.dim, s.words + last * d.dim);
     Seen seen(longest);
