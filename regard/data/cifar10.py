@@ -71,9 +71,11 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
     }
     if not all(file.exists() for file in files.values()):
         logging.getLogger("regard").info("unpacking %s into %s", path, folder)
+        folder.mkdir(parents=True, exist_ok=True)
         for split, part in _unpack(path).items():
-            _keep(files[split, "pictures"], part.pictures)
-            _keep(files[split, "labels"], part.labels)
+            for kind, array in part._asdict().items():
+                with storage.whole(files[split, kind]) as file:
+                    np.save(file, array, allow_pickle=False)
     parts = {
         split: Photographs(np.load(files[split, "pictures"], mmap_mode="r"), np.load(files[split, "labels"]))
         for split in SPLITS
@@ -173,15 +175,3 @@ def _planes(rows: NDArray[np.uint8]) -> Pixels:
 
 def _numbers(labels: Any) -> NDArray[np.int64]:
     return np.asarray(labels).astype(np.int64)
-
-
-def _keep(path: Path, array: NDArray[Any]) -> None:
-    """Write aside and rename, so that an interruption leaves none or a whole file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = storage.aside(path)
-    try:
-        with aside.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
