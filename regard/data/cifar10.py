@@ -19,10 +19,7 @@ import hashlib
 import io
 import logging
 import pickle
-import struct
 import tarfile
-import zipfile
-import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +29,7 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.data.counter_rng import random_words
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.data.images import Pixels, open_image
 from regard.errors import DataError
 from regard.storage import cache_folder
@@ -43,11 +40,6 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 SIDE = 32
 SPLITS = ("train", "test")
 FORMAT = 2  # of what lies in the cache
-# what damaged archives, arrays and pickles raise when they are read
-DAMAGED = (
-    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
-    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
-)
 
 
 class Photographs(NamedTuple):
@@ -84,15 +76,8 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
 
 
 def _unpack(path: Path) -> dict[str, Photographs]:
-    reader = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name]
-    try:
-        parts = reader(path)
-    except DataError:
-        raise
-    except DAMAGED as error:
-        raise DataError(
-            f"{path}: cannot be read as CIFAR-10 ({error}); expected a whole file. Perhaps copy it again."
-        ) from error
+    with reading(path, "a whole file. Perhaps copy it again.", kind="CIFAR-10"):
+        parts = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name](path)
     for split, (pictures, labels) in parts.items():
         if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):
             raise DataError(
