@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 VARIABLE = "REGARD_CACHE"
 LEFT_OVER = 24 * 3600.0  # seconds without a write, after which whoever wrote aside is gone
@@ -31,6 +32,20 @@ def cache_folder() -> Path:
 def aside(path: Path) -> Path:
     """A hidden name beside `path` that no other process uses: process numbers repeat between containers."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[BinaryIO]:
+    """A file that is there when all is written: whoever is interrupted leaves the old one, or none."""
+    beside = aside(path)
+    try:
+        with beside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def remove_left_over(folder: Path) -> None:

@@ -10,7 +10,6 @@ from regard.data.grammar.adjuncts import (
     PLACE_GROUPS,
     TIMES,
     beside,
-    place_piece,
     places_by_length,
     time_first,
 )
@@ -19,7 +18,7 @@ from regard.data.grammar.clauses import Clause
 from regard.data.grammar.frames import FRAMES, Frame
 from regard.data.grammar.lexicon import NAMES, NOUNS, SINGULAR_ONLY, TOPICS
 from regard.data.grammar.phrases import OBJECT_PRONOUNS, POSSESSIVE, WE, YOU, Choice, I, Mode, Phrase, phrase
-from regard.data.grammar.pieces import Piece
+from regard.data.grammar.pieces import Linked, Piece
 from regard.data.grammar.planning import PERSONS, object_policy, subject_pool
 from regard.data.grammar.pools import NAME, OWNER, RELATIVE_SLOTS, ByLength, objects, subjects
 from regard.data.grammar.relatives import THING_RELATIVES
@@ -162,8 +161,7 @@ def _groups() -> Iterator[Group]:
 
 def _pieces() -> Iterator[Piece]:
     for name in PLACE_GROUPS:
-        for place in chain.from_iterable(places_by_length(name).values()):
-            yield place_piece(place, "full")
+        yield from chain.from_iterable(places_by_length(name).values())
     for time in chain.from_iterable(TIMES.values()):
         yield time_first(time)
     yield from DURATIONS
@@ -171,6 +169,10 @@ def _pieces() -> Iterator[Piece]:
         yield from (beside(kind, choice) for kind in ("company", "given", "sent"))
     for name in ("key", "bat"):
         yield from (beside("instrument", choice) for choice in _settled(objects(name, "one")))
+
+
+def _words(*linked: Linked) -> Iterator[str]:
+    return (word for word, _ in chain(*linked))
 
 
 @cache
@@ -183,16 +185,16 @@ def _all_words() -> dict[str, frozenset[str]]:
         chinese.add(chinese_mark)
     for realised in _phrases():
         english.update(realised.english)
-        french.update(realised.french)
-        chinese.update(realised.full_determiner, realised.chinese)
+        french.update(_words(realised.french))
+        chinese.update(_words(realised.full_determiner, realised.chinese))
     for made in chain(_pieces(), CONJUNCTIONS.values()):
         english.update(made.english)
-        french.update(made.french)
-        chinese.update(made.chinese)
+        french.update(_words(made.french))
+        chinese.update(_words(made.chinese))
     for verb in _groups():
         english.update((verb.auxiliary, *verb.english))
-        french.update(verb.french)
-        chinese.update(verb.before, verb.chinese)
+        french.update(_words(verb.french))
+        chinese.update(_words(verb.before, verb.chinese))
     return {
         language: frozenset(words - {""})
         for language, words in (("en", english), ("fr", french), ("zh", chinese))

@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.data.questions import Question, Sentence, cut_sentence
 from regard.errors import DataError
 
@@ -78,9 +78,7 @@ def read_files(babi_set: BabiSet, *, data: str = "") -> Files:
     return files
 
 
-@lru_cache(
-    maxsize=2
-)  # an archive is unpacked whole, and one is asked for its forty files one after the other
+@lru_cache(maxsize=2)  # an archive is unpacked whole, and asked for its forty files one after the other
 def _read_place(place: Path, babi_set: str) -> Files:
     texts = _folder_texts(place) if place.is_dir() else _archive_texts(place)
     named = ((_FILE.search(name), text) for name, text in texts)
@@ -93,16 +91,11 @@ def _folder_texts(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _archive_texts(path: Path) -> Iterator[tuple[str, bytes]]:
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                file = archive.extractfile(member) if member.isfile() else None
-                if file is not None:
-                    yield member.name, file.read()
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(
-            f"babi: {path} cannot be read as an archive ({error}); expected a .tar.gz or .tar.xz."
-        ) from error
+    with reading(path, "a .tar.gz or .tar.xz.", kind="an archive"), tarfile.open(path) as archive:
+        for member in archive:
+            file = archive.extractfile(member) if member.isfile() else None
+            if file is not None:
+                yield member.name, file.read()
 
 
 def parse(text: bytes, task: int, name: str) -> list[Question]:

@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from regard.data.spacing import Spacing, owners, spans
+from regard.data.spacing import Cutter
 from regard.errors import DataError
 from regard.extras import needs
 
 
-class Borrowed:
+class Borrowed(Cutter):
     """Text cut by a tokenizer of the `tokenizers` library."""
 
     def __init__(self, description: Mapping[str, Any] | str, language: str) -> None:
+        super().__init__(language)
         needs("train", "tokenizers")
         from tokenizers import Tokenizer
 
@@ -25,7 +26,6 @@ class Borrowed:
         self._tokenizer = Tokenizer.from_str(text)
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._spacing = Spacing(language)
 
     @cached_property
     def pieces(self) -> list[str]:
@@ -36,13 +36,9 @@ class Borrowed:
         vocabulary = self._tokenizer.get_vocab()
         return [piece for piece in sorted(vocabulary, key=vocabulary.__getitem__) if piece not in special]
 
-    def cut(self, text: str) -> list[str]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).tokens)
-
-    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
-        text = self._spacing.join(words)
+    def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
         found = self._tokenizer.encode(text, add_special_tokens=False)
-        return list(found.tokens), owners(found.offsets, spans(text, words))
+        return list(found.tokens), list(found.offsets)
 
     def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
         unknown = known["<unk>"]
@@ -52,12 +48,6 @@ class Borrowed:
     def join(self, pieces: Sequence[str]) -> str:
         decoder = self._tokenizer.decoder
         return decoder.decode(list(pieces)) if decoder else " ".join(pieces)
-
-    def show(self, piece: str) -> str:
-        return piece
-
-    def hide(self, shown: str) -> str:
-        return shown
 
     def settings(self) -> dict[str, Any]:
         return {"tokenizer": json.loads(self._tokenizer.to_str())}

@@ -18,12 +18,12 @@ import json
 import random
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
-from regard.data.spacing import Spacing, owners, spans
+from regard.data.spacing import Cutter
 from regard.extras import installed, needs
 
 BYTES = 256
@@ -32,7 +32,7 @@ KEPT_WORDS = 100_000  # words whose pieces are remembered
 UNASSIGNED = "\x01"  # in the place of a character that this Python's Unicode lacks
 
 
-class BytePairs:
+class BytePairs(Cutter):
     """Byte-level byte-pairs: lossless for any text.
 
     The vocabulary holds the library's alphabet, one printable letter a byte; a reader sees the text itself,
@@ -40,20 +40,14 @@ class BytePairs:
     """
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[Sequence[str]], language: str) -> None:
+        super().__init__(language)
         self._merges = [(str(left), str(right)) for left, right in merges]
         made = _Library if installed("tokenizers") else Merges
         self._cutter: _Library | Merges = made(list(vocabulary), self._merges)
-        self._spacing = Spacing(language)
         self._known: dict[str, list[int]] = {}  # the numbers of words that were cut before
 
-    def cut(self, text: str) -> list[str]:
-        return self._cutter.cut(text)[0]
-
-    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
-        # spaced as raw text is, because raw text is what the pieces were learnt from
-        text = self._spacing.join(words)
-        pieces, offsets = self._cutter.cut(text)
-        return pieces, owners(offsets, spans(text, words))
+    def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        return self._cutter.cut(text)
 
     def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
         # text repeats its words: to look them up is three times as fast as the library
@@ -121,22 +115,25 @@ class DroppedMerges:
         drawn = self._drawn.setdefault(word, [])
         if len(drawn) == self._draws:
             return drawn[int(self._random.random() * self._draws)]
-        drawn.append([self._known[piece] for piece in self._merge(list(word))])
+        pieces = _merge(list(word), self._bytepairs.ranks, lambda: self._random.random() >= self._share)
+        drawn.append([self._known[piece] for piece in pieces])
         return drawn[-1]
 
-    def _merge(self, pieces: list[str]) -> list[str]:
-        """Make the earliest-learnt merge among those that chance leaves, until it leaves none."""
-        ranks = self._bytepairs.ranks
-        while True:
-            left = [
-                (rank, i)
-                for i, pair in enumerate(pairwise(pieces))
-                if (rank := ranks.get(pair)) is not None and self._random.random() >= self._share
-            ]
-            if not left:
-                return pieces
-            _, i = min(left)
-            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+
+def _merge(
+    pieces: list[str], ranks: Mapping[tuple[str, str], int], may: Callable[[], bool] = lambda: True
+) -> list[str]:
+    """Make the earliest-learnt merge, the leftmost first, until there is none that `may` be made."""
+    while True:
+        possible = [
+            (rank, i)
+            for i, pair in enumerate(pairwise(pieces))
+            if (rank := ranks.get(pair)) is not None and may()
+        ]
+        if not possible:
+            return pieces
+        _, i = min(possible)
+        pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
 
 
 class _Library:
@@ -194,19 +191,8 @@ class Merges:
         if word not in self._known:
             if len(self._known) == KEPT_WORDS:
                 self._known.clear()
-            self._known[word] = self._merge(list(word))
+            self._known[word] = _merge(list(word), self._ranks)
         return self._known[word]
-
-    def _merge(self, pieces: list[str]) -> list[str]:
-        """Make the earliest-learnt merge, the leftmost first, until there is none."""
-        while True:
-            possible = [
-                (self._ranks[pair], i) for i, pair in enumerate(pairwise(pieces)) if pair in self._ranks
-            ]
-            if not possible:
-                return pieces
-            _, i = min(possible)
-            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
 
 
 def _words(text: str) -> list[str]:

@@ -19,10 +19,7 @@ import hashlib
 import io
 import logging
 import pickle
-import struct
 import tarfile
-import zipfile
-import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +29,7 @@ from numpy.typing import NDArray
 
 from regard import storage
 from regard.data.counter_rng import random_words
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.data.images import Pixels, open_image
 from regard.errors import DataError
 from regard.storage import cache_folder
@@ -43,11 +40,6 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 SIDE = 32
 SPLITS = ("train", "test")
 FORMAT = 2  # of what lies in the cache
-# what damaged archives, arrays and pickles raise when they are read
-DAMAGED = (
-    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
-    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
-)
 
 
 class Photographs(NamedTuple):
@@ -71,9 +63,11 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
     }
     if not all(file.exists() for file in files.values()):
         logging.getLogger("regard").info("unpacking %s into %s", path, folder)
+        folder.mkdir(parents=True, exist_ok=True)
         for split, part in _unpack(path).items():
-            _keep(files[split, "pictures"], part.pictures)
-            _keep(files[split, "labels"], part.labels)
+            for kind, array in part._asdict().items():
+                with storage.whole(files[split, kind]) as file:
+                    np.save(file, array, allow_pickle=False)
     parts = {
         split: Photographs(np.load(files[split, "pictures"], mmap_mode="r"), np.load(files[split, "labels"]))
         for split in SPLITS
@@ -82,15 +76,8 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
 
 
 def _unpack(path: Path) -> dict[str, Photographs]:
-    reader = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name]
-    try:
-        parts = reader(path)
-    except DataError:
-        raise
-    except DAMAGED as error:
-        raise DataError(
-            f"{path}: cannot be read as CIFAR-10 ({error}); expected a whole file. Perhaps copy it again."
-        ) from error
+    with reading(path, "a whole file. Perhaps copy it again.", kind="CIFAR-10"):
+        parts = {PACKED: _packed, BINARY: _binary, PYTHON: _python}[path.name](path)
     for split, (pictures, labels) in parts.items():
         if not len(pictures) or pictures.shape[1:] != (SIDE, SIDE, 3) or len(pictures) != len(labels):
             raise DataError(
@@ -173,15 +160,3 @@ def _planes(rows: NDArray[np.uint8]) -> Pixels:
 
 def _numbers(labels: Any) -> NDArray[np.int64]:
     return np.asarray(labels).astype(np.int64)
-
-
-def _keep(path: Path, array: NDArray[Any]) -> None:
-    """Write aside and rename, so that an interruption leaves none or a whole file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = storage.aside(path)
-    try:
-        with aside.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

@@ -11,14 +11,11 @@ Multi30k: Elliott et al. 2016, https://aclanthology.org/W16-3210. Hansards: Miha
 https://aclanthology.org/W03-0301. Tatoeba: https://tatoeba.org by way of https://www.manythings.org/anki.
 """
 
-import gzip
 import hashlib
-import io
 import logging
 import os
 import re
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ from typing import NamedTuple
 
 from regard.data.fetch import fetch
 from regard.data.folders import VARIABLE
-from regard.data.parallel import Parallel
+from regard.data.parallel import Parallel, stream_lines
 from regard.data.pharaoh import Links, parse_links
 from regard.errors import ConfigError, DataError
 from regard.storage import cache_folder
@@ -199,7 +196,7 @@ def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
     """
     met: set[str] = set()
     found = False
-    for line in _text_lines(files[0]):
+    for line in stream_lines(files[0]):
         found = True
         english, _, rest = line.partition("\t")
         translation = rest.partition("\t")[0].strip()
@@ -224,30 +221,6 @@ def _split_of(key: str) -> str:
     """By a digest of the sentence: the same on every machine, whatever the file's order and date."""
     number = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % 1000
     return "valid" if number < VALID else "test" if number < VALID + TEST else "train"
-
-
-def _text_lines(path: Path) -> Iterator[str]:
-    """The lines of a plain, gzip or zip file; of a zip file, of its longest text."""
-    try:
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as packed:
-                longest = max((i for i in packed.infolist() if i.filename.endswith(".txt")), key=_size)
-                with packed.open(longest) as file:
-                    yield from io.TextIOWrapper(file, encoding="utf-8")
-        elif path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8") as text:
-                yield from text
-        else:
-            with path.open(encoding="utf-8") as plain:
-                yield from plain
-    except (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as the UTF-8 text its name promises ({error}).") from error
-    except OSError as error:
-        raise DataError(f"{path}: {(error.strerror or str(error)).lower()}.") from error
-
-
-def _size(member: zipfile.ZipInfo) -> int:
-    return member.file_size
 
 
 # Hansards ------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
@@ -27,7 +28,7 @@ from regard.errors import DataError
 
 FORMAT = 1
 NAMES = ("source", "target")
-BUFFER = 1 << 18  # numbers held before they are written
+PART = 1 << 14  # pairs held before they are written
 
 Pair = tuple[list[int], list[int]]
 Numbers = npt.NDArray[np.integer[Any]]
@@ -109,9 +110,12 @@ class EncodedPairs(Sequence[Pair]):
 
 def collect(pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
     """The pairs in memory; `sizes` are those of the two vocabularies."""
-    source, target = _Sink(sizes[0]), _Sink(sizes[1])
-    _fill(source, target, pairs)
-    return EncodedPairs(source.side(), target.side())
+    sides = [(array(_kind(size)), array("q", [0])) for size in sizes]
+    for pair in pairs:
+        for (numbers, offsets), sentence in zip(sides, pair, strict=True):
+            numbers.extend(sentence)
+            offsets.append(len(numbers))
+    return EncodedPairs(*(Side(np.asarray(numbers), np.asarray(offsets)) for numbers, offsets in sides))
 
 
 def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> EncodedPairs:
@@ -120,26 +124,38 @@ def store(folder: Path, pairs: Iterable[Pair], *, sizes: tuple[int, int]) -> Enc
     try:
         aside.mkdir(parents=True)
         storage.remove_left_over(folder.parent)
-        with ExitStack() as files:
-            sinks = [_Sink(size, *_open(aside, name, files)) for name, size in _sides(sizes)]
-            _fill(sinks[0], sinks[1], pairs)
-            for sink in sinks:
-                sink.flush()
-        write_record(aside, sinks[0].count, sizes)
-        _rename(aside, folder)
+        write_parts(aside, (collect(part, sizes=sizes) for part in _in_parts(pairs)), sizes=sizes)
+        aside.rename(folder)
     except OSError as error:
-        raise DataError(
-            f"{folder}: {(error.strerror or str(error)).lower()}; expected room for the encoded corpus. "
-            "REGARD_CACHE names another folder."
-        ) from error
+        if not (folder / "pairs.json").exists():  # otherwise another process was first, with the same pairs
+            raise DataError(
+                f"{folder}: {(error.strerror or str(error)).lower()}; expected room for the encoded corpus. "
+                "REGARD_CACHE names another folder."
+            ) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return open_pairs(folder)
 
 
-def write_record(folder: Path, pairs: int, sizes: tuple[int, int]) -> None:
-    """What `open_pairs` must know; the last file of a folder."""
-    record = {"format": FORMAT, "pairs": pairs, "bits": [8 * array(_kind(size)).itemsize for size in sizes]}
+def write_parts(folder: Path, parts: Iterable[EncodedPairs], *, sizes: tuple[int, int]) -> None:
+    """The pairs of all parts, one after the other, into a folder that `open_pairs` can then open."""
+    count, ends = 0, [0, 0]
+    with ExitStack() as files:
+
+        def opened(name: str) -> BinaryIO:
+            return files.enter_context((folder / name).open("wb"))
+
+        sides = [(opened(f"{name}.numbers"), opened(f"{name}.offsets")) for name in NAMES]
+        for _, offsets in sides:
+            offsets.write(np.zeros(1, np.int64).data)
+        for part in parts:
+            for n, side in enumerate((part.source, part.target)):
+                numbers, offsets = sides[n]
+                numbers.write(side.numbers.data)
+                offsets.write((side.offsets[1:] + ends[n]).data)
+                ends[n] += int(side.offsets[-1])
+            count += len(part)
+    record = {"format": FORMAT, "pairs": count, "bits": [8 * array(_kind(size)).itemsize for size in sizes]}
     (folder / "pairs.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
@@ -147,8 +163,10 @@ def open_pairs(folder: Path) -> EncodedPairs:
     """What `store` wrote, mapped and not read."""
     try:
         record = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
-        kinds = [np.dtype(f"uint{bits}") for bits in record["bits"]]
-        source, target = (_map(folder, name, kind) for name, kind in zip(NAMES, kinds, strict=True))
+        source, target = (
+            Side(_map(folder / f"{name}.numbers", f"uint{bits}"), _map(folder / f"{name}.offsets", "int64"))
+            for name, bits in zip(NAMES, record["bits"], strict=True)
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder}: no encoded corpus of format {FORMAT} ({error}); delete the folder."
@@ -165,70 +183,12 @@ def _kind(size: int) -> str:
     return "H" if size <= 1 << 16 else "I"
 
 
-def _sides(sizes: tuple[int, int]) -> Iterator[tuple[str, int]]:
-    return zip(NAMES, sizes, strict=True)
-
-
-def _open(folder: Path, name: str, files: ExitStack) -> tuple[BinaryIO, BinaryIO]:
-    numbers, offsets = folder / f"{name}.numbers", folder / f"{name}.offsets"
-    return files.enter_context(numbers.open("wb")), files.enter_context(offsets.open("wb"))
-
-
-def _map(folder: Path, name: str, kind: np.dtype[Any]) -> Side:
-    return Side(
-        _map_file(folder / f"{name}.numbers", kind), _map_file(folder / f"{name}.offsets", np.dtype(np.int64))
-    )
-
-
-def _map_file(path: Path, kind: np.dtype[Any]) -> Numbers:
+def _map(path: Path, kind: str) -> Numbers:
     # an empty file cannot be mapped
     return np.memmap(path, dtype=kind, mode="r") if path.stat().st_size else np.zeros(0, kind)
 
 
-def _rename(aside: Path, folder: Path) -> None:
-    try:
-        aside.rename(folder)
-    except OSError:
-        if not (folder / "pairs.json").exists():  # otherwise another process was first, with the same pairs
-            raise
-
-
-class _Sink:
-    """One side while it grows, in memory or into two files."""
-
-    def __init__(
-        self, size: int, numbers_file: BinaryIO | None = None, offsets_file: BinaryIO | None = None
-    ) -> None:
-        self._numbers = array(_kind(size))
-        self._offsets = array("q", [0])
-        self._files = (numbers_file, offsets_file)
-        self._end = 0
-        self.count = 0
-
-    @property
-    def width(self) -> int:
-        return self._numbers.itemsize
-
-    def append(self, sentence: list[int]) -> None:
-        self._numbers.extend(sentence)
-        self._end += len(sentence)
-        self._offsets.append(self._end)
-        self.count += 1
-        if self._files[0] is not None and len(self._numbers) + len(self._offsets) > BUFFER:
-            self.flush()
-
-    def flush(self) -> None:
-        for buffer, file in zip((self._numbers, self._offsets), self._files, strict=True):
-            assert file is not None
-            buffer.tofile(file)
-            del buffer[:]
-
-    def side(self) -> Side:
-        kind = np.dtype(f"uint{8 * self.width}")
-        return Side(np.frombuffer(self._numbers, dtype=kind), np.frombuffer(self._offsets, dtype=np.int64))
-
-
-def _fill(source: _Sink, target: _Sink, pairs: Iterable[Pair]) -> None:
-    for left, right in pairs:
-        source.append(left)
-        target.append(right)
+def _in_parts(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    remaining = iter(pairs)
+    while part := list(islice(remaining, PART)):
+        yield part

@@ -13,13 +13,12 @@ https://github.com/zalandoresearch/fashion-mnist
 
 import gzip
 import struct
-import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.data.images import Pixels
 from regard.errors import DataError
 
@@ -59,12 +58,8 @@ def read_fashion_mnist(data: str, part: str) -> tuple[Pixels, NDArray[np.int64]]
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """An array of bytes from a file of the IDX format, packed by gzip."""
-    try:
-        with gzip.open(path) as file:
-            content = file.read()
-    except (OSError, EOFError, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataError(f"{path}: cannot be read ({reason}); expected a whole file of {HOME}") from error
+    with reading(path, f"a whole file of {HOME}"), gzip.open(path) as file:
+        content = file.read()
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise DataError(f"{path}: has no IDX header for bytes; expected a file of {HOME}")
     axes = content[3]

@@ -7,8 +7,6 @@ torchvision:NAME     a network of torchvision with its own weights, if torchvisi
 import hashlib
 import logging
 import time
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard import storage
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.data.images import Pixels
 from regard.errors import ConfigError, DataError
 from regard.layers.convolution import SqueezeNet, TorchvisionGrid
@@ -83,15 +81,9 @@ def _squeezenet(data: str, saved: Path | None) -> SqueezeNet:
     network = SqueezeNet()
     if saved is None:
         path = find_file("squeezenet", [SQUEEZENET], data=data, folders=["squeezenet"], home=HOME)
-        try:
-            with path.open("rb") as raw, np.load(raw) as arrays:  # NumPy leaves a damaged file open
-                network.load_original({name: torch.from_numpy(arrays[name]) for name in arrays.files})
-        except DataError:
-            raise
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise DataError(
-                f"{path}: cannot be read ({error}); expected an .npz file of arrays. Perhaps copy it again."
-            ) from error
+        expected = "an .npz file of arrays. Perhaps copy it again."
+        with reading(path, expected), path.open("rb") as raw, np.load(raw) as arrays:
+            network.load_original({name: torch.from_numpy(arrays[name]) for name in arrays.files})
     return network
 
 

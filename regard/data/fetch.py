@@ -8,12 +8,10 @@ Nothing half-fetched is used: a fetch that fails leaves nothing behind, and the 
 import errno
 import hashlib
 import logging
-import os
 import socket
-from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -27,21 +25,17 @@ HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some homes refus
 
 def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
     """Fetch a file; its SHA-256 digest. A digest that is known must agree, one that is not is told."""
-    aside = storage.aside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        digest = _download(url, aside, timeout)
-        if sha256 is not None and digest != sha256:
-            raise DataError(
-                f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. It was changed at its "
-                "home or on the way, and is not used."
-            )
-        aside.replace(path)
+        with storage.whole(path) as file:
+            digest = _download(url, file, timeout)
+            if sha256 is not None and digest != sha256:
+                raise DataError(
+                    f"{url}: the file has the SHA-256 digest {digest}; expected {sha256}. It was changed at "
+                    "its home or on the way, and is not used."
+                )
     except OSError as error:
         raise _explain(error, url, path) from error
-    finally:
-        with suppress(OSError):  # renamed already, or its folder could not be made
-            aside.unlink()
     if sha256 is None:
         logging.getLogger("regard").warning(
             "%s: fetched, SHA-256 %s (the file changes from time to time, so no digest was expected).",
@@ -51,17 +45,15 @@ def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = T
     return digest
 
 
-def _download(url: str, path: Path, timeout: float) -> str:
+def _download(url: str, file: BinaryIO, timeout: float) -> str:
     """Stream a URL into a file; the digest of what came."""
     digest, received = hashlib.sha256(), 0
     try:
-        with urlopen(Request(url, headers=HEADERS), timeout=timeout) as response, path.open("wb") as file:
+        with urlopen(Request(url, headers=HEADERS), timeout=timeout) as response:
             while chunk := response.read(CHUNK):
                 file.write(chunk)
                 digest.update(chunk)
                 received += len(chunk)
-            file.flush()
-            os.fsync(file.fileno())
             promised = response.headers.get("Content-Length")
     except HTTPException as error:
         raise DataError(f"{url}: the connection was cut after {received:,} bytes; try again.") from error

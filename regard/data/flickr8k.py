@@ -11,19 +11,16 @@
 Hodosh, Young, Hockenmaier. Framing image description as a ranking task. 2013. https://doi.org/10.1613/jair.3994
 """
 
-import gzip
 import hashlib
 import json
 import re
-import zipfile
-import zlib
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.data.images import Pixels, read_image
 from regard.data.parallel import stream_lines
 from regard.errors import DataError
@@ -52,13 +49,12 @@ class Flickr8k:
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[np.generic]]:
-        try:
-            with self.pictures_file.open("rb") as raw, np.load(raw) as arrays:
-                return {name: arrays[name] for name in ("jpeg", "offsets", "names", "splits")}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise DataError(
-                f"{self.pictures_file}: cannot be read ({error}); expected jpeg, offsets, names, splits."
-            ) from error
+        with (
+            reading(self.pictures_file, "jpeg, offsets, names, splits."),
+            self.pictures_file.open("rb") as raw,
+            np.load(raw) as arrays,
+        ):
+            return {name: arrays[name] for name in ("jpeg", "offsets", "names", "splits")}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -158,18 +154,14 @@ def _names(tokens: Path, split: str) -> list[str]:
 def read_captions(path: Path) -> dict[str, list[str]]:
     """Image name -> its captions, cleaned."""
     found: dict[str, list[str]] = {}
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                try:
-                    record = json.loads(line)
-                    found[record["image"]] = [clean(text) for text in record["captions"]]
-                except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise DataError(
-                        f'{path}, line {number}: has no caption record; expected {{"image", "captions"}}.'
-                    ) from error
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read ({error}); expected a whole .gz file of UTF-8.") from error
+    for number, line in enumerate(stream_lines(path), 1):
+        try:
+            record = json.loads(line)
+            found[record["image"]] = [clean(text) for text in record["captions"]]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f'{path}, line {number}: has no caption record; expected {{"image", "captions"}}.'
+            ) from error
     return found
 
 

@@ -1,12 +1,23 @@
-"""Where a data set lies: in the folder that a setting names, else in the one that REGARD_DATA names."""
+"""Where a data set lies: in the folder that a setting or REGARD_DATA names; what is said of damaged files."""
 
 import os
-from collections.abc import Sequence
+import pickle
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from regard.errors import DataError
 
 VARIABLE = "REGARD_DATA"
+# what damaged archives, arrays and pickles raise when they are read
+DAMAGED = (
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
+    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
+)
 
 
 def find_file(owner: str, names: Sequence[str], *, data: str, folders: Sequence[str], home: str) -> Path:
@@ -29,3 +40,16 @@ def find_file(owner: str, names: Sequence[str], *, data: str, folders: Sequence[
     raise DataError(
         f"{owner}: no file {' or '.join(names)} was found in {looked}; expected the data set of {home}"
     )
+
+
+@contextmanager
+def reading(path: Path, expected: str, *, kind: str = "") -> Iterator[None]:
+    """What goes wrong in this block is that the file, perhaps of a `kind`, is damaged."""
+    try:
+        yield
+    except DataError:
+        raise
+    except DAMAGED as error:
+        reason = getattr(error, "strerror", None) or error
+        how = f"cannot be read as {kind}" if kind else "cannot be read"
+        raise DataError(f"{path}: {how} ({reason}); expected {expected}") from error

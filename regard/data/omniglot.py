@@ -10,14 +10,13 @@ https://doi.org/10.1126/science.aab3050
 """
 
 import zipfile
-import zlib
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from regard.data.folders import find_file
+from regard.data.folders import find_file, reading
 from regard.errors import DataError
 
 Drawings = npt.NDArray[np.uint8]  # (classes, drawings, 28, 28), ink is 255
@@ -48,17 +47,14 @@ def _read(path: Path) -> Drawings:
 
 
 def _packed(path: Path, part: str) -> Drawings:
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            if part not in file:
-                raise DataError(f"{path}: the array {part!r} is missing; expected {' and '.join(PARTS)}.")
-            images = file[part]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{path}: cannot be read ({error}); expected an .npz file, perhaps copy it again."
-        ) from error
+    with (
+        reading(path, "an .npz file, perhaps copy it again."),
+        path.open("rb") as raw,
+        np.load(raw, allow_pickle=False) as file,
+    ):
+        if part not in file:
+            raise DataError(f"{path}: the array {part!r} is missing; expected {' and '.join(PARTS)}.")
+        images = file[part]
     if images.ndim != 4 or images.shape[1:] != (DRAWINGS, SIDE, SIDE) or images.dtype != np.uint8:
         raise DataError(
             f"{path}: {part!r} has shape {images.shape} of {images.dtype}; "
@@ -69,19 +65,15 @@ def _packed(path: Path, part: str) -> Drawings:
 
 def _archive(path: Path) -> Drawings:
     """Every character's drawings from an archive of images, characters in the order of their names."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     classes: dict[str, list[Drawings]] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in sorted(name for name in archive.namelist() if name.endswith(".png")):
-                with archive.open(name) as file, Image.open(file) as image:
-                    small = image.convert("L").resize((SIDE, SIDE), Image.Resampling.LANCZOS)
-                classes.setdefault(name.rpartition("/")[0], []).append(
-                    255 - np.asarray(small, dtype=np.uint8)
-                )
-    except (OSError, zipfile.BadZipFile, UnidentifiedImageError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({error}); expected the archive of {HOME}") from error
+    with reading(path, f"the archive of {HOME}"), zipfile.ZipFile(path) as archive:
+        for name in sorted(name for name in archive.namelist() if name.endswith(".png")):
+            with archive.open(name) as file, Image.open(file) as image:
+                small = image.convert("L").resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+            drawing = 255 - np.asarray(small, dtype=np.uint8)
+            classes.setdefault(name.rpartition("/")[0], []).append(drawing)
     wrong = [name for name, drawings in classes.items() if len(drawings) != DRAWINGS]
     if wrong or not classes:
         found = f"{wrong[0]} has {len(classes[wrong[0]])} drawings" if wrong else "no drawings were found"

@@ -1,6 +1,7 @@
-"""Parallel text from two files, one sentence a line, plain or .gz, read as a stream."""
+"""Parallel text from two files, one sentence a line, plain, .gz or .zip (its longest .txt), as a stream."""
 
 import gzip
+import zipfile
 import zlib
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -73,8 +74,9 @@ def stream_lines(path: Path) -> Iterator[str]:
             while block := file.readlines(BLOCK):
                 yield from _decode_block(block, number, str(path))
                 number += len(block)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a complete gzip file; expected what its ending says.") from error
+    except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
+        kind = "zip" if path.suffix == ".zip" else "gzip"
+        raise DataError(f"{path}: not a complete {kind} file; expected what its ending says.") from error
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or str(error)).lower()}.") from error
 
@@ -87,6 +89,12 @@ def decode_lines(data: bytes, name: str) -> list[str]:
 def _open(path: Path) -> IO[bytes]:
     if "\0" in str(path):
         raise DataError(f"{str(path)!r}: is not a file name.")
+    if path.suffix == ".zip":
+        packed = zipfile.ZipFile(path)
+        texts = [member for member in packed.infolist() if member.filename.endswith(".txt")]
+        if not texts:
+            raise DataError(f"{path}: has no file that ends in .txt; expected one.")
+        return packed.open(max(texts, key=lambda member: member.file_size))
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 

@@ -24,9 +24,7 @@ from functools import lru_cache
 from itertools import count, islice
 from pathlib import Path
 
-import numpy as np
-
-from regard.data.encoded import FORMAT, NAMES, EncodedPairs, open_pairs, store, write_record
+from regard.data.encoded import FORMAT, PART, EncodedPairs, open_pairs, store, write_parts
 from regard.data.parallel import Parallel
 from regard.data.shared import made_once
 from regard.data.tokens import Tokenizer
@@ -36,7 +34,6 @@ from regard.storage import cache_folder
 
 LARGE = 64 << 20  # bytes of text; what is smaller is prepared again in seconds, and kept in memory
 PACKED = 4  # how much larger text is than its .gz
-PART = 1 << 14  # pairs that are encoded at once
 
 Sentences = tuple[str, str]
 
@@ -175,19 +172,5 @@ def join(parts: Sequence[Path], folder: Path, *, sizes: tuple[int, int]) -> Path
     """The pairs of all parts in one folder, as `store` would have written them."""
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
     folder.mkdir()
-    total = sum(len(open_pairs(part)) for part in parts)
-    for name in NAMES:
-        with (
-            (folder / f"{name}.numbers").open("wb") as numbers,
-            (folder / f"{name}.offsets").open("wb") as offsets,
-        ):
-            end = np.zeros(1, np.int64)
-            end.tofile(offsets)
-            for part in parts:
-                with (part / f"{name}.numbers").open("rb") as own:
-                    shutil.copyfileobj(own, numbers, 1 << 20)
-                own_offsets = np.fromfile(part / f"{name}.offsets", dtype=np.int64) + end
-                own_offsets[1:].tofile(offsets)
-                end = own_offsets[-1:]
-    write_record(folder, total, sizes)
+    write_parts(folder, map(open_pairs, parts), sizes=sizes)
     return folder

@@ -118,10 +118,8 @@ class Solving:
             self._join()
 
     def _join(self) -> None:
-        aside = storage.aside(self.path)
-        with aside.open("wb") as file:
+        with storage.whole(self.path) as file:
             np.save(file, np.concatenate([self._parts[number] for number in sorted(self._parts)]))
-        aside.replace(self.path)
         _log.info("%s: %d sets in %.0f s", self.path, self.count, time.perf_counter() - self._began)
         self._finish()
 
@@ -162,10 +160,8 @@ def _solve(words: Sequence[str]) -> None:
             return
         if not path.exists():
             found = sets.answers(np.arange(number * PART, min((number + 1) * PART, int(count))))
-            aside = storage.aside(path)
-            with aside.open("wb") as file:
+            with storage.whole(path) as file:
                 np.save(file, found.astype(kind))
-            aside.replace(path)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Where words are joined without a space, by language."""
+"""Where words are joined without a space, by language; and what all ways to cut text share."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _NO_BREAK = "\u00a0"
 _CLOSING = frozenset({*".,)]}…’”%›", "'s"})  # no space before
@@ -85,6 +86,49 @@ def _directed_quotes(pieces: Sequence[str]) -> list[str]:
         shapes.append(directed[piece][seen[piece] % 2] if piece in directed else piece)
         seen[piece] += 1
     return shapes
+
+
+class Cutter:
+    """How one kind of tokenizer cuts text into vocabulary pieces and joins them again."""
+
+    def __init__(self, language: str) -> None:
+        self._spacing = Spacing(language)
+
+    def cut(self, text: str) -> list[str]:
+        """The pieces of a text."""
+        return self.located(text)[0]
+
+    def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        """The pieces, and for each the characters of the text, from and to, that it has a part of."""
+        raise NotImplementedError
+
+    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
+        """The pieces of given words, and for each piece the words it is part of."""
+        # spaced as raw text is, because raw text is what the pieces were learnt from
+        text = self._spacing.join(words)
+        pieces, places = self.located(text)
+        return pieces, owners(places, spans(text, words))
+
+    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
+        """The vocabulary numbers of each text's pieces."""
+        unknown = known["<unk>"]
+        return [[known.get(piece, unknown) for piece in self.cut(text)] for text in texts]
+
+    def join(self, pieces: Sequence[str]) -> str:
+        """Raw text of pieces."""
+        return "".join(pieces)
+
+    def show(self, piece: str) -> str:
+        """A vocabulary piece as a reader wants to see it."""
+        return piece
+
+    def hide(self, shown: str) -> str:
+        """The inverse of `show`."""
+        return shown
+
+    def settings(self) -> dict[str, Any]:
+        """What the JSON file keeps beside the vocabulary."""
+        return {}
 
 
 def spans(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

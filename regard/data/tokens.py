@@ -10,18 +10,17 @@ it is first needed, and cut without it where it is not installed.
 """
 
 import json
-import os
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from regard import storage
 from regard.data.borrowed import Borrowed, description_of
 from regard.data.bytepairs import BYTES, BytePairs, DroppedMerges, learn_bytepairs
-from regard.data.spacing import Spacing, owners, spans
+from regard.data.spacing import Cutter
 from regard.errors import ConfigError, DataError
 
 Kind = Literal["words", "characters", "bpe"]
@@ -33,40 +32,12 @@ PAD_PIECE, BOS_PIECE, EOS_PIECE, UNK_PIECE = SPECIAL = ("<pad>", "<bos>", "<eos>
 FORMAT = 1  # of the JSON file
 
 
-class _Cutter(Protocol):
-    """How one kind cuts text into vocabulary pieces and joins them again."""
-
-    def cut(self, text: str) -> list[str]: ...
-
-    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
-        """The pieces of given words, and for each piece the words it is part of."""
-        ...
-
-    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        """The vocabulary numbers of each text's pieces."""
-        ...
-
-    def join(self, pieces: Sequence[str]) -> str: ...
-
-    def show(self, piece: str) -> str:
-        """A vocabulary piece as a reader wants to see it."""
-        ...
-
-    def hide(self, shown: str) -> str:
-        """The inverse of `show`."""
-        ...
-
-    def settings(self) -> dict[str, Any]:
-        """What the JSON file keeps beside the vocabulary."""
-        ...
-
-
 class Tokenizer:
     """Text to numbers and back. Numbers 0..3 are pad, bos, eos, unk."""
 
     def __init__(
         self,
-        cutter: _Cutter,
+        cutter: Cutter,
         vocabulary: Sequence[str],
         *,
         kind: Kind | Literal["borrowed"],
@@ -145,7 +116,7 @@ class Tokenizer:
         kind, language, pieces = record["kind"], record["language"], tuple(record["pieces"])
         if kind not in (*get_args(Kind), BORROWED) or pieces[: len(SPECIAL)] != SPECIAL:
             raise KeyError("kind or pieces")
-        cutter: _Cutter
+        cutter: Cutter
         if kind == "bpe":
             cutter = BytePairs(pieces, record["merges"], language)
         elif kind == BORROWED:
@@ -158,7 +129,8 @@ class Tokenizer:
 
     def save(self, path: Path | str) -> None:
         """Write one JSON file, whole or not at all."""
-        _write(Path(path), self.to_json())
+        with storage.whole(Path(path)) as file:
+            file.write(self.to_json().encode())
 
     def to_json(self) -> str:
         """What `save` writes: all that decides how text is cut."""
@@ -252,45 +224,14 @@ def _ranked(counts: Counter[str], size: int | None, minimum: int) -> list[str]:
     return [*SPECIAL, *kept][:size]
 
 
-def _write(path: Path, text: str) -> None:
-    aside = storage.aside(path)
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-
-
 # Characters ----------------------------------------------------------------------------------------
 
 
-class _Characters:
+class _Characters(Cutter):
     """One piece a character, spaces too."""
 
-    def __init__(self, language: str) -> None:
-        self._spacing = Spacing(language)
-
-    def cut(self, text: str) -> list[str]:
-        return list(text)
-
-    def cut_words(self, words: Sequence[str]) -> tuple[list[str], list[tuple[int, ...]]]:
-        text = self._spacing.join(words)
-        return list(text), owners([(i, i + 1) for i in range(len(text))], spans(text, words))
-
-    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        return [[known.get(piece, UNK) for piece in self.cut(text)] for text in texts]
-
-    def join(self, pieces: Sequence[str]) -> str:
-        return "".join(pieces)
-
-    def show(self, piece: str) -> str:
-        return piece
-
-    def hide(self, shown: str) -> str:
-        return shown
-
-    def settings(self) -> dict[str, Any]:
-        return {}
+    def located(self, text: str) -> tuple[list[str], list[tuple[int, int]]]:
+        return list(text), [(i, i + 1) for i in range(len(text))]
 
 
 # Words ---------------------------------------------------------------------------------------------
@@ -306,13 +247,13 @@ _WORD = re.compile(
 )
 
 
-class _Words:
+class _Words(Cutter):
     """Words by pattern, the sentence's first word in the case it has elsewhere."""
 
     def __init__(
         self, language: str, casing: Mapping[str, str], vocabulary: Iterable[str], *, truecase: bool
     ) -> None:
-        self._spacing = Spacing(language)
+        super().__init__(language)
         self._casing = dict(casing)
         self._vocabulary = frozenset(vocabulary)
         self._truecase = truecase
@@ -335,21 +276,12 @@ class _Words:
             owners += [(number,)] * len(own)
         return pieces, owners
 
-    def numbers(self, texts: list[str], known: Mapping[str, int]) -> list[list[int]]:
-        return [[known.get(piece, UNK) for piece in self.cut(text)] for text in texts]
-
     def join(self, pieces: Sequence[str]) -> str:
         pieces = list(pieces)
         first = _first_word(pieces)
         if self._truecase and first is not None:
             pieces[first] = pieces[first][0].upper() + pieces[first][1:]
         return self._spacing.join(pieces)
-
-    def show(self, piece: str) -> str:
-        return piece
-
-    def hide(self, shown: str) -> str:
-        return shown
 
     def settings(self) -> dict[str, Any]:
         return {"casing": self._casing}

@@ -59,7 +59,7 @@ def action(
     adjunct: Piece | None = None
     position: Position = "before"
     if where:
-        adjunct, position = in_place(entry, place(where, adjective), verb.before)
+        adjunct, position = in_place(entry, place(where, adjective))
     elif duration:
         adjunct, position = _DURATIONS[duration], "after object"
     elif beside_whom:
@@ -95,7 +95,7 @@ def that(
 
 def which_is(where: str, head: Choice) -> Relative:
     """ "which is on the table" about ``head``."""
-    bare = in_place(FRAME_NAMED["go"], place(where), ())[0]
+    bare = in_place(FRAME_NAMED["go"], place(where))[0]
     return Relative("which", "qui", Clause(located(phrase(head).agreement), adjunct=bare))
 
 

@@ -54,8 +54,8 @@ def test_numbers_are_as_wide_as_the_vocabulary_needs():
     assert list(encoded) == [([65_535], [65_536])]
 
 
-def test_pairs_are_written_in_pieces_larger_than_the_buffer(tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.data.encoded.BUFFER", 8)
+def test_pairs_are_written_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.data.encoded.PART", 8)
     pairs = [([n + 4] * (n % 5), [n + 5] * (n % 3)) for n in range(50)]
     assert list(store(tmp_path / "kept", pairs, sizes=(99, 99))) == pairs
 

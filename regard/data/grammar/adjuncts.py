@@ -1,24 +1,10 @@
 """Phrases of place, time, company and instrument."""
 
 from functools import cache
-from typing import NamedTuple
 
 from regard.data.grammar.lexicon import ADJECTIVES, NOUNS
 from regard.data.grammar.phrases import Choice, Mode, phrase
-from regard.data.grammar.pieces import Links, Piece, Words, moved, piece, table
-
-
-class Place(NamedTuple):
-    """A phrase of place; ``merged`` leaves out the Chinese 在 after a 正在 that already holds it."""
-
-    english: Words
-    french: Words
-    french_links: Links
-    chinese: Words
-    chinese_links: Links
-    merged: Words
-    merged_links: Links
-
+from regard.data.grammar.pieces import Piece, linked, moved, piece, table
 
 # English preposition -> French words, how the French noun phrase is taken, Chinese word after the noun.
 _PREPOSITIONS: dict[str, tuple[str, Mode, str]] = {
@@ -35,37 +21,17 @@ _PREPOSITIONS: dict[str, tuple[str, Mode, str]] = {
 _AFTER_NOUN = {("in", "street"): "上", ("near", "river"): "边"}
 
 
-def _place(source: Piece, destination: bool) -> Place:
-    chinese, links = source.chinese, source.chinese_links
-    if destination:
-        return Place(source.english, source.french, source.french_links, chinese, links, chinese, links)
-    full, full_links = ("在", *chinese), ((0, 0), *moved(links, 0, 1))
-    english, french, french_links, _, _ = source
-    return Place(english, french, french_links, full, full_links, chinese, ((0, -1), *links))
-
-
-def _with_noun(preposition: str, adjectives: tuple[str, ...], noun: str) -> Place:
+def _with_noun(preposition: str, adjectives: tuple[str, ...], noun: str) -> Piece:
     french, mode, after = _PREPOSITIONS[preposition]
-    words = tuple(preposition.split())
-    count = len(words)
-    realised = phrase(("the", adjectives, noun, False), mode)
-    front = tuple(french.split())
-    front_links = tuple((source, target) for target in range(len(front)) for source in range(count))
-    chinese = realised.chinese
-    links = moved(realised.chinese_links, count, 0)
     after = _AFTER_NOUN.get((preposition, noun), after)
-    if after:
-        links += tuple((source, len(chinese)) for source in range(count))
-        chinese = (*chinese, after)
-    links = tuple(sorted(links))
-    made = Piece(
+    words = tuple(preposition.split())
+    own = tuple(range(len(words)))
+    realised = phrase(("the", adjectives, noun, False), mode)
+    return Piece(
         words + realised.english,
-        front + realised.french,
-        tuple(sorted(front_links + moved(realised.french_links, count, len(front)))),
-        chinese,
-        links,
+        (*((word, own) for word in french.split()), *moved(realised.french, len(words))),
+        (*moved(realised.chinese, len(words)), *([(after, own)] if after else [])),
     )
-    return _place(made, preposition == "to")
 
 
 _FIXED = {key: piece(*texts) for key, *texts in table("fixed_places")}
@@ -101,30 +67,23 @@ PLACE_GROUPS = _read_groups()
 
 
 @cache
-def place(key: str, adjective: str = "") -> Place:
+def place(key: str, adjective: str = "") -> Piece:
     """The place named by an English key such as "at station", with or without an adjective."""
-    if key in _FIXED:
-        return _place(_FIXED[key], key.startswith("to "))
     preposition, _, noun = key.rpartition(" ")
-    return _with_noun(preposition, (adjective,) if adjective else (), noun)
+    made = _FIXED.get(key) or _with_noun(preposition, (adjective,) if adjective else (), noun)
+    return made if key.startswith("to ") else made._replace(chinese=(("在", (0,)), *made.chinese))
 
 
 @cache
-def place_piece(made: Place, variant: str) -> Piece:
-    """A place with its Chinese 在 ("full"), with a 正在 before it ("merged"), or with neither ("bare")."""
-    if variant == "full":
-        chinese, links = made.chinese, made.chinese_links
-    elif variant == "merged":
-        chinese, links = made.merged, made.merged_links
-    else:
-        chinese, links = made.merged, tuple(link for link in made.merged_links if link[1] >= 0)
-    return Piece(made.english, made.french, made.french_links, chinese, links)
+def without_zai(made: Piece) -> Piece:
+    """A place without its Chinese 在, as at the beginning of a clause or after 去."""
+    return made._replace(chinese=made.chinese[made.chinese[0][0] == "在" :])
 
 
 @cache
-def places_by_length(group: str) -> dict[int, tuple[Place, ...]]:
+def places_by_length(group: str) -> dict[int, tuple[Piece, ...]]:
     """All places of a group, by the number of English words."""
-    found: dict[int, list[Place]] = {}
+    found: dict[int, list[Piece]] = {}
     for key in PLACE_GROUPS[group]:
         made = place(key)
         found.setdefault(len(made.english), []).append(made)
@@ -150,14 +109,8 @@ DURATIONS = _times("duration")
 @cache
 def time_first(time: Piece) -> Piece:
     """A phrase of time at the beginning of a clause; Chinese needs no comma after it."""
-    count = len(time.english)
-    return Piece(
-        (*time.english, ","),
-        (*time.french, ","),
-        (*time.french_links, (count, len(time.french))),
-        time.chinese,
-        time.chinese_links,
-    )
+    comma = (",", (len(time.english),))
+    return Piece((*time.english, ","), (*time.french, comma), time.chinese)
 
 
 @cache
@@ -168,29 +121,13 @@ def beside(kind: str, choice: Choice) -> Piece:
     """
     if kind in ("sent", "given"):
         realised = phrase(choice, "à")
-        chinese = realised.determiner + realised.chinese
-        links = realised.determiner_links + moved(realised.chinese_links, 0, len(realised.determiner))
-        if kind == "sent":
-            chinese, links = ("给", *chinese), ((0, 0), *moved(links, 1, 1))
-        else:
-            links = moved(links, 1, 0)
-        return Piece(
-            ("to", *realised.english), realised.french, moved(realised.french_links, 1, 0), chinese, links
-        )
+        chinese = moved(realised.determiner + realised.chinese, 1)
+        before = linked("给/0") if kind == "sent" else ()
+        return Piece(("to", *realised.english), moved(realised.french, 1), before + chinese)
     realised = phrase(choice)
-    determiner, determiner_links = realised.determiner, realised.determiner_links
+    french = linked("avec/0") + moved(realised.french, 1)
     if kind == "instrument":
-        determiner, determiner_links = realised.full_determiner, realised.full_determiner_links
-    core = moved(determiner_links, 1, 1) + moved(realised.chinese_links, 1, 1 + len(determiner))
-    chinese = ("和" if kind == "company" else "用", *determiner, *realised.chinese)
-    links = ((0, 0), *core)
-    if kind == "company":
-        links = (*links, (0, len(chinese)))
-        chinese = (*chinese, "一起")
-    return Piece(
-        ("with", *realised.english),
-        ("avec", *realised.french),
-        ((0, 0), *moved(realised.french_links, 1, 1)),
-        chinese,
-        links,
-    )
+        chinese = linked("用/0") + moved(realised.full_determiner + realised.chinese, 1)
+    else:
+        chinese = linked("和/0") + moved(realised.determiner + realised.chinese, 1) + linked("一起/0")
+    return Piece(("with", *realised.english), french, chinese)

@@ -7,11 +7,10 @@ from typing import NamedTuple, TypeVar
 from regard.data.grammar.adjuncts import (
     DURATIONS,
     TIMES,
-    Place,
     beside,
-    place_piece,
     places_by_length,
     time_first,
+    without_zai,
 )
 from regard.data.grammar.clauses import Clause, Position, Relative
 from regard.data.grammar.frames import FRAME_GROUPS, FRAME_NAMED, FRAMES, Frame
@@ -281,7 +280,7 @@ def _filled(
     position: Position = "before"
     adjunct: Piece | None = None
     if plan.adjunct != "none":
-        adjunct, position = _adjunct(random, frame, plan, agreement, verb.before, avoid)
+        adjunct, position = _adjunct(random, frame, plan, agreement, avoid)
     first = last = None
     timed = plan.time in ("first", "last")
     if timed:
@@ -299,20 +298,20 @@ def _times(tense: str, length: int, span: str) -> tuple[Piece, ...]:
     return tuple(time for time in found if tense == "present" or time.english[-1] not in rare)
 
 
-def in_place(frame: Frame, place: Place, before: tuple[str, ...]) -> tuple[Piece, Position]:
+def in_place(frame: Frame, place: Piece) -> tuple[Piece, Position]:
     """A place for a frame: where something is done, or where somebody goes, stays or lives."""
     if frame.destination:
-        return place_piece(place, "full" if frame.style == "state" else "bare"), "after verb"
-    return place_piece(place, "merged" if before and before[-1] in ("正在", "在") else "full"), "before"
+        return place if frame.style == "state" else without_zai(place), "after verb"
+    return place, "before"
 
 
 def _adjunct(
-    random: Random, frame: Frame, plan: Plan, owner: int, before: tuple[str, ...], avoid: tuple[str, ...]
+    random: Random, frame: Frame, plan: Plan, owner: int, avoid: tuple[str, ...]
 ) -> tuple[Piece, Position]:
     kind, length = plan.adjunct, plan.adjunct_length
     if kind in ("place", "destination"):
         places = places_by_length(frame.destination or frame.places)[length]
-        return in_place(frame, pick(random, places), before)
+        return in_place(frame, pick(random, places))
     if kind == "duration":
         return pick(random, tuple(d for d in DURATIONS if len(d.english) == length)), "after object"
     if kind in ("key", "bat"):
@@ -374,7 +373,7 @@ def thing_with_relative(
     if where and random() < 0.4:
         found = places_by_length(where).get(length - 2)
         if found:
-            place = place_piece(pick(random, found), "bare")
+            place = without_zai(pick(random, found))
             if place.english[-1] == noun:
                 return None
             return Relative("which", "qui", Clause(located(agreement), adjunct=place))

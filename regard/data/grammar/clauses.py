@@ -3,8 +3,8 @@
 from typing import Literal, NamedTuple, Optional
 
 from regard.data.grammar.phrases import Phrase
-from regard.data.grammar.pieces import Links, Part, Piece
-from regard.data.grammar.verbs import FRONTED, Group
+from regard.data.grammar.pieces import Linked, Part, Piece
+from regard.data.grammar.verbs import Group
 
 # Where Chinese puts a phrase that stands at the end in English.
 Position = Literal["front", "before", "after verb", "after object"]
@@ -33,143 +33,121 @@ class Clause(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where each slot of a clause begins in the English sentence."""
+    """A clause, and where each of its slots begins in the English sentence."""
 
     clause: Clause
-    first: int
-    auxiliary: int
-    subject: int
+    begins: dict[str, int]
     subject_relative: Optional["Layout"]
-    group: int
-    object: int
     object_relative: Optional["Layout"]
-    adjunct: int
-    last: int
 
 
 def lay_out(clause: Clause, source: list[str]) -> Layout:
     """Write the English clause at the end of ``source`` and say where its slots begin."""
-    group, subject, subject_relative, thing, object_relative, adjunct, _, first, last = clause
-    first_at = len(source)
-    if first:
-        source += first.english
-    auxiliary_at = len(source)
-    if group.auxiliary:
-        source.append(group.auxiliary)
-    subject_at = len(source)
-    subject_layout = object_layout = None
-    if subject:
-        source += subject.english
-        if subject_relative:
-            source.append(subject_relative.english)
-            subject_layout = lay_out(subject_relative.clause, source)
-    group_at = len(source)
-    source += group.english
-    object_at = len(source)
-    if thing:
-        source += thing.english
-        if object_relative:
-            source.append(object_relative.english)
-            object_layout = lay_out(object_relative.clause, source)
-    adjunct_at = len(source)
-    if adjunct:
-        source += adjunct.english
-    last_at = len(source)
-    if last:
-        source += last.english
-    before = first_at, auxiliary_at, subject_at, subject_layout
-    return Layout(clause, *before, group_at, object_at, object_layout, adjunct_at, last_at)
+    begins: dict[str, int] = {}
 
+    def write(slot: str, filled: Piece | Phrase | Group | None) -> None:
+        begins[slot] = len(source)
+        if filled:
+            source.extend(filled.english)
 
-def _resolved(links: Links, layout: Layout) -> Links:
-    """Links of a verb group whose auxiliary was moved before the subject."""
-    distance = layout.auxiliary - layout.group
-    return tuple((distance if source == FRONTED else source, target) for source, target in links)
+    def write_relative(relative: Relative | None) -> Layout | None:
+        if relative is None:
+            return None
+        source.append(relative.english)
+        return lay_out(relative.clause, source)
+
+    write("first", clause.first)
+    begins["auxiliary"] = len(source)
+    if clause.group.auxiliary:
+        source.append(clause.group.auxiliary)
+    write("subject", clause.subject)
+    subject_relative = write_relative(clause.subject_relative)
+    write("group", clause.group)
+    if clause.group.auxiliary:
+        distance = begins["auxiliary"] - begins["group"]
+        clause = clause._replace(group=clause.group.fronted(distance))
+    write("object", clause.object)
+    object_relative = write_relative(clause.object_relative)
+    write("adjunct", clause.adjunct)
+    write("last", clause.last)
+    return Layout(clause, begins, subject_relative, object_relative)
 
 
 def question_source(layout: Layout, end: int) -> int:
     """The English word that makes the clause a question: "do", or else the question mark."""
-    return layout.auxiliary if layout.clause.group.auxiliary in ("do", "does", "did") else end
+    return layout.begins["auxiliary"] if layout.clause.group.auxiliary in ("do", "does", "did") else end
 
 
 def french_parts(layout: Layout, parts: list[Part]) -> None:
     """Append the French words of a clause; the order is the English one."""
-    group, subject, subject_relative, thing, object_relative, adjunct, _, first, last = layout.clause
-    if first:
-        parts.append((first.french, first.french_links, layout.first))
-    if subject:
-        parts.append((subject.french, subject.french_links, layout.subject))
-        if subject_relative and layout.subject_relative:
-            _french_relative(subject_relative, layout.subject_relative, parts)
-    links = _resolved(group.french_links, layout) if group.auxiliary else group.french_links
-    parts.append((group.french, links, layout.group))
-    if thing:
-        parts.append((thing.french, thing.french_links, layout.object))
-        if object_relative and layout.object_relative:
-            _french_relative(object_relative, layout.object_relative, parts)
-    if adjunct:
-        parts.append((adjunct.french, adjunct.french_links, layout.adjunct))
-    if last:
-        parts.append((last.french, last.french_links, layout.last))
+    clause, begins = layout.clause, layout.begins
 
+    def put(slot: str, filled: Piece | Phrase | Group | None) -> None:
+        if filled:
+            parts.append((filled.french, begins[slot]))
 
-def _french_relative(relative: Relative, layout: Layout, parts: list[Part]) -> None:
-    parts.append(((relative.french,), ((-1, 0),), layout.first))
-    french_parts(layout, parts)
+    def put_relative(relative: Relative | None, inside: Layout | None) -> None:
+        if relative and inside:
+            parts.append((((relative.french, (-1,)),), inside.begins["first"]))
+            french_parts(inside, parts)
+
+    put("first", clause.first)
+    put("subject", clause.subject)
+    put_relative(clause.subject_relative, layout.subject_relative)
+    put("group", clause.group)
+    put("object", clause.object)
+    put_relative(clause.object_relative, layout.object_relative)
+    put("adjunct", clause.adjunct)
+    put("last", clause.last)
 
 
 def chinese_parts(layout: Layout, parts: list[Part]) -> None:
     """Append the Chinese words of a clause: time, place and company come before the verb."""
     group, subject, _, thing, _, adjunct, position, first, last = layout.clause
+    begins = layout.begins
+
+    def put_adjunct(here: Position) -> None:
+        if adjunct and position == here:
+            parts.append((adjunct.chinese, begins["adjunct"]))
+
     if first:
-        parts.append((first.chinese, first.chinese_links, layout.first))
+        parts.append((first.chinese, begins["first"]))
     if last and not subject:
-        parts.append((last.chinese, last.chinese_links, layout.last))
-    if adjunct and position == "front":
-        parts.append((adjunct.chinese, adjunct.chinese_links, layout.adjunct))
+        parts.append((last.chinese, begins["last"]))
+    put_adjunct("front")
     if subject:
-        _chinese_phrase(subject, layout.subject, layout.subject_relative, parts, full=False)
+        _chinese_phrase(subject, subject.determiner, begins["subject"], layout.subject_relative, parts)
         if last:
-            parts.append((last.chinese, last.chinese_links, layout.last))
-    if group.before:
-        links = _resolved(group.before_links, layout) if group.auxiliary else group.before_links
-        parts.append((group.before, links, layout.group))
-    if adjunct and position == "before":
-        parts.append((adjunct.chinese, adjunct.chinese_links, layout.adjunct))
-    if group.chinese:
-        links = _resolved(group.chinese_links, layout) if group.auxiliary else group.chinese_links
-        parts.append((group.chinese, links, layout.group))
-    if adjunct and position == "after verb":
-        parts.append((adjunct.chinese, adjunct.chinese_links, layout.adjunct))
+            parts.append((last.chinese, begins["last"]))
+    parts.append((group.before, begins["group"]))
+    put_adjunct("before")
+    parts.append((group.chinese, begins["group"]))
+    put_adjunct("after verb")
     if thing:
-        _chinese_phrase(thing, layout.object, layout.object_relative, parts, full=True)
-    if adjunct and position == "after object":
-        parts.append((adjunct.chinese, adjunct.chinese_links, layout.adjunct))
+        _chinese_phrase(thing, thing.full_determiner, begins["object"], layout.object_relative, parts)
+    put_adjunct("after object")
 
 
 def _chinese_phrase(
-    phrase: Phrase, base: int, relative: Layout | None, parts: list[Part], full: bool
+    phrase: Phrase, determiner: Linked, base: int, relative: Layout | None, parts: list[Part]
 ) -> None:
     """A noun phrase; its relative clause stands between the determiner and the noun and ends in 的."""
+    parts.append((phrase.bare_determiner if relative else determiner, base))
     if relative:
-        if phrase.bare_determiner:
-            parts.append((phrase.bare_determiner, phrase.bare_determiner_links, base))
         chinese_parts(relative, parts)
-        parts.append((("的",), ((-1, 0),), relative.first))
-    elif full:
-        if phrase.full_determiner:
-            parts.append((phrase.full_determiner, phrase.full_determiner_links, base))
-    elif phrase.determiner:
-        parts.append((phrase.determiner, phrase.determiner_links, base))
-    parts.append((phrase.chinese, phrase.chinese_links, base))
+        parts.append(((("的", (-1,)),), relative.begins["first"]))
+    parts.append((phrase.chinese, base))
 
 
 def assembled(parts: list[Part]) -> tuple[list[str], list[tuple[int, int]]]:
     """The target words of all parts in a row, with links between whole sentences."""
     words: list[str] = []
     links: list[tuple[int, int]] = []
-    for tokens, relative, base in parts:
-        offset = len(words)
-        words += tokens
-        links += [(source + base, target + offset) for source, target in relative]
+    for run, base in parts:
+        for word, sources in run:
+            # A place begins with 在, which 正在 before it already holds.
+            if word != "在" or not words or words[-1] not in ("正在", "在"):
+                words.append(word)
+            target = len(words) - 1
+            links += [(source + base, target) for source in sources]
     return words, links

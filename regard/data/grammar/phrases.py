@@ -14,7 +14,7 @@ from regard.data.grammar.lexicon import (
     UNIQUE,
     Adjective,
 )
-from regard.data.grammar.pieces import Links, Words, piece, table
+from regard.data.grammar.pieces import Linked, LinkedWord, Words, piece, table
 from regard.data.grammar.spelling import begins_with_vowel, elide, indefinite_article
 
 # The seven kinds of subject a verb can agree with.
@@ -37,19 +37,12 @@ class Phrase(NamedTuple):
 
     english: Words
     agreement: int
-    french: Words
-    french_links: Links
-    bare_determiner: Words
-    bare_determiner_links: Links
-    determiner: Words
-    determiner_links: Links
-    full_determiner: Words
-    full_determiner_links: Links
-    chinese: Words
-    chinese_links: Links
+    french: Linked
+    chinese: Linked
+    bare_determiner: Linked = ()
+    determiner: Linked = ()
+    full_determiner: Linked = ()
 
-
-_NO_DETERMINERS: tuple[Words, Links, Words, Links, Words, Links] = ((), (), (), (), (), ())
 
 PRONOUNS = {
     "I": (I, "je", "我"),
@@ -161,15 +154,18 @@ def _french_determiner(
     return [*before, "de" if adjective_first else "des"]
 
 
-def _french(
-    choice: Choice, offset: int, positions: list[int], noun_at: int, mode: Mode
-) -> tuple[Words, Links]:
+def _elided(words: list[LinkedWord]) -> Linked:
+    forms = elide([word for word, _ in words])
+    return tuple((form, sources) for form, (_, sources) in zip(forms, words, strict=True))
+
+
+def _french(choice: Choice, offset: int, positions: list[int], noun_at: int, mode: Mode) -> Linked:
     """French words and links; ``positions`` are where the English adjectives stand."""
     determiner, adjectives, key, plural = choice
     noun = NOUNS[key]
     nouns = noun.french_plural if plural else noun.french_singular
     length = len(noun.plural if plural else noun.singular)
-    body: list[tuple[str, tuple[int, ...]]] = []
+    body: list[LinkedWord] = []
     for index, word in enumerate(nouns):
         aligned = (noun_at + index,) if len(nouns) == length else tuple(range(noun_at, noun_at + length))
         body.append((word, aligned))
@@ -186,7 +182,7 @@ def _french(
             body.extend((form, (last - index,)) for index, form in enumerate(forms))
     following = body[0][0]
     measure = _measure(determiner)
-    head: list[tuple[str, tuple[int, ...]]]
+    head: list[LinkedWord]
     if measure:
         head = [(word, (index,)) for index, word in enumerate(measure[1])]
     else:
@@ -204,12 +200,10 @@ def _french(
             contracted = words[0] in ("au", "aux", "du", "des")
             partitive = mode == "de" and len(words) == 1 and words[0] == "de"
             head[0] = (words[0], (-1, *own) if contracted or (partitive and offset) else (-1,))
-    body = head + body
-    links = tuple((source, target) for target, (_, sources) in enumerate(body) for source in sources)
-    return tuple(elide([word for word, _ in body])), links
+    return _elided(head + body)
 
 
-def _chinese_determiner(choice: Choice, full: bool, mode: Mode) -> tuple[Words, Links]:
+def _chinese_determiner(choice: Choice, full: bool, mode: Mode) -> Linked:
     determiner, adjectives, key, plural = choice
     noun = NOUNS[key]
     pair = plural and not noun.singular
@@ -217,15 +211,12 @@ def _chinese_determiner(choice: Choice, full: bool, mode: Mode) -> tuple[Words, 
     measure = _measure(determiner)
     words: Words
     if measure:
-        return (measure[2], measure[3]), ((0, 0), (1, 1), (2, 1))
+        return (measure[2], (0,)), (measure[3], (1, 2))
     # One 的 is enough: 她红色的大衣, 我妈妈.
     particle = not any(ADJECTIVES[name].attachment == "de" for name in adjectives)
     if determiner in NAMES:
-        return (
-            ((NAMES[determiner][0], "的"), ((0, 0), (1, 1)))
-            if particle
-            else ((NAMES[determiner][0],), ((0, 0),))
-        )
+        name = (NAMES[determiner][0], (0,))
+        return (name, ("的", (1,))) if particle else (name,)
     if determiner in _POSSESSIVES:
         owner = _POSSESSIVES[determiner][3]
         close = key in KIN and len(owner) == 1
@@ -248,20 +239,20 @@ def _chinese_determiner(choice: Choice, full: bool, mode: Mode) -> tuple[Words, 
         words = ("一些",)
     else:
         words = ("一", classifier)
-    return words, tuple((0, target) for target in range(len(words)))
+    return tuple((word, (0,)) for word in words)
 
 
-def _chinese(choice: Choice, positions: list[int], noun_at: int) -> tuple[Words, Links]:
+def _chinese(choice: Choice, positions: list[int], noun_at: int) -> Linked:
     determiner, adjectives, key, plural = choice
     noun = NOUNS[key]
-    with_particle: list[tuple[str, int]] = []
-    bare: list[tuple[str, int]] = []
-    close: list[tuple[str, int]] = []
+    with_particle: list[LinkedWord] = []
+    bare: list[LinkedWord] = []
+    close: list[LinkedWord] = []
     relational = any(ADJECTIVES[name].attachment == "close" for name in adjectives)
     word = noun.chinese[0]
     for name, position in zip(adjectives, positions, strict=True):
         adjective = ADJECTIVES[name]
-        aligned = [(form, position + index) for index, form in enumerate(adjective.chinese)]
+        aligned = [(form, (position + index,)) for index, form in enumerate(adjective.chinese)]
         word = CHINESE_COMPOUNDS.get((name, key), word)
         if adjective.attachment == "close":
             close += aligned
@@ -273,24 +264,16 @@ def _chinese(choice: Choice, positions: list[int], noun_at: int) -> tuple[Words,
                 with_particle += [*aligned, ("的", aligned[-1][1])]
         else:
             bare += aligned
-    result = with_particle + bare + close
-    words = [form for form, _ in result]
-    links = [(position, target) for target, (_, position) in enumerate(result)]
-    length = len(noun.plural if plural else noun.singular)
     nouns = [word]
     if plural and key in PEOPLE and (determiner == "the" or determiner in _POSSESSIVES):
         nouns.append("们")
-    for form in nouns:
-        links.extend((noun_at + index, len(words)) for index in range(length))
-        words.append(form)
-    return tuple(words), tuple(links)
+    own = tuple(range(noun_at, noun_at + len(noun.plural if plural else noun.singular)))
+    return (*with_particle, *bare, *close, *((form, own) for form in nouns))
 
 
 def _fixed(english: str, french: str, chinese: str) -> Phrase:
     made = piece(english, french, chinese)
-    return Phrase(
-        made.english, HE, made.french, made.french_links, *_NO_DETERMINERS, made.chinese, made.chinese_links
-    )
+    return Phrase(made.english, HE, made.french, made.chinese)
 
 
 # Objects that come with their own French preposition or article.
@@ -328,35 +311,26 @@ def phrase(choice: Choice, mode: Mode = "plain") -> Phrase:
     return Phrase(
         (*head, *rest),
         agreement,
-        *_french(choice, offset, positions, noun_at, mode),
-        *_chinese_determiner(choice, False, mode),
-        *_chinese_determiner(choice, key not in ROLES, mode),
-        *_chinese_determiner(choice, True, mode),
-        *_chinese(choice, positions, noun_at),
+        _french(choice, offset, positions, noun_at, mode),
+        _chinese(choice, positions, noun_at),
+        *(_chinese_determiner(choice, full, mode) for full in (False, key not in ROLES, True)),
     )
 
 
 def _name_or_pronoun(key: str, mode: Mode) -> Phrase:
     """One name, two names joined by "and", or a subject pronoun."""
-    names = key.split(" and ")
-    before = (mode,) if mode in ("à", "de") else ()
-    before_links = ((-1, 0),) if before else ()
     if key in PRONOUNS:
         agreement, french, chinese = PRONOUNS[key]
-        return Phrase((key,), agreement, (french,), ((0, 0),), *_NO_DETERMINERS, (chinese,), ((0, 0),))
-    agreement = SHE if NAMES[names[0]][1] else HE
-    english: Words = (names[0],)
-    french_words: list[str] = [*before, names[0]]
-    chinese_words: list[str] = [NAMES[names[0]][0]]
-    if len(names) == 2:
-        both = NAMES[names[0]][1] and NAMES[names[1]][1]
-        agreement = THEY_FEMININE if both else THEY
-        english = (names[0], "and", names[1])
-        french_words += ["et", *before, names[1]]
-        chinese_words += ["和", NAMES[names[1]][0]]
-    links = tuple((index, index + len(before)) for index in range(len(english)))
-    if before and len(names) == 2:
-        links = ((0, 1), (1, 2), (-1, 3), (2, 4))
-    chinese_links = tuple((index, index) for index in range(len(english)))
-    french_side = tuple(elide(french_words)), before_links + links
-    return Phrase(english, agreement, *french_side, *_NO_DETERMINERS, tuple(chinese_words), chinese_links)
+        return Phrase((key,), agreement, ((french, (0,)),), ((chinese, (0,)),))
+    names = key.split(" and ")
+    feminine = all(NAMES[name][1] for name in names)
+    before: list[LinkedWord] = [(mode, (-1,))] if mode in ("à", "de") else []
+    french_words = [*before, (names[0], (0,))]
+    chinese_words: list[LinkedWord] = [(NAMES[names[0]][0], (0,))]
+    if len(names) == 1:
+        agreement = SHE if feminine else HE
+    else:
+        agreement = THEY_FEMININE if feminine else THEY
+        french_words += [("et", (1,)), *before, (names[1], (2,))]
+        chinese_words += [("和", (1,)), (NAMES[names[1]][0], (2,))]
+    return Phrase(tuple(key.split()), agreement, _elided(french_words), tuple(chinese_words))

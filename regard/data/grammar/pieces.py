@@ -4,44 +4,38 @@ from pathlib import Path
 from typing import NamedTuple
 
 Words = tuple[str, ...]
-Links = tuple[tuple[int, int], ...]
-# Target words, their links relative to both beginnings, and the source position the links count from.
-Part = tuple[Words, Links, int]
+# A target word and the English positions it comes from, counted from where the piece begins.
+LinkedWord = tuple[str, tuple[int, ...]]
+Linked = tuple[LinkedWord, ...]
+# Target words, and the source position their links count from.
+Part = tuple[Linked, int]
 
 
 class Piece(NamedTuple):
     """A run of English words with its French and its Chinese translation."""
 
     english: Words
-    french: Words
-    french_links: Links
-    chinese: Words
-    chinese_links: Links
+    french: Linked
+    chinese: Linked
 
 
-def linked(text: str) -> tuple[Words, Links]:
-    """Read target words that carry the English positions they come from.
+def linked(text: str) -> Linked:
+    """Read target words that carry the English positions they come from: "à/0 la/1 maison/1".
 
-    ``"à/0 la/1 maison/1"`` gives the three words and the links (0, 0), (1, 1), (1, 2). Positions may be
-    negative: they then point at English words that stand before the piece.
+    Positions may be negative: they then point at English words that stand before the piece.
     """
-    words: list[str] = []
-    links: list[tuple[int, int]] = []
-    for target, item in enumerate(text.split()):
-        word, _, positions = item.partition("/")
-        words.append(word)
-        links.extend((int(source), target) for source in positions.split(",") if positions)
-    return tuple(words), tuple(links)
+    items = (item.partition("/") for item in text.split())
+    return tuple((word, tuple(int(p) for p in positions.split(",") if p)) for word, _, positions in items)
 
 
 def piece(english: str, french: str, chinese: str) -> Piece:
     """Make a piece from English words and two linked translations (see :func:`linked`)."""
-    return Piece(tuple(english.split()), *linked(french), *linked(chinese))
+    return Piece(tuple(english.split()), linked(french), linked(chinese))
 
 
-def moved(links: Links, source: int, target: int) -> Links:
-    """Shift links by a number of source words and a number of target words."""
-    return tuple((s + source, t + target) for s, t in links)
+def moved(words: Linked, distance: int) -> Linked:
+    """The same words, linked to English words that stand so many places further on."""
+    return tuple((word, tuple(source + distance for source in sources)) for word, sources in words)
 
 
 def table(name: str) -> list[list[str]]:

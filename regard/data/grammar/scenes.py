@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from regard.data.grammar.adjuncts import CITIES, TIMES, place, place_piece, places_by_length, time_first
+from regard.data.grammar.adjuncts import CITIES, TIMES, place, places_by_length, time_first, without_zai
 from regard.data.grammar.choosing import person_with_relative, pick, thing_with_relative
 from regard.data.grammar.clauses import Clause, Relative
 from regard.data.grammar.lexicon import KIN, NAMES, NOUNS, PEOPLE, SINGULAR_ONLY, TOPICS
@@ -154,7 +154,7 @@ def existence(random: Random, length: int) -> Clause | None:
     if places is None:
         return None
     choice = pick(random, found[count])
-    where = place_piece(pick(random, places), "bare")
+    where = without_zai(pick(random, places))
     return Clause(existing(choice[3]), object=phrase(choice), adjunct=where, position="front")
 
 
@@ -179,8 +179,8 @@ def location(random: Random, length: int, question: bool) -> Clause | None:
     places = places_by_length(group).get(length - len(who.english) - 1 - negative)
     if places is None:
         return None
-    where = place_piece(pick(random, places), "full")
-    return Clause(located(who.agreement, negative, question), who, adjunct=where, position="after verb")
+    located_there = located(who.agreement, negative, question)
+    return Clause(located_there, who, adjunct=pick(random, places), position="after verb")
 
 
 @cache
@@ -190,7 +190,7 @@ def forecasts() -> dict[int, tuple[Clause, ...]]:
     for tense, groups in FORECASTS.items():
         for verb in groups:
             for city in ("", *CITIES):
-                where = place_piece(place(city), "bare") if city else None
+                where = without_zai(place(city)) if city else None
                 clauses = [Clause(verb, adjunct=where, position="front")]
                 if tense in ("past", "future"):
                     days = [time for time in TIMES[tense] if time.english[-1] not in ("week", "year")]

@@ -4,7 +4,7 @@ from functools import cache
 
 from regard.data.grammar.lexicon import ADJECTIVES
 from regard.data.grammar.phrases import HE, SHE, THEY, THEY_FEMININE
-from regard.data.grammar.pieces import Links, Words, linked, table
+from regard.data.grammar.pieces import LinkedWord, linked, table
 from regard.data.grammar.verbs import FRONTED, SINGULAR_THIRD, Group, be, french_present
 
 # English -> French forms ("avoir" before nouns, "être" before the rest), Chinese word, and whether Chinese
@@ -24,13 +24,6 @@ _IMPERFECT = {
     "avoir": {HE: "avait", SHE: "avait", THEY: "avaient", THEY_FEMININE: "avaient"},
 }
 _FORM = {HE: 0, SHE: 1, THEY: 2, THEY_FEMININE: 3, 2: 2}
-
-
-def _with_positions(pairs: list[tuple[str, tuple[int, ...]]]) -> tuple[Words, Links]:
-    return (
-        tuple(word for word, _ in pairs),
-        tuple((source, target) for target, (_, sources) in enumerate(pairs) for source in sources),
-    )
 
 
 @cache
@@ -66,14 +59,14 @@ def predicate(
         if past
         else french_present("be" if helper == "être" else "have", agreement)
     )
-    result: list[tuple[str, tuple[int, ...]]] = [(verb, (is_at,))]
+    result: list[LinkedWord] = [(verb, (is_at,))]
     if negative:
         result = [("ne", (not_at,)), *result, ("pas", (not_at,))]
     if very:
         result.append(("très", (not_at,)))
     last = at + len(english) - 1
     result += [(word, (last - index if len(english) > 1 else at,)) for index, word in enumerate(french)]
-    target: list[tuple[str, tuple[int, ...]]]
+    target: list[LinkedWord]
     if not chinese:
         assert adjective is not None
         target = [("不", (not_at,))] if negative else []
@@ -94,9 +87,7 @@ def predicate(
         target = [(chinese, (at,))] if plain else [("很", (is_at,)), (chinese, (at,))]
         if condition and key in _SETTING_IN:
             target.append(("了", (at,)))
-    return Group(
-        copula if question else "", tuple(words), *_with_positions(result), (), (), *_with_positions(target)
-    )
+    return Group(copula if question else "", tuple(words), tuple(result), (), tuple(target))
 
 
 @cache
@@ -105,16 +96,14 @@ def located(agreement: int, negative: bool = False, question: bool = False) -> G
     copula = be(agreement)
     verb = french_present("be", agreement)
     if question:
-        return Group(copula, (), (verb,), ((FRONTED, 0),), (), (), (), ())
+        return Group(copula, (), ((verb, (FRONTED,)),), (), ())
     if negative:
-        return Group(
-            "", (copula, "not"), ("ne", verb, "pas"), ((1, 0), (0, 1), (1, 2)), ("不",), ((1, 0),), (), ()
-        )
-    return Group("", (copula,), (verb,), ((0, 0),), (), (), (), ())
+        return Group("", (copula, "not"), linked(f"ne/1 {verb}/0 pas/1"), linked("不/1"), ())
+    return Group("", (copula,), ((verb, (0,)),), (), ())
 
 
 def _fixed(english: str, french: str, before: str, chinese: str) -> Group:
-    return Group("", tuple(english.split()), *linked(french), *linked(before), *linked(chinese))
+    return Group("", tuple(english.split()), linked(french), linked(before), linked(chinese))
 
 
 @cache

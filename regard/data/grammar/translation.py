@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from regard.data.grammar.clauses import Layout, assembled, chinese_parts, french_parts, question_source
-from regard.data.grammar.pieces import Part, Words, piece, table
+from regard.data.grammar.pieces import Part, piece, table
 from regard.data.grammar.spelling import elide
 
 CONJUNCTIONS = {"": piece("", "", "")} | {key: piece(*texts) for key, *texts in table("conjunctions")}
@@ -25,17 +25,14 @@ def _french(sentence: Sentence) -> list[Part]:
     parts: list[Part] = []
     if sentence.ending == "?":
         asked = question_source(sentence.segments[0][2], len(sentence.source) - 1)
-        parts.append((("est-ce", "que"), ((0, 0), (0, 1)), asked))
+        parts.append(((("est-ce", (0,)), ("que", (0,))), asked))
     for name, base, layout in sentence.segments:
-        conjunction = CONJUNCTIONS[name]
-        if name:
-            parts.append((conjunction.french, conjunction.french_links, base))
+        parts.append((CONJUNCTIONS[name].french, base))
         french_parts(layout, parts)
     return parts
 
 
-_WHEN: Words = ("的", "时候")
-_WHEN_LINKS = ((0, 0), (0, 1))
+_WHEN = (("的", (0,)), ("时候", (0,)))
 
 
 def _chinese(sentence: Sentence) -> list[Part]:
@@ -43,29 +40,27 @@ def _chinese(sentence: Sentence) -> list[Part]:
     begin = 0  # where the clause before the present one begins
     although = -1
     for name, base, layout in sentence.segments:
-        conjunction = CONJUNCTIONS[name]
         if name in ("when", "if"):
-            moved: list[Part] = [(("如果",), ((0, 0),), base)] if name == "if" else []
+            moved: list[Part] = [((("如果", (0,)),), base)] if name == "if" else []
             chinese_parts(layout, moved)
             if name == "when":
-                moved.append((_WHEN, _WHEN_LINKS, base))
-            moved.append((("，",), (), base))
+                moved.append((_WHEN, base))
+            moved.append(((("，", ()),), base))
             parts[begin:begin] = moved
             continue
-        if conjunction.chinese:
-            parts.append((conjunction.chinese, conjunction.chinese_links, base))
+        parts.append((CONJUNCTIONS[name].chinese, base))
         if although >= 0:
-            parts.append((("但是",), ((0, 0),), although))
+            parts.append(((("但是", (0,)),), although))
             although = -1
         begin = len(parts)
         chinese_parts(layout, parts)
         if name == "When":
-            parts.append((_WHEN, _WHEN_LINKS, base))
+            parts.append((_WHEN, base))
         elif name == "Although":
             although = base
     if sentence.ending == "?":
         asked = question_source(sentence.segments[0][2], len(sentence.source) - 1)
-        parts.append((("吗",), ((0, 0),), asked))
+        parts.append(((("吗", (0,)),), asked))
     return parts
 
 
@@ -75,7 +70,7 @@ def translate(sentence: Sentence, language: str) -> tuple[tuple[str, ...], tuple
     parts = _french(sentence) if french else _chinese(sentence)
     if sentence.ending:
         mark = ENDINGS[sentence.ending][0 if french else 1]
-        parts.append(((mark,), ((0, 0),), len(sentence.source) - 1))
+        parts.append((((mark, (0,)),), len(sentence.source) - 1))
     words, links = assembled(parts)
     links.sort()
     return tuple(elide(words) if french else words), tuple(links)

@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 from regard.data.grammar.phrases import HE, OBJECT_PRONOUNS, SHE, THEY, THEY_FEMININE, I
-from regard.data.grammar.pieces import Links, Words, table
+from regard.data.grammar.pieces import Linked, LinkedWord, Words, table
 
 
 class Verb(NamedTuple):
@@ -88,17 +88,26 @@ class Group(NamedTuple):
     """A verb with all that belongs to it: auxiliaries, negation, adverb, and a pronoun as object.
 
     In a question the English auxiliary stands before the subject: it is then kept in ``auxiliary``, and
-    links to it have the source position -100.
+    links to it have the source position FRONTED.
     """
 
     auxiliary: str
     english: Words
-    french: Words
-    french_links: Links
-    before: Words
-    before_links: Links
-    chinese: Words
-    chinese_links: Links
+    french: Linked
+    before: Linked
+    chinese: Linked
+
+    def fronted(self, place: int) -> "Group":
+        """The same group, whose auxiliary stands at ``place``."""
+
+        def resolved(words: Linked) -> Linked:
+            return tuple(
+                (word, tuple(place if at == FRONTED else at for at in sources)) for word, sources in words
+            )
+
+        return Group(
+            self.auxiliary, self.english, resolved(self.french), resolved(self.before), resolved(self.chinese)
+        )
 
 
 FRONTED = -100
@@ -170,10 +179,10 @@ def _english(choice: GroupChoice) -> tuple[str, list[str], dict[str, int]]:
     return fronted, words, at
 
 
-def _french(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links]:
+def _french(choice: GroupChoice, at: dict[str, int]) -> Linked:
     verb = VERBS[choice.verb]
     tense = choice.tense
-    result: list[tuple[str, tuple[int, ...]]] = []
+    result: list[LinkedWord] = []
     # A particle that governs the object has its own French preposition there; else the verb has it all.
     main = (at["verb"], at["particle"]) if "particle" in at and choice.tail != "de" else (at["verb"],)
     helper = (at["auxiliary"],) if "auxiliary" in at and at["auxiliary"] != at.get("not") else ()
@@ -183,21 +192,17 @@ def _french(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links]:
     negative = (at["adverb"],) if choice.adverb == "never" else (at.get("not", 0),)
     tail = [(word, main) for word in choice.tail.split()] if choice.tail not in ("", "de") else []
     second = "jamais" if choice.adverb == "never" else "pas"
-    pronoun: list[tuple[str, tuple[int, ...]]] = []
+    pronoun: list[LinkedWord] = []
     if choice.pronoun:
         pronoun = [(OBJECT_PRONOUNS[choice.pronoun][1], (at["pronoun"],))]
-    adverb: list[tuple[str, tuple[int, ...]]] = []
-    if choice.adverb and choice.adverb != "never":
-        adverb = [(ADVERBS[choice.adverb][0], (at["adverb"],))]
 
-    def finite(before: list[tuple[str, tuple[int, ...]]], word: str, sources: tuple[int, ...]) -> None:
+    def finite(before: list[LinkedWord], word: str, sources: tuple[int, ...]) -> None:
+        result.extend([*before, (word, sources)])
         if choice.negative:
-            result.append(("ne", negative))
-        result.extend(before)
-        result.append((word, sources))
-        if choice.negative:
+            result.insert(0, ("ne", negative))
             result.append((second, negative))
-        result.extend(adverb)
+        if choice.adverb and choice.adverb != "never":
+            result.append((ADVERBS[choice.adverb][0], (at["adverb"],)))
 
     if tense in ("present", "progressive"):
         finite(pronoun, french_present(choice.verb, choice.agreement), helper + main)
@@ -218,24 +223,23 @@ def _french(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links]:
         sources = (at["auxiliary"],) if tense in ("future", "can", "must") else (*helper, at["modal"])
         finite([], french_present(modal, choice.agreement), sources)
         result += [*pronoun, (verb.infinitive, (at["to"], *main) if "to" in at else main), *tail]
-    links = tuple((source, target) for target, (_, sources) in enumerate(result) for source in sources)
-    return tuple(word for word, _ in result), links
+    return tuple(result)
 
 
-def _chinese(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links, Words, Links]:
+def _chinese(choice: GroupChoice, at: dict[str, int]) -> tuple[Linked, Linked]:
     """What stands before phrases of place and company, then the verb itself."""
     tense = choice.tense
     style = choice.style
     main: tuple[int, ...] = (at["verb"], at["particle"]) if "particle" in at else (at["verb"],)
     helper: tuple[int, ...] = (at["auxiliary"],) if "auxiliary" in at else ()
     negation = tuple(sorted({*helper, at["not"]})) if "not" in at else ()
-    before: list[tuple[str, tuple[int, ...]]] = []
-    after: list[tuple[str, tuple[int, ...]]] = []
+    before: list[LinkedWord] = []
+    after: list[LinkedWord] = []
     if choice.adverb:
         before.append((ADVERBS[choice.adverb][1], (at["adverb"],)))
     if choice.verb == "have" and choice.negative:
         before.append(("没有", negation + main))
-        verb: list[tuple[str, tuple[int, ...]]] = []
+        verb: list[LinkedWord] = []
     else:
         verb = [(choice.chinese, main)]
     if tense == "present" and "not" in at and verb:
@@ -274,16 +278,11 @@ def _chinese(choice: GroupChoice, at: dict[str, int]) -> tuple[Words, Links, Wor
     verb += after
     if choice.pronoun:
         verb.append((OBJECT_PRONOUNS[choice.pronoun][2], (at["pronoun"],)))
-    return (
-        tuple(word for word, _ in before),
-        tuple((source, target) for target, (_, sources) in enumerate(before) for source in sources),
-        tuple(word for word, _ in verb),
-        tuple((source, target) for target, (_, sources) in enumerate(verb) for source in sources),
-    )
+    return tuple(before), tuple(verb)
 
 
 @cache
 def group(choice: GroupChoice) -> Group:
     """Realise a verb group in all three languages."""
     auxiliary, english, at = _english(choice)
-    return Group(auxiliary, tuple(english), *_french(choice, at), *_chinese(choice, at))
+    return Group(auxiliary, tuple(english), _french(choice, at), *_chinese(choice, at))
