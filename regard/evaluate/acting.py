@@ -8,7 +8,6 @@ measured twice: as it was trained, drawing its actions, and taking the most prob
 """
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +16,9 @@ import torch
 from torch import Tensor
 
 from regard.data.problems import Bandits, DecisionProcesses
-from regard.decode.base import GREEDY, Decoding, evaluating
+from regard.decode.base import Decoding
 from regard.evaluate.bandit_baselines import PLANNERS, RULES, act_by, plan_episode, pull_by
-from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.models.base import Model
 from regard.tasks.bandit import BanditTask
 from regard.tasks.base import Split
@@ -58,14 +57,12 @@ class ExplorerScore:
 
 
 @dataclass(frozen=True)
-class ActingEvaluation:
-    """What was measured on a split."""
+class ActingEvaluation(Evaluation):
+    """What each way to explore earned on a split."""
 
-    split: Split
     metric: str
     problems: int
     scores: tuple[ExplorerScore, ...]  # the policy first
-    seconds: float
     digits: int
 
     def headline(self) -> tuple[str, float]:
@@ -105,16 +102,11 @@ class ActingEvaluation:
         }
 
 
+@evaluator
 def evaluate_bandits(
-    model: Model,
-    task: BanditTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: BanditTask, split: Split, decoding: Decoding, progress: Advance
 ) -> ActingEvaluation:
     """Pull the arms of every problem of a split by the policy and by the rules."""
-    started = time.perf_counter()
     paper = PAPER_BANDITS.get((task.settings.pulls, task.settings.arms), {})
     found: dict[str, list[Tensor]] = {}
     best: list[Tensor] = []
@@ -125,29 +117,22 @@ def evaluate_bandits(
         for name, rule in RULES.items():
             found.setdefault(name, []).append(pull_by(rule, problems, seed=number)[1])
         best.append(problems.means.amax(-1))
-        if progress is not None:
-            progress(len(rows))
+        progress(len(rows))
     most = torch.cat(best)
     scores = []
     for name, parts in found.items():
         expected = torch.cat(parts)  # (B, N)
         regret = (most[:, None] - expected).cumsum(1).mean(0)
         scores.append(_score(name, expected.sum(1), paper, tuple(regret.tolist())))
-    return ActingEvaluation(
-        split, "total reward", len(most), tuple(scores), time.perf_counter() - started, digits=2
-    )
+    return ActingEvaluation(split, "total reward", len(most), tuple(scores), digits=2)
 
 
+@evaluator
 def evaluate_processes(
-    model: Model,
-    task: MDPTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: MDPTask, split: Split, decoding: Decoding, progress: Advance
 ) -> ActingEvaluation:
     """Act in every problem of a split by the policy and by plans."""
-    started, settings = time.perf_counter(), task.settings
+    settings = task.settings
     sizes = (settings.states, settings.actions, settings.length)
     paper = PAPER_PROCESSES.get(settings.episodes, {}) if sizes == (10, 5, 10) else {}
     found: dict[str, list[Tensor]] = {}
@@ -162,26 +147,22 @@ def evaluate_processes(
         for name, expected in ways.items():
             found.setdefault(name, []).append(torch.stack([expected.sum(1), best], 1))
         count += len(rows)
-        if progress is not None:
-            progress(len(rows))
+        progress(len(rows))
     scores = []
     for name, parts in found.items():
         earned, possible = torch.cat(parts).unbind(1)
         # a share of the sums, so that no process whose best is near nothing decides
         scores.append(_score(name, earned / possible.mean(), paper, ()))
-    return ActingEvaluation(
-        split, "share of optimal", count, tuple(scores), time.perf_counter() - started, digits=3
-    )
+    return ActingEvaluation(split, "share of optimal", count, tuple(scores), digits=3)
 
 
 def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> dict[str, Tensor]:
     """(B, T) expected rewards of a policy's actions, drawn and most probable."""
     there = problems.to(next(model.parameters()).device)
-    with evaluating(model):
-        return {
-            name: model.act(there, greedy=greedy).expected.cpu()  # type: ignore[operator]
-            for name, greedy in ((DRAWN, False), (LIKELIEST, True))
-        }
+    return {
+        name: model.act(there, greedy=greedy).expected.cpu()  # type: ignore[operator]
+        for name, greedy in ((DRAWN, False), (LIKELIEST, True))
+    }
 
 
 def _score(name: str, values: Tensor, paper: dict[str, float], curve: Sequence[float]) -> ExplorerScore:

@@ -81,7 +81,8 @@ def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassi
         classifier.load_state_dict(load_file(path, device=str(device)))
     else:
         logging.getLogger("regard").info("training the classifier that compares pictures, into %s", path)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        devices = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices), torch.enable_grad():  # also in the midst of an evaluation
             torch.manual_seed(SEED)
             classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
             _train(classifier, task, device)
