@@ -8,7 +8,8 @@ measured twice: as it was trained, drawing its actions, and taking the most prob
 """
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +21,13 @@ from regard.decode.base import Decoding
 from regard.evaluate.bandit_baselines import PLANNERS, RULES, act_by, plan_episode, pull_by
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.models.base import Model
+from regard.tasks.acting import ActingTask
 from regard.tasks.bandit import BanditTask
 from regard.tasks.base import Split
 from regard.tasks.mdp import MDPTask
 
 BATCH = 500  # problems
+Ways = dict[str, Tensor]  # what each way to explore earned
 DRAWN, LIKELIEST = "the policy", "the policy, most probable"
 
 # Mishra et al. 2018, tables 3 and 4; (pulls, arms), and episodes of 10 states, 5 actions, 10 steps
@@ -75,14 +78,9 @@ class ActingEvaluation(Evaluation):
         ]
 
     def tables(self) -> list[MeasureTable]:
-        shown = f".{self.digits}f"
+        d = self.digits
         rows = [
-            (
-                s.name,
-                format(s.value, shown),
-                format(s.interval, shown),
-                "" if s.paper is None else str(s.paper),
-            )
+            (s.name, f"{s.value:.{d}f}", f"{s.interval:.{d}f}", "" if s.paper is None else str(s.paper))
             for s in self.scores
         ]
         return [MeasureTable(("explorer", self.metric, "±", "paper"), rows)]
@@ -108,23 +106,18 @@ def evaluate_bandits(
 ) -> ActingEvaluation:
     """Pull the arms of every problem of a split by the policy and by the rules."""
     paper = PAPER_BANDITS.get((task.settings.pulls, task.settings.arms), {})
-    found: dict[str, list[Tensor]] = {}
-    best: list[Tensor] = []
-    for number, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
-        problems = task.batch(split, rows)
-        for name, expected in act_both_ways(model, problems).items():
-            found.setdefault(name, []).append(expected)
-        for name, rule in RULES.items():
-            found.setdefault(name, []).append(pull_by(rule, problems, seed=number)[1])
-        best.append(problems.means.amax(-1))
-        progress(len(rows))
-    most = torch.cat(best)
+
+    def pull(problems: Bandits, seed: int) -> tuple[Ways, Tensor]:
+        ways = act_both_ways(model, problems)
+        ways |= {name: pull_by(rule, problems, seed=seed)[1] for name, rule in RULES.items()}
+        return ways, problems.means.amax(-1)
+
+    found, best = _explored(task, split, pull, progress)
     scores = []
-    for name, parts in found.items():
-        expected = torch.cat(parts)  # (B, N)
-        regret = (most[:, None] - expected).cumsum(1).mean(0)
-        scores.append(_score(name, expected.sum(1), paper, tuple(regret.tolist())))
-    return ActingEvaluation(split, "total reward", len(most), tuple(scores), digits=2)
+    for name, expected in found.items():  # (B, N)
+        regret = (best[:, None] - expected).cumsum(1).mean(0)
+        scores.append(_score(name, expected.sum(1), paper, regret.tolist()))
+    return ActingEvaluation(split, "total reward", len(best), tuple(scores), digits=2)
 
 
 @evaluator
@@ -135,28 +128,37 @@ def evaluate_processes(
     settings = task.settings
     sizes = (settings.states, settings.actions, settings.length)
     paper = PAPER_PROCESSES.get(settings.episodes, {}) if sizes == (10, 5, 10) else {}
-    found: dict[str, list[Tensor]] = {}
-    count = 0
-    for number, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
-        problems = task.batch(split, rows)
+
+    def act(problems: DecisionProcesses, seed: int) -> tuple[Ways, Tensor]:
         _, values = plan_episode(problems.transitions, problems.means, settings.length)
-        best = values[:, 0] * settings.episodes  # (B,) of all episodes, from state 0
         ways = act_both_ways(model, problems)
-        ways["random"] = act_by(None, problems, seed=number)
-        ways |= {name: act_by(planner, problems, seed=number) for name, planner in PLANNERS.items()}
-        for name, expected in ways.items():
-            found.setdefault(name, []).append(torch.stack([expected.sum(1), best], 1))
-        count += len(rows)
+        planners = {"random": None, **PLANNERS}
+        ways |= {name: act_by(planner, problems, seed=seed) for name, planner in planners.items()}
+        earned = {name: expected.sum(1) for name, expected in ways.items()}
+        return earned, values[:, 0] * settings.episodes  # (B,) of all episodes, from state 0
+
+    found, best = _explored(task, split, act, progress)
+    # a share of the sums, so that no process whose best is near nothing decides
+    scores = tuple(_score(name, earned / best.mean(), paper, ()) for name, earned in found.items())
+    return ActingEvaluation(split, "share of optimal", len(best), scores, digits=3)
+
+
+def _explored(
+    task: ActingTask, split: Split, explore: Callable[[Any, int], tuple[Ways, Tensor]], progress: Advance
+) -> tuple[Ways, Tensor]:
+    """What each way to explore earns in all problems of a split, and (B,) what the best would."""
+    found: dict[str, list[Tensor]] = defaultdict(list)
+    best = []
+    for seed, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
+        ways, most = explore(task.batch(split, rows), seed)
+        for name, earned in ways.items():
+            found[name].append(earned)
+        best.append(most)
         progress(len(rows))
-    scores = []
-    for name, parts in found.items():
-        earned, possible = torch.cat(parts).unbind(1)
-        # a share of the sums, so that no process whose best is near nothing decides
-        scores.append(_score(name, earned / possible.mean(), paper, ()))
-    return ActingEvaluation(split, "share of optimal", count, tuple(scores), digits=3)
+    return {name: torch.cat(parts) for name, parts in found.items()}, torch.cat(best)
 
 
-def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> dict[str, Tensor]:
+def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> Ways:
     """(B, T) expected rewards of a policy's actions, drawn and most probable."""
     there = problems.to(next(model.parameters()).device)
     return {

@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.data.pictures import to_pixels
 from regard.decode.base import Decoding, evaluating
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
-from regard.evaluate.picture_classifier import PictureClassifier, read, read_split, trained_classifier
+from regard.evaluate.picture_classifier import PictureClassifier, read, trained_classifier
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
@@ -118,10 +118,11 @@ def evaluate_pictures(
     """Draw as many pictures as the split has, and compare."""
     device = next(model.parameters()).device
     classifier = trained_classifier(task, device)
-    features, chances, labels = read_split(classifier, task, split, device, batch=BATCH)
-    other = "valid" if split != "valid" else "test"
-    others = read_split(classifier, task, cast(Split, other), device, batch=BATCH)[0]
-    count = len(labels)
+    real = task.batch(split, range(task.count(split)))
+    features, chances = read_all(classifier, real.pictures, device)
+    other: Split = "valid" if split != "valid" else "test"
+    others = read_all(classifier, task.batch(other, range(task.count(other))).pictures, device)[0]
+    labels, count = real.labels, real.size
     drawn, asked = draw(model, task, count, progress=progress)
     made, guessed = read_all(classifier, drawn, device)
     speckled, _ = read_all(classifier, noise(count, task.side), device)
@@ -136,7 +137,7 @@ def evaluate_pictures(
         named=float((guessed.argmax(-1) == asked).double().mean()),
         accuracy=float((chances.argmax(-1) == labels).double().mean()),
         checks=task.checks(drawn.numpy()),
-        real_checks=_checks_of_real(task, split),
+        real_checks=task.checks(real.pictures[:2000].numpy()),
         gammas=dict(cast(Sampler, model).gammas()),
     )
 
@@ -169,11 +170,6 @@ def read_all(classifier: PictureClassifier, pictures: Tensor, device: torch.devi
     found = [read(classifier, pictures[i : i + BATCH].to(device)) for i in range(0, len(pictures), BATCH)]
     features, chances = (torch.cat(parts) for parts in zip(*found, strict=True))
     return features, chances
-
-
-def _checks_of_real(task: PictureTask, split: Split) -> dict[str, float]:
-    rows = range(min(task.count(split), 2000))
-    return task.checks(task.batch(split, rows).pictures.numpy())
 
 
 def frechet_distance(a: Tensor, b: Tensor) -> float:

@@ -176,10 +176,9 @@ def measure_alignments(
             if example.links is None:
                 continue
             weights = track.attention[model.aligner]
-            heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
             for credit, own in found.items():
                 # eos stands for no word, in the columns and in the rows
-                links = argmax_links(credited(heads, heads.shape[0] - 1, credit)[:, :-1])
+                links = argmax_links(credited(weights, weights.shape[-2] - 1, credit)[:, :-1])
                 own.append(word_links(links, *task.owners(example)))
             wanted.append(Gold(_links(example.links), _links(example.possible)))
     gold = _all(wanted)
@@ -189,14 +188,6 @@ def measure_alignments(
 def _all(own: Sequence[Item]) -> list[Item]:
     """What every process has, that of the first first."""
     return [item for part in together([own]) for item in part]
-
-
-def measure_alignment(
-    model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
-) -> AlignmentCounts | None:
-    """The alignment counted one way; None as above."""
-    counts = measure_alignments(model, task, split)
-    return None if counts is None else counts[credit]
 
 
 def word_links(pieces: Links, source: Owners, target: Owners) -> Links:
