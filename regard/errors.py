@@ -70,6 +70,15 @@ def check_sizes(owner: str, settings: object, *names: str, least: int = 1) -> No
             raise ConfigError(f"{owner}: `{name}` has {_shown(found)}; expected {least} or more.")
 
 
+def check_range(owner: str, settings: object, low: str, high: str, least: int = 1) -> None:
+    """Raise ConfigError unless one setting is `least` or more, and another no less than it."""
+    smallest, largest = getattr(settings, low), getattr(settings, high)
+    if not least <= smallest <= largest:
+        raise ConfigError(
+            f"{owner}: `{low}` has {smallest} and `{high}` {largest}; expected {least} <= {low} <= {high}."
+        )
+
+
 def check_whole(owner: str, *, least: int = 1, **arguments: object) -> None:
     """Raise ConfigError if an argument is not a whole number, or less than `least`."""
     for name, found in arguments.items():

@@ -24,9 +24,8 @@ class Track:
 
     tokens: tuple[int, ...]  # eos counted, if the path has one
     log_probabilities: Tensor  # (T,)
-    attention: Mapping[str, Tensor] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # path -> (..., T, S)
+    # path -> (..., T, S)
+    attention: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def log_probability(self) -> float:
@@ -57,7 +56,9 @@ class Ends(NamedTuple):
         return Ends(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
 
 
-class _Step(NamedTuple):
+class Moves(NamedTuple):
+    """One step of R rows and M nodes."""
+
     origin: Tensor  # (R,) node of the step before that each row continues
     rows: Tensor  # (M,) row of each node
     tokens: Tensor  # (M,)
@@ -69,19 +70,10 @@ class Trellis:
     """All steps of a search; grows by one step at a time."""
 
     def __init__(self) -> None:
-        self._steps: list[_Step] = []
+        self._steps: list[Moves] = []
 
-    def add(
-        self,
-        *,
-        origin: Tensor,
-        rows: Tensor,
-        tokens: Tensor,
-        log_probabilities: Tensor,
-        weights: dict[str, Tensor],
-    ) -> None:
-        """One step of R rows and M nodes; shapes as in _Step."""
-        self._steps.append(_Step(origin, rows, tokens, log_probabilities, weights))
+    def add(self, step: Moves) -> None:
+        self._steps.append(step)
 
     def nodes(self) -> Iterator[tuple[list[int], list[int], list[float]]]:
         """For each step and each of its nodes: the node before it, the token, its log-probability."""
@@ -95,7 +87,8 @@ class Trellis:
         tokens = torch.stack([s.tokens[n] for s, n in zip(self._steps, nodes, strict=True)], dim=-1)
         each = torch.stack([s.log_probabilities[n] for s, n in zip(self._steps, nodes, strict=True)], dim=-1)
         lengths = ends.lengths.tolist()
-        attention = self._attention(rows, ends, batch)
+        paths = dict.fromkeys(path for step in self._steps for path in step.weights)
+        attention = {path: self._along(path, rows, ends, batch) for path in paths}
         found = [
             Track(tuple(row[:T]), each[n, :T].clone(), {path: every[n] for path, every in attention.items()})
             for n, (row, T) in enumerate(zip(tokens.tolist(), lengths, strict=True))
@@ -119,10 +112,6 @@ class Trellis:
             current = step.origin[rows[-1]]
         return nodes[::-1], rows[::-1]
 
-    def _attention(self, rows: list[Tensor], ends: Ends, batch: PairBatch) -> dict[str, list[Tensor]]:
-        paths = dict.fromkeys(path for step in self._steps for path in step.weights)
-        return {path: self._along(path, rows, ends, batch) for path in paths}
-
     def _along(self, path: str, rows: list[Tensor], ends: Ends, batch: PairBatch) -> list[Tensor]:
         """One module's weights, (..., T, S) for each path."""
         shape = next(step.weights[path].shape for step in self._steps if path in step.weights)
@@ -134,9 +123,8 @@ class Trellis:
                 torch.zeros(len(row), *shape[1:-1], 0) if seen is None else seen[row.to(seen.device)].cpu()
             )
         widths = [weights.shape[-1] for weights in taken]
-        every = torch.stack(
-            [F.pad(w, (0, max(widths) - w.shape[-1])) for w in taken], dim=-2
-        )  # (N, ..., T, S)
+        padded = [F.pad(weights, (0, max(widths) - weights.shape[-1])) for weights in taken]
+        every = torch.stack(padded, dim=-2)  # (N, ..., T, S)
         lengths, sentences = ends.lengths.tolist(), ends.sentences.tolist()
         own = batch.source_lengths.tolist()
         over_source = set(widths) == {batch.source.shape[1]}
@@ -146,7 +134,7 @@ class Trellis:
         ]
 
 
-def _on_the_host(steps: list[_Step]) -> list[_Step]:
+def _on_the_host(steps: list[Moves]) -> list[Moves]:
     """The same steps, with all but their weights in the host's memory: four copies, however many they are."""
     if not steps or steps[0].rows.is_cpu:
         return steps
@@ -155,4 +143,4 @@ def _on_the_host(steps: list[_Step]) -> list[_Step]:
         for tensors in zip(*(step[:4] for step in steps), strict=True)
     ]
     moved = zip(*columns, [step.weights for step in steps], strict=True)
-    return [_Step(*parts) for parts in moved]
+    return [Moves(*parts) for parts in moved]

@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.attention import paths
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS
-from regard.decode.backpointers import Ends, Track, Trellis
+from regard.decode.backpointers import Ends, Moves, Track, Trellis
 from regard.decode.base import (
     Hypothesis,
     LengthPenalty,
@@ -69,7 +69,7 @@ def beam_search(
         raise DataError(
             f"beam_search: sentence {found.index([])} has no possible output; every token has -inf."
         )
-    return [sorted(each, key=_rank)[:nbest] for each in found]
+    return [sorted(each, key=rank)[:nbest] for each in found]
 
 
 class Node(NamedTuple):
@@ -111,7 +111,7 @@ def beam_tree(
             numbers.append(len(nodes))
             nodes.append(Node(step, before, token, total))
         kept.append(numbers)
-    ranked = sorted(range(len(tracks)), key=lambda n: _rank(tracks[n].hypothesis(penalty)))
+    ranked = sorted(range(len(tracks)), key=lambda n: rank(tracks[n].hypothesis(penalty)))
     lengths, last = ends.lengths.tolist(), ends.nodes.tolist()
     found = [_way(nodes, kept[lengths[n] - 1][last[n]]) for n in ranked[:width]]
     return nodes, found
@@ -125,7 +125,8 @@ def _way(nodes: list[Node], last: int | None) -> list[int]:
     return way[::-1]
 
 
-def _rank(hypothesis: Hypothesis) -> tuple[bool, float]:
+def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
+    """Of several, finished ones come first, then the higher score."""
     return not hypothesis.finished, -hypothesis.score
 
 
@@ -243,13 +244,7 @@ def _search(call: Call) -> tuple[Trellis, Ends]:
     for length in range(1, longest + 1):
         step = extend(model, beam, limits, length, options)
         beam, best = step.beam, step.best
-        trellis.add(
-            origin=origin,
-            rows=best.rows.flatten(),
-            tokens=beam.tokens,
-            log_probabilities=step.log_probabilities,
-            weights=step.weights,
-        )
+        trellis.add(Moves(origin, best.rows.flatten(), beam.tokens, step.log_probabilities, step.weights))
         leaving, staying = _split(step.over)
         if len(leaving):
             finished, lengths = beam.finished.select(leaving), torch.full_like(leaving, length)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.data.images import ImageBatch
-from regard.decode.base import GREEDY, Decoding, Hypothesis
-from regard.decode.beam import beam_search
-from regard.decode.greedy import greedy
+from regard.decode.base import GREEDY, Decoding
+from regard.decode.greedy import search
 from regard.models.base import Translating
 
 LONGEST = 50  # words, unless a recipe says otherwise: a picture has no length that could tell
@@ -33,23 +32,9 @@ def describe(
     model: Translating, batch: ImageBatch, *, decoding: Decoding = GREEDY, attention: bool = True
 ) -> list[Caption]:
     """The best caption found for each picture of the batch."""
-    longest = decoding.max_length or LONGEST
     attention = attention and model.aligner is not None
-    if decoding.beam == 1:
-        found = greedy(model, batch, maximum=longest, attention=attention)
-    else:
-        beams = beam_search(
-            model,
-            batch,
-            width=decoding.beam,
-            maximum=longest,
-            penalty=decoding.rule,
-            attention=attention,
-        )
-        found = [best for best, *_ in beams]
-    return [_caption(hypothesis, model.aligner) for hypothesis in found]
-
-
-def _caption(hypothesis: Hypothesis, path: str | None) -> Caption:
-    weights = hypothesis.attention.get(path or "")
-    return Caption(hypothesis.tokens, hypothesis.log_probability, hypothesis.finished, weights)
+    found = search(model, batch, decoding, maximum=decoding.max_length or LONGEST, attention=attention)
+    return [
+        Caption(best.tokens, best.log_probability, best.finished, best.attention.get(model.aligner or ""))
+        for best, *_ in found
+    ]

@@ -14,8 +14,7 @@ new graphs.
 import gc
 import itertools
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
 from threading import Lock
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -27,7 +26,7 @@ from regard.attention import paths
 from regard.attention.parts import unchanged
 from regard.attention.trace import is_recorded
 from regard.data.batches import PairBatch
-from regard.decode.backpointers import Trellis
+from regard.decode.backpointers import Moves, Trellis
 from regard.decode.beam import (
     Beam,
     Call,
@@ -95,35 +94,24 @@ class _Recording:
             getattr(self._batch, name).copy_(tensor)
         self._limits.copy_(limits)
         trellis = Trellis()
-        with self._capturing():
+        # casts that autocast keeps lie in a graph's memory, or would be missing from it: keep none
+        torch.clear_autocast_cache()
+        try:
             for length in range(1, longest + 1):
                 check_cancelled()
                 if length > len(self._steps):
                     self._steps.append(self._capture(length))
                 step = self._steps[length - 1]
                 step.graph.replay()
-                rows = step.best.rows.flatten()
-                trellis.add(
-                    origin=torch.arange(
-                        len(step.best.rows) if length == 1 else len(rows), device=rows.device
-                    ),
-                    rows=rows,
-                    tokens=step.best.tokens.flatten(),
-                    log_probabilities=step.log_probabilities,
-                    weights={},
-                )
+                rows, tokens = step.best.rows.flatten(), step.best.tokens.flatten()
+                count = len(step.best.rows) if length == 1 else len(rows)
+                origin = torch.arange(count, device=rows.device)
+                trellis.add(Moves(origin, rows, tokens, step.log_probabilities, {}))
                 if length == longest or (length % LOOK == 0 and bool(step.settled.over.all())):
                     break
-        return trellis, step.settled
-
-    @contextmanager
-    def _capturing(self) -> Iterator[None]:
-        """Casts that autocast keeps lie in a graph's memory, or would be missing from it: keep none."""
-        torch.clear_autocast_cache()
-        try:
-            yield
         finally:
             torch.clear_autocast_cache()
+        return trellis, step.settled
 
     def _capture(self, length: int) -> _CapturedStep:
         """The next step; nothing runs before its graph is replayed."""

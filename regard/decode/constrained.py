@@ -46,24 +46,16 @@ class Barred(nn.Module):
         """(B,) last numbers -> (B, V) log-probabilities, -inf where the rule forbids."""
         each, inner = self.model.step(tokens, state.inner)
         V = each.shape[-1]
+        numbers = torch.arange(V, device=tokens.device)
         # V is the model's affair and not known before its first step
         said = state.said if state.said.shape[1] == V else state.said.new_zeros(len(tokens), V)
-        said = said | ((torch.arange(V, device=tokens.device) == tokens[:, None]) & _is_point(V, tokens))
+        said = said | ((numbers == tokens[:, None]) & (numbers >= len(SPECIAL)))
         left = state.left - (tokens >= len(SPECIAL)).long()
-        return self._bar(each, said, left), BarredState(inner, said, left)
+        after = BarredState(inner, said, left)
+        if self.rule == "free":
+            return each, after
+        early = (numbers == EOS) & (left > 0)[:, None]
+        return each.masked_fill(said | early if self.rule == "all" else said, -torch.inf), after
 
     def select(self, state: BarredState, rows: Tensor) -> BarredState:
         return BarredState(self.model.select(state.inner, rows), state.said[rows], state.left[rows])
-
-    def _bar(self, each: Tensor, said: Tensor, left: Tensor) -> Tensor:
-        if self.rule == "free":
-            return each
-        barred = said
-        if self.rule == "all":
-            early = (torch.arange(each.shape[-1], device=each.device) == EOS) & (left > 0)[:, None]
-            barred = barred | early
-        return each.masked_fill(barred, -torch.inf)
-
-
-def _is_point(V: int, tokens: Tensor) -> Tensor:
-    return torch.arange(V, device=tokens.device) >= len(SPECIAL)

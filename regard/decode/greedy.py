@@ -1,11 +1,19 @@
-"""Greedy decoding: the most probable token at each step."""
+"""Greedy decoding, the most probable token at each step; and the search that settings ask for."""
 
 from torch import Tensor
 
 from regard.attention import paths
 from regard.data.batches import PairBatch
-from regard.decode.base import Hypothesis, Lengths, PowerPenalty, best_tokens, evaluating, limits_of
-from regard.decode.beam import Call, Options
+from regard.decode.base import (
+    Decoding,
+    Hypothesis,
+    Lengths,
+    PowerPenalty,
+    best_tokens,
+    evaluating,
+    limits_of,
+)
+from regard.decode.beam import Call, Options, beam_search
 from regard.decode.rollout import walk
 from regard.models.base import State, StepDecoder
 
@@ -39,3 +47,21 @@ def greedy(
             return [found[row].hypothesis(sum_of_all) for row in range(batch.size)]
     tracks = walk(model, batch, pick=pick, limits=limits, attention=attention)
     return [track.hypothesis(sum_of_all) for track in tracks]
+
+
+def search(
+    model: StepDecoder[State],
+    batch: PairBatch,
+    decoding: Decoding,
+    *,
+    maximum: int | Lengths,
+    nbest: int = 1,
+    attention: bool = False,
+) -> list[list[Hypothesis]]:
+    """The `nbest` outputs of each sentence, the best first: greedily, where one hypothesis is kept."""
+    width = max(decoding.beam, nbest)
+    if width == 1:
+        return [[found] for found in greedy(model, batch, maximum=maximum, attention=attention)]
+    return beam_search(
+        model, batch, width=width, nbest=nbest, maximum=maximum, penalty=decoding.rule, attention=attention
+    )

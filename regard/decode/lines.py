@@ -53,7 +53,10 @@ def translate_lines(
         elif len(own) == 1:
             results.append(found[end - 1])
         else:
-            results.append(_joined(translator, line, found[end - len(own) : end], decoding))
+            several = found[end - len(own) : end]
+            ranks = range(max(map(len, several)))
+            ranked = ([each[min(rank, len(each) - 1)] for each in several] for rank in ranks)
+            results.append([_join(translator, line, each, decoding) for each in ranked])
     return results
 
 
@@ -78,16 +81,6 @@ def _parts(translator: TextTranslator, line: str, count: int) -> list[str] | Ref
             f"{LONGEST} at most."
         )
     return sentences
-
-
-def _joined(
-    translator: TextTranslator, line: str, found: Sequence[Sequence[Translation]], decoding: Decoding
-) -> list[Translation]:
-    ranks = max(map(len, found))
-    return [
-        _join(translator, line, [own[min(rank, len(own) - 1)] for own in found], decoding)
-        for rank in range(ranks)
-    ]
 
 
 def _join(

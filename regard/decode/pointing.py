@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from regard.data.points import PointBatch, points_of
-from regard.decode.base import GREEDY, Decoding, Hypothesis, Lengths
-from regard.decode.beam import beam_search
+from regard.decode.base import GREEDY, Decoding, Lengths
 from regard.decode.constrained import Barred, Rule
-from regard.decode.greedy import greedy
+from regard.decode.greedy import search
 from regard.models.base import Translating
 
 # steps for each of 1 + n positions; a triangulation has up to 2 n - 5 triangles of three points
@@ -40,23 +39,10 @@ def point(
     attention: bool = False,
 ) -> list[Pointed]:
     """The best answer found for each set of the batch; what the rule forbids is never said."""
-    barred = Barred(model, rule)
     attention = attention and model.aligner is not None
-    if decoding.beam == 1:
-        found = greedy(barred, batch, maximum=LONGEST[rule], attention=attention)
-    else:
-        beams = beam_search(
-            barred,
-            batch,
-            width=decoding.beam,
-            maximum=LONGEST[rule],
-            penalty=decoding.rule,
-            attention=attention,
-        )
-        found = [best for best, *_ in beams]
-    return [_pointed(hypothesis, f"model.{model.aligner}") for hypothesis in found]
-
-
-def _pointed(hypothesis: Hypothesis, path: str) -> Pointed:
-    weights = hypothesis.attention.get(path)
-    return Pointed(points_of(hypothesis.tokens), hypothesis.log_probability, hypothesis.finished, weights)
+    found = search(Barred(model, rule), batch, decoding, maximum=LONGEST[rule], attention=attention)
+    aligner = f"model.{model.aligner}"
+    return [
+        Pointed(points_of(best.tokens), best.log_probability, best.finished, best.attention.get(aligner))
+        for best, *_ in found
+    ]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS
-from regard.decode.backpointers import Ends, Track, Trellis
+from regard.decode.backpointers import Ends, Moves, Track, Trellis
 from regard.decode.base import advance, evaluating
 from regard.models.base import State, StepDecoder
 
@@ -44,13 +44,8 @@ def walk(
         for step in range(int(limits.max())):
             log_probabilities, state, weights = advance(model, tokens, state, attention=attention)
             tokens = pick(step, rows, log_probabilities)
-            trellis.add(
-                origin=origin,
-                rows=here,
-                tokens=tokens,
-                log_probabilities=log_probabilities.gather(-1, tokens[:, None]).squeeze(-1),
-                weights=weights,
-            )
+            own = log_probabilities.gather(-1, tokens[:, None]).squeeze(-1)
+            trellis.add(Moves(origin, here, tokens, own, weights))
             running = (tokens != EOS) & (limits > step + 1)
             origin = running.nonzero().squeeze(-1)
             if len(origin) == len(rows):

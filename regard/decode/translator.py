@@ -17,9 +17,8 @@ from torch import Tensor
 from regard.data.batches import pair_batch, plan_in_order
 from regard.data.tokens import UNK, Tokenizer
 from regard.decode.base import GREEDY, Credit, Decoding, Hypothesis
-from regard.decode.beam import beam_search
 from regard.decode.forced import forced
-from regard.decode.greedy import greedy
+from regard.decode.greedy import search
 from regard.decode.unknown import carry_unknown, credited
 from regard.models.base import Translating
 
@@ -109,9 +108,7 @@ class TextTranslator(ABC):
     def _weights(self, hypothesis: Hypothesis, T: int, S: int, credit: Credit) -> Tensor | None:
         if self.aligner is None or self.aligner not in hypothesis.attention:
             return None
-        weights = hypothesis.attention[self.aligner]
-        heads = weights.reshape(-1, *weights.shape[-2:])
-        return credited(heads.mean(0), T, credit)[:, :S].cpu()
+        return credited(hypothesis.attention[self.aligner], T, credit)[:, :S].cpu()
 
 
 def one_line(text: str) -> str:
@@ -131,19 +128,9 @@ class Translator(TextTranslator):
         # a sentence with unknown words will most likely need it, so it is not decoded twice
         attention = self.aligner is not None and (attention or any(UNK in ids for ids in encoded))
         batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
-        if decoding.width == 1:
-            found = greedy(self.model, batch, maximum=decoding.maximum, attention=attention)
-            return self._aligned(encoded, [[hypothesis] for hypothesis in found], decoding)
-        several = beam_search(
-            self.model,
-            batch,
-            width=decoding.width,
-            nbest=decoding.nbest,
-            maximum=decoding.maximum,
-            penalty=decoding.rule,
-            attention=attention,
-        )
-        return self._aligned(encoded, several, decoding)
+        maximum, nbest = decoding.maximum, decoding.nbest
+        found = search(self.model, batch, decoding, maximum=maximum, nbest=nbest, attention=attention)
+        return self._aligned(encoded, found, decoding)
 
     def align(
         self, texts: Sequence[str], targets: Sequence[str], decoding: Decoding = GREEDY

@@ -54,14 +54,15 @@ def carry_unknown(
 
 
 def credited(attention: Tensor, T: int, credit: Credit) -> Tensor:
-    """(T or T + 1, S), step by step -> (T, S), word by word.
+    """(..., T or T + 1, S), step by step -> (T, S), word by word, the mean over heads.
 
     The word written at step t is read at step t + 1; the last word of an output that was cut is not, and
     keeps the step that wrote it.
     """
+    steps = attention.reshape(-1, *attention.shape[-2:]).mean(0)
     if credit == "written":
-        return attention[:T]
-    return torch.cat([attention[1:], attention[-1:]])[:T]
+        return steps[:T]
+    return torch.cat([steps[1:], steps[-1:]])[:T]
 
 
 def learn_dictionary(
@@ -85,14 +86,11 @@ def learn_dictionary(
     for rows in task.evaluation_plan("train", batch=BUDGET):
         batch = task.batch("train", rows).to(device)
         for row, track in zip(rows, forced(model, batch, attention=True), strict=True):
-            source, target = (
-                task.source.pieces(examples[row].source),
-                task.target.pieces(examples[row].target),
-            )
-            weights = track.attention[model.aligner]
-            heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
+            source = task.source.pieces(examples[row].source)
+            target = task.target.pieces(examples[row].target)
+            words = credited(track.attention[model.aligner], len(target), credit)
             # eos is a place to look at when nothing is translated
-            for word, s in zip(target, credited(heads, len(target), credit).argmax(-1).tolist(), strict=True):
+            for word, s in zip(target, words.argmax(-1).tolist(), strict=True):
                 if s < len(source):
                     seen.setdefault(source[s], Counter())[word] += 1
         if progress is not None:

@@ -8,8 +8,8 @@ measured twice: as it was trained, drawing its actions, and taking the most prob
 """
 
 import math
-import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,17 @@ import torch
 from torch import Tensor
 
 from regard.data.problems import Bandits, DecisionProcesses
-from regard.decode.base import GREEDY, Decoding, evaluating
+from regard.decode.base import Decoding
 from regard.evaluate.bandit_baselines import PLANNERS, RULES, act_by, plan_episode, pull_by
-from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.models.base import Model
+from regard.tasks.acting import ActingTask
 from regard.tasks.bandit import BanditTask
 from regard.tasks.base import Split
 from regard.tasks.mdp import MDPTask
 
 BATCH = 500  # problems
+Ways = dict[str, Tensor]  # what each way to explore earned
 DRAWN, LIKELIEST = "the policy", "the policy, most probable"
 
 # Mishra et al. 2018, tables 3 and 4; (pulls, arms), and episodes of 10 states, 5 actions, 10 steps
@@ -58,14 +60,12 @@ class ExplorerScore:
 
 
 @dataclass(frozen=True)
-class ActingEvaluation:
-    """What was measured on a split."""
+class ActingEvaluation(Evaluation):
+    """What each way to explore earned on a split."""
 
-    split: Split
     metric: str
     problems: int
     scores: tuple[ExplorerScore, ...]  # the policy first
-    seconds: float
     digits: int
 
     def headline(self) -> tuple[str, float]:
@@ -78,14 +78,9 @@ class ActingEvaluation:
         ]
 
     def tables(self) -> list[MeasureTable]:
-        shown = f".{self.digits}f"
+        d = self.digits
         rows = [
-            (
-                s.name,
-                format(s.value, shown),
-                format(s.interval, shown),
-                "" if s.paper is None else str(s.paper),
-            )
+            (s.name, f"{s.value:.{d}f}", f"{s.interval:.{d}f}", "" if s.paper is None else str(s.paper))
             for s in self.scores
         ]
         return [MeasureTable(("explorer", self.metric, "±", "paper"), rows)]
@@ -105,83 +100,71 @@ class ActingEvaluation:
         }
 
 
+@evaluator
 def evaluate_bandits(
-    model: Model,
-    task: BanditTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: BanditTask, split: Split, decoding: Decoding, progress: Advance
 ) -> ActingEvaluation:
     """Pull the arms of every problem of a split by the policy and by the rules."""
-    started = time.perf_counter()
     paper = PAPER_BANDITS.get((task.settings.pulls, task.settings.arms), {})
-    found: dict[str, list[Tensor]] = {}
-    best: list[Tensor] = []
-    for number, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
-        problems = task.batch(split, rows)
-        for name, expected in act_both_ways(model, problems).items():
-            found.setdefault(name, []).append(expected)
-        for name, rule in RULES.items():
-            found.setdefault(name, []).append(pull_by(rule, problems, seed=number)[1])
-        best.append(problems.means.amax(-1))
-        if progress is not None:
-            progress(len(rows))
-    most = torch.cat(best)
+
+    def pull(problems: Bandits, seed: int) -> tuple[Ways, Tensor]:
+        ways = act_both_ways(model, problems)
+        ways |= {name: pull_by(rule, problems, seed=seed)[1] for name, rule in RULES.items()}
+        return ways, problems.means.amax(-1)
+
+    found, best = _explored(task, split, pull, progress)
     scores = []
-    for name, parts in found.items():
-        expected = torch.cat(parts)  # (B, N)
-        regret = (most[:, None] - expected).cumsum(1).mean(0)
-        scores.append(_score(name, expected.sum(1), paper, tuple(regret.tolist())))
-    return ActingEvaluation(
-        split, "total reward", len(most), tuple(scores), time.perf_counter() - started, digits=2
-    )
+    for name, expected in found.items():  # (B, N)
+        regret = (best[:, None] - expected).cumsum(1).mean(0)
+        scores.append(_score(name, expected.sum(1), paper, regret.tolist()))
+    return ActingEvaluation(split, "total reward", len(best), tuple(scores), digits=2)
 
 
+@evaluator
 def evaluate_processes(
-    model: Model,
-    task: MDPTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: MDPTask, split: Split, decoding: Decoding, progress: Advance
 ) -> ActingEvaluation:
     """Act in every problem of a split by the policy and by plans."""
-    started, settings = time.perf_counter(), task.settings
+    settings = task.settings
     sizes = (settings.states, settings.actions, settings.length)
     paper = PAPER_PROCESSES.get(settings.episodes, {}) if sizes == (10, 5, 10) else {}
-    found: dict[str, list[Tensor]] = {}
-    count = 0
-    for number, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
-        problems = task.batch(split, rows)
+
+    def act(problems: DecisionProcesses, seed: int) -> tuple[Ways, Tensor]:
         _, values = plan_episode(problems.transitions, problems.means, settings.length)
-        best = values[:, 0] * settings.episodes  # (B,) of all episodes, from state 0
         ways = act_both_ways(model, problems)
-        ways["random"] = act_by(None, problems, seed=number)
-        ways |= {name: act_by(planner, problems, seed=number) for name, planner in PLANNERS.items()}
-        for name, expected in ways.items():
-            found.setdefault(name, []).append(torch.stack([expected.sum(1), best], 1))
-        count += len(rows)
-        if progress is not None:
-            progress(len(rows))
-    scores = []
-    for name, parts in found.items():
-        earned, possible = torch.cat(parts).unbind(1)
-        # a share of the sums, so that no process whose best is near nothing decides
-        scores.append(_score(name, earned / possible.mean(), paper, ()))
-    return ActingEvaluation(
-        split, "share of optimal", count, tuple(scores), time.perf_counter() - started, digits=3
-    )
+        planners = {"random": None, **PLANNERS}
+        ways |= {name: act_by(planner, problems, seed=seed) for name, planner in planners.items()}
+        earned = {name: expected.sum(1) for name, expected in ways.items()}
+        return earned, values[:, 0] * settings.episodes  # (B,) of all episodes, from state 0
+
+    found, best = _explored(task, split, act, progress)
+    # a share of the sums, so that no process whose best is near nothing decides
+    scores = tuple(_score(name, earned / best.mean(), paper, ()) for name, earned in found.items())
+    return ActingEvaluation(split, "share of optimal", len(best), scores, digits=3)
 
 
-def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> dict[str, Tensor]:
+def _explored(
+    task: ActingTask, split: Split, explore: Callable[[Any, int], tuple[Ways, Tensor]], progress: Advance
+) -> tuple[Ways, Tensor]:
+    """What each way to explore earns in all problems of a split, and (B,) what the best would."""
+    found: dict[str, list[Tensor]] = defaultdict(list)
+    best = []
+    for seed, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
+        ways, most = explore(task.batch(split, rows), seed)
+        for name, earned in ways.items():
+            found[name].append(earned)
+        best.append(most)
+        progress(len(rows))
+    return {name: torch.cat(parts) for name, parts in found.items()}, torch.cat(best)
+
+
+def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> Ways:
     """(B, T) expected rewards of a policy's actions, drawn and most probable."""
     there = problems.to(next(model.parameters()).device)
-    with evaluating(model):
-        return {
-            name: model.act(there, greedy=greedy).expected.cpu()  # type: ignore[operator]
-            for name, greedy in ((DRAWN, False), (LIKELIEST, True))
-        }
+    return {
+        name: model.act(there, greedy=greedy).expected.cpu()  # type: ignore[operator]
+        for name, greedy in ((DRAWN, False), (LIKELIEST, True))
+    }
 
 
 def _score(name: str, values: Tensor, paper: dict[str, float], curve: Sequence[float]) -> ExplorerScore:

@@ -12,6 +12,8 @@ from regard.errors import DataError
 from regard.models.base import Model
 from regard.tasks.questions import QuestionTask
 
+OTHERS = 3  # the next best answers that are told
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -53,15 +55,7 @@ def _cut(story: str, question: str) -> Question:
     return Question(tuple(map(cut_sentence, told)), asked, "")
 
 
-def answer(model: Model, task: QuestionTask, question: Question, *, others: int = 3) -> Answer:
-    """Answer a question that is already cut into words."""
-    [found] = answers(model, task, [question], others=others)
-    return found
-
-
-def answers(
-    model: Model, task: QuestionTask, questions: Sequence[Question], *, others: int = 3
-) -> list[Answer]:
+def answers(model: Model, task: QuestionTask, questions: Sequence[Question]) -> list[Answer]:
     """Answer questions that are already cut into words, in one batch."""
     if not questions:
         return []
@@ -71,15 +65,16 @@ def answers(
         scores = model(batch)[:, 1:].float()  # null is no answer
     hops = [results[0].weights[:, 0].float().cpu() for results in trace.values()]
     return [
-        _answer(task, question, scores[b], torch.stack([hop[b] for hop in hops]), others)
+        _answer(task, question, scores[b], torch.stack([hop[b] for hop in hops]))
         for b, question in enumerate(questions)
     ]
 
 
-def _answer(task: QuestionTask, question: Question, scores: Tensor, weights: Tensor, others: int) -> Answer:
+def _answer(task: QuestionTask, question: Question, scores: Tensor, weights: Tensor) -> Answer:
     """(V,) scores and (K, S) weights of one question of a batch."""
     kept = question.story[-task.settings.memory :]
-    best = scores.softmax(-1).topk(min(others + 1, len(scores)))
+    seen = (*kept, question.question)
+    best = scores.softmax(-1).topk(min(OTHERS + 1, len(scores)))
     found = [
         (task.words.words[number + 1], share)
         for share, number in zip(best.values.tolist(), best.indices.tolist(), strict=True)
@@ -91,14 +86,9 @@ def _answer(task: QuestionTask, question: Question, scores: Tensor, weights: Ten
         probability=found[0][1],
         others=tuple(found[1:]),
         weights=weights[:, : len(kept)],
-        unknown=unknown_words(task, (*kept, question.question)),
+        unknown=tuple(dict.fromkeys(word for words in seen for word in words if word not in task.words)),
         forgotten=len(question.story) - len(kept),
     )
-
-
-def unknown_words(task: QuestionTask, sentences: Sequence[Sentence]) -> tuple[str, ...]:
-    """The words that training never saw, each once, in their order."""
-    return tuple(dict.fromkeys(word for s in sentences for word in s if word not in task.words))
 
 
 def as_text(words: Sentence, end: str = ".") -> str:

@@ -3,12 +3,17 @@
 EVALUATORS says which function measures which task; it is imported when it is needed.
 """
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from regard.decode.base import GREEDY, Decoding
+from regard.decode.base import GREEDY, Decoding, evaluating
 from regard.errors import ConfigError
+from regard.evaluate.divided import divide
 from regard.models.base import Model
 from regard.tasks.base import Split, Task
 
@@ -23,24 +28,28 @@ class MeasureTable(NamedTuple):
     rows: Sequence[tuple[str, ...]]
 
 
-class Evaluation(Protocol):
+@dataclass(frozen=True)
+class Evaluation(ABC):
     """What was measured on one split."""
 
+    split: Split
+    seconds: float = field(default=0.0, kw_only=True)
+
+    @abstractmethod
     def headline(self) -> tuple[str, float]:
         """The metric by which two runs are compared, and its value."""
-        ...
 
+    @abstractmethod
     def measures(self) -> list[tuple[str, str]]:
         """Name and value of each single number, as shown, the headline first."""
-        ...
 
     def tables(self) -> list[MeasureTable]:
         """Further tables: by length, by task, beside the paper's."""
-        ...
+        return []
 
+    @abstractmethod
     def summary(self) -> dict[str, Any]:
         """All the numbers as plain values, for JSON."""
-        ...
 
 
 @runtime_checkable
@@ -57,12 +66,41 @@ class Noted(Protocol):
     def note(self) -> str: ...
 
 
-class Evaluator(Protocol):
-    """A function that measures a model on a split of its task."""
+Found = TypeVar("Found", bound=Evaluation)
+Item = TypeVar("Item")
 
-    def __call__(
-        self, model: Any, task: Any, split: Split, *, decoding: Decoding, progress: Advance | None
-    ) -> Evaluation: ...
+
+def evaluator(measure: Callable[[Any, Any, Split, Decoding, Advance], Found]) -> Callable[..., Found]:
+    """`measure` with the arguments of `evaluate` below, on a model in evaluation mode, and timed."""
+
+    @wraps(measure)
+    def evaluate(
+        model: Any,
+        task: Any,
+        split: Split = "test",
+        *,
+        decoding: Decoding = GREEDY,
+        progress: Advance | None = None,
+    ) -> Found:
+        started = time.perf_counter()
+        with evaluating(model):
+            found = measure(model, task, split, decoding, progress or (lambda count: None))
+        return replace(found, seconds=time.perf_counter() - started)
+
+    return evaluate
+
+
+def by_batch(
+    task: Any, split: Split, compute: Callable[[Sequence[int]], Item], *, batch: int, progress: Advance
+) -> list[Item]:
+    """What `compute` makes of each batch of a split, in order; processes divide the batches."""
+
+    def told(rows: Sequence[int]) -> Item:
+        found = compute(rows)
+        progress(len(rows))
+        return found
+
+    return divide(task.evaluation_plan(split, batch=batch), told)
 
 
 EVALUATORS = {  # by the name of a task's class, or of one that it inherits from
@@ -104,5 +142,5 @@ def evaluate(
     progress: Advance | None = None,
 ) -> Evaluation:
     """Measure a model on a split, in the way of its task."""
-    evaluator: Evaluator = of_task(EVALUATORS, task)
-    return evaluator(model, task, split, decoding=decoding, progress=progress)
+    found: Evaluation = of_task(EVALUATORS, task)(model, task, split, decoding=decoding, progress=progress)
+    return found

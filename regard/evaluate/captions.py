@@ -10,7 +10,6 @@ Papineni, Roukos, Ward, Zhu. BLEU. 2002. https://aclanthology.org/P02-1040
 """
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -20,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.images import image_batch
-from regard.decode.base import GREEDY, Decoding
+from regard.decode.base import Decoding
 from regard.decode.captions import Caption, describe
 from regard.errors import DataError
-from regard.evaluate.base import Advance, MeasureTable
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.evaluate.divided import divide
 from regard.extras import needs
 from regard.models.base import Translating
@@ -64,17 +63,15 @@ class Hits:
 
 
 @dataclass(frozen=True)
-class CaptionEvaluation:
+class CaptionEvaluation(Evaluation):
     """What was measured on the captions of one split."""
 
-    split: Split
     beam: int
     pictures: int
     bleu: Bleus
     exact: float
     hits: Hits | None  # None where nobody knows what lies where
     captions: list[str]
-    seconds: float
 
     def headline(self) -> tuple[str, float]:
         return ("BLEU-4", self.bleu.scores[3]) if self.hits is None else ("exact", self.exact)
@@ -128,17 +125,12 @@ class CaptionEvaluation:
         return self.captions
 
 
+@evaluator
 def evaluate_captions(
-    model: Translating,
-    task: CaptionTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Translating, task: CaptionTask, split: Split, decoding: Decoding, progress: Advance
 ) -> CaptionEvaluation:
     """Describe every picture of a split, and compare."""
     needs("train", "sacrebleu")
-    began = time.perf_counter()
     count, size = task.count(split), max(1, BATCH // decoding.beam)
     if count == 0:
         raise DataError(f"evaluate: the {split} split has no pictures; expected one or more.")
@@ -152,8 +144,7 @@ def evaluate_captions(
             words = task.tokenizer.pieces_of(caption.tokens)
             hits = [_hit(caption, named) for named in task.named(split, number, words)]
             said.append((task.tokenizer.decode(caption.tokens), hits))
-        if progress is not None:
-            progress(len(numbers))
+        progress(len(numbers))
         return said
 
     said = list(chain.from_iterable(divide(range(0, count, size), described)))
@@ -170,7 +161,6 @@ def evaluate_captions(
         exact=exact,
         hits=hits,
         captions=captions,
-        seconds=time.perf_counter() - began,
     )
 
 

@@ -1,6 +1,5 @@
 """Measure labels: accuracy, precision and recall of each class, and which was taken for which."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,9 +7,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from regard.decode.base import GREEDY, Decoding, evaluating
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.decode.base import Decoding
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
 
@@ -28,13 +26,11 @@ class ClassificationTask(Protocol):
 
 
 @dataclass(frozen=True)
-class Classification:
-    """What was measured on a split."""
+class Classification(Evaluation):
+    """How often each label was taken for which, on a split."""
 
-    split: Split
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]  # counts[right][said]
-    seconds: float
 
     @property
     def accuracy(self) -> float:
@@ -87,32 +83,20 @@ class Classification:
         }
 
 
+@evaluator
 def evaluate_classification(
-    model: Model,
-    task: ClassificationTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: ClassificationTask, split: Split, decoding: Decoding, progress: Advance
 ) -> Classification:
     """Label every example of a split."""
-    started = time.perf_counter()
     device = next(model.parameters()).device
     n = len(task.labels)
 
     def count(rows: Sequence[int]) -> Tensor:
         batch = task.batch(split, rows).to(device)
-        with evaluating(model):
-            said = model(batch).argmax(-1)
-        if progress is not None:
-            progress(len(rows))
-        return (batch.labels * n + said).cpu().bincount(minlength=n * n)
+        return (batch.labels * n + model(batch).argmax(-1)).cpu().bincount(minlength=n * n)
 
-    counts = torch.zeros(n * n, dtype=torch.long)
-    for found in divide(task.evaluation_plan(split, batch=BATCH), count):
-        counts += found
-    table = tuple(tuple(row) for row in counts.view(n, n).tolist())
-    return Classification(split, tuple(task.labels), table, time.perf_counter() - started)
+    counts = sum(by_batch(task, split, count, batch=BATCH, progress=progress), torch.zeros(n * n).long())
+    return Classification(split, tuple(task.labels), tuple(map(tuple, counts.view(n, n).tolist())))
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -7,7 +7,6 @@ attention block, how much of the query's weight lies on the drawings of its clas
 """
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +16,8 @@ from torch import Tensor
 
 from regard.attention.record import record_any
 from regard.data.episodes import EpisodeBatch
-from regard.decode.base import GREEDY, Decoding, evaluating
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.decode.base import Decoding
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.fewshot import FewShotTask
@@ -44,13 +42,11 @@ class ShotsScore:
 
 
 @dataclass(frozen=True)
-class FewShotEvaluation:
+class FewShotEvaluation(Evaluation):
     """What was measured on a split, by number of shots."""
 
-    split: Split
     ways: int
     scores: tuple[ShotsScore, ...]
-    seconds: float
 
     def headline(self) -> tuple[str, float]:
         """Of the first number of shots that the task tests."""
@@ -102,16 +98,11 @@ class FewShotEvaluation:
         }
 
 
+@evaluator
 def evaluate_fewshot(
-    model: Model,
-    task: FewShotTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: FewShotTask, split: Split, decoding: Decoding, progress: Advance
 ) -> FewShotEvaluation:
     """Name one query of each episode of a split."""
-    started = time.perf_counter()
     device = next(model.parameters()).device
     sums: dict[int, dict[str, float]] = {}  # shots -> sums over its episodes
     shots, last = task.shots(split), torch.tensor([-1], device=device)
@@ -119,21 +110,18 @@ def evaluate_fewshot(
     def name(rows: Sequence[int]) -> tuple[int, dict[str, float]]:
         K = shots[rows[0] % len(shots)]
         batch = task.episodes(split, rows, K).to(device)
-        with evaluating(model), record_any(model) as trace:
+        with record_any(model) as trace:
             right = (model(batch).argmax(-1) == batch.answers).sum()
             looks = {path: weight_on_class(trace[path][0].rows(last), batch) for path in trace}
         found = {"episodes": len(rows), "right": right, "nearest": nearest(batch), **looks}
-        if progress is not None:
-            progress(len(rows))
         return K, {measure: float(number) for measure, number in found.items()}
 
-    for K, numbers in divide(task.evaluation_plan(split, batch=BATCH), name):
+    for K, numbers in by_batch(task, split, name, batch=BATCH, progress=progress):
         total = sums.setdefault(K, dict.fromkeys(numbers, 0.0))
         for measure, number in numbers.items():
             total[measure] += number
-    order = sorted(sums, key=shots.index)
-    scores = tuple(_score(K, **sums[K]) for K in order)
-    return FewShotEvaluation(split, task.settings.ways, scores, time.perf_counter() - started)
+    scores = tuple(_score(K, **sums[K]) for K in sorted(sums, key=shots.index))
+    return FewShotEvaluation(split, task.settings.ways, scores)
 
 
 def _score(K: int, *, episodes: float, right: float, nearest: float, **looks: float) -> ShotsScore:

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.base import Decoding
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.evaluate.base import Advance, Evaluation, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.language import LanguageTask
@@ -22,10 +21,9 @@ BATCH = 1024  # words predicted at a time
 
 
 @dataclass(frozen=True)
-class LanguageEvaluation:
+class LanguageEvaluation(Evaluation):
     """The negative log-likelihood of a text, in nats."""
 
-    split: Split
     loss: float  # summed
     words: int
 
@@ -45,9 +43,6 @@ class LanguageEvaluation:
             ("words, end marks counted", str(self.words)),
         ]
 
-    def tables(self) -> list[MeasureTable]:
-        return []
-
     def summary(self) -> dict[str, Any]:
         return {
             "split": self.split,
@@ -57,25 +52,17 @@ class LanguageEvaluation:
         }
 
 
+@evaluator
 def evaluate_language(
-    model: Model,
-    task: LanguageTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding | None = None,
-    progress: Advance | None = None,
+    model: Model, task: LanguageTask, split: Split, decoding: Decoding, progress: Advance
 ) -> LanguageEvaluation:
     """Predict every word of a split once, each with the task's context before its window."""
     device = next(model.parameters()).device
 
     def measure(rows: Sequence[int]) -> Tensor:
-        with torch.no_grad():
-            loss = task.loss(model, task.batch(split, rows).to(device))
-        if progress is not None:
-            progress(len(rows))
+        loss = task.loss(model, task.batch(split, rows).to(device))
         return torch.stack([loss.total.double(), loss.count.double()]).cpu()
 
-    sums = torch.zeros(2, dtype=torch.float64)
-    for found in divide(task.evaluation_plan(split, batch=BATCH), measure):
-        sums += found
+    found = by_batch(task, split, measure, batch=BATCH, progress=progress)
+    sums = sum(found, torch.zeros(2, dtype=torch.float64))
     return LanguageEvaluation(split, float(sums[0]), int(sums[1]))

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from regard import storage
 from regard.data.pictures import flipped, to_network
 from regard.storage import cache_folder
-from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
 
 FORMAT = 1  # changes when the same digest would give another classifier
@@ -81,7 +80,8 @@ def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassi
         classifier.load_state_dict(load_file(path, device=str(device)))
     else:
         logging.getLogger("regard").info("training the classifier that compares pictures, into %s", path)
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        devices = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices), torch.enable_grad():  # also in the midst of an evaluation
             torch.manual_seed(SEED)
             classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
             _train(classifier, task, device)
@@ -145,19 +145,6 @@ def read(classifier: PictureClassifier, pictures: Tensor) -> tuple[Tensor, Tenso
     """(B, H, W, 3) bytes -> (B, D) features, (B, classes) probabilities, in float64 on the CPU."""
     features = classifier.features(to_network(pictures))
     return features.double().cpu(), classifier.W(features).softmax(-1).double().cpu()
-
-
-def read_split(
-    classifier: PictureClassifier, task: PictureTask, split: Split, device: torch.device, *, batch: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Features, probabilities and classes of all pictures of a split."""
-    found = []
-    for start in range(0, task.count(split), batch):
-        rows = range(start, min(start + batch, task.count(split)))
-        pictures = task.batch(split, rows).to(device)
-        found.append((*read(classifier, pictures.pictures), pictures.labels.cpu()))
-    features, chances, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return features, chances, labels
 
 
 def _keep(path: Path, classifier: nn.Module) -> None:

@@ -14,7 +14,6 @@ Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.
 Salimans et al. Improved techniques for training GANs. 2016. https://arxiv.org/abs/1606.03498
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
@@ -23,9 +22,9 @@ import torch
 from torch import Tensor
 
 from regard.data.pictures import to_pixels
-from regard.decode.base import GREEDY, Decoding, evaluating
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.picture_classifier import PictureClassifier, read, read_split, trained_classifier
+from regard.decode.base import Decoding, evaluating
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
+from regard.evaluate.picture_classifier import PictureClassifier, read, trained_classifier
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
@@ -50,10 +49,9 @@ class Sampler(Protocol):
 
 
 @dataclass(frozen=True)
-class PictureEvaluation:
+class PictureEvaluation(Evaluation):
     """What was measured on the generated pictures, and the same of real ones."""
 
-    split: Split
     count: int  # of generated pictures, and of real ones
     distance: float  # generated to the split
     floor: float  # the same distance from other real pictures: validation, or test if that is the split
@@ -65,7 +63,6 @@ class PictureEvaluation:
     checks: dict[str, float]  # what the task can tell without the classifier
     real_checks: dict[str, float]
     gammas: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
 
     def headline(self) -> tuple[str, float]:
         return METRIC, self.distance
@@ -114,22 +111,18 @@ class PictureEvaluation:
         )
 
 
+@evaluator
 def evaluate_pictures(
-    model: Model,
-    task: PictureTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: PictureTask, split: Split, decoding: Decoding, progress: Advance
 ) -> PictureEvaluation:
     """Draw as many pictures as the split has, and compare."""
-    started = time.perf_counter()
     device = next(model.parameters()).device
     classifier = trained_classifier(task, device)
-    features, chances, labels = read_split(classifier, task, split, device, batch=BATCH)
-    other = "valid" if split != "valid" else "test"
-    others = read_split(classifier, task, cast(Split, other), device, batch=BATCH)[0]
-    count = len(labels)
+    real = task.batch(split, range(task.count(split)))
+    features, chances = read_all(classifier, real.pictures, device)
+    other: Split = "valid" if split != "valid" else "test"
+    others = read_all(classifier, task.batch(other, range(task.count(other))).pictures, device)[0]
+    labels, count = real.labels, real.size
     drawn, asked = draw(model, task, count, progress=progress)
     made, guessed = read_all(classifier, drawn, device)
     speckled, _ = read_all(classifier, noise(count, task.side), device)
@@ -144,9 +137,8 @@ def evaluate_pictures(
         named=float((guessed.argmax(-1) == asked).double().mean()),
         accuracy=float((chances.argmax(-1) == labels).double().mean()),
         checks=task.checks(drawn.numpy()),
-        real_checks=_checks_of_real(task, split),
+        real_checks=task.checks(real.pictures[:2000].numpy()),
         gammas=dict(cast(Sampler, model).gammas()),
-        seconds=time.perf_counter() - started,
     )
 
 
@@ -178,11 +170,6 @@ def read_all(classifier: PictureClassifier, pictures: Tensor, device: torch.devi
     found = [read(classifier, pictures[i : i + BATCH].to(device)) for i in range(0, len(pictures), BATCH)]
     features, chances = (torch.cat(parts) for parts in zip(*found, strict=True))
     return features, chances
-
-
-def _checks_of_real(task: PictureTask, split: Split) -> dict[str, float]:
-    rows = range(min(task.count(split), 2000))
-    return task.checks(task.batch(split, rows).pictures.numpy())
 
 
 def frechet_distance(a: Tensor, b: Tensor) -> float:

@@ -16,7 +16,6 @@ https://arxiv.org/abs/1506.03134
 """
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -25,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from regard.data.geometry import EXACT, Points, area, is_simple, perimeter, same_cycle
-from regard.decode.base import GREEDY, Decoding
+from regard.decode.base import Decoding
 from regard.decode.pointing import point
 from regard.errors import DataError
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Translating
 from regard.tasks.base import Split
 from regard.tasks.pointing import PointingTask
@@ -123,16 +121,14 @@ PAPER: dict[str, dict[int, dict[str, float]]] = {
 
 
 @dataclass(frozen=True)
-class PointingEvaluation:
+class PointingEvaluation(Evaluation):
     """Means over the sets of each size."""
 
     question: str
-    split: Split
     beam: int
     by_size: dict[int, dict[str, float]]  # size -> measure -> mean
     counts: dict[int, int]
     orders: list[list[int]]
-    seconds: float
 
     def headline(self) -> tuple[str, float]:
         """The first size of the test decides; NaN where none of its tours counts."""
@@ -180,24 +176,17 @@ class PointingEvaluation:
         return [" ".join(map(str, order)) for order in self.orders]
 
 
+@evaluator
 def evaluate_pointing(
-    model: Translating,
-    task: PointingTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Translating, task: PointingTask, split: Split, decoding: Decoding, progress: Advance
 ) -> PointingEvaluation:
     """Point, and compare with the solver's answers, for each size of the split."""
-    began = time.perf_counter()
     device = next(model.parameters()).device
     measure = MEASURES[task.question]
 
     def pointed(rows: Sequence[int]) -> list[tuple[int, Scores, list[int]]]:
         points, sizes, answers = task.solved(split, rows)
         found = point(model, task.batch(split, rows).to(device), rule=task.rule, decoding=decoding)
-        if progress is not None:
-            progress(len(rows))
         return [
             (n, measure(each[:n], answer[answer >= 0].tolist(), own.order), own.order)
             for each, n, answer, own in zip(points, sizes.tolist(), answers, found, strict=True)
@@ -205,8 +194,8 @@ def evaluate_pointing(
 
     scores: dict[int, list[Scores]] = {}
     orders: list[list[int]] = []
-    plan = task.evaluation_plan(split, batch=max(1, BATCH // decoding.beam))
-    for n, score, order in chain.from_iterable(divide(plan, pointed)):
+    size = max(1, BATCH // decoding.beam)
+    for n, score, order in chain(*by_batch(task, split, pointed, batch=size, progress=progress)):
         scores.setdefault(n, []).append(score)
         orders.append(order)
     if not scores:
@@ -218,7 +207,6 @@ def evaluate_pointing(
         by_size={n: _means(each) for n, each in sorted(scores.items())},
         counts={n: len(each) for n, each in sorted(scores.items())},
         orders=orders,
-        seconds=time.perf_counter() - began,
     )
 
 

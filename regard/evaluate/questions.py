@@ -6,18 +6,15 @@ each.
 Sukhbaatar, Szlam, Weston, Fergus. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from regard.data.babi import NAMES
 from regard.decode.base import Decoding
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.babi import BabiTask
 from regard.tasks.base import Split
@@ -35,10 +32,9 @@ PAPER = dict(enumerate(_ERRORS, 1))
 
 
 @dataclass(frozen=True)
-class QuestionsEvaluation:
+class QuestionsEvaluation(Evaluation):
     """Wrong and all answers of each task."""
 
-    split: Split
     wrong: Mapping[int, int]
     count: Mapping[int, int]
     paper: Mapping[int, float]  # error in per cent; empty where the paper has none
@@ -89,43 +85,20 @@ class QuestionsEvaluation:
         }
 
 
+@evaluator
 def evaluate_questions(
-    model: Model,
-    task: QuestionTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding | None = None,
-    progress: Advance | None = None,
+    model: Model, task: QuestionTask, split: Split, decoding: Decoding, progress: Advance
 ) -> QuestionsEvaluation:
     """Answer every question of a split. An answer that training never saw is wrong whatever is said."""
-    questions = task.questions(split)
-    wrong: dict[int, int] = defaultdict(int)
-    count: dict[int, int] = defaultdict(int)
+    questions, device = task.questions(split), next(model.parameters()).device
 
-    def answered(rows: Sequence[int]) -> list[str]:
-        if progress is not None:
-            progress(len(rows))
-        return answer_rows(model, task, split, rows)
+    def answered(rows: Sequence[int]) -> list[tuple[int, bool]]:
+        said = model(task.batch(split, rows).to(device))[:, 1:].argmax(-1) + 1  # null is no answer
+        words = [task.words.words[number] for number in said.tolist()]
+        asked = [questions[row] for row in rows]
+        return [(each.task, word != each.answer) for each, word in zip(asked, words, strict=True)]
 
-    plan = task.evaluation_plan(split, batch=BATCH)
-    for rows, answers in zip(plan, divide(plan, answered), strict=True):
-        for row, answer in zip(rows, answers, strict=True):
-            number = questions[row].task
-            wrong[number] += answer != questions[row].answer
-            count[number] += 1
-    tasks = sorted(count)
-    paper = PAPER if isinstance(task, BabiTask) else {}
-    return QuestionsEvaluation(split, {t: wrong[t] for t in tasks}, {t: count[t] for t in tasks}, paper)
-
-
-def answer_rows(model: Model, task: QuestionTask, split: Split, rows: Sequence[int]) -> list[str]:
-    """The model's answers to these questions of a split."""
-    device = next(model.parameters()).device
-    with torch.no_grad():
-        scores = model(task.batch(split, rows).to(device))
-    return [task.words.words[number] for number in best_words(scores).tolist()]
-
-
-def best_words(scores: Tensor) -> Tensor:
-    """(B, V) -> (B,) the likeliest word, null left out."""
-    return scores[:, 1:].argmax(-1) + 1
+    found = list(chain(*by_batch(task, split, answered, batch=BATCH, progress=progress)))
+    count = dict(sorted(Counter(number for number, _ in found).items()))
+    wrong = {number: sum(mistaken for each, mistaken in found if each == number) for number in count}
+    return QuestionsEvaluation(split, wrong, count, PAPER if isinstance(task, BabiTask) else {})

@@ -1,6 +1,5 @@
 """Measure recall by number of pairs: the share of right values, and of looks at the right place."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -9,9 +8,8 @@ from typing import Any
 import torch
 
 from regard.attention.record import record_any
-from regard.decode.base import GREEDY, Decoding, evaluating
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.decode.base import Decoding
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.recall import RecallTask
@@ -30,13 +28,11 @@ class PairsScore:
 
 
 @dataclass(frozen=True)
-class RecallEvaluation:
+class RecallEvaluation(Evaluation):
     """What was measured on a split, by number of pairs."""
 
-    split: Split
     trained_on: tuple[int, int]  # pairs of the training sequences, shortest and longest
     scores: tuple[PairsScore, ...]
-    seconds: float
 
     def headline(self) -> tuple[str, float]:
         """Over the numbers of pairs that training had."""
@@ -73,16 +69,11 @@ class RecallEvaluation:
         }
 
 
+@evaluator
 def evaluate_recall(
-    model: Model,
-    task: RecallTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: RecallTask, split: Split, decoding: Decoding, progress: Advance
 ) -> RecallEvaluation:
     """Ask for one value of each sequence of a split."""
-    started = time.perf_counter()
     counts: dict[int, list[int]] = {}  # pairs -> sequences, right, found
     device = next(model.parameters()).device
 
@@ -92,7 +83,7 @@ def evaluate_recall(
         for pairs in sorted({len(example.pairs) for example in examples}):
             same = [example for example in examples if len(example.pairs) == pairs]
             batch = task.tensors(same, steps=pairs + 1).to(device)
-            with evaluating(model), record_any(model) as trace:
+            with record_any(model) as trace:
                 right = int((model(batch).argmax(-1) == batch.labels).sum())
             found = 0
             if model.aligner is not None:
@@ -101,11 +92,9 @@ def evaluate_recall(
                 slots = weights.argmax(-1) + pairs + 1 - weights.shape[-1]  # a span has passed the first
                 found = int((slots - 1 == places).sum())  # slot 0 holds no pair
             answers.append((pairs, len(same), right, found))
-        if progress is not None:
-            progress(len(rows))
         return answers
 
-    for pairs, *numbers in chain.from_iterable(divide(task.evaluation_plan(split, batch=BATCH), ask)):
+    for pairs, *numbers in chain(*by_batch(task, split, ask, batch=BATCH, progress=progress)):
         total = counts.setdefault(pairs, [0, 0, 0])
         for k, number in enumerate(numbers):
             total[k] += number
@@ -113,7 +102,4 @@ def evaluate_recall(
         PairsScore(pairs, n, right / n, None if model.aligner is None else found / n)
         for pairs, (n, right, found) in sorted(counts.items())
     )
-    settings = task.settings
-    return RecallEvaluation(
-        split, (settings.shortest, settings.longest), scores, time.perf_counter() - started
-    )
+    return RecallEvaluation(split, (task.settings.shortest, task.settings.longest), scores)

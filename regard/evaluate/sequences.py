@@ -5,16 +5,14 @@ wrong = bits on the wrong side of 1/2         share of all bits that count
 whole = sequences without a wrong bit         share
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
-from regard.decode.base import GREEDY, Decoding
-from regard.evaluate.base import Advance, MeasureTable
-from regard.evaluate.divided import divide
+from regard.decode.base import Decoding
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.bits import BitTask, costs
@@ -36,13 +34,11 @@ class ShapeScore:
 
 
 @dataclass(frozen=True)
-class SequenceEvaluation:
+class SequenceEvaluation(Evaluation):
     """What was measured on a split, shape by shape; the first shape is the one that is compared."""
 
-    split: Split
     units: tuple[str, ...]
     shapes: tuple[ShapeScore, ...]
-    seconds: float
 
     def headline(self) -> tuple[str, float]:
         first = self.shapes[0]
@@ -97,17 +93,11 @@ class SequenceEvaluation:
         return ", ".join(f"{unit} {size}" for unit, size in zip(self.units, score.shape, strict=True))
 
 
-@torch.no_grad()
+@evaluator
 def evaluate_sequences(
-    model: Model,
-    task: BitTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Advance | None = None,
+    model: Model, task: BitTask, split: Split, decoding: Decoding, progress: Advance
 ) -> SequenceEvaluation:
     """Run the model over a split. Nothing is decoded: an answer is not fed back."""
-    started = time.perf_counter()
     device = next(model.parameters()).device
     sums: dict[tuple[int, ...], torch.Tensor] = {}
     bits: dict[tuple[int, ...], int] = {}
@@ -120,16 +110,14 @@ def evaluate_sequences(
         wrong = ((logits > 0) != (batch.targets > 0.5)) & batch.counted[..., None]
         errors = wrong.flatten(1).sum(1)  # (B,)
         found = [len(rows), costs(logits, batch).sum(), best, errors.sum(), (errors == 0).sum()]
-        if progress is not None:
-            progress(len(rows))
         total = torch.tensor([float(x) for x in found], dtype=torch.float64)
         return task.shape(split, rows[0]), total, int(batch.counted[0].sum()) * batch.targets.shape[-1]
 
-    for shape, total, own_bits in divide(task.evaluation_plan(split, batch=BATCH), measure):
+    for shape, total, own_bits in by_batch(task, split, measure, batch=BATCH, progress=progress):
         sums[shape] = sums.get(shape, 0) + total
         bits[shape] = own_bits
     scores = tuple(_score(shape, bits[shape], *total.tolist()) for shape, total in sums.items())
-    return SequenceEvaluation(split, task.units, scores, time.perf_counter() - started)
+    return SequenceEvaluation(split, task.units, scores)
 
 
 def _score(

@@ -1,20 +1,19 @@
 """Measure a translator on a split: BLEU, chrF, BLEU by length, alignment error rate by forced decoding."""
 
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from regard.data.tokens import UNK_PIECE, count_words
-from regard.decode.base import GREEDY, Credit, Decoding
+from regard.decode.base import Credit, Decoding
 from regard.decode.forced import forced
 from regard.decode.lines import LONGEST, Refused, translate_lines
 from regard.decode.translator import Translation, Translator, nothing
 from regard.decode.unknown import credited
 from regard.errors import DataError
 from regard.evaluate.alignment import AlignmentCounts, Gold, Link, Links, argmax_links, score_alignment
-from regard.evaluate.base import MeasureTable
+from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
 from regard.evaluate.divided import share, together
 from regard.evaluate.text import LengthScore, Scores, bleu, score_by_length, score_text
 from regard.extras import needs
@@ -27,10 +26,9 @@ BUDGET = 4096  # padded tokens of a forced batch
 
 
 @dataclass(frozen=True)
-class TranslationEvaluation:
+class TranslationEvaluation(Evaluation):
     """What was measured, and the translations it was measured on."""
 
-    split: Split
     beam: int
     text: Scores
     written: float | None  # BLEU with `<unk>` for unknown words; None where none was replaced
@@ -38,7 +36,6 @@ class TranslationEvaluation:
     alignment: AlignmentCounts | None  # None without gold links or without attention
     alignment_read: AlignmentCounts | None  # the same, each step's attention credited to the word it has read
     exact: float  # share of translations equal to their reference, word for word
-    seconds: float
     translations: list[Translation]
     references: list[str]
 
@@ -106,17 +103,12 @@ def _rates(counts: AlignmentCounts | None) -> dict[str, float] | None:
     return {name: round(getattr(counts, name), 4) for name in names}
 
 
+@evaluator
 def evaluate_translation(
-    model: Translating,
-    task: TranslationTask,
-    split: Split = "test",
-    *,
-    decoding: Decoding = GREEDY,
-    progress: Callable[[int], None] | None = None,
+    model: Translating, task: TranslationTask, split: Split, decoding: Decoding, progress: Advance
 ) -> TranslationEvaluation:
     """Translate a split and compare with its references and gold links."""
     needs("train", "sacrebleu")
-    started = time.perf_counter()
     examples = task.examples(split)
     if not examples:
         raise DataError(f"evaluate: the {split} split has no sentences; expected one or more.")
@@ -153,7 +145,6 @@ def evaluate_translation(
         alignment=alignments["written"],
         alignment_read=alignments["read"],
         exact=sum(map(str.__eq__, texts, references)) / len(texts),
-        seconds=time.perf_counter() - started,
         translations=translations,
         references=references,
     )
@@ -185,10 +176,9 @@ def measure_alignments(
             if example.links is None:
                 continue
             weights = track.attention[model.aligner]
-            heads = weights.reshape(-1, *weights.shape[-2:]).mean(0)
             for credit, own in found.items():
                 # eos stands for no word, in the columns and in the rows
-                links = argmax_links(credited(heads, heads.shape[0] - 1, credit)[:, :-1])
+                links = argmax_links(credited(weights, weights.shape[-2] - 1, credit)[:, :-1])
                 own.append(word_links(links, *task.owners(example)))
             wanted.append(Gold(_links(example.links), _links(example.possible)))
     gold = _all(wanted)
@@ -198,14 +188,6 @@ def measure_alignments(
 def _all(own: Sequence[Item]) -> list[Item]:
     """What every process has, that of the first first."""
     return [item for part in together([own]) for item in part]
-
-
-def measure_alignment(
-    model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
-) -> AlignmentCounts | None:
-    """The alignment counted one way; None as above."""
-    counts = measure_alignments(model, task, split)
-    return None if counts is None else counts[credit]
 
 
 def word_links(pieces: Links, source: Owners, target: Owners) -> Links:

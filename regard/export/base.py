@@ -94,27 +94,19 @@ def describe(given: Translatable, folder: Path, *, to: str, longest: int, **fact
 
 def read_export(folder: Path) -> Export:
     """What `describe` wrote."""
-    record = _read(folder / NAME)
-    if record.get("format") != FORMAT:
-        raise DataError(
-            f"{folder / NAME}: `format` has {record.get('format')!r}; expected {FORMAT}. Update regard."
-        )
-    try:
-        decode = Decoding(**record["config"]["decode"])
-        to, longest = str(record["to"]), int(record["longest"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{folder / NAME}: fields are missing or wrong; export the run again.") from error
-    return Export(folder, to, decode, longest, *TranslationTask.load_tokenizers(folder))
-
-
-def _read(path: Path) -> dict[str, Any]:
+    path = folder / NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(f"{path}: not valid JSON; export the run again.") from error
-    if not isinstance(record, dict):
-        raise DataError(f"{path}: fields are missing or wrong; export the run again.")
-    return record
+    if isinstance(record, dict) and record.get("format") != FORMAT:
+        raise DataError(f"{path}: `format` has {record.get('format')!r}; expected {FORMAT}. Update regard.")
+    try:
+        decode = Decoding(**record["config"]["decode"])
+        to, longest = str(record["to"]), int(record["longest"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: fields are missing or wrong; export the run again.") from error
+    return Export(folder, to, decode, longest, *TranslationTask.load_tokenizers(folder))
 
 
 def check_length(encoded: Sequence[Sequence[int]], longest: int) -> None:

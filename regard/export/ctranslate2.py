@@ -27,8 +27,10 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.data.batches import pair_batch
-from regard.data.tokens import BOS_PIECE, EOS, EOS_PIECE, PAD_PIECE, UNK, UNK_PIECE
+from regard.data.tokens import BOS_PIECE, EOS_PIECE, PAD_PIECE, UNK, UNK_PIECE
+from regard.decode.backpointers import Track
 from regard.decode.base import Decoding, Hypothesis, PowerPenalty, limits_of
+from regard.decode.beam import rank
 from regard.decode.translator import TextTranslator
 from regard.errors import ConfigError, DataError
 from regard.export.base import Export, Translatable, check_length, describe, new_folder
@@ -69,19 +71,16 @@ def checked(model: Translating) -> Transformer:
         ("attention.normalizer", config.attention.normalizer, "softmax"),
         ("norm_kind", config.norm_kind, "layer"),
         ("restricted", config.restricted, 0),
-        ("d_k", shape.d_k * shape.heads, shape.d_model),
     )
     for name, has, expected in demands:
-        if has != expected and name == "d_k":
-            raise ConfigError(
-                f"export to ctranslate2: `d_k` has {shape.d_k}; expected d_model / heads = "
-                f"{shape.d_model / shape.heads:g}."
-            )
         if has != expected:
             raise ConfigError(
                 f"export to ctranslate2: `{name}` has {has!r}; expected {expected!r}, which is all that "
                 "CTranslate2 computes."
             )
+    if shape.d_k * shape.heads != shape.d_model:
+        expected = f"d_model / heads = {shape.d_model / shape.heads:g}"
+        raise ConfigError(f"export to ctranslate2: `d_k` has {shape.d_k}; expected {expected}.")
     return model
 
 
@@ -124,7 +123,7 @@ def specify(model: Transformer) -> "ctranslate2.specs.TransformerSpec":
         _encoder_layer(layer, ours)
     for layer, ours in zip(decoder.layer, model.decoder.layers, strict=True):
         _decoder_layer(layer, ours)
-    config.layer_norm_epsilon = _epsilon(model)
+    config.layer_norm_epsilon = next(m.eps for m in model.modules() if isinstance(m, LayerNorm))
     return specification
 
 
@@ -184,10 +183,6 @@ def _linear(spec: Any, *parts: nn.Linear) -> None:
 def _norm(spec: Any, norm: nn.Module) -> None:
     assert isinstance(norm, LayerNorm)
     spec.gamma, spec.beta = _array(norm.weight), _array(norm.bias)
-
-
-def _epsilon(model: Transformer) -> float:
-    return next(module.eps for module in model.modules() if isinstance(module, LayerNorm))
 
 
 def _array(x: Tensor) -> Any:
@@ -257,19 +252,10 @@ class EngineTranslator(TextTranslator):
         found = []
         for number, (pieces, total) in enumerate(zip(result.hypotheses, result.scores, strict=True)):
             tokens = tuple(self._numbers[piece] for piece in pieces)
-            finished = bool(tokens) and tokens[-1] == EOS
-            divisor = float(penalty.divisor(torch.tensor(max(1, len(tokens)))))
             weights = {ALIGNER: torch.tensor(result.attention[number])} if result.attention else {}
-            found.append(
-                Hypothesis(
-                    tokens=tokens[:-1] if finished else tokens,
-                    log_probability=total,
-                    score=total / divisor,
-                    finished=finished,
-                    attention=weights,
-                )
-            )
-        return sorted(found, key=lambda each: (not each.finished, -each.score))[: decoding.nbest]
+            # the engine has the sum of the steps alone
+            found.append(Track(tokens, torch.tensor([total]).double(), weights).hypothesis(penalty))
+        return sorted(found, key=rank)[: decoding.nbest]
 
 
 def _limits(encoded: list[list[int]], decoding: Decoding) -> list[int]:

@@ -39,6 +39,12 @@ State = dict[str, Tensor]
 Axes = dict[int, str]
 
 
+def source_axes(keys: int) -> Mapping[str, Axes]:
+    """The free axes of a source whose keys and values have their positions at axis `keys`."""
+    sides = {name: {0: "rows", keys: "source"} for name in ("source_keys", "source_values")}
+    return {"visible": {0: "rows", 1: "source"}, **sides}
+
+
 class Steps(nn.Module):
     """A model whose state is a plain list of tensors; `constant` and `changing` name their free axes."""
 
@@ -81,11 +87,7 @@ class _Table(Positions):
 class TransformerSteps(Steps):
     """The Transformer's step on keys and values of all layers side by side."""
 
-    constant: Mapping[str, Axes] = {
-        "visible": {0: "rows", 1: "source"},
-        "source_keys": {0: "rows", 3: "source"},
-        "source_values": {0: "rows", 3: "source"},
-    }
+    constant = source_axes(3)
     changing: Mapping[str, Axes] = {
         "position": {0: "rows"},
         "keys": {0: "rows", 3: "written"},
@@ -155,14 +157,8 @@ class LuongSteps(Steps):
         _check_window(model)
         _check_score(model)
         self.model = model
-        attends, feeds = model.config.attends, model.config.feed
-        source: Mapping[str, Axes] = {
-            "visible": {0: "rows", 1: "source"},
-            "source_keys": {0: "rows", 1: "source"},
-            "source_values": {0: "rows", 1: "source"},
-        }
-        self.constant = source if attends else {}
-        self.changing = {"hidden": {0: "rows"}} | ({"fed": {0: "rows"}} if feeds else {})
+        self.constant = source_axes(1) if model.config.attends else {}
+        self.changing = {"hidden": {0: "rows"}} | ({"fed": {0: "rows"}} if model.config.feed else {})
 
     def begin(self, source: Tensor, lengths: Tensor) -> State:
         state = self.model.start(PairBatch(source, lengths, source, lengths))
@@ -240,12 +236,7 @@ class RNNsearchSteps(Steps):
         _check_score(model)
         self.model = model
         self.heads = isinstance(model.attention, MultiHead)
-        axis = 2 if self.heads else 1
-        self.constant: Mapping[str, Axes] = {
-            "visible": {0: "rows", 1: "source"},
-            "source_keys": {0: "rows", axis: "source"},
-            "source_values": {0: "rows", axis: "source"},
-        }
+        self.constant = source_axes(2 if self.heads else 1)
         self.changing: Mapping[str, Axes] = {"hidden": {0: "rows"}}
         model.encoder = GatedEncoder(model.encoder)  # type: ignore[assignment]
 

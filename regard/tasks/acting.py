@@ -22,20 +22,16 @@ estimation. 2016. https://arxiv.org/abs/1506.02438
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.batches import in_batches
 from regard.data.counter_rng import Uniform
 from regard.data.problems import Problems, Rollout
 from regard.errors import check_shares, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split
-
-NUMBERS = 2**40  # where in the stream of examples an epoch may begin
+from regard.tasks.base import DrawnTask, Loss, Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,20 +56,11 @@ class ActingSettings:
         check_sizes(self.owner, self, "critic", "entropy", least=0)
 
 
-class ActingTask(SettledTask):
+class ActingTask(DrawnTask):
     """Problems by their number, and the policy gradient."""
 
     Settings: ClassVar[type[Any]] = ActingSettings
     gives: ClassVar[str] = "problems to act in"
-
-    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """New problems in every epoch. The units of `batch` are problems."""
-        first = Random(f"{seed} {epoch}").randrange(NUMBERS)
-        count = max(self.settings.train // batch, 1) * batch
-        return in_batches(range(first, first + count), batch)
-
-    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        return in_batches(range(getattr(self.settings, split)), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> Problems:
         """The problems of these numbers."""

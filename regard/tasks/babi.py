@@ -21,7 +21,7 @@ from regard.data.babi import TASKS, BabiSet, read_babi, read_files
 from regard.data.questions import Question, cut_sentence, split_story
 from regard.data.rows import Row, Rows, no_rows, require_dataset
 from regard.errors import ConfigError, DataError
-from regard.tasks.base import Split
+from regard.tasks.base import SPLITS, Split
 from regard.tasks.questions import QuestionTask
 
 VALID_EVERY = 10  # one training story in so many
@@ -59,10 +59,8 @@ class BabiTask(QuestionTask):
         """
         require_dataset("babi", "set", settings.set)
         rows = Rows("babi", dataset)
-        splits: tuple[Split, ...] = ("train", "valid", "test")
-        return cls.learn(
-            settings, {split: [row_question(rows, row) for row in rows[split]] for split in splits}
-        )
+        read = {split: [row_question(rows, row) for row in rows[split]] for split in SPLITS}
+        return cls.learn(settings, read)
 
     @classmethod
     def read(cls, settings: BabiSettings, split: Split) -> Sequence[Question]:

@@ -8,13 +8,19 @@ what came before. Tasks with generated data use the example numbers as seeds.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.data.batches import in_batches, plan_by_rows
+from regard.data.wordlist import UNKNOWN, WordList
+
 Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+NUMBERS = 2**40  # where in the stream of drawn examples an epoch may begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +99,71 @@ class SettledTask:
 
     def save(self, folder: Path) -> None:
         """Nothing."""
+
+    def count(self, split: Split) -> int:
+        """Examples of a split."""
+        return int(getattr(self.settings, split))
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> Sequence[list[int]]:
+        """The units of `batch` are examples, all of one length."""
+        return plan_by_rows([0] * self.count("train"), rows=batch, epoch=epoch, seed=seed)
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        return in_batches(range(self.count(split)), batch)
+
+
+class DrawnTask(SettledTask):
+    """A task that draws its examples and has as many as are wanted: an example's number says all about it.
+
+    Its remainder is its *kind*; the number itself seeds its content. A training batch has one kind, drawn
+    for the batch, and fresh examples; so nothing is seen twice, and a plan depends on the seed and the epoch
+    alone.
+    """
+
+    def kinds(self, split: Split) -> int:
+        """How many kinds of example a split has."""
+        return 1
+
+    def allowed(self, epoch: int) -> int:
+        """How many of the kinds of training an epoch draws from, the first ones: all."""
+        return self.kinds("train")
+
+    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
+        """About `train` fresh examples, `batch` of one kind at a time."""
+        kinds, allowed, chance = self.kinds("train"), self.allowed(epoch), Random(f"{seed} {epoch}")
+        first = chance.randrange(NUMBERS)
+        return [
+            [(first + number) * kinds + kind for number in range(start, start + batch)]
+            for start in range(0, max(self.settings.train // batch, 1) * batch, batch)
+            for kind in (chance.randrange(allowed),)
+        ]
+
+    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
+        """`test` examples of every kind, or `valid` of all kinds together; one kind a batch."""
+        each, kinds = getattr(self.settings, split), self.kinds(split)
+        if split != "test":
+            each = -(-each // kinds)
+        return [
+            [number * kinds + kind for number in range(start, min(start + batch, each))]
+            for kind in range(kinds)
+            for start in range(0, each, batch)
+        ]
+
+
+class WordListTask:
+    """A task that keeps its words and nothing else."""
+
+    unknown: ClassVar[str] = UNKNOWN  # what stands for a word that is not listed
+
+    def __init__(self, settings: Any, words: WordList) -> None:
+        self.settings, self.words = settings, words
+
+    @classmethod
+    def restore(cls, settings: Any, folder: Path) -> Self:
+        return cls(settings, WordList.load(folder / "words.json", unknown=cls.unknown))
+
+    def save(self, folder: Path) -> None:
+        self.words.save(folder / "words.json")
 
 
 def class_loss(scores: Tensor, labels: Tensor) -> Loss:

@@ -2,15 +2,13 @@
 
     cost = -Σ_t Σ_o [ y log2 p + (1 - y) log2 (1 - p) ]          over the steps that count
 
-An example's number says everything about it. Its remainder is its *shape* (how long, how often); the number
-itself seeds its content. A training batch has one shape, drawn for the batch, and fresh examples; so nothing
-is seen twice, and a plan depends on the seed and the epoch alone. Test examples have the shapes of `tested`,
-which may lie beyond the trained ones.
+An example is of one *shape* (how long, how often), which is its kind as tasks/base.py has it. Test examples
+have the shapes of `tested`, which may lie beyond the trained ones.
 """
 
 import math
 from collections.abc import Sequence
-from random import Random
+from itertools import product
 from typing import Any, ClassVar
 
 import torch
@@ -19,24 +17,28 @@ from torch import Tensor, nn
 
 from regard.data.bits import BitBatch, join
 from regard.data.counter_rng import Uniform, uniform
-from regard.errors import ConfigError, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split
+from regard.errors import ConfigError, check_range, check_sizes
+from regard.tasks.base import DrawnTask, Loss, Split
 
 Shape = tuple[int, ...]
-NUMBERS = 2**40  # where in the stream of examples an epoch may begin
 
 
-class BitTask(SettledTask):
+class BitTask(DrawnTask):
     """What the algorithmic tasks share; a subclass says which shapes there are and draws examples of one."""
 
     Settings: ClassVar[type[Any]]
     name: ClassVar[str]
     units: ClassVar[tuple[str, ...]]  # what the numbers of a shape count
+    ranges: ClassVar[tuple[tuple[str, str], ...]]  # the settings between which each lies in training
+    least: ClassVar[int] = 1  # of all of them
+    sized: ClassVar[tuple[str, ...]] = ("bits",)  # settings that are sizes
     gives: ClassVar[str] = "sequences of bits"
 
     def __init__(self, settings: Any) -> None:
         super().__init__(settings)
-        check_sizes(self.name, settings, "train", "valid", "test")
+        check_sizes(self.name, settings, *self.sized, "train", "valid", "test")
+        for low, high in self.ranges:
+            check_range(self.name, settings, low, high, self.least)
         if not settings.tested:
             raise ConfigError(f"{self.name}: `tested` has no shapes; expected at least one.")
         for shape in self._tested():
@@ -53,7 +55,9 @@ class BitTask(SettledTask):
 
     def trained(self) -> list[Shape]:
         """The shapes of training and validation, the smallest first."""
-        raise NotImplementedError(f"{type(self).__name__} defines no trained().")
+        bounds = [(getattr(self.settings, low), getattr(self.settings, high)) for low, high in self.ranges]
+        shapes = product(*(range(low, high + 1) for low, high in bounds))
+        return sorted(shapes, key=lambda shape: (math.prod(shape), shape))
 
     def draw(self, shape: Shape, chance: Uniform) -> BitBatch:
         """Examples of one shape from (B, `needs(shape)`) uniform numbers."""
@@ -70,11 +74,10 @@ class BitTask(SettledTask):
     def check(self, shape: Shape) -> None:
         """Refuse a shape that has no examples."""
 
-    def allowed(self, epoch: int) -> int:
-        """How many of the trained shapes an epoch draws from, the smallest first: all."""
-        return len(self.trained())
-
     # plans
+
+    def kinds(self, split: Split) -> int:
+        return len(self.shapes(split))
 
     def shapes(self, split: Split) -> list[Shape]:
         """The shapes of a split; example `row` has the one of number `row` modulo their count."""
@@ -83,31 +86,6 @@ class BitTask(SettledTask):
     def shape(self, split: Split, row: int) -> Shape:
         shapes = self.shapes(split)
         return shapes[row % len(shapes)]
-
-    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """About `train` fresh sequences, `batch` of one shape at a time."""
-        shapes, allowed = self.trained(), self.allowed(epoch)
-        chance = Random(f"{seed} {epoch}")
-        first = chance.randrange(NUMBERS)
-        return [
-            [
-                (first + number) * len(shapes) + shape
-                for shape in (chance.randrange(allowed),)
-                for number in range(start, start + batch)
-            ]
-            for start in range(0, max(self.settings.train // batch, 1) * batch, batch)
-        ]
-
-    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        """`valid` or `test` sequences of every shape, one shape a batch."""
-        each, count = getattr(self.settings, split), len(self.shapes(split))
-        if split != "test":  # over all shapes together
-            each = -(-each // count)
-        return [
-            [number * count + shape for number in range(start, min(start + batch, each))]
-            for shape in range(count)
-            for start in range(0, each, batch)
-        ]
 
     def batch(self, split: Split, rows: Sequence[int]) -> BitBatch:
         """The examples of these numbers; where their shapes differ, the shorter ones are padded."""
@@ -132,14 +110,6 @@ class BitTask(SettledTask):
 
     def _tested(self) -> list[Shape]:
         return [shape if isinstance(shape, tuple) else (shape,) for shape in self.settings.tested]
-
-    def _require_range(self, low: str, high: str, least: int = 1) -> None:
-        shortest, longest = getattr(self.settings, low), getattr(self.settings, high)
-        if not least <= shortest <= longest:
-            raise ConfigError(
-                f"{self.name}: `{low}` has {shortest} and `{high}` {longest}; "
-                f"expected {least} <= {low} <= {high}."
-            )
 
 
 class GrowingTask(BitTask):

@@ -4,8 +4,10 @@ An example is a picture with one of its captions. Pictures come to a model as pi
 frozen encoder made beforehand (`encoder`), once and for all.
 """
 
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -21,7 +23,7 @@ from regard.data.flickr8k import Flickr8k, open_flickr8k
 from regard.data.images import ImageBatch, Pixels, image_batch
 from regard.data.shapes import COLOURS, SHAPES, SIDE, Scenes, draw_scenes
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError, check_sizes
+from regard.errors import ConfigError, check_range, check_sizes
 from regard.tasks.base import Loss, Scored, Split
 from regard.tasks.translation import cross_entropy
 
@@ -42,20 +44,11 @@ class CaptionTask:
     gives: ClassVar[str] = "pictures with captions"
     side: int  # pixels of a picture's side
     encoder: FrozenEncoder | None = None
+    longest = sys.maxsize  # words of a training caption; longer ones are left out
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._examples: dict[Split, tuple[npt.NDArray[np.int64], list[list[int]]]] = {}
-
-    @classmethod
-    def create(cls, settings: Any) -> Self:
-        """The task with its tokenizer."""
-        raise NotImplementedError(f"{cls.__name__} defines no create(settings).")
-
-    @classmethod
-    def restore(cls, settings: Any, folder: Path) -> Self:
-        """The task with what `save` wrote."""
-        raise NotImplementedError(f"{cls.__name__} defines no restore(settings, folder).")
 
     def count(self, split: Split) -> int:
         """Pictures of a split."""
@@ -81,7 +74,10 @@ class CaptionTask:
         if split not in self._examples:
             pairs = [(n, text) for n, texts in enumerate(self.references(split)) for text in texts]
             captions = self.tokenizer.encode_all([text for _, text in pairs])
-            self._examples[split] = np.array([n for n, _ in pairs], dtype=np.int64), captions
+            longest = self.longest if split == "train" else sys.maxsize
+            kept = [n for n, caption in enumerate(captions) if len(caption) <= longest]
+            numbers = np.array([pairs[n][0] for n in kept], dtype=np.int64)
+            self._examples[split] = numbers, [captions[n] for n in kept]
         return self._examples[split]
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
@@ -130,10 +126,7 @@ class ShapesSettings:
 
     def __post_init__(self) -> None:
         check_sizes("shapes", self, "train", "valid", "test")
-        if not 1 <= self.fewest <= self.most:
-            raise ConfigError(
-                f"shapes: `fewest` has {self.fewest} and `most` {self.most}; expected 1 <= fewest <= most."
-            )
+        check_range("shapes", self, "fewest", "most")
         if self.clutter < 0 or self.most + self.clutter > 9:
             raise ConfigError(
                 f"shapes: `most` has {self.most} and `clutter` {self.clutter}; expected 9 things at most, "
@@ -169,18 +162,13 @@ class ShapesTask(CaptionTask):
         return cls(settings, Tokenizer.load(folder / "tokenizer.json"))
 
     def count(self, split: Split) -> int:
-        return int(asdict(self.settings)[split])
+        return int(getattr(self.settings, split))
 
     def scenes(self, split: str, numbers: Sequence[int]) -> Scenes:
         """The scenes of these numbers."""
-        s = self.settings
-        return draw_scenes(
-            f"shapes {s.seed} {split}",
-            np.asarray(numbers, dtype=np.int64),
-            fewest=s.fewest,
-            most=s.most,
-            clutter=s.clutter,
-        )
+        s, key = self.settings, f"shapes {self.settings.seed} {split}"
+        rows = np.asarray(numbers, dtype=np.int64)
+        return draw_scenes(key, rows, fewest=s.fewest, most=s.most, clutter=s.clutter)
 
     def pictures(self, split: Split, numbers: Sequence[int]) -> Pixels:
         return self.scenes(split, numbers).pictures()
@@ -232,23 +220,17 @@ class Flickr8kTask(CaptionTask):
         self, settings: Flickr8kSettings, tokenizer: Tokenizer, encoder: FrozenEncoder | None
     ) -> None:
         super().__init__(tokenizer)
-        self.settings, self.side, self.encoder = settings, settings.side, encoder
-        self._photographs: Flickr8k | None = None
-        self._annotations: Any = None
-        self._features = 0
+        self.settings, self.encoder = settings, encoder
+        self.side, self.longest = settings.side, settings.longest
 
     @classmethod
     def create(cls, settings: Flickr8kSettings) -> Self:
         photographs = open_flickr8k(settings.data)
         texts = [text for row in photographs.rows("train") for text in photographs.captions[row]]
-        tokenizer = Tokenizer.train(
-            texts, kind="words", language="en", minimum=settings.minimum, lowercase=True
-        )
+        learnt = Tokenizer.train(texts, kind="words", language="en", minimum=settings.minimum, lowercase=True)
         small = settings.encoder == "small"
-        task = cls(
-            settings, tokenizer, None if small else build_encoder(settings.encoder, data=settings.data)
-        )
-        task._photographs = photographs
+        task = cls(settings, learnt, None if small else build_encoder(settings.encoder, data=settings.data))
+        task.photographs = photographs
         return task
 
     @classmethod
@@ -258,18 +240,31 @@ class Flickr8kTask(CaptionTask):
         encoder = None if small else build_encoder(settings.encoder, saved=folder / ENCODER)
         return cls(settings, Tokenizer.load(folder / "tokenizer.json"), encoder)
 
-    @property
+    @cached_property
     def photographs(self) -> Flickr8k:
         """The data set, opened when it is first needed."""
-        if self._photographs is None:
-            self._photographs = open_flickr8k(self.settings.data)
-        return self._photographs
+        return open_flickr8k(self.settings.data)
+
+    @cached_property
+    def features(self) -> int:
+        """How many features the encoder gives to a place; 0 without one."""
+        blank = np.zeros((1, self.side, self.side, 3), dtype=np.uint8)
+        return 0 if self.encoder is None else self.encoder(blank).shape[-1]
+
+    @cached_property
+    def annotations(self) -> Any:
+        """What the encoder makes of all photographs, once."""
+        assert self.encoder is not None
+        photographs, side = self.photographs, self.side
+        return cached_features(
+            self.encoder,
+            lambda rows: photographs.pictures(rows, side=side),
+            len(photographs),
+            of=f"{photographs.digest()} {side}",
+        )
 
     def sizes(self) -> dict[str, int]:
-        if self.encoder is not None and not self._features:
-            blank = np.zeros((1, self.side, self.side, 3), dtype=np.uint8)
-            self._features = self.encoder(blank).shape[-1]
-        return {**super().sizes(), "features": self._features}
+        return {**super().sizes(), "features": self.features}
 
     def count(self, split: Split) -> int:
         return len(self.photographs.rows(split))
@@ -281,24 +276,7 @@ class Flickr8kTask(CaptionTask):
     def references(self, split: Split) -> list[list[str]]:
         return [self.photographs.captions[row] for row in self.photographs.rows(split)]
 
-    def examples(self, split: Split) -> tuple[npt.NDArray[np.int64], list[list[int]]]:
-        known = split in self._examples
-        numbers, captions = super().examples(split)
-        if split == "train" and not known:
-            kept = [n for n, caption in enumerate(captions) if len(caption) <= self.settings.longest]
-            self._examples[split] = numbers[kept], [captions[n] for n in kept]
-        return self._examples[split]
-
     def sources(self, split: Split, numbers: Sequence[int]) -> Tensor:
         if self.encoder is None:
             return super().sources(split, numbers)
-        if self._annotations is None:
-            photographs, side = self.photographs, self.side
-            self._annotations = cached_features(
-                self.encoder,
-                lambda rows: photographs.pictures(rows, side=side),
-                len(photographs),
-                of=f"{photographs.digest()} {side}",
-            )
-        rows = self.photographs.rows(split)[list(numbers)]
-        return torch.from_numpy(self._annotations[rows])
+        return torch.from_numpy(self.annotations[self.photographs.rows(split)[list(numbers)]])

@@ -13,11 +13,11 @@ https://arxiv.org/abs/1606.01933
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -42,13 +42,12 @@ from regard.data.entailment import (
 from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.wordlist import WordList
 from regard.errors import ConfigError, DataError
-from regard.tasks.base import Loss, Split
+from regard.tasks.base import SPLITS, Loss, Split, WordListTask
 
 UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
 FIRST = (NULL, *UNKNOWN)
 POOL = 20  # batches among which pairs of similar length are brought together
 SEPARATOR = "|||"
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 @runtime_checkable
@@ -91,15 +90,16 @@ class EntailmentSettings:
     year=2026,
     sentence="Does the second sentence follow from the first? SICK, SNLI, or an embedded toy of antonyms.",
 )
-class EntailmentTask:
+class EntailmentTask(WordListTask):
     """Entailment, neutral or contradiction."""
 
     Settings = EntailmentSettings
     gives = "labelled pairs of sentences"
     labels = LABELS
+    unknown = UNKNOWN[0]
 
     def __init__(self, settings: EntailmentSettings, words: WordList) -> None:
-        self.settings, self.words = settings, words
+        super().__init__(settings, words)
         self._pairs: dict[Split, list[Pair]] = {}
 
     @classmethod
@@ -141,13 +141,6 @@ class EntailmentTask:
             settings,
             {split: [row_pair(rows.cells(row, *columns), names) for row in rows[split]] for split in SPLITS},
         )
-
-    @classmethod
-    def restore(cls, settings: EntailmentSettings, folder: Path) -> Self:
-        return cls(settings, WordList.load(folder / "words.json", unknown=UNKNOWN[0]))
-
-    def save(self, folder: Path) -> None:
-        self.words.save(folder / "words.json")
 
     def fill(self, model: nn.Module) -> None:
         """Give the model the vectors of the settings, before training."""
@@ -215,7 +208,7 @@ class EntailmentTask:
 
     def read(self, text: str) -> Pair:
         """A user's pair, "premise ||| hypothesis", without a label."""
-        cut_words = CORPORA[self.settings.corpus].cut
+        cut_words = str.split if self.settings.corpus == "toy" else cut  # its antonyms begin with a sign
         sentences = [tuple(cut_words(part)) for part in text.split(SEPARATOR)]
         if len(sentences) != 2 or not all(sentences):
             raise DataError(
@@ -234,30 +227,9 @@ class EntailmentTask:
 
 def read_pairs(settings: EntailmentSettings, split: Split) -> list[Pair]:
     """The pairs that the settings name."""
-    return CORPORA[settings.corpus].read(settings, split)
-
-
-def make_toy(settings: EntailmentSettings, split: Split) -> list[Pair]:
-    """As many pairs of the toy as the settings ask for."""
-    count = {"train": settings.train, "valid": settings.valid, "test": settings.test}[split]
-    return make_pairs(split, count, seed=settings.seed)
-
-
-def given_rows(settings: EntailmentSettings, split: Split) -> list[Pair]:
-    """Rows are read once, by `from_dataset`."""
-    raise no_rows("entailment", "corpus")
-
-
-class Corpus(NamedTuple):
-    """How the pairs of a corpus are had, and how a user's sentence is cut into its words."""
-
-    read: Callable[[EntailmentSettings, Split], list[Pair]]
-    cut: Callable[[str], Sequence[str]]
-
-
-CORPORA = {
-    "toy": Corpus(make_toy, str.split),  # its antonyms begin with a sign
-    "sick": Corpus(lambda settings, split: read_sick(split, data=settings.data), cut),
-    "snli": Corpus(lambda settings, split: read_snli(split, data=settings.data), cut),
-    "dataset": Corpus(given_rows, cut),
-}
+    if settings.corpus == "toy":
+        return make_pairs(split, getattr(settings, split), seed=settings.seed)
+    if settings.corpus == "dataset":
+        raise no_rows("entailment", "corpus")
+    read = read_sick if settings.corpus == "sick" else read_snli
+    return read(split, data=settings.data)

@@ -34,11 +34,10 @@ from regard.data.episodes import DealtEpisodes, EpisodeBatch, Sheets
 from regard.data.omniglot import DRAWINGS, SIDE, Drawings, find_omniglot, read_omniglot
 from regard.data.strokes import draw_characters
 from regard.errors import ConfigError, check_sizes
-from regard.tasks.base import Loss, SettledTask, Split, class_loss
+from regard.tasks.base import SPLITS, DrawnTask, Loss, Split, class_loss
 
 LEARNT, HELD_OUT = 1200, 60  # Omniglot's characters for training, and how many of these for validation
 STROKE_CLASSES: dict[Split, int] = {"train": 600, "valid": 40, "test": 160}
-NUMBERS = 2**40  # where in the stream of examples an epoch may begin
 
 Numbers = npt.NDArray[np.int64]
 
@@ -93,7 +92,7 @@ class FewShotSettings:
         "Name a drawing of a class never seen before, from a few labelled ones: Omniglot or random strokes."
     ),
 )
-class FewShotTask(SettledTask):
+class FewShotTask(DrawnTask):
     """Whose drawing is it: one of N classes that an episode shows."""
 
     Settings = FewShotSettings
@@ -105,7 +104,7 @@ class FewShotTask(SettledTask):
         if settings.characters == "omniglot":
             find_omniglot(settings.data)  # what is missing is said before anything is built
         task = cls(settings)
-        for split in ("train", "valid", "test"):
+        for split in SPLITS:
             if len(task.drawings[split]) < settings.ways:
                 raise ConfigError(
                     f"few-shot: `ways` has {settings.ways}; expected at most {len(task.drawings[split])}, "
@@ -145,27 +144,8 @@ class FewShotTask(SettledTask):
         """K of a split's episodes; example `row` has the one of number `row` modulo their count."""
         return self.settings.tested if split == "test" else self.settings.shots
 
-    def plan(self, epoch: int, *, seed: int, batch: int) -> list[list[int]]:
-        """New episodes in every epoch, those of a batch with one K. The units of `batch` are episodes."""
-        count = len(self.settings.shots)
-        chance = Random(f"{seed} {epoch}")
-        first = chance.randrange(NUMBERS)
-        return [
-            [(first + number) * count + k for number in range(start, start + batch)]
-            for start in range(0, max(self.settings.train // batch, 1) * batch, batch)
-            for k in (chance.randrange(count),)
-        ]
-
-    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        """`test` episodes of every K, or `valid` of them all together; one K a batch."""
-        each, count = getattr(self.settings, split), len(self.shots(split))
-        if split != "test":
-            each = -(-each // count)
-        return [
-            [number * count + k for number in range(start, min(start + batch, each))]
-            for k in range(count)
-            for start in range(0, each, batch)
-        ]
+    def kinds(self, split: Split) -> int:
+        return len(self.shots(split))
 
     def batch(self, split: Split, rows: Sequence[int]) -> DealtEpisodes:
         """The episodes of these numbers, which must have one K."""

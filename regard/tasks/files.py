@@ -104,8 +104,11 @@ class FileTexts(Texts):
         """Read everything once: what is wrong with a file is told before training, and what is left out."""
         own = [self._own(split) for split in ("valid", "test")]
         for pairs in dict.fromkeys((self._training(), *own)):
-            if pairs is not None:
-                report_skipped(pairs)
+            if pairs is not None and pairs.skipped:
+                logging.getLogger("regard").warning(
+                    "%s: %d of %d pairs have an empty side and are left out.",
+                    *(pairs.source, pairs.skipped, pairs.skipped + pairs.total()),
+                )
 
     def files(self) -> Sequence[Path]:
         return [Path(self.settings.source), Path(self.settings.target)]
@@ -169,15 +172,3 @@ class RowTexts(Texts):
     def _example(self, row: Row) -> Example:
         source, target = self._rows.cells(row.get("translation", row), *self.languages)
         return Example(str(source), str(target))
-
-
-def report_skipped(pairs: Parallel) -> None:
-    """Say how many pairs are left out because a side is empty."""
-    count = pairs.total()
-    if pairs.skipped:
-        logging.getLogger("regard").warning(
-            "%s: %d of %d pairs have an empty side and are left out.",
-            pairs.source,
-            pairs.skipped,
-            pairs.skipped + count,
-        )

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 from random import Random
@@ -103,7 +103,11 @@ def hide_word(
     for s, t in links:
         sources[t].add(s)
         targets[s].add(t)
-    alone = [s for s, ts in targets.items() if all(sources[t] == {s} for t in ts) and _is_run(ts)]
+    alone = [
+        s
+        for s, ts in targets.items()
+        if all(sources[t] == {s} for t in ts) and max(ts) - min(ts) == len(ts) - 1  # a run
+    ]
     if not alone:
         return source, target
     s = chance.choice(alone)
@@ -111,19 +115,16 @@ def hide_word(
     return [*source[:s], UNK, *source[s + 1 :]], [*target[:first], UNK, *target[last + 1 :]]
 
 
-def _is_run(positions: set[int]) -> bool:
-    return max(positions) - min(positions) == len(positions) - 1
-
-
 def make_examples(settings: GrammarSettings, split: Split) -> list[Example]:
     """The examples of a split; French is cut into words, Chinese into characters."""
-    links = character_links if settings.target == "zh" else word_links
-    return [Example(pair.source_text, pair.target_text, links(pair)) for pair in pairs(settings, split)]
-
-
-def word_links(pair: Pair) -> Links:
-    """The grammar's own links: its words are the pieces."""
-    return pair.links
+    return [
+        Example(
+            pair.source_text,
+            pair.target_text,
+            character_links(pair) if settings.target == "zh" else pair.links,
+        )
+        for pair in pairs(settings, split)
+    ]
 
 
 def character_links(pair: Pair) -> Links:
@@ -134,18 +135,12 @@ def character_links(pair: Pair) -> Links:
 
 def pairs(settings: GrammarSettings, split: Split) -> Iterator[Pair]:
     """The pairs of a split, lengths mixed in a fixed order; every split has its own sentences."""
-    count: int = asdict(settings)[split]
-    mix = [
-        (
-            generate(
-                settings.target, split, seed=settings.seed + number, words=(low, min(high, settings.longest))
-            ),
-            share,
-        )
-        for number, ((low, high), share) in enumerate(TRAINING_MIX if split == "train" else EVALUATION_MIX)
-        if low <= settings.longest
-    ]
-    return islice(interleave(mix), count)
+    mix = []
+    for number, ((low, high), share) in enumerate(TRAINING_MIX if split == "train" else EVALUATION_MIX):
+        if low <= settings.longest:
+            words, seed = (low, min(high, settings.longest)), settings.seed + number
+            mix.append((generate(settings.target, split, seed=seed, words=words), share))
+    return islice(interleave(mix), getattr(settings, split))
 
 
 def interleave(mix: Sequence[tuple[Iterator[Any], float]]) -> Iterator[Any]:

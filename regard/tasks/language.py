@@ -31,7 +31,7 @@ from regard.data.text_windows import StreamBatch, WordStream
 from regard.data.tokens import Tokenizer
 from regard.data.wordlist import UNKNOWN, WordList
 from regard.errors import ConfigError, DataError
-from regard.tasks.base import Loss, Split
+from regard.tasks.base import SPLITS, Loss, Split, WordListTask
 
 HELD_OUT = 20  # of a user's text, one line in so many is for validation, and as many for the test
 SENTENCES = {"train": 20_000, "valid": 1_000, "test": 1_000}  # of the embedded grammar
@@ -54,11 +54,12 @@ class WordSettings:
             raise ConfigError(f"language: `task.{name}` has {getattr(self, name)}; expected {least} or more.")
 
 
-class WordTask:
+class WordTask(WordListTask):
     """A task on the words of a text; a subclass says how they are cut into examples."""
 
     def __init__(self, settings: Any, words: WordList) -> None:
-        self.settings, self.words = settings, words
+        super().__init__(settings, words)
+        self._held: dict[Split, Any] = {}
 
     @classmethod
     def create(cls, settings: WordSettings) -> Self:
@@ -72,19 +73,22 @@ class WordTask:
         texts = words_of_rows(dataset, settings, column)
         task = cls(settings, WordList.learn(texts["train"], first=(EOS, UNKNOWN), size=settings.size))
         for split, words in texts.items():
-            task._hold(split, words)
+            task._held[split] = task.cut(words)
         return task
 
-    @classmethod
-    def restore(cls, settings: WordSettings, folder: Path) -> Self:
-        return cls(settings, WordList.load(folder / "words.json"))
+    def cut(self, words: list[str]) -> Any:
+        """The words of a split as examples, which have batches by their numbers."""
+        raise NotImplementedError(f"{type(self).__name__} defines no cut(words).")
 
-    def save(self, folder: Path) -> None:
-        self.words.save(folder / "words.json")
+    def held(self, split: Split) -> Any:
+        """The examples of a split."""
+        if split not in self._held:
+            self._held[split] = self.cut(read_words(self.settings, split))
+        return self._held[split]
 
-    def _hold(self, split: Split, words: list[str]) -> None:
-        """Keep the words of a split as examples."""
-        raise NotImplementedError
+    def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
+        batch: StreamBatch = self.held(split).batch(rows)
+        return batch
 
     def loss(self, model: nn.Module, batch: StreamBatch) -> Loss:
         """Cross-entropy, summed over the words that count."""
@@ -123,20 +127,14 @@ class LanguageTask(WordTask):
     gives = "running text"
     settings: LanguageSettings
 
-    def __init__(self, settings: LanguageSettings, words: WordList) -> None:
-        super().__init__(settings, words)
-        self._streams: dict[Split, WordStream] = {}
+    def cut(self, words: list[str]) -> WordStream:
+        context, predict, start = self.settings.context, self.settings.predict, self.words.number(EOS)
+        return WordStream(self.words.numbers(words), context=context, predict=predict, start=start)
 
     def stream(self, split: Split) -> WordStream:
         """The text of a split as numbers."""
-        if split not in self._streams:
-            self._hold(split, read_words(self.settings, split))
-        return self._streams[split]
-
-    def _hold(self, split: Split, words: list[str]) -> None:
-        context, predict, start = self.settings.context, self.settings.predict, self.words.number(EOS)
-        numbers = self.words.numbers(words)
-        self._streams[split] = WordStream(numbers, context=context, predict=predict, start=start)
+        stream: WordStream = self.held(split)
+        return stream
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words), "context": self.settings.context}
@@ -146,9 +144,6 @@ class LanguageTask(WordTask):
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         return self.stream(split).plan(rows=self._rows(batch))
-
-    def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
-        return self.stream(split).batch(rows)
 
     def _rows(self, batch: int) -> int:
         return max(batch // self.settings.predict, 1)
@@ -184,14 +179,11 @@ def words_of_rows(dataset: Any, settings: WordSettings, column: str) -> dict[Spl
     require_dataset("language", "corpus", settings.corpus)
     # Rows without words, of which some corpora have many, are not held out.
     rows = Rows("language", dataset, lambda row: str(row.get(column, "given")).strip() != "")
-    splits: tuple[Split, ...] = ("train", "valid", "test")
-    texts = {
-        split: [str(text) for row in rows[split] for text in rows.cells(row, column)] for split in splits
-    }
-    return {
-        split: sentences_to_words(cut_lines(line for text in lines for line in text.splitlines()))
-        for split, lines in texts.items()
-    }
+    found: dict[Split, list[str]] = {}
+    for split in SPLITS:
+        texts = [str(text) for row in rows[split] for text in rows.cells(row, column)]
+        found[split] = sentences_to_words(cut_lines(line for text in texts for line in text.splitlines()))
+    return found
 
 
 def cut_lines(lines: Iterable[str]) -> list[list[str]]:

@@ -20,17 +20,26 @@ Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/14
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.catalog import card
+from regard import catalog
 from regard.data.bits import BitBatch
 from regard.data.counter_rng import Uniform
-from regard.errors import ConfigError, check_sizes
+from regard.errors import ConfigError, check_range
 from regard.tasks.bits import BitTask, GrowingTask, Shape
+
+card = partial(
+    catalog.card,
+    "task",
+    authors="Graves, Wayne, Danihelka",
+    year=2014,
+    link="https://arxiv.org/abs/1410.5401",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +58,8 @@ class CopySettings:
 
 
 @card(
-    "task",
     "copy",
     title="Copy",
-    authors="Graves, Wayne, Danihelka",
-    year=2014,
-    link="https://arxiv.org/abs/1410.5401",
     sentence="Read vectors of bits, then write them down; tested on sequences far longer than trained.",
 )
 class CopyTask(GrowingTask):
@@ -63,17 +68,10 @@ class CopyTask(GrowingTask):
     Settings = CopySettings
     name = "copy"
     units = ("length",)
-
-    def __init__(self, settings: CopySettings) -> None:
-        super().__init__(settings)
-        check_sizes(self.name, settings, "bits")
-        self._require_range("shortest", "longest")
+    ranges = (("shortest", "longest"),)
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": self.settings.bits + 1, "outputs": self.settings.bits}
-
-    def trained(self) -> list[Shape]:
-        return [(length,) for length in range(self.settings.shortest, self.settings.longest + 1)]
 
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.bits
@@ -107,12 +105,8 @@ class RepeatCopySettings:
 
 
 @card(
-    "task",
     "repeat-copy",
     title="Repeat copy",
-    authors="Graves, Wayne, Danihelka",
-    year=2014,
-    link="https://arxiv.org/abs/1410.5401",
     sentence="Write a sequence down as often as was asked, then say that it is over.",
 )
 class RepeatCopyTask(GrowingTask):
@@ -121,20 +115,10 @@ class RepeatCopyTask(GrowingTask):
     Settings = RepeatCopySettings
     name = "repeat-copy"
     units = ("length", "copies")
-
-    def __init__(self, settings: RepeatCopySettings) -> None:
-        super().__init__(settings)
-        check_sizes(self.name, settings, "bits")
-        self._require_range("shortest", "longest")
-        self._require_range("fewest", "most")
+    ranges = (("shortest", "longest"), ("fewest", "most"))
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": self.settings.bits + 2, "outputs": self.settings.bits + 1}
-
-    def trained(self) -> list[Shape]:
-        lengths = range(self.settings.shortest, self.settings.longest + 1)
-        copies = range(self.settings.fewest, self.settings.most + 1)
-        return sorted(((L, C) for L in lengths for C in copies), key=lambda shape: (math.prod(shape), shape))
 
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.bits
@@ -173,12 +157,8 @@ class AssociativeRecallSettings:
 
 
 @card(
-    "task",
     "associative-recall",
     title="Associative recall",
-    authors="Graves, Wayne, Danihelka",
-    year=2014,
-    link="https://arxiv.org/abs/1410.5401",
     sentence="A list of items is read, then one of them is shown again; the next one is asked for.",
 )
 class AssociativeRecallTask(GrowingTask):
@@ -187,11 +167,9 @@ class AssociativeRecallTask(GrowingTask):
     Settings = AssociativeRecallSettings
     name = "associative-recall"
     units = ("items",)
-
-    def __init__(self, settings: AssociativeRecallSettings) -> None:
-        super().__init__(settings)
-        check_sizes(self.name, settings, "bits", "item")
-        self._require_range("fewest", "most", least=2)
+    ranges = (("fewest", "most"),)
+    least = 2  # one to follow another
+    sized = ("bits", "item")
 
     def check(self, shape: Shape) -> None:
         if shape[0] < 2:
@@ -202,9 +180,6 @@ class AssociativeRecallTask(GrowingTask):
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": self.settings.bits + 2, "outputs": self.settings.bits}
-
-    def trained(self) -> list[Shape]:
-        return [(items,) for items in range(self.settings.fewest, self.settings.most + 1)]
 
     def needs(self, shape: Shape) -> int:
         return shape[0] * self.settings.item * self.settings.bits + 1
@@ -240,12 +215,8 @@ class NGramSettings:
 
 
 @card(
-    "task",
     "ngrams",
     title="Dynamic n-grams",
-    authors="Graves, Wayne, Danihelka",
-    year=2014,
-    link="https://arxiv.org/abs/1410.5401",
     sentence="Predict the bits of a source whose table must be learnt while reading; the optimum is known.",
 )
 class NGramTask(BitTask):
@@ -254,16 +225,11 @@ class NGramTask(BitTask):
     Settings = NGramSettings
     name = "ngrams"
     units = ("length",)
-
-    def __init__(self, settings: NGramSettings) -> None:
-        super().__init__(settings)
-        check_sizes(self.name, settings, "context", "length")
+    ranges = (("length", "length"),)
+    sized = ("context", "length")
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": 1, "outputs": 1}
-
-    def trained(self) -> list[Shape]:
-        return [(self.settings.length,)]
 
     def needs(self, shape: Shape) -> int:
         return 2**self.settings.context + shape[0]
@@ -318,12 +284,8 @@ class PrioritySortSettings:
 
 
 @card(
-    "task",
     "priority-sort",
     title="Priority sort",
-    authors="Graves, Wayne, Danihelka",
-    year=2014,
-    link="https://arxiv.org/abs/1410.5401",
     sentence="Twenty vectors with priorities: write the sixteen highest, in order.",
 )
 class PrioritySortTask(BitTask):
@@ -332,11 +294,11 @@ class PrioritySortTask(BitTask):
     Settings = PrioritySortSettings
     name = "priority-sort"
     units = ("length",)
+    ranges = (("length", "length"),)
 
     def __init__(self, settings: PrioritySortSettings) -> None:
         super().__init__(settings)
-        check_sizes(self.name, settings, "bits")
-        self._require_range("kept", "length")
+        check_range(self.name, settings, "kept", "length")
 
     def check(self, shape: Shape) -> None:
         if shape[0] < self.settings.kept:
@@ -347,9 +309,6 @@ class PrioritySortTask(BitTask):
 
     def sizes(self) -> dict[str, int]:
         return {"inputs": self.settings.bits + 2, "outputs": self.settings.bits}
-
-    def trained(self) -> list[Shape]:
-        return [(self.settings.length,)]
 
     def needs(self, shape: Shape) -> int:
         return shape[0] * (self.settings.bits + 1)

@@ -24,7 +24,6 @@ from torch import nn
 
 from regard.catalog import card
 from regard.data import cifar10, fashion_mnist, shapes
-from regard.data.batches import Plan, in_batches, plan_by_rows
 from regard.data.images import Pixels
 from regard.data.pictures import PictureBatch
 from regard.errors import ConfigError, check_sizes
@@ -108,13 +107,6 @@ class PictureClassesTask(SettledTask):
             return wanted
         held = self.settings.valid if split == "train" else 0
         return min(wanted, len(self.pictures[split][1]) - held)
-
-    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
-        """The units of `batch` are pictures."""
-        return plan_by_rows([0] * self.count("train"), rows=batch, epoch=epoch, seed=seed)
-
-    def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
-        return in_batches(range(self.count(split)), batch)
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
         numbers = np.asarray(rows, dtype=np.int64)

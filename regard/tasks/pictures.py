@@ -17,7 +17,6 @@ from torch import nn
 
 from regard.catalog import card
 from regard.data import cifar10
-from regard.data.batches import Plan, plan_by_rows
 from regard.data.images import Pixels
 from regard.data.pictures import DRAWN, PictureBatch, draw_pairs, flipped, halves_agree, to_network
 from regard.data.shapes import SHAPES
@@ -46,10 +45,6 @@ class PictureTask(SettledTask):
     flips: ClassVar[bool] = False  # whether a mirrored picture is as good
     side: int
 
-    def count(self, split: Split) -> int:
-        """Pictures of a split."""
-        raise NotImplementedError(f"{type(self).__name__} defines no count(split).")
-
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
         raise NotImplementedError(f"{type(self).__name__} defines no batch(split, rows).")
 
@@ -63,10 +58,6 @@ class PictureTask(SettledTask):
 
     def sizes(self) -> dict[str, int]:
         return {"classes": len(self.classes), "side": self.side}
-
-    def plan(self, epoch: int, *, seed: int, batch: int) -> Plan:
-        """`batch` counts pictures."""
-        return plan_by_rows([0] * self.count("train"), rows=batch, epoch=epoch, seed=seed)
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """Nothing: a picture that was held out has no loss."""
@@ -109,25 +100,21 @@ class Cifar10Task(PictureTask):
     flips = True
     side = cifar10.SIDE
 
-    def __init__(self, settings: Cifar10Settings) -> None:
-        self.settings = settings
-        self._opened: tuple[dict[str, cifar10.Photographs], str] | None = None
-
     @classmethod
     def create(cls, settings: Cifar10Settings) -> Self:
         task = cls(settings)
-        task._read()  # a missing file is said at once
+        task._data  # noqa: B018 - a missing file is said at once
         return task
 
-    def _read(self) -> tuple[dict[str, cifar10.Photographs], str]:
-        if self._opened is None:
-            self._opened = cifar10.read_cifar10(self.settings.data)
-        return self._opened
+    @cached_property
+    def _data(self) -> tuple[dict[str, cifar10.Photographs], str]:
+        """The parts `train` and `test`, and their digest."""
+        return cifar10.read_cifar10(self.settings.data)
 
     @cached_property
     def _numbers(self) -> dict[Split, NDArray[np.int64]]:
         """Where the pictures of each split lie in their part of the data set."""
-        parts, valid = self._read()[0], self.settings.valid
+        parts, valid = self._data[0], self.settings.valid
         train, test = (np.arange(len(parts[name].labels)) for name in ("train", "test"))
         if valid >= len(train):
             raise ConfigError(
@@ -140,12 +127,12 @@ class Cifar10Task(PictureTask):
         return len(self._numbers[split])
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
-        part = self._read()[0]["test" if split == "test" else "train"]
+        part = self._data[0]["test" if split == "test" else "train"]
         numbers = self._numbers[split][np.asarray(rows, dtype=np.int64)]
         return PictureBatch(torch.from_numpy(part.pictures[numbers]), torch.from_numpy(part.labels[numbers]))
 
     def digest(self) -> str:
-        return f"cifar10 {self._read()[1]} {self.settings.valid}"
+        return f"cifar10 {self._data[1]} {self.settings.valid}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,9 +169,6 @@ class PairedShapesTask(PictureTask):
 
     def __init__(self, settings: PairedShapesSettings) -> None:
         self.settings, self.side = settings, settings.side
-
-    def count(self, split: Split) -> int:
-        return int(asdict(self.settings)[split])
 
     def batch(self, split: Split, rows: Sequence[int]) -> PictureBatch:
         key = f"paired shapes {self.settings.seed} {split}"

@@ -11,7 +11,7 @@ https://arxiv.org/abs/1506.03134
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -20,14 +20,21 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from regard.catalog import card
+from regard import catalog
 from regard.data.batches import in_batches
 from regard.data.geometry import QUESTIONS, Numbers, Points
 from regard.data.points import PointBatch, PointSets, Spread, point_batch, positions
 from regard.data.solving import Answers, solved
-from regard.errors import ConfigError, check_sizes
+from regard.errors import ConfigError, check_range, check_sizes
 from regard.tasks.base import Loss, SettledTask, Split
 
+card = partial(
+    catalog.card,
+    "task",
+    authors="Vinyals, Fortunato, Jaitly",
+    year=2015,
+    link="https://arxiv.org/abs/1506.03134",
+)
 WIDTHS = 4  # with groups, training sets are padded to a multiple of this
 
 
@@ -59,7 +66,8 @@ class PointingTask(SettledTask):
     smallest: ClassVar[int] = 1  # points of the smallest set that the question makes sense for
 
     def __init__(self, settings: PointingSettings) -> None:
-        self.settings = settings
+        super().__init__(settings)
+        self._check()
         self._train: Answers | None = None
         self._others: dict[tuple[Split, int], Numbers] = {}
 
@@ -67,24 +75,12 @@ class PointingTask(SettledTask):
     def create(cls, settings: PointingSettings) -> Self:
         """The task; the answers to its training sets begin to be found."""
         task = cls(settings)
-        task._check()
-        task.train_answers()
-        return task
-
-    @classmethod
-    def restore(cls, settings: PointingSettings, folder: Path) -> Self:
-        """The task as it was; training sets are solved again only if training goes on."""
-        task = cls(settings)
-        task._check()
+        task.train_answers()  # a restored task finds them only if training goes on
         return task
 
     def _check(self) -> None:
         s, least = self.settings, self.smallest
-        if not least <= s.shortest <= s.longest:
-            raise ConfigError(
-                f"{self.question}: `shortest` has {s.shortest} and `longest` {s.longest}; "
-                f"expected {least} <= shortest <= longest."
-            )
+        check_range(self.question, s, "shortest", "longest", least)
         if not s.tests or min(s.tests) < least:
             raise ConfigError(
                 f"{self.question}: `tests` has {list(s.tests)}; expected sizes of {least} or more."
@@ -127,14 +123,9 @@ class PointingTask(SettledTask):
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """Test sets go size by size."""
-        s = self.settings
-        counts = [s.test] * len(s.tests) if split == "test" else [s.valid if split == "valid" else s.train]
-        plan, start = [], 0
-        for count in counts:
-            rows = range(start, start + count)
-            plan += in_batches(rows, batch)
-            start += count
-        return plan
+        count, sizes = self.count(split), len(self.settings.tests) if split == "test" else 1
+        starts = range(0, count * sizes, count)
+        return [rows for start in starts for rows in in_batches(range(start, start + count), batch)]
 
     def batch(self, split: Split, rows: Sequence[int]) -> PointBatch:
         points, sizes, answers = self.solved(split, rows)
@@ -148,11 +139,10 @@ class PointingTask(SettledTask):
     def solved(self, split: Split, rows: Sequence[int]) -> tuple[Points, Numbers, Numbers]:
         """(B, N, D) points, (B,) sizes, (B, M) answers filled up with -1."""
         numbers = np.asarray(rows, dtype=np.int64)
-        if split == "train":
-            return *self._sets(split).points(numbers), self.train_answers()[numbers].astype(np.int64)
-        if split == "valid":
-            return *self._sets(split).points(numbers), self._answers(split, 0)[numbers]
-        return self._test(numbers)
+        if split == "test":
+            return self._test(numbers)
+        answers = self.train_answers() if split == "train" else self._answers(split, 0)
+        return *self._sets(split).points(numbers), answers[numbers].astype(np.int64)
 
     def _test(self, numbers: NDArray[np.int64]) -> tuple[Points, Numbers, Numbers]:
         """Test set k has the size number k // test of `tests`."""
@@ -174,8 +164,7 @@ class PointingTask(SettledTask):
         """All answers of a small split, solved once."""
         key = (split, size)
         if key not in self._others:
-            count = self.settings.test if split == "test" else self.settings.valid
-            self._others[key] = self._sets(split, size or None).answers(np.arange(count))
+            self._others[key] = self._sets(split, size or None).answers(np.arange(self.count(split)))
         return self._others[key]
 
     def loss(self, model: nn.Module, batch: PointBatch) -> Loss:
@@ -200,12 +189,8 @@ class PointingTask(SettledTask):
 
 
 @card(
-    "task",
     "sort",
     title="Sorting",
-    authors="Vinyals, Fortunato, Jaitly",
-    year=2015,
-    link="https://arxiv.org/abs/1506.03134",
     sentence="Numbers in random order, to be pointed at from the smallest to the largest.",
 )
 class SortTask(PointingTask):
@@ -216,12 +201,8 @@ class SortTask(PointingTask):
 
 
 @card(
-    "task",
     "hull",
     title="Convex hull",
-    authors="Vinyals, Fortunato, Jaitly",
-    year=2015,
-    link="https://arxiv.org/abs/1506.03134",
     sentence="The corners of the convex hull of random points, counter-clockwise.",
 )
 class HullTask(PointingTask):
@@ -232,12 +213,8 @@ class HullTask(PointingTask):
 
 
 @card(
-    "task",
     "delaunay",
     title="Delaunay triangulation",
-    authors="Vinyals, Fortunato, Jaitly",
-    year=2015,
-    link="https://arxiv.org/abs/1506.03134",
     sentence="The triangles whose circumcircles are empty, three points each, in a canonical order.",
 )
 class DelaunayTask(PointingTask):
@@ -249,12 +226,8 @@ class DelaunayTask(PointingTask):
 
 
 @card(
-    "task",
     "tsp",
     title="Travelling salesman",
-    authors="Vinyals, Fortunato, Jaitly",
-    year=2015,
-    link="https://arxiv.org/abs/1506.03134",
     sentence="The shortest closed tour through all points: exact up to 12 of them, a heuristic's beyond.",
 )
 class TourTask(PointingTask):

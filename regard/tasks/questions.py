@@ -1,7 +1,6 @@
 """Questions about stories as a task: batches of equal size, cross-entropy over the words that can answer."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
 
@@ -11,10 +10,10 @@ from regard.data.batches import in_batches
 from regard.data.questions import NULL, EncodedQuestions, Question, StoryBatch, all_words
 from regard.data.wordlist import WordList
 from regard.errors import ConfigError
-from regard.tasks.base import Loss, Split, class_loss
+from regard.tasks.base import Loss, Split, WordListTask, class_loss
 
 
-class QuestionTask:
+class QuestionTask(WordListTask):
     """What every task on stories shares; a subclass says where the questions come from.
 
     A model is called with a `StoryBatch` and gives the scores (B, V) of every word as the answer. The units
@@ -23,9 +22,10 @@ class QuestionTask:
 
     Settings: ClassVar[type[Any]]
     gives: ClassVar[str] = "stories with questions"
+    unknown = NULL
 
     def __init__(self, settings: Any, words: WordList) -> None:
-        self.settings, self.words = settings, words
+        super().__init__(settings, words)
         self._questions: dict[Split, Sequence[Question]] = {}
         self._encoded: dict[Split, EncodedQuestions] = {}
 
@@ -37,18 +37,14 @@ class QuestionTask:
     @classmethod
     def learn(cls, settings: Any, questions: Mapping[Split, Sequence[Question]]) -> Self:
         """The task of these questions, with the vocabulary of training and validation."""
-        check_memory(settings.memory)
+        if settings.memory < 1:
+            raise ConfigError(
+                f"questions: `task.memory` has {settings.memory}; expected 1 or more sentences."
+            )
         seen = [*questions["train"], *questions["valid"]]
         task = cls(settings, WordList.learn(all_words(seen), first=(NULL,), unknown=NULL))
         task._questions.update(questions)
         return task
-
-    @classmethod
-    def restore(cls, settings: Any, folder: Path) -> Self:
-        return cls(settings, WordList.load(folder / "words.json", unknown=NULL))
-
-    def save(self, folder: Path) -> None:
-        self.words.save(folder / "words.json")
 
     @classmethod
     def read(cls, settings: Any, split: Split) -> Sequence[Question]:
@@ -90,9 +86,3 @@ class QuestionTask:
     def loss(self, model: nn.Module, batch: StoryBatch) -> Loss:
         """Cross-entropy of the answers, summed."""
         return class_loss(model(batch), batch.answer)
-
-
-def check_memory(memory: int) -> None:
-    """A story has at least one sentence to remember."""
-    if memory < 1:
-        raise ConfigError(f"questions: `task.memory` has {memory}; expected 1 or more sentences.")

@@ -19,7 +19,7 @@ from torch import nn
 from regard.catalog import card
 from regard.data.batches import in_batches
 from regard.data.labelled import LabelledBatch
-from regard.errors import ConfigError, DataError, check_sizes
+from regard.errors import ConfigError, DataError, check_range, check_sizes
 from regard.tasks.base import Loss, SettledTask, Split, class_loss
 
 
@@ -39,11 +39,7 @@ class RecallSettings:
 
     def __post_init__(self) -> None:
         check_sizes("key-value", self, "values", least=2)
-        if not 1 <= self.shortest <= self.longest:
-            raise ConfigError(
-                f"key-value: `shortest` has {self.shortest} and `longest` {self.longest}; "
-                "expected 1 <= shortest <= longest."
-            )
+        check_range("key-value", self, "shortest", "longest")
         if not self.asked or min(self.asked) < 1:
             raise ConfigError(
                 f"key-value: `asked` has {self.asked}; expected numbers of pairs, 1 or more each."
@@ -95,8 +91,7 @@ class RecallTask(SettledTask):
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         """The test in the order of its numbers of pairs, no batch holding two of them."""
         if split != "test":
-            size = self.settings.valid if split == "valid" else self.settings.train
-            return in_batches(range(size), batch)
+            return super().evaluation_plan(split, batch=batch)
         each = self.settings.test
         starts = range(0, each * len(self.settings.asked), each)
         return [rows for start in starts for rows in in_batches(range(start, start + each), batch)]

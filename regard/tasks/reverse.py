@@ -5,14 +5,14 @@ guessed from its beginning, so a model without attention must carry all of it in
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Self
 
 from regard.catalog import card
 from regard.data.tokens import Tokenizer
-from regard.errors import ConfigError, check_sizes
+from regard.errors import ConfigError, check_range, check_sizes
 from regard.tasks.base import Split
 from regard.tasks.translation import Example, TranslationTask
 
@@ -58,11 +58,7 @@ class ReverseTask(TranslationTask):
     def create(cls, settings: ReverseSettings) -> Self:
         if not 2 <= settings.symbols <= len(ALPHABET):
             raise ConfigError(f"reverse: `symbols` has {settings.symbols}; expected 2 to {len(ALPHABET)}.")
-        if not 1 <= settings.shortest <= settings.longest:
-            raise ConfigError(
-                f"reverse: `shortest` has {settings.shortest} and `longest` {settings.longest}; "
-                "expected 1 <= shortest <= longest."
-            )
+        check_range("reverse", settings, "shortest", "longest")
         check_sizes("reverse", settings, "train", "test")
         every = [" ".join(ALPHABET[: settings.symbols])]
         tokenizer = Tokenizer.train(every, kind="words", language="symbols", lowercase=True)
@@ -77,14 +73,11 @@ class ReverseTask(TranslationTask):
         symbols = ALPHABET[: settings.symbols]
         renamed = dict(zip(symbols, Random(settings.seed).sample(symbols, len(symbols)), strict=True))
         chance = Random(f"{settings.seed} {split}")
-        return [
-            self._example(
-                chance.choices(symbols, k=chance.randint(settings.shortest, settings.longest)), renamed
-            )
-            for _ in range(asdict(settings)[split])
-        ]
-
-    def _example(self, word: list[str], renamed: dict[str, str]) -> Example:
-        order = range(len(word))[:: -1 if self.settings.backwards else 1]
-        target = [renamed[word[s]] for s in order]
-        return Example(" ".join(word), " ".join(target), tuple(sorted((s, t) for t, s in enumerate(order))))
+        examples = []
+        for _ in range(getattr(settings, split)):
+            word = chance.choices(symbols, k=chance.randint(settings.shortest, settings.longest))
+            order = range(len(word))[:: -1 if settings.backwards else 1]
+            target = [renamed[word[s]] for s in order]
+            links = tuple(sorted((s, t) for t, s in enumerate(order)))
+            examples.append(Example(" ".join(word), " ".join(target), links))
+        return examples

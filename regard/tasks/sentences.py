@@ -6,17 +6,15 @@ The texts are those of the task `language`; here nothing is known of the sentenc
 with a `StreamBatch` whose targets are whole sentences. The units of `train.batch` are words, filling counted.
 """
 
-from collections.abc import Sequence
-
 from regard.catalog import card
 from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
 from regard.data.tokens import Tokenizer
-from regard.data.wordlist import UNKNOWN, WordList
+from regard.data.wordlist import UNKNOWN
 from regard.errors import DataError
 from regard.tasks.base import Split
-from regard.tasks.language import WordSettings, WordTask, read_words
+from regard.tasks.language import WordSettings, WordTask
 
 
 @card(
@@ -33,18 +31,13 @@ class SentenceTask(WordTask):
     Settings = WordSettings
     gives = "single sentences"
 
-    def __init__(self, settings: WordSettings, words: WordList) -> None:
-        super().__init__(settings, words)
-        self._sentences: dict[Split, Sentences] = {}
+    def cut(self, words: list[str]) -> Sentences:
+        return Sentences(self.words.numbers(words), mark=self.words.number(EOS))
 
     def sentences(self, split: Split) -> Sentences:
         """The sentences of a split as numbers."""
-        if split not in self._sentences:
-            self._hold(split, read_words(self.settings, split))
-        return self._sentences[split]
-
-    def _hold(self, split: Split, words: list[str]) -> None:
-        self._sentences[split] = Sentences(self.words.numbers(words), mark=self.words.number(EOS))
+        sentences: Sentences = self.held(split)
+        return sentences
 
     def sizes(self) -> dict[str, int]:
         return {"vocab": len(self.words)}
@@ -55,15 +48,12 @@ class SentenceTask(WordTask):
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         return self.sentences(split).plan(words=batch)
 
-    def batch(self, split: Split, rows: Sequence[int]) -> StreamBatch:
-        return self.sentences(split).batch(rows)
-
     def read(self, text: str) -> tuple[list[str], StreamBatch]:
         """A sentence of the user's: its words as the model knows them, and the batch of it alone."""
         words = [known for piece in CUTTER.pieces(text) if (known := self._known(piece)) is not None]
         if not words:
             raise DataError("sentences: the text has no words; expected a sentence.")
-        return words, Sentences(self.words.numbers([*words, EOS]), mark=self.words.number(EOS)).batch([0])
+        return words, self.cut([*words, EOS]).batch([0])
 
     def _known(self, piece: str) -> str | None:
         """A piece of raw text as the corpus would write it; None for a sign that it does not write."""

@@ -1,7 +1,7 @@
 """The embedded stories as a task: where is the person, where is the thing; without a download."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from regard.catalog import card
 from regard.data.questions import Question
@@ -46,5 +46,5 @@ class StoriesTask(QuestionTask):
     def read(cls, settings: StoriesSettings, split: Split) -> Sequence[Question]:
         return [
             make_question(split, number, facts=settings.facts or 1 + number % 2, sentences=settings.sentences)
-            for number in range(asdict(settings)[split])
+            for number in range(getattr(settings, split))
         ]

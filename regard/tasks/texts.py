@@ -5,10 +5,10 @@ regard's cache (regard/data/prepared.py), and mapped from there by all processes
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, islice, tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -26,6 +26,8 @@ from regard.storage import cache_folder
 from regard.tasks.base import Split
 from regard.tasks.translation import CHUNK, Example, TranslationTask, encode_examples
 
+Side = Literal["source", "target"]
+SIDES: tuple[Side, Side] = ("source", "target")
 SLICE = 1 << 20  # rows of a plan that are numbered at once
 PARTS: dict[Split, str] = {"train": "training", "valid": "validation"}
 
@@ -49,13 +51,12 @@ class TextSettings:
         if self.joint and self.pieces != "bpe":
             raise ConfigError(f"task: `joint` is true and `pieces` has {self.pieces!r}; expected 'bpe'.")
         check_sizes("task", self, "longest")
-        if not 0.0 <= self.bpe_dropout < 1.0:
+        dropout = self.bpe_dropout
+        if not 0.0 <= dropout < 1.0:
+            raise ConfigError(f"task: `bpe_dropout` has {dropout}; expected 0 or more, and less than 1.")
+        if dropout and self.pieces != "bpe":
             raise ConfigError(
-                f"task: `bpe_dropout` has {self.bpe_dropout}; expected 0 or more, and less than 1."
-            )
-        if self.bpe_dropout and self.pieces != "bpe":
-            raise ConfigError(
-                f"task: `bpe_dropout` has {self.bpe_dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
+                f"task: `bpe_dropout` has {dropout} and `pieces` {self.pieces!r}; expected 'bpe'."
             )
         check_sizes("task", self, "bpe_samples")
         if self.reversed_epochs < 0:
@@ -114,8 +115,7 @@ class TextTask(TranslationTask):
         return [example for example, _ in self._kept(split)]
 
     def encode(self, split: Split) -> Iterator[Pair]:
-        pairs = encode_examples(self.texts.stream(split), self.source, self.target)
-        return pairs if split == "test" else self._shorter(pairs, PARTS[split])
+        return (pair for _, pair in self._kept(split, report=split != "test"))
 
     def encoded(self, split: Split) -> EncodedPairs:
         """The pairs of a split as numbers; those of a large corpus are mapped from the cache."""
@@ -209,26 +209,18 @@ class TextTask(TranslationTask):
             sources, targets = [x.source for x in chunk], [x.target for x in chunk]
             yield from zip(source(sources), target(targets), strict=True)
 
-    def _kept(self, split: Split) -> Iterator[tuple[Example, Pair]]:
+    def _kept(self, split: Split, *, report: bool = False) -> Iterator[tuple[Example, Pair]]:
         """The examples of a split with their numbers; only those that are not too long, except to test on."""
+        count = left_out = 0
         examples, again = tee(self.texts.stream(split))
         for example, pair in zip(examples, encode_examples(again, self.source, self.target), strict=True):
-            if split == "test" or self._fits(pair):
-                yield example, pair
-
-    def _fits(self, pair: Pair) -> bool:
-        return max(map(len, pair)) <= self.settings.longest
-
-    def _shorter(self, pairs: Iterable[Pair], part: str) -> Iterator[Pair]:
-        """The pairs that are not too long; in the end, how many are."""
-        count = left_out = 0
-        for pair in pairs:
             count += 1
-            if self._fits(pair):
-                yield pair
+            if split == "test" or max(map(len, pair)) <= self.settings.longest:
+                yield example, pair
             else:
                 left_out += 1
-        self._report_left_out(part, count, left_out)
+        if report:
+            self._report_left_out(PARTS[split], count, left_out)
 
     def _report_left_out(self, part: str, count: int, left_out: int) -> None:
         longest = self.settings.longest
@@ -238,13 +230,8 @@ class TextTask(TranslationTask):
                 "pieces; expected some that are shorter. Set task.longest higher."
             )
         if left_out:
-            logging.getLogger("regard").warning(
-                "%d of %d %s pairs have a side of more than %d pieces and are left out (task.longest).",
-                left_out,
-                count,
-                part,
-                longest,
-            )
+            text = "%d of %d %s pairs have a side of more than %d pieces and are left out (task.longest)."
+            logging.getLogger("regard").warning(text, left_out, count, part, longest)
 
     def _folder(self, cut: int = 0) -> Path:
         """Where the cache has the encoded training pairs, under a digest of all that decides them."""
@@ -270,38 +257,21 @@ def learn_tokenizers(texts: Texts, settings: TextSettings) -> tuple[Tokenizer, T
 def _learners(texts: Texts, settings: TextSettings) -> dict[str, Callable[[], Tokenizer]]:
     """For each tokenizer the name of its file, and what learns it."""
 
-    def side(name: Literal["source", "target"]) -> Iterator[str]:
-        return (getattr(example, name) for example in texts.stream("train"))
-
-    def learn(name: Literal["source", "target"], language: str) -> Tokenizer:
-        kind = "characters" if is_unspaced(language) else settings.pieces
-        return _learn(side(name), settings, kind, language)
+    def learn(*sides: Side) -> Tokenizer:
+        language = texts.languages[SIDES.index(sides[-1])]
+        kind = "characters" if is_unspaced(language) and not settings.joint else settings.pieces
+        return Tokenizer.train(
+            (getattr(example, side) for side in sides for example in texts.stream("train")),
+            kind=kind,
+            language=language,
+            size=settings.size,
+            minimum=2 if kind == "words" else 1,  # a word seen once tells of words never seen, not of itself
+            lowercase=settings.lowercase,
+        )
 
     if settings.joint:
-
-        def learn_both() -> Tokenizer:
-            return _learn(chain(side("source"), side("target")), settings, "bpe", texts.languages[1])
-
-        return {"tokenizer.json": learn_both}
-    return {
-        "source.tokenizer.json": partial(learn, "source", texts.languages[0]),
-        "target.tokenizer.json": partial(learn, "target", texts.languages[1]),
-    }
-
-
-def _learn(
-    texts: Iterable[str], settings: TextSettings, kind: Literal["words", "characters", "bpe"], language: str
-) -> Tokenizer:
-    # a word seen once teaches nothing about itself, and something about words never seen
-    minimum = 2 if kind == "words" else 1
-    return Tokenizer.train(
-        texts,
-        kind=kind,
-        language=language,
-        size=settings.size,
-        minimum=minimum,
-        lowercase=settings.lowercase,
-    )
+        return {"tokenizer.json": partial(learn, *SIDES)}
+    return {f"{side}.tokenizer.json": partial(learn, side) for side in SIDES}
 
 
 def is_unspaced(language: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,16 +63,6 @@ class TranslationTask:
         self.smoothing, self.r_drop = smoothing, r_drop
         self._examples: dict[Split, Sequence[Example]] = {}
         self._encoded: dict[Split, EncodedPairs] = {}
-
-    @classmethod
-    def create(cls, settings: Any) -> Self:
-        """The task with its tokenizers, learnt from its training sentences."""
-        raise NotImplementedError(f"{cls.__name__} defines no create(settings).")
-
-    @classmethod
-    def restore(cls, settings: Any, folder: Path) -> Self:
-        """The task with the tokenizers that `save` wrote."""
-        raise NotImplementedError(f"{cls.__name__} defines no restore(settings, folder).")
 
     def read(self, split: Split) -> Sequence[Example]:
         """The examples of a split, from wherever they come; called once a split."""

@@ -24,12 +24,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     require_picture(out, "actions")
     if text == "regret" and isinstance(task, BanditTask):
         return _regret(run, task, out)
-    return _problem(
-        run, task, example_number(text, task.settings.test, "problem", ", or for bandits 'regret'"), out
-    )
-
-
-def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
+    number = example_number(text, task.settings.test, "problem", ", or for bandits 'regret'")
     model = run.model
     problems = task.batch("test", [number]).to(next(model.parameters()).device)
     with evaluating(model), record_any(model) as trace:
@@ -44,9 +39,7 @@ def _problem(run: Run, task: ActingTask, number: int, out: Path) -> str:
         weights,
         out,
         names=[letter(action) for action in range(problems.actions)],
-        title=f"Problem {number}: actions, and what they attended to"
-        if found
-        else f"Problem {number}: actions",
+        title=f"Problem {number}: actions" + (", and what they attended to" if found else ""),
         usual=NOTHING if isinstance(task, BanditTask) else None,
     )
     return f"{' '.join(map(letter, actions))}, total reward {sum(rewards):.2f}"

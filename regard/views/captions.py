@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from regard.data.images import Pixels, image_batch, read_image
 from regard.decode.captions import Caption, describe
 from regard.errors import ConfigError
@@ -37,8 +39,6 @@ def chosen(task: CaptionTask, text: str | None) -> Pixels:
 
 def captions(run: Run, pictures: list[Pixels], *, beam: int | None) -> list[Caption]:
     """What the run's model says of these pictures, with its attention."""
-    import numpy as np
-
     task, model = run.task, run.model
     assert isinstance(task, CaptionTask)
     assert isinstance(model, Translating)

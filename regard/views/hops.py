@@ -4,7 +4,7 @@ from pathlib import Path
 
 from regard.data.questions import split_story
 from regard.errors import DataError
-from regard.evaluate.answering import Answer, answer, ask
+from regard.evaluate.answering import Answer, answers, ask
 from regard.tasks.questions import QuestionTask
 from regard.train.run import Run
 from regard.views.shared import draw_figure
@@ -17,7 +17,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
     supports: tuple[int, ...] = ()
     if text is None:
         question = task.questions("test")[0]
-        found = answer(model, task, question)
+        [found] = answers(model, task, [question])
         supports = tuple(s - found.forgotten for s in question.supports if s >= found.forgotten)
     else:
         found = ask(model, task, *split_text(text))

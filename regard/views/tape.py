@@ -7,7 +7,7 @@ import torch
 
 from regard.data.bits import BitBatch
 from regard.errors import ConfigError, DataError
-from regard.models.ntm import NTM
+from regard.models.ntm import NTM, Tape
 from regard.tasks.bits import BitTask, Shape, costs
 from regard.train.run import Run
 from regard.views.shared import draw_figure, whole_number
@@ -43,12 +43,10 @@ def _lap(batch: BitBatch, model: NTM) -> str:
     return f"; {read} vectors were read before the answer, and the tape is a ring of {rows} rows"
 
 
-def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: object) -> None:
+def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: Tape) -> None:
     """The tape as a picture, or as a page where the file ends in .html."""
-    from regard.models.ntm import Tape
     from regard.viz.tape import draw_tape
 
-    assert isinstance(tape, Tape)
     draw_figure(
         out,
         lambda path: draw_tape(

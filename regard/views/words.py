@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from regard.data.ptb import EOS
@@ -33,20 +34,13 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
         raise DataError(
             f"{run.folder}: model is {run.config.model!r}, which does not look back; nothing can be shown."
         )
-    words = (
-        first_sentence(task)
-        if text is None
-        else Tokenizer.train((), kind="words", lowercase=True).pieces(text)
-    )
-    words = words[:LONGEST]
+    cutter = Tokenizer.train((), kind="words", lowercase=True)
+    words = (first_sentence(task) if text is None else cutter.pieces(text))[:LONGEST]
     if len(words) < 2:
         raise DataError(f"show: the text has {len(words)} words; expected two or more.")
-    C = task.settings.context
-    stream = WordStream(
-        task.words.numbers(words), context=C, predict=len(words), start=task.words.number(EOS)
-    )
-    device = next(run.model.parameters()).device
-    maps = model.lookback(stream.batch([0]).to(device))
+    C, start = task.settings.context, task.words.number(EOS)
+    stream = WordStream(task.words.numbers(words), context=C, predict=len(words), start=start)
+    maps = model.lookback(stream.batch([0]).to(next(run.model.parameters()).device))
     draw([(name, weights[1:, C:].cpu()) for name, weights in maps], words, out)
     return " ".join(words)
 
@@ -65,8 +59,6 @@ def first_sentence(task: LanguageTask) -> list[str]:
 
 def draw(maps: list[tuple[str, Tensor]], words: list[str], out: Path) -> None:
     """The maps as a picture, or as a page where the file ends in .html: rows are predicted words."""
-    import torch
-
     from regard.viz.heatmap import draw_heads
 
     weights = torch.stack([weights for _, weights in maps])

@@ -48,7 +48,7 @@ def test_a_place_is_touched_if_one_of_its_pixels_is():
 
 def evaluation(hits):
     bleu = corpus_bleu(["a b c d"], [["a b c d"]])
-    return CaptionEvaluation("test", 5, 1, bleu, 1.0, hits, ["a b c d"], 0.1)
+    return CaptionEvaluation("test", 5, 1, bleu, 1.0, hits, ["a b c d"])
 
 
 def test_an_evaluation_says_all_its_numbers():

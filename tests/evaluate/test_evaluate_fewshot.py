@@ -54,7 +54,7 @@ def test_an_untrained_model_is_near_chance_and_looks_everywhere(task):
 
 def test_what_is_shown_names_ways_and_shots():
     score = ShotsScore(1, 2000, 0.95, 0.5, {"a": 0.25, "b": 0.5})
-    found = FewShotEvaluation("test", 5, (score,), 1.0)
+    found = FewShotEvaluation("test", 5, (score,))
     assert found.measures() == [
         ("accuracy, 5-way 1-shot", "95.00 %"),
         ("95 % interval, 5-way 1-shot, plus and minus", "0.96 %"),

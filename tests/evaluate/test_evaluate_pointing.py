@@ -122,7 +122,7 @@ def test_an_untrained_model_is_measured_and_shown_beside_the_paper():
 
 def test_a_column_stays_where_no_set_counts():
     values = {5: {"accuracy": 0.0, "invalid": 1.0}, 9: {"accuracy": 0.5, "area": 0.25, "invalid": 0.5}}
-    found = PointingEvaluation("hull", "test", 1, values, {5: 4, 9: 4}, [], 0.0)
+    found = PointingEvaluation("test", "hull", 1, values, {5: 4, 9: 4}, [])
     [table] = found.tables()
     assert table.columns == ("n", "accuracy", "area", "invalid", "accuracy, paper", "area, paper")
     assert table.rows[0] == ("5", "0.00 %", "", "100.00 %", "92.00 %", "99.60 %")

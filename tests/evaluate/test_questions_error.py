@@ -5,7 +5,7 @@ import torch
 from seeds import offset_seed
 
 from regard.errors import DataError
-from regard.evaluate.answering import answer, as_text, ask
+from regard.evaluate.answering import answers, as_text, ask
 from regard.evaluate.questions import PAPER, QuestionsEvaluation, evaluate_questions
 from regard.models.memn2n import MemN2N, MemN2NConfig
 from regard.tasks.stories import StoriesSettings, StoriesTask
@@ -80,7 +80,7 @@ def test_a_question_of_the_task_is_answered_as_in_a_batch(task):
     with torch.no_grad():
         scores = model(task.batch("test", range(20)))
     for row in (0, 7):
-        found = answer(model, task, task.questions("test")[row])
+        [found] = answers(model, task, [task.questions("test")[row]])
         assert task.words.number(found.text) == int(scores[row, 1:].argmax()) + 1
         assert found.probability == pytest.approx(float(scores[row, 1:].softmax(-1).max()), rel=1e-4)
 

@@ -249,7 +249,7 @@ def test_settings_that_cannot_be_are_refused(settings, text):
 
 
 def test_a_classification_is_counted_by_class():
-    found = Classification("test", ("a", "b", "c"), ((3, 1, 0), (2, 4, 0), (0, 0, 0)), 1.0)
+    found = Classification("test", ("a", "b", "c"), ((3, 1, 0), (2, 4, 0), (0, 0, 0)))
     assert found.headline() == ("accuracy", 0.7)
     assert found.recall(0) == 0.75
     assert found.precision(0) == 0.6
