@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from regard.cli.common import BeamOption, DeviceOption, messages, print_rows, say, train_on
-from regard.cli.text import FILES, RECURRENT, File, Language, Text, chosen_steps, text_settings
+from regard.cli.text import RECURRENT, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
 from regard.train.launcher import count_launched, is_main_process
@@ -59,20 +59,8 @@ def command(
         str | None,
         typer.Option(metavar="CORPUS", help="Measure translators on another corpus, such as hansards."),
     ] = None,
-    source: File = "",
-    target: File = "",
-    valid_source: File = "",
-    valid_target: File = "",
-    test_source: File = "",
-    test_target: File = "",
-    source_language: Language = "",
-    target_language: Language = "",
-    corpus: Annotated[
-        str, typer.Option(metavar="NAME", help="A corpus by name, instead of the recipe's text.")
-    ] = "",
-    data: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
-    ] = "",
+    *,
+    text: Text,
     jobs: Annotated[int, typer.Option(min=1, help="Trainings that run at the same time.")] = 1,
     device: DeviceOption = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads for each training.")] = 1,
@@ -110,16 +98,10 @@ def command(
     from regard.compare.table import record as write_records
     from regard.compare.trial import Asked
 
-    given = (source, target, valid_source, valid_target, test_source, test_target)
-    text = Text(
-        files=dict(zip(FILES, given, strict=True)),
-        languages=(source_language, target_language),
-        corpus=corpus,
-        data="",
-        owner="compare",
-    )
+    text.check("compare")
     train_on(device)
-    _name_folder(data)
+    _name_folder(text.data)
+    text = replace(text, data="")
     alone = text.given and not recipes and task is None  # without a recipe
     comparison = plan(
         RECURRENT if alone else task,

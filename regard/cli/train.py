@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.common import DeviceOption, say, train_on
-from regard.cli.text import (
-    FILES,
-    RECURRENT,
-    File,
-    Language,
-    Text,
-    chosen_size,
-    chosen_steps,
-    given_value,
-    text_settings,
-)
+from regard.cli.text import RECURRENT, Text, chosen_size, chosen_steps, given_value, text_settings
 from regard.errors import ConfigError
 from regard.train.launcher import is_main_process
 
@@ -50,20 +40,8 @@ def command(
             help="Continue if the folder holds a run, otherwise start; for jobs that get restarted.",
         ),
     ] = False,
-    source: File = "",
-    target: File = "",
-    valid_source: File = "",
-    valid_target: File = "",
-    test_source: File = "",
-    test_target: File = "",
-    source_language: Language = "",
-    target_language: Language = "",
-    corpus: Annotated[
-        str, typer.Option(metavar="NAME", help="A corpus by name: multi30k-en-de, tatoeba-en-fr, …")
-    ] = "",
-    data: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
-    ] = "",
+    *,
+    text: Text,
     model: Annotated[
         str, typer.Option(metavar="NAME", help="A model from `regard list model`, with its own defaults.")
     ] = "",
@@ -86,13 +64,7 @@ def command(
     from regard.train.run import create, reopen
     from regard.train.run_folder import RunFolder
 
-    given = (source, target, valid_source, valid_target, test_source, test_target)
-    text = Text(
-        files=dict(zip(FILES, given, strict=True)),
-        languages=(source_language, target_language),
-        corpus=corpus,
-        data=data,
-    )
+    text.check("train")
     overrides = settings or []
     if recipe is None and not text.given and not (resume and run):
         raise ConfigError(
