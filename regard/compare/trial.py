@@ -39,14 +39,12 @@ from regard.evaluate.results import commit, machine
 from regard.models.base import Model
 from regard.storage import alone
 from regard.tasks.base import Split, Task
-from regard.tasks.corpus import on_corpus
-from regard.tasks.translation import TranslationTask
 from regard.train import durable
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
 from regard.train.launcher import count_launched, is_main_process
 from regard.train.loop import fit
-from regard.train.run import Run, create, open_run, reopen
+from regard.train.run import create, open_run, other_corpus, reopen
 from regard.train.run_folder import RunFolder
 
 IMPOSSIBLE = "impossible.json"
@@ -231,7 +229,7 @@ def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
 def _evaluate(run: Path, asked: Asked) -> Measured:
     opened = open_run(run)
     started = time.perf_counter()
-    task = opened.task if asked.on is None else _other_corpus(opened, asked.on)
+    task = opened.task if asked.on is None else other_corpus(opened, asked.on, owner="compare")
     how = opened.config.decode.with_beam(asked.beam)
     found = evaluate(opened.model, task, asked.split, decoding=how)
     if isinstance(found, Listing) and is_main_process():
@@ -247,12 +245,6 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
         note=found.note() if isinstance(found, Noted) else "",
         seconds=round(time.perf_counter() - started, 2),
     )
-
-
-def _other_corpus(run: Run, name: str) -> Task:
-    if not isinstance(run.task, TranslationTask):
-        raise DataError(f"compare: --on has {name!r}; the task {run.config.task!r} is not translation.")
-    return on_corpus(run.task, name, "")
 
 
 def _forget_peak() -> None:
