@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from importlib import import_module
 from inspect import Parameter, Signature, getdoc, signature
 from typing import Annotated, Any, NoReturn, get_type_hints
 
@@ -17,28 +18,6 @@ import typer
 from rich.markup import escape
 
 from regard import __version__
-from regard.cli import (
-    ask,
-    bench,
-    caption,
-    compare,
-    demo,
-    dictionary,
-    evaluate,
-    export,
-    list_,
-    models,
-    pack,
-    point,
-    prepare,
-    results,
-    sample,
-    serve,
-    show,
-    studio,
-    train,
-    translate,
-)
 from regard.cli.common import complain
 from regard.errors import RegardError
 
@@ -55,12 +34,12 @@ Start with `regard demo`, which trains two translators in a few minutes and draw
 
 EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
 
+NAMES = """
+    demo models list_ prepare train evaluate compare translate dictionary export pack ask point caption sample
+    show serve studio results bench
+"""
 COMMANDS: dict[str, Callable[..., None]] = {
-    module.__name__.rpartition(".")[2].rstrip("_"): module.command
-    for module in (
-        *(demo, models, list_, prepare, train, evaluate, compare, translate, dictionary, export),
-        *(pack, ask, point, caption, sample, show, serve, studio, results, bench),
-    )
+    name.rstrip("_"): import_module(f"regard.cli.{name}").command for name in NAMES.split()
 }
 
 
@@ -94,7 +73,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 def unfolded(function: Callable[..., None]) -> Callable[..., None]:
     """The command, with an option for each field of a parameter that is a dataclass."""
     hints = get_type_hints(function, include_extras=True)
-    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
     @wraps(function)
     def command(**options: Any) -> None:

@@ -1,15 +1,15 @@
 """regard models: the trained models in the package."""
 
 import json
-from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from regard.cli.common import output, table
+from regard.cli.options import JsonOption
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def command(as_json: JsonOption = False) -> None:
     """List the trained models in the package: name, size, figure, what each does.
 
     Every command that takes a run folder also takes these names.
@@ -36,7 +36,5 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         for row in rows:
             typer.echo("\t".join(row))
         return
-    made = table("name", "size", "figure", "what", numeric=("size",))
-    for name, *others in rows:
-        made.add_row(Text(name, "cyan"), *others)
-    output.print(made)
+    coloured = [(Text(name, "cyan"), *others) for name, *others in rows]
+    output.print(table("name", "size", "figure", "what", rows=coloured, numeric=("size",)))

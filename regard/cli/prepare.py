@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.common import output, say
+from regard.cli.options import SettingsOption
 from regard.cli.text import Text
 from regard.cli.train import choose_config
 from regard.errors import ConfigError
@@ -15,10 +16,7 @@ def command(
     recipe: Annotated[
         str | None, typer.Argument(metavar="[RECIPE|FILE.toml]", help="As for `regard train`.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Override a setting; may be repeated."),
-    ] = None,
+    settings: SettingsOption = None,
     *,
     text: Text,
     model: Annotated[str, typer.Option(metavar="NAME", help="As for `regard train`.")] = "",

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import DeviceOption, RunArgument, open_run, say
-from regard.errors import ConfigError, DataError
+from regard.cli.common import open_task, require_ending, say, words
+from regard.cli.options import DeviceOption, RunArgument
 
 
 def command(
@@ -32,13 +32,9 @@ def command(
     from regard.tasks.pictures import PictureTask
     from regard.views.pictures import class_number
 
-    if out.suffix.lower() != ".png":
-        raise ConfigError(f"sample: `--out` has the ending {out.suffix!r}; expected .png.")
-    opened = open_run(run, device=device)
-    task, model = opened.task, opened.model
-    if not isinstance(task, PictureTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected a task of generating pictures.")
-    names = [name.strip() for name in classes.split(",")] if classes else list(task.classes)
+    require_ending("sample", out, (".png",))
+    opened, task = open_task(run, PictureTask, "a task of generating pictures", device=device)
+    model, names = opened.model, words(classes) or tuple(task.classes)
     numbers = torch.tensor([class_number(task, name, owner="sample: `--classes`") for name in names])
     noise = torch.randn(len(names) * count, model.config.noise, generator=torch.Generator().manual_seed(seed))
     place, drawn = next(model.parameters()).device, []

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.common import DeviceOption, say, train_on
+from regard.cli.common import say, train_on
+from regard.cli.options import DeviceOption, SettingsOption
 from regard.cli.text import RECURRENT, Text, chosen_size, chosen_steps, given_value, text_settings
 from regard.errors import ConfigError
 from regard.train.launcher import is_main_process
@@ -26,10 +27,7 @@ def command(
     run: Annotated[
         str | None, typer.Option("--run", metavar="DIR", help="Run folder; default: runs/RECIPE.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Override a setting; may be repeated."),
-    ] = None,
+    settings: SettingsOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint of --run.")
     ] = False,
