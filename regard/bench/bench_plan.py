@@ -15,7 +15,7 @@ class Plan:
     device: str
     dtype: torch.dtype
     size: Size
-    apart: str = ""  # after the name of the records, where they shall not replace those of the standard
+    apart: str = ""  # follows the name of records that must not replace those of the standard sizes
     lengths: tuple[int, ...]
     growth: Size  # its N is not used
     passes: tuple[bool, ...] = (False, True)  # forward; forward and backward

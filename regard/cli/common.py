@@ -48,24 +48,31 @@ def table(
     rows: Iterable[Sequence[str | Text]] = (),
     numeric: Sequence[str] = (),
     title: str | None = None,
+    names: bool = False,
 ) -> Table:
-    """A table in the one look of this command line."""
+    """A table in the one look of this command line; with `names`, the first column has what may be typed."""
     made = Table(
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
     )
-    for column in columns:
-        made.add_column(column, justify="right" if column in numeric else "left")
+    for number, column in enumerate(columns):
+        style = "cyan" if names and number == 0 else ""
+        made.add_column(column, style=style, justify="right" if column in numeric else "left")
     for row in rows:
         made.add_row(*row)
     return made
 
 
 def print_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str], header: bool = False
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numeric: Sequence[str],
+    header: bool = False,
+    names: bool = False,
 ) -> None:
     """A table in a terminal; in a pipe a line with tabs for each row, and for the columns if `header`."""
     if output.is_terminal:
-        output.print(table(*columns, rows=rows, numeric=numeric))
+        output.print(table(*columns, rows=rows, numeric=numeric, names=names))
         return
     for row in (columns, *rows) if header else rows:
         typer.echo("\t".join(cell.replace("\n", " ") for cell in row))

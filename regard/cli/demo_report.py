@@ -7,6 +7,7 @@ from typing import Any
 from regard.bench.records import measured
 from regard.cli.common import open_run
 from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
+from regard.compare.report import losses
 from regard.decode.translator import Translation, Translator
 from regard.evaluate.results import write_result
 from regard.evaluate.translation import TranslationEvaluation
@@ -44,7 +45,7 @@ def draw_demo(found: Found, folder: Path) -> list[Path]:
         folder / "lengths.png",
     )
     training = draw_training(
-        {TITLES[name]: _losses(folder / FOLDERS[name]) for name in TITLES}, folder / "training.png"
+        {TITLES[name]: losses([folder / FOLDERS[name]]) for name in TITLES}, folder / "training.png"
     )
     sections: list[Section] = [
         _scores(found),
@@ -123,11 +124,6 @@ def _with_weights(found: Found, folder: Path) -> list[Translation]:
 
 def _bin(row: Any) -> tuple[float, float, float]:
     return row.low, math.inf if row.high is None else row.high, row.bleu
-
-
-def _losses(run: Path) -> tuple[list[float], list[float]]:
-    lines = [line for line in read_metrics(run) if "loss" in line]
-    return [line["step"] for line in lines], [line["loss"] for line in lines]
 
 
 def _scores(found: Found) -> TableSection:

@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from regard import catalog
 from regard.cli.common import output, table
@@ -59,8 +58,7 @@ def _print_tables(rows: list[catalog.Row], recipes: list[tuple[str, str]]) -> No
     for kind, title in TITLES.items():
         of_kind = [row for row in rows if row.kind == kind]
         if of_kind:
-            cells = [(Text(row.key, "cyan"), str(row.year), row.title, row.authors) for row in of_kind]
-            output.print(table("name", "year", "what", "authors", rows=cells, title=title), "")
+            cells = [(row.key, str(row.year), row.title, row.authors) for row in of_kind]
+            output.print(table("name", "year", "what", "authors", rows=cells, title=title, names=True), "")
     if recipes:
-        named = [(Text(name, "cyan"), sentence) for name, sentence in recipes]
-        output.print(table("name", "what", rows=named, title=TITLES["recipe"]))
+        output.print(table("name", "what", rows=recipes, title=TITLES["recipe"], names=True))

@@ -3,9 +3,8 @@
 import json
 
 import typer
-from rich.text import Text
 
-from regard.cli.common import output, table
+from regard.cli.common import print_rows
 from regard.cli.options import JsonOption
 
 
@@ -32,9 +31,4 @@ def command(as_json: JsonOption = False) -> None:
         )
         for m in found
     ]
-    if not output.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    coloured = [(Text(name, "cyan"), *others) for name, *others in rows]
-    output.print(table("name", "size", "figure", "what", rows=coloured, numeric=("size",)))
+    print_rows(("name", "size", "figure", "what"), rows, numeric=("size",), names=True)

@@ -13,7 +13,7 @@ import io
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -197,7 +197,11 @@ def _figures(comparison: Comparison, table: Table, folder: Path, runs: Path) -> 
     if lengths:
         path = draw_lengths(lengths, folder / "lengths.png", xlabel="length", ylabel=metrics[0])
         yield FigureSection("By length", path, f"{metrics[0]} by length, one line for each variant")
-    curves = dict(_curves(comparison, runs))
+    curves = {
+        variant.name: losses(runs / f"{variant.slug}-seed{seed}" for seed in comparison.seeds)
+        for variant in comparison.variants
+    }
+    curves = {name: curve for name, curve in curves.items() if curve[0]}
     if curves:
         path = draw_training(curves, folder / "training.png", ylabel="training loss")
         yield FigureSection("Training", path, "training loss by step, one line for each variant")
@@ -212,17 +216,14 @@ def _alignments(table: Table) -> dict[str, list[float]]:
     return found
 
 
-def _curves(comparison: Comparison, runs: Path) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
-    """Each variant's training loss by step, the mean of its seeds where they have it."""
-    for variant in comparison.variants:
-        losses: dict[int, list[float]] = {}
-        for seed in comparison.seeds:
-            for line in read_metrics(runs / f"{variant.slug}-seed{seed}"):
-                if line.get("loss") is not None and "lr" in line:
-                    losses.setdefault(line["step"], []).append(line["loss"])
-        if losses:
-            steps = sorted(losses)
-            yield variant.name, ([float(s) for s in steps], [statistics.fmean(losses[s]) for s in steps])
+def losses(runs: Iterable[Path]) -> tuple[list[float], list[float]]:
+    """Steps, and the training loss of these runs at each: the mean of those that have it."""
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        for line in read_metrics(run):
+            if line.get("loss") is not None and "lr" in line:
+                found.setdefault(line["step"], []).append(line["loss"])
+    return [float(step) for step in sorted(found)], [statistics.fmean(found[step]) for step in sorted(found)]
 
 
 def _trainings(outcomes: Sequence[Outcome]) -> Iterator[Section]:

@@ -164,8 +164,9 @@ def trained_by(run: Path) -> int | None:
     training = read_training(run)
     if training is not None:
         return training.processes
-    last = RunFolder(run).find("last") if (run / "config.toml").exists() else None
-    return None if last is None else int(_state(last)["processes"])
+    folder = RunFolder(run)
+    last = folder.find("last") if folder.config.exists() else None
+    return None if last is None else int(folder.read_json(last / "state.json")["processes"])
 
 
 def read_measured(run: Path, asked: Asked = TEST) -> Measured | None:
@@ -202,7 +203,8 @@ def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
         return False
     summary = fit(model, task, config, run=run, resume=resume)
     device = next(model.parameters()).device
-    state = _state(RunFolder(run).require("last"))
+    folder = RunFolder(run)
+    state = folder.read_json(folder.require("last") / "state.json")
     training = Training(
         model=config.model,
         parameters=sum(p.numel() for p in model.parameters()),
@@ -266,11 +268,6 @@ def _peak(device: torch.device) -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _state(checkpoint: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    return found
 
 
 def _write(path: Path, value: Training | Measured) -> None:

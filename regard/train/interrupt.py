@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: a wish that the loop reads between steps, no exception inside one."""
+"""Ctrl-C and SIGTERM while training: a request that the loop reads between steps, no exception inside one."""
 
 import os
 import signal
