@@ -430,7 +430,8 @@ def _outcome(variant: str, seed: int, job: MeasuredJob, failures: dict[Job, str]
         return Outcome(variant, seed, "failed", failures[job], training)
     if reason is not None:
         return Outcome(variant, seed, "impossible", reason)
-    step = RunFolder(job.run).last_step() or standing(job).step
+    now = standing(job)
+    step = RunFolder(job.run).last_step() or (now.step if now else 0)
     if training is not None:
         reason = "trained, not evaluated"
     else:
