@@ -52,8 +52,8 @@ def standard(device: str, *, quick: bool = False) -> Plan:
         )
         if not quick:
             return plan
-        plan = replace(plan, lengths=(512, 1024, 2048), processes=0, deadline=60.0)
-        return replace(plan, rivals=("by-hand", "sorted", "entmax"))
+        rivals = ("by-hand", "sorted", "entmax")
+        return replace(plan, lengths=(512, 1024, 2048), processes=0, deadline=60.0, rivals=rivals)
     plan = Plan(
         device=device,
         dtype=torch.float32,
