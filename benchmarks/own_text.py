@@ -110,7 +110,7 @@ def _network(layers: int, width: int, inner: int, heads: int, dropout: float) ->
 
 def train(order: dict[str, Any]) -> dict[str, Any]:
     """One training and its figures; SIGTERM ends the training, not the measuring."""
-    from regard.cli.text import FILES, Text
+    from regard.cli.text import Text
     from regard.cli.train import choose_config
     from regard.evaluate.base import evaluate
     from regard.evaluate.results import machine
@@ -119,8 +119,8 @@ def train(order: dict[str, Any]) -> dict[str, Any]:
     from regard.train.progress import Quiet
     from regard.train.run import create, open_run
 
-    files = dict.fromkeys(FILES, "") | order["files"]
-    text = Text(files, tuple(order["languages"]), corpus="", data="")
+    source, target = order["languages"]
+    text = Text(**order["files"], source_language=source, target_language=target)
     config = choose_config(None, text, order["model"], order["settings"])
     model, task = create(config)
     run = Path(order["run"])

@@ -104,6 +104,11 @@ def check_share(owner: str, **arguments: object) -> None:
             raise ConfigError(f"{owner}: `{name}` has {shown(found)}; expected 0 to 1.")
 
 
+def check_shares(owner: str, settings: object, *names: str) -> None:
+    """The same of settings; None is passed."""
+    check_share(owner, **{name: found for name in names if (found := getattr(settings, name)) is not None})
+
+
 def check_part(owner: str, name: str, found: object, kinds: tuple[type, ...], hint: str) -> None:
     """Raise ConfigError if a part is not an instance of one of these classes."""
     if not isinstance(found, kinds):
@@ -141,14 +146,6 @@ def check_setting(key: str, found: float, *, least: int = 0, most: float = math.
     ):
         if not within:
             raise ConfigError(f"'{key}' is {found!r}; expected {expected}.")
-
-
-def check_shares(owner: str, settings: object, *names: str) -> None:
-    """Raise ConfigError if a setting is not from 0 to 1; None is passed."""
-    for name in names:
-        found = getattr(settings, name)
-        if found is not None and not 0 <= found <= 1:
-            raise ConfigError(f"{owner}: `{name}` has {found}; expected 0 to 1.")
 
 
 def _shown(found: object) -> object:

@@ -18,7 +18,6 @@ import threading
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from regard.errors import DataError
@@ -58,9 +57,7 @@ class FolderLock:
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop.set()
         with suppress(OSError):
             if self._is_ours():

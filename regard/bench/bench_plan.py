@@ -15,7 +15,7 @@ class Plan:
     device: str
     dtype: torch.dtype
     size: Size
-    apart: str = ""  # after the name of the records, where they shall not replace those of the standard
+    apart: str = ""  # follows the name of records that must not replace those of the standard sizes
     lengths: tuple[int, ...]
     growth: Size  # its N is not used
     passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
@@ -52,8 +52,8 @@ def standard(device: str, *, quick: bool = False) -> Plan:
         )
         if not quick:
             return plan
-        plan = replace(plan, lengths=(512, 1024, 2048), processes=0, deadline=60.0)
-        return replace(plan, rivals=("by-hand", "sorted", "entmax"))
+        rivals = ("by-hand", "sorted", "entmax")
+        return replace(plan, lengths=(512, 1024, 2048), processes=0, deadline=60.0, rivals=rivals)
     plan = Plan(
         device=device,
         dtype=torch.float32,

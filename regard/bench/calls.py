@@ -9,6 +9,7 @@ Both sides have the same parameters, inputs and mask, and their outputs are comp
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ from regard.attention.multihead import MultiHead
 from regard.attention.scores.additive import AdditiveScore
 from regard.bench.clock import interleaved
 from regard.bench.parity import apart
-from regard.bench.records import measured, versions
+from regard.bench.records import common, measured
 from regard.evaluate.results import Result
 from regard.models.from_torch import multi_head_from
 
@@ -101,7 +102,10 @@ def additive(contest: Contest, device: str) -> Sides:
 
 
 def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
-    """Self-attention with the projections of `nn.MultiheadAttention`, whose weights are per head here too."""
+    """Self-attention with the projections of `nn.MultiheadAttention`, whose weights are per head here too.
+
+    What is read beside the context is "weights", or "top" for the largest.
+    """
     B, T, _, D = contest.size
     options: dict[str, Any] = {"device": device, "dtype": contest.dtype}
     theirs = nn.MultiheadAttention(D, HEADS[D], batch_first=True, **options).train(contest.training)
@@ -123,15 +127,8 @@ def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
     return Sides(None if ask == "top" else by_hand, asked, [x], kernel)
 
 
-def with_weights(contest: Contest, device: str) -> Sides:
-    """The same, and the weights of every head are read."""
-    return multi_head(contest, device, "weights")
-
-
-def with_top(contest: Contest, device: str) -> Sides:
-    """The same, and the eight largest weights of every row are read."""
-    return multi_head(contest, device, "top")
-
+with_weights = partial(multi_head, ask="weights")  # of every head
+with_top = partial(multi_head, ask="top")  # the eight largest of every row
 
 STEP, HEAD = "additive, one query", "multi-head"
 ON_CPU = (
@@ -237,15 +234,13 @@ def records(costs: list[Cost], device: str) -> list[Result]:
             details={
                 "catalogue": [],
                 "order": order,
-                "device": device,
-                "threads": torch.get_num_threads() if device == "cpu" else None,
+                **common(device),
                 "call": cost.contest.name,
                 "pass": _pass(cost.contest),
                 "size": list(cost.contest.size),
                 "dtype": str(cost.contest.dtype).removeprefix("torch."),
                 "kernel": cost.kernel,
                 "microseconds": {name: round(1000 * value, 1) for name, value in cost.ms.items()},
-                "versions": versions(),
             },
         )
         for order, cost in enumerate(costs)

@@ -72,19 +72,10 @@ def choices(device: str | None = None) -> tuple[Asked, ...]:
             table(T=T, S=S), table(T=T, S=S, training=True), table(T=T, S=S, keep_weights=True), strict=True
         )
         found += [
-            Asked(
-                (c.score,),
-                (c.normalizer,),
-                (c.window,),
-                (c.device,),
-                (queries,),
-                c.kernel,
-                trained.kernel,
-                kept.kernel,
-                shortened(c.reason),
-            )
+            Asked(*facts, c.kernel, trained.kernel, kept.kernel, shortened(c.reason))
             for c, trained, kept in asked
             if device in (None, c.device)
+            for facts in [((c.score,), (c.normalizer,), (c.window,), (c.device,), (queries,))]
         ]
     return tuple(found)
 

@@ -45,12 +45,8 @@ def compare(problems: Sequence[Problem], kernel: str, *, training: bool) -> Verd
 @torch.no_grad()
 def apart(found: Tensor, expected: Tensor) -> str | None:
     """None if two results agree in half of their digits, which tells whether they mean the same."""
-    error = rms(found.double() - expected.double()) / max(rms(expected.double()), 1e-30)
+    norm = torch.linalg.vector_norm
+    error = (norm(found.double() - expected.double()) / norm(expected.double()).clamp_min(1e-30)).item()
     if error <= torch.finfo(expected.dtype).eps ** 0.5:
         return None
     return f"other numbers: {100 * error:.2g} % away from the reference"
-
-
-def rms(x: Tensor) -> float:
-    """The root of the mean square."""
-    return x.square().mean().sqrt().item()

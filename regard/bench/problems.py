@@ -45,9 +45,7 @@ class Mechanism:
 
     @property
     def name(self) -> str:
-        parts = [self.score]
-        parts += [self.normalizer] if self.normalizer != "softmax" else []
-        parts += [self.window] if self.window != "global" else []
+        parts = [*self.words]
         parts += [f"{self.heads} heads"] if self.heads > 1 else []
         parts += ["one query"] if self.queries == 1 else []
         parts += [f"{self.hidden} features"] if self.hidden is not None else []

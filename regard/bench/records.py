@@ -5,6 +5,8 @@ from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import torch
+
 from regard.evaluate.results import Result, commit, machine
 
 RATIO = "a ratio in one run on this machine"
@@ -35,6 +37,24 @@ def measured(
         seeds=seeds,
         details=details,
     )
+
+
+def common(device: str) -> dict[str, Any]:
+    """What the details of every record have: where it was measured."""
+    threads = torch.get_num_threads() if device == "cpu" else None
+    return {"device": device, "threads": threads, "versions": versions()}
+
+
+def short(value: float | None) -> str:
+    """A number of a table, in three digits; empty where there is none."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def megabytes(size: int | None) -> str:
+    """Bytes as such a number of megabytes."""
+    return short(None if size is None else size / 1e6)
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 from regard.bench.attention import Report
 from regard.bench.growth import TOP, Growth, Look
 from regard.bench.problems import MECHANISMS, Mechanism
-from regard.bench.records import measured, versions
+from regard.bench.records import common, measured, megabytes, short
 from regard.bench.row import Row
 from regard.evaluate.results import Result
 
@@ -38,14 +38,14 @@ def _cells(report: Report, row: Row) -> tuple[str, ...]:
         row.mechanism.name,
         row.what,
         row.missing.get("fused") or row.kernel or "reference",
-        _number(row.ms.get(row.ours)),
+        short(row.ms.get(row.ours)),
         *times,
         _share(row.against.get("SDPA")),
-        _number(row.captured.get(row.ours)),
+        short(row.captured.get(row.ours)),
         *captured,
         _share(row.captured_against.get("SDPA")),
-        _number(_mega(row.bytes.get(row.ours))),
-        _number(_mega(row.bytes.get("reference"))),
+        megabytes(row.bytes.get(row.ours)),
+        megabytes(row.bytes.get("reference")),
         "" if share is None else f"{100 * share:.0f} %",
     )
 
@@ -57,9 +57,9 @@ def growth_table(report: Report) -> list[tuple[str, ...]]:
             series.mechanism.name,
             series.path,
             str(series.lengths[-1]),
-            _number(series.ms[-1]),
+            short(series.ms[-1]),
             "" if series.in_time is None else f"{series.in_time:.2f}",
-            _number(_mega(series.bytes[-1])),
+            megabytes(series.bytes[-1]),
             "" if series.in_memory is None else f"{series.in_memory:.2f}",
             series.stopped,
         )
@@ -79,12 +79,7 @@ def not_run(report: Report) -> list[str]:
 def records(report: Report) -> list[Result]:
     """The rows and the growths for results/attention-DEVICE.json; at a length asked for, -LENGTH too."""
     plan = report.plan
-    common: dict[str, Any] = {
-        "device": plan.device,
-        "dtype": str(plan.dtype).removeprefix("torch."),
-        "threads": _threads(plan.device),
-        "versions": versions(),
-    }
+    shared = common(plan.device) | {"dtype": str(plan.dtype).removeprefix("torch.")}
     recipe = f"attention-{plan.device}{plan.apart}"
     found = []
     for row in report.rows:
@@ -92,7 +87,7 @@ def records(report: Report) -> list[Result]:
         if "fused" in row.missing:
             continue
         share = report.share(row)
-        details = common | {
+        details = shared | {
             "catalogue": [*row.mechanism.catalogue, f"kernel:{row.kernel}"] if row.kernel else [],
             "order": _place(row.mechanism, second=row.training),
             "mechanism": row.mechanism.name,
@@ -119,8 +114,8 @@ def records(report: Report) -> list[Result]:
         seconds = sum(row.ms.values()) / 1000
         found.append(measured(recipe, metric, round(ratio, 2), seconds=seconds, details=details))
     for series in report.growth:
-        found += _growth_records(recipe, series, common)
-    found += [_look_records(recipe, look, common) for look in report.looks]
+        found += _growth_records(recipe, series, shared)
+    found += [_look_records(recipe, look, shared) for look in report.looks]
     return found
 
 
@@ -131,8 +126,8 @@ def _place(mechanism: Mechanism, *, second: bool = False) -> int:
     return 2 * place + second
 
 
-def _growth_records(recipe: str, series: Growth, common: dict[str, Any]) -> list[Result]:
-    details = common | {
+def _growth_records(recipe: str, series: Growth, shared: dict[str, Any]) -> list[Result]:
+    details = shared | {
         "catalogue": [],
         "order": _place(series.mechanism, second=series.path != "reference"),
         "growth of": series.mechanism.name,
@@ -163,19 +158,19 @@ def look_lines(report: Report) -> list[str]:
     """What the largest weights cost on demand."""
     return [
         f"{look.mechanism.name}, {look.length} positions: the {TOP} largest weights of each query in "
-        f"{look.ms:.0f} ms and {_number(_mega(look.bytes))} MB; all weights have "
-        f"{_number(_mega(look.whole))} MB"
+        f"{look.ms:.0f} ms and {megabytes(look.bytes)} MB; all weights have "
+        f"{megabytes(look.whole)} MB"
         for look in report.looks
     ]
 
 
-def _look_records(recipe: str, look: Look, common: dict[str, Any]) -> Result:
+def _look_records(recipe: str, look: Look, shared: dict[str, Any]) -> Result:
     return measured(
         recipe,
         f"{look.mechanism.name}: megabytes in use for the {TOP} largest weights of each query on demand",
         round(look.bytes / 1e6, 2),
         seconds=look.ms / 1000,
-        details=common
+        details=shared
         | {
             "catalogue": [],
             "order": _place(look.mechanism),
@@ -225,22 +220,6 @@ def draw(found: Sequence[Result], folder: Path) -> list[Path]:
 def _curve(result: Result) -> str:
     path = "reference" if result.details["kernel"] == "reference" else "fused"
     return f"{result.details['growth of']}, {path}"
-
-
-def _threads(device: str) -> int | None:
-    import torch
-
-    return torch.get_num_threads() if device == "cpu" else None
-
-
-def _mega(size: int | None) -> float | None:
-    return None if size is None else size / 1e6
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _share(of_ours: float | None) -> str:

@@ -34,6 +34,7 @@ from regard.attention.windows.everywhere import Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.bench.problems import Problem
 
+PRODUCTS = (DotScore, GeneralScore, CosineScore, FeedForwardScore)
 UNROLLED = 64  # features: more, written out one by one, take minutes to compile
 
 Run = Callable[[], Tensor]
@@ -45,8 +46,9 @@ class Rival:
 
     name: str
     applies: Callable[[Problem], bool]  # whether it computes this mechanism at all
-    refuses: Callable[[Problem, bool], str | None]  # (problem, training) -> None, or why not, as a clause
     build: Callable[[Problem], Run]
+    # (problem, training) -> None, or why not, as a clause
+    refuses: Callable[[Problem, bool], str | None] = lambda problem, training: None
     compiles: bool = False  # for its size, which takes seconds
 
 
@@ -67,10 +69,7 @@ def compiled(problem: Problem) -> Run:
 
 def flex_applies(problem: Problem) -> bool:
     """A softmax over scores of one query and one key, with nothing behind it."""
-    score, window = problem.parts.score, problem.parts.window
-    known = isinstance(score, AdditiveScore | DotScore | GeneralScore | CosineScore | FeedForwardScore)
-    narrowed = window is None or isinstance(window, Everywhere | LocalMonotonic)
-    return known and narrowed and isinstance(problem.parts.normalizer, Softmax)
+    return is_softmax(problem, (AdditiveScore, *PRODUCTS), (Everywhere, LocalMonotonic))
 
 
 def flex_refuses(problem: Problem, training: bool) -> str | None:
@@ -110,8 +109,7 @@ def flex(problem: Problem) -> Run:
         inputs = [query, problem.source.keys, problem.source.values]
         if not torch.is_grad_enabled():  # on a CPU it refuses inputs that could have a gradient
             inputs = [x.detach() for x in inputs]
-        found: Tensor = fast(*inputs)
-        return found.reshape(*query.shape[:-1], found.shape[-1])
+        return like(query, fast(*inputs))
 
     return run
 
@@ -147,36 +145,36 @@ def four(x: Tensor) -> Tensor:
     return x if x.ndim == 4 else x[:, None]
 
 
-# entmax -----------------------------------------------------------------------------------------------------
+def like(query: Tensor, found: Tensor) -> Tensor:
+    """(B, H, T, D) -> the leading axes of the query."""
+    return found.reshape(*query.shape[:-1], found.shape[-1])
 
 
-def entmax_applies(problem: Problem) -> bool:
+# sparsemax --------------------------------------------------------------------------------------------------
+
+
+def is_sparsemax(problem: Problem) -> bool:
     """Sparsemax of a score."""
     return isinstance(problem.parts.normalizer, Sparsemax) and isinstance(problem.parts.score, Score)
 
 
+def over_scores(problem: Problem, sparsemax: Callable[[Tensor], Tensor]) -> Run:
+    """The scores of the reference, under this sparsemax of the last axis."""
+    score = problem.parts.score
+    assert isinstance(score, Score)
+    return lambda: weighted_sum(sparsemax(score(problem.query, problem.source.keys)), problem.source.values)
+
+
 def entmax_refuses(problem: Problem, training: bool) -> str | None:
     """Where the package is missing."""
-    if importlib.util.find_spec("entmax") is None:
-        return "the package is not installed"
-    return None
+    return "the package is not installed" if importlib.util.find_spec("entmax") is None else None
 
 
 def entmax(problem: Problem) -> Run:
-    """The scores of the reference, under the package's sparsemax."""
+    """The package's sparsemax."""
     from entmax import sparsemax
 
-    score = problem.parts.score
-    assert isinstance(score, Score)
-
-    def run() -> Tensor:
-        weights = sparsemax(score(problem.query, problem.source.keys), dim=-1)
-        return weighted_sum(weights, problem.source.values)
-
-    return run
-
-
-# sorted -----------------------------------------------------------------------------------------------------
+    return over_scores(problem, sparsemax)
 
 
 class Sorted(torch.autograd.Function):
@@ -202,27 +200,14 @@ class Sorted(torch.autograd.Function):
         return (grad - mean) * inside
 
 
-def by_sorting(problem: Problem) -> Run:
-    """The scores of the reference, under sparsemax by sorting."""
-    score = problem.parts.score
-    assert isinstance(score, Score)
-
-    def run() -> Tensor:
-        weights = Sorted.apply(score(problem.query, problem.source.keys))  # type: ignore[no-untyped-call]
-        return weighted_sum(weights, problem.source.values)
-
-    return run
-
-
 # by hand ----------------------------------------------------------------------------------------------------
 
 
-def is_product(problem: Problem) -> bool:
-    """Softmax over a product, with no window."""
-    parts = problem.parts
-    product = isinstance(parts.score, DotScore | GeneralScore | CosineScore | FeedForwardScore)
-    everywhere = parts.window is None or isinstance(parts.window, Everywhere)
-    return product and everywhere and isinstance(parts.normalizer, Softmax)
+def is_softmax(problem: Problem, scores: tuple[type, ...], windows: tuple[type, ...]) -> bool:
+    """Softmax over such a score, in such a window or in none."""
+    score, window, normalizer = problem.parts.score, problem.parts.window, problem.parts.normalizer
+    within = window is None or isinstance(window, windows)
+    return isinstance(score, scores) and within and isinstance(normalizer, Softmax)
 
 
 def by_hand(problem: Problem) -> Run:
@@ -232,22 +217,17 @@ def by_hand(problem: Problem) -> Run:
     def run() -> Tensor:
         q = four(product_query(score, query))
         k, v = four(source.keys).to(q.dtype), four(source.values).to(q.dtype)
-        found = F.scaled_dot_product_attention(q, k, v, scale=1.0)
-        return found.reshape(*query.shape[:-1], found.shape[-1])
+        return like(query, F.scaled_dot_product_attention(q, k, v, scale=1.0))
 
     return run
 
 
-def never(problem: Problem, training: bool) -> None:
-    """Nothing stands in the way."""
-
-
 RIVALS = (
-    Rival("by-hand", is_product, never, by_hand),
-    Rival("sorted", entmax_applies, never, by_sorting),
-    Rival("entmax", entmax_applies, entmax_refuses, entmax),
-    Rival("flex", flex_applies, flex_refuses, flex, compiles=True),
-    Rival("compile", lambda problem: True, never, compiled, compiles=True),
+    Rival("by-hand", lambda problem: is_softmax(problem, PRODUCTS, (Everywhere,)), by_hand),
+    Rival("sorted", is_sparsemax, lambda problem: over_scores(problem, Sorted.apply)),
+    Rival("entmax", is_sparsemax, entmax, entmax_refuses),
+    Rival("flex", flex_applies, flex, flex_refuses, compiles=True),
+    Rival("compile", lambda problem: True, compiled, compiles=True),
 )
 
 

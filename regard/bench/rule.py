@@ -121,13 +121,8 @@ def terms(
         return torch.ones_like(out)
     if name == "_log_softmax_backward_data":
         slope, logs, dim = args[:3]
-        return logs.exp() * root(slope, dim)
+        return logs.exp() * slope.square().sum(dim, keepdim=True).sqrt()
     return None
-
-
-def root(x: Tensor, dim: int) -> Tensor:
-    """The root of a sum of squares."""
-    return x.square().sum(dim, keepdim=True).sqrt()
 
 
 Outcomes = Mapping[str, Tensor]  # the output and the gradients, by name

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.record import record
 from regard.bench.clock import interleaved, peak
-from regard.bench.records import measured, versions
+from regard.bench.records import common, measured, megabytes, short
 from regard.bench.rule import Errors, Verdict
 from regard.evaluate.results import Result
 from regard.tasks.base import Loss, Task
@@ -238,11 +238,11 @@ def rows(steps: list[Step]) -> list[tuple[str, ...]]:
             step.subject.recipe,
             step.way,
             step.broken or ", ".join(step.kernels),
-            _number(step.ms.get("reference")),
-            _number(step.ms.get("fused")),
+            short(step.ms.get("reference")),
+            short(step.ms.get("fused")),
             "" if step.ratio is None else f"{step.ratio:.2f}",
-            _number(_mega(step.bytes.get("fused"))),
-            _number(_mega(step.bytes.get("reference"))),
+            megabytes(step.bytes.get("fused")),
+            megabytes(step.bytes.get("reference")),
         )
         for step in steps
     ]
@@ -259,8 +259,7 @@ def records(steps: list[Step], device: str) -> list[Result]:
             details={
                 "catalogue": [],
                 "order": order,
-                "device": device,
-                "threads": torch.get_num_threads() if device == "cpu" else None,
+                **common(device),
                 "model": step.subject.name,
                 "recipe": step.subject.recipe,
                 "settings": [*step.subject.settings, *(step.subject.on_gpu if device == "cuda" else ())],
@@ -270,17 +269,8 @@ def records(steps: list[Step], device: str) -> list[Result]:
                 "error": None if step.error is None else round(step.error, 2),
                 "milliseconds": {name: round(value, 3) for name, value in step.ms.items()},
                 "megabytes": {name: round(value / 1e6, 2) for name, value in step.bytes.items()},
-                "versions": versions(),
             },
         )
         for order, step in enumerate(steps)
         if not step.broken
     ]
-
-
-def _mega(size: int | None) -> float | None:
-    return None if size is None else size / 1e6
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from regard.cli.common import DeviceOption, RunArgument, complain, open_run, output, read_input, say, table
+from regard.cli.common import complain, open_task, output, read_input, require_ending, say, table
+from regard.cli.options import DeviceOption, RunArgument
 from regard.data.parallel import read_lines
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.evaluate.answering import Answer
-
-ENDINGS = (".png", ".svg")
 
 
 def command(
@@ -44,17 +43,14 @@ def command(
     from regard.evaluate.answering import ask
     from regard.tasks.questions import QuestionTask
 
-    if out is not None and out.suffix.lower() not in ENDINGS:
-        raise ConfigError(f"ask: `--out` has the ending {out.suffix!r}; expected {' or '.join(ENDINGS)}.")
+    require_ending("ask", out)
     if not question.strip():
         raise ConfigError(
             'ask: no question is given; expected one after the story, such as "Where is the milk?".'
         )
     text = "\n".join(read_input() if story == "-" else read_lines(Path(story)))
-    opened = open_run(run, device=device)
-    if not isinstance(opened.task, QuestionTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected 'babi' or 'stories'.")
-    found = ask(opened.model, opened.task, text, question)
+    opened, task = open_task(run, QuestionTask, "'babi' or 'stories'", device=device)
+    found = ask(opened.model, task, text, question)
     name_gaps(found)
     if as_json:
         typer.echo(json.dumps(record_of(found), ensure_ascii=False))
@@ -71,10 +67,11 @@ def print_answer(found: "Answer") -> None:
     """The answer, then a row for each sentence with its share in each hop."""
     names = [f"hop {k + 1}" for k in range(len(found.weights))]
     output.print(Text.assemble(f"{found.question} ", (found.text, "bold"), f" ({found.probability:.0%})"))
-    made = table("sentence", *names, numeric=tuple(names))
-    for sentence, shares in zip(found.sentences, found.weights.T.tolist(), strict=True):
-        made.add_row(sentence, *(f"{share:.2f}" if share >= 0.005 else "" for share in shares))
-    output.print(made)
+    rows = [
+        (sentence, *(f"{share:.2f}" if share >= 0.005 else "" for share in shares))
+        for sentence, shares in zip(found.sentences, found.weights.T.tolist(), strict=True)
+    ]
+    output.print(table("sentence", *names, rows=rows, numeric=names))
 
 
 def record_of(found: "Answer") -> dict[str, object]:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import output, print_rows, say
+from regard.cli.common import numbers, output, print_rows, say, words
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.bench.attention import Report
     from regard.bench.bench_plan import Plan
     from regard.evaluate.results import Result
 
@@ -110,8 +109,10 @@ def command(
     plan = standard(device, quick=quick)
     plan = replace(
         plan,
-        mechanisms=chosen(_split(mechanisms)),
-        lengths=plan.lengths if lengths is None else _numbers(lengths),
+        mechanisms=chosen(words(mechanisms)),
+        lengths=plan.lengths
+        if lengths is None
+        else tuple(sorted(numbers("bench: --lengths", lengths, "512,1024,2048", least=1))),
         size=plan.size if length is None else replace(plan.size, N=length),
         apart="" if length is None else f"-{length}",
         passes=(False, True) if forward is None else (not forward,),
@@ -124,41 +125,31 @@ def command(
 
 def attention(plan: "Plan", out: Path, record: Path | None) -> None:
     """Measure, print, write."""
+    from regard.bench import report as told
     from regard.bench.attention import measure
-    from regard.bench.report import (
-        COLUMNS,
-        GROWTH,
-        draw,
-        growth_table,
-        look_lines,
-        not_run,
-        records,
-    )
-    from regard.bench.report import (
-        table as rows,
-    )
 
     say(f"{len(plan.mechanisms)} mechanisms on {plan.device}, {plan.size} (batch × length × features)")
     began = time.monotonic()
 
-    def keep(report: "Report") -> None:
-        write(records(report), out, record, quietly=True)
-
-    report = measure(plan, lambda line: say(f"{time.monotonic() - began:4.0f} s  {line}"), keep)
-    show(COLUMNS, rows(report), words=3)
+    report = measure(
+        plan,
+        lambda line: say(f"{time.monotonic() - began:4.0f} s  {line}"),
+        lambda report: write(told.records(report), out, record, quietly=True),
+    )
+    show(told.COLUMNS, told.table(report), words=3)
     if report.growth:
         output.print()
-        show(GROWTH, growth_table(report), words=2)
-    for line in look_lines(report):
+        show(told.GROWTH, told.growth_table(report), words=2)
+    for line in told.look_lines(report):
         say(line)
-    for line in not_run(report):
+    for line in told.not_run(report):
         say(f"not run: {line}")
     if report.ceiling is not None:
         say(f"ceiling: {report.ceiling / 1e12:.2f} T elements/s, {report.ceiling_from}")
-    found = records(report)
+    found = told.records(report)
     write(found, out, record)
     try:
-        for path in draw(found, out):
+        for path in told.draw(found, out):
             say(f"drawn: {path}")
     except ImportError as error:
         say(f"nothing drawn: {error}; the records are complete.")
@@ -221,23 +212,12 @@ def _unused(options: Mapping[str, object], by: str) -> None:
             raise ConfigError(f"bench: {name} has {value!r}; expected no {name} with {by}.")
 
 
-def _split(text: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    words = _split(text)
-    if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise ConfigError(f"bench: --lengths has {text!r}; expected whole numbers, e.g. 512,1024,2048.")
-    return tuple(sorted(int(word) for word in words))
-
-
 def _rivals(text: str) -> tuple[str, ...]:
     from regard.bench.rivals import RIVALS
 
     known = tuple(rival.name for rival in RIVALS)
-    words = () if text == "none" else _split(text)
-    for word in words:
+    given = () if text == "none" else words(text)
+    for word in given:
         if word not in known:
             raise ConfigError(f"bench: --rivals has {word!r}; expected some of {', '.join(known)}, or none.")
-    return words
+    return given

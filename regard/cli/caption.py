@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, DeviceOption, RunArgument, complain, open_run, say
+from regard.cli.common import PICTURES, complain, open_task, require_ending, say
+from regard.cli.options import BeamOption, DeviceOption, RunArgument
 from regard.errors import ConfigError, DataError
 
 AT_ONCE = 32  # pictures described together
@@ -51,12 +52,7 @@ def command(
         raise DataError(f"{files[0]}: has no picture; expected .jpg, .png or the like.")
     single = len(paths) == 1 and not files[0].is_dir()
     target = _target(out, single=single)
-    opened = open_run(run, device=device)
-    task = opened.task
-    if not isinstance(task, CaptionTask):
-        raise DataError(
-            f"{run}: task is {opened.config.task!r}; expected a caption task: shapes or flickr8k."
-        )
+    opened, task = open_task(run, CaptionTask, "a caption task: shapes or flickr8k", device=device)
     files_to_draw = {} if target is None else _drawn_files(paths, target, single=single)
     bad = 0
     for start in range(0, len(paths), AT_ONCE):
@@ -103,9 +99,8 @@ def _target(out: Path | None, *, single: bool) -> Path | None:
     if out is None:
         return None
     if single:
-        if out.suffix.lower() not in (".png", ".svg"):
-            raise ConfigError(f"caption: `--out` has the ending {out.suffix!r}; expected .png or .svg.")
-    elif out.suffix.lower() in (".png", ".svg") or out.is_file():
+        require_ending("caption", out)
+    elif out.suffix.lower() in PICTURES or out.is_file():
         raise ConfigError(f"caption: `--out` has a file, {out}; expected a folder for several pictures.")
     return out
 

@@ -2,43 +2,27 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Literal
+from typing import IO, TYPE_CHECKING, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from regard.data.parallel import decode_lines
-from regard.decode.base import WIDEST
 from regard.errors import ConfigError, DataError
 from regard.train.launcher import count_launched, is_main_process
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from regard.models.base import Translating
-    from regard.tasks.translation import TranslationTask
-    from regard.train.config import RunConfig
     from regard.train.run import Run
 
+Task = TypeVar("Task")
+PICTURES = (".png", ".svg")
 LONGEST = 600  # characters of a sentence about what went wrong
-RunArgument = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder, a name from `regard models`, or a Hub id.")
-]
-
-BeamOption = Annotated[
-    int | None,
-    typer.Option("--beam", min=1, max=WIDEST, help="Beam width; default: the recipe's."),
-]
-
-DeviceOption = Annotated[
-    Literal["cpu", "cuda", "mps"] | None,
-    typer.Option("--device", help="Device; default: an accelerator if there is one."),
-]
 
 # without markup: what is printed has words of the user's, such as the name of a folder with brackets
 output = Console(highlight=False, markup=False, emoji=False)  # what was asked for
@@ -59,25 +43,36 @@ def complain(sentence: str) -> None:
         print(f"regard: {sentence}", file=sys.stderr, flush=True)
 
 
-def table(*columns: str, numeric: Sequence[str] = (), title: str | None = None) -> Table:
-    """A table in the one look of this command line."""
+def table(
+    *columns: str,
+    rows: Iterable[Sequence[str | Text]] = (),
+    numeric: Sequence[str] = (),
+    title: str | None = None,
+    names: bool = False,
+) -> Table:
+    """A table in the one look of this command line; with `names`, the first column has what may be typed."""
     made = Table(
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
     )
-    for column in columns:
-        made.add_column(column, justify="right" if column in numeric else "left")
+    for number, column in enumerate(columns):
+        style = "cyan" if names and number == 0 else ""
+        made.add_column(column, style=style, justify="right" if column in numeric else "left")
+    for row in rows:
+        made.add_row(*row)
     return made
 
 
 def print_rows(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[str], header: bool = False
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numeric: Sequence[str],
+    header: bool = False,
+    names: bool = False,
 ) -> None:
     """A table in a terminal; in a pipe a line with tabs for each row, and for the columns if `header`."""
     if output.is_terminal:
-        made = table(*columns, numeric=numeric)
-        for row in rows:
-            made.add_row(*row)
-        output.print(made)
+        output.print(table(*columns, rows=rows, numeric=numeric, names=names))
         return
     for row in (columns, *rows) if header else rows:
         typer.echo("\t".join(cell.replace("\n", " ") for cell in row))
@@ -115,25 +110,34 @@ def train_on(device: str | None) -> None:
     os.environ["ACCELERATE_TORCH_DEVICE"] = device
 
 
-@dataclass(frozen=True)
-class OpenTranslator:
-    """A run whose model translates."""
+def open_task(
+    name: Path, kind: type[Task], expected: str, *, device: str | None = None
+) -> "tuple[Run, Task]":
+    """A trained model and its task, which is of this kind; `expected` names such tasks."""
+    run = open_run(name, device=device)
+    if not isinstance(run.task, kind):
+        raise DataError(f"{name}: task is {run.config.task!r}; expected {expected}.")
+    return run, run.task
 
-    config: "RunConfig"
-    model: "Translating"
-    task: "TranslationTask"
-    step: int
+
+def require_ending(owner: str, out: Path | None, endings: Sequence[str] = PICTURES) -> None:
+    """Refuse a file to draw that has another ending."""
+    if out is not None and out.suffix.lower() not in endings:
+        known = (" or " if len(endings) < 3 else ", ").join(endings)
+        raise ConfigError(f"{owner}: `--out` has the ending {out.suffix!r}; expected {known}.")
 
 
-def open_translator(folder: Path, *, device: str | None = None) -> OpenTranslator:
-    """The run of a folder or a name; only translation models can be asked in words."""
-    from regard.models.base import Translating
-    from regard.tasks.translation import TranslationTask
+def words(text: str | None) -> tuple[str, ...]:
+    """The words between commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
 
-    run = open_run(folder, device=device)
-    if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):
-        raise DataError(f"{folder}: task is {run.config.task!r}; expected a translation task.")
-    return OpenTranslator(run.config, run.model, run.task, run.step)
+
+def numbers(option: str, text: str | None, example: str, *, least: int = 0) -> tuple[int, ...]:
+    """Whole numbers between commas."""
+    found = words(text)
+    if not all(word.isdecimal() and int(word) >= least for word in found):
+        raise ConfigError(f"{option} has {text!r}; expected whole numbers, e.g. {example}.")
+    return tuple(map(int, found))
 
 
 def read_input() -> list[str]:
@@ -149,21 +153,14 @@ def standard_input() -> IO[bytes]:
 
 
 @contextmanager
-def waiting(what: str, total: int | None = None, *, show: bool = True) -> Iterator["Waiting"]:
-    """A bar for work that is counted, in a terminal only; without a total it only shows that work goes on."""
+def waiting(what: str, total: int | None = None, *, show: bool = True) -> Iterator[Callable[[int], None]]:
+    """A bar for work that is counted, in a terminal only; without a total it only shows that work goes on.
+
+    What it gives is called with each count.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     disable = not (show and messages.is_terminal)
     with Progress(*columns, console=messages, transient=True, disable=disable) as progress:
-        yield Waiting(progress, progress.add_task(what, total=total))
-
-
-class Waiting:
-    """Advances its bar when called."""
-
-    def __init__(self, progress: "Progress", task: "TaskID") -> None:
-        self._progress, self._task = progress, task
-
-    def __call__(self, count: int) -> None:
-        self._progress.advance(self._task, count)
+        yield partial(progress.advance, progress.add_task(what, total=total))

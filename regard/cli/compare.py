@@ -4,12 +4,13 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import BeamOption, DeviceOption, messages, print_rows, say, train_on
-from regard.cli.text import FILES, RECURRENT, File, Language, Text, chosen_steps, text_settings
+from regard.cli.common import messages, numbers, print_rows, say, train_on, words
+from regard.cli.options import BeamOption, DeviceOption, SplitOption
+from regard.cli.text import RECURRENT, Text, chosen_steps, text_settings
 from regard.data.folders import VARIABLE
 from regard.errors import ConfigError, DataError
 from regard.train.launcher import count_launched, is_main_process
@@ -53,26 +54,14 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="A.B=C", help="Override a setting of all variants; may be repeated."),
     ] = None,
-    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to measure on.")] = "test",
+    split: SplitOption = "test",
     beam: BeamOption = None,
     on: Annotated[
         str | None,
         typer.Option(metavar="CORPUS", help="Measure translators on another corpus, such as hansards."),
     ] = None,
-    source: File = "",
-    target: File = "",
-    valid_source: File = "",
-    valid_target: File = "",
-    test_source: File = "",
-    test_target: File = "",
-    source_language: Language = "",
-    target_language: Language = "",
-    corpus: Annotated[
-        str, typer.Option(metavar="NAME", help="A corpus by name, instead of the recipe's text.")
-    ] = "",
-    data: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
-    ] = "",
+    *,
+    text: Text,
     jobs: Annotated[int, typer.Option(min=1, help="Trainings that run at the same time.")] = 1,
     device: DeviceOption = None,
     threads: Annotated[int, typer.Option(min=1, max=1024, help="CPU threads for each training.")] = 1,
@@ -110,24 +99,18 @@ def command(
     from regard.compare.table import record as write_records
     from regard.compare.trial import Asked
 
-    given = (source, target, valid_source, valid_target, test_source, test_target)
-    text = Text(
-        files=dict(zip(FILES, given, strict=True)),
-        languages=(source_language, target_language),
-        corpus=corpus,
-        data="",
-        owner="compare",
-    )
+    text.check("compare")
     train_on(device)
-    _name_folder(data)
+    _name_folder(text.data)
+    text = replace(text, data="")
     alone = text.given and not recipes and task is None  # without a recipe
     comparison = plan(
         RECURRENT if alone else task,
-        recipes=_split(recipes),
-        models=_split(models),
-        scores=_split(scores),
-        windows=_split(windows),
-        normalizers=_split(normalizers),
+        recipes=words(recipes),
+        models=words(models),
+        scores=words(scores),
+        windows=words(windows),
+        normalizers=words(normalizers),
         vary=vary or (),
         each=each,
         overrides=[
@@ -135,7 +118,7 @@ def command(
             *(settings or []),
             *([f"train.steps={steps}"] if steps else []),
         ],
-        seeds=_numbers(seeds),
+        seeds=numbers("compare: --seeds", seeds, "1,2,3"),
         asked=Asked(split, beam, on),
         name=out.name if out is not None else text.name if text.given else None,
         tables=(lambda recipe: {"task": text_settings(recipe) | text.table()}) if text.given else None,
@@ -198,14 +181,3 @@ def _announce(comparison: "Comparison", folder: Path, jobs: int, threads: int) -
     crowded = f"; {jobs * threads} threads share {cores} cores" if jobs * threads > cores else ""
     how = f"{jobs} at a time{crowded}" if count_launched() == 1 else f"each in {count_launched()} processes"
     return f"comparing in {folder}: {count} trainings of {budget}, {how}"
-
-
-def _split(text: str | None) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
-
-
-def _numbers(text: str | None) -> tuple[int, ...]:
-    words = _split(text)
-    if not all(word.isdecimal() for word in words):
-        raise ConfigError(f"compare: --seeds has {text!r}; expected whole numbers, e.g. 1,2,3.")
-    return tuple(int(word) for word in words)

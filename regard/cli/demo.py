@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from regard.cli.common import DeviceOption, messages, open_translator, output, say, table, train_on, waiting
+from regard.cli.common import messages, open_run, output, say, table, train_on, waiting
+from regard.cli.options import DeviceOption
 from regard.extras import needs
 
 if TYPE_CHECKING:
-    from regard.compare.jobs import Job
     from regard.decode.translator import Translation
     from regard.evaluate.translation import TranslationEvaluation
-    from regard.train.config import RunConfig
 
 BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-coverage-en-fr"
 TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
@@ -45,7 +44,7 @@ def command(
     downloaded.
     """
     from regard.cli.demo_report import draw_demo, record_demo
-    from regard.compare.jobs import run_jobs
+    from regard.compare.jobs import Job, run_jobs
     from regard.train.config import load_recipe
 
     needs("train", "accelerate", "sacrebleu")
@@ -54,7 +53,12 @@ def command(
     configs = {name: load_recipe(name) for name in (BASELINE, SEARCH)}
     messages.rule(Text("regard demo: English to French, with and without attention"), align="left")
     cores = os.cpu_count() or 1
-    jobs = [_job(name, config, folder) for name, config in configs.items()]
+    for name in configs:
+        _forget(folder / FOLDERS[name])
+    jobs = [
+        Job(TITLES[name], name, folder / FOLDERS[name], config.train.steps)
+        for name, config in configs.items()
+    ]
     say("Two networks learn from the same sentences, side by side; the sentences come from a grammar.")
     run_jobs(jobs, workers=min(2, cores), threads=max(1, min(2, cores // 2)), console=messages)
     found = {name: _measure(folder / FOLDERS[name], device) for name in configs}
@@ -67,20 +71,13 @@ def command(
     _print_next(folder)
 
 
-def _job(name: str, config: "RunConfig", folder: Path) -> "Job":
-    from regard.compare.jobs import Job
-
-    run = folder / FOLDERS[name]
-    _forget(run)
-    return Job(TITLES[name], name, run, config.train.steps)
-
-
 def _measure(run: Path, device: str | None) -> "TranslationEvaluation":
     from regard.evaluate.translation import evaluate_translation
+    from regard.export.base import translatable
 
-    opened = open_translator(run, device=device)
+    opened = translatable(open_run(run, device=device))
     with waiting("translating", len(opened.task.examples("test"))) as progress:
-        how = opened.config.decode
+        how = opened.run.config.decode
         return evaluate_translation(opened.model, opened.task, "test", decoding=how, progress=progress)
 
 
@@ -92,17 +89,17 @@ def _forget(run: Path) -> None:
 
 def _print_scores(found: Found) -> None:
     messages.rule(Text("what attention changes", "bold"), align="left")
-    scores = table("", *TITLES.values(), numeric=tuple(TITLES.values()))
-    scores.add_row("BLEU", *(f"{found[name].text.bleu:.1f}" for name in TITLES))
-    scores.add_row("translations without any error", *(f"{100 * found[name].exact:.0f} %" for name in TITLES))
     alignment = found[SEARCH].alignment
     assert alignment is not None
-    scores.add_row("alignment error rate", "", f"{alignment.error_rate:.3f}")
-    output.print(scores, "")
-    lengths = table("English words", *TITLES.values(), numeric=tuple(TITLES.values()), title="BLEU by length")
-    for bucket, *bleu in lengths_table(found):
-        lengths.add_row(bucket, *(f"{value:.1f}" for value in bleu))
-    output.print(lengths, "")
+    scores = [
+        ("BLEU", *(f"{found[name].text.bleu:.1f}" for name in TITLES)),
+        ("translations without any error", *(f"{100 * found[name].exact:.0f} %" for name in TITLES)),
+        ("alignment error rate", "", f"{alignment.error_rate:.3f}"),
+    ]
+    titles = tuple(TITLES.values())
+    output.print(table("", *titles, rows=scores, numeric=titles), "")
+    lengths = [(words, *(f"{value:.1f}" for value in bleu)) for words, *bleu in lengths_table(found)]
+    output.print(table("English words", *titles, rows=lengths, numeric=titles, title="BLEU by length"), "")
 
 
 def lengths_table(found: Found) -> list[tuple[str, float, float]]:
@@ -113,14 +110,13 @@ def lengths_table(found: Found) -> list[tuple[str, float, float]]:
 
 def _print_translations(found: Found) -> None:
     for number in chosen_sentences(found[SEARCH].translations):
-        lines = table("", "")
+        reference = found[SEARCH].references[number]
+        texts = [found[name].translations[number].text for name in TITLES]
+        lines = table("", "", rows=[(Text("English", "bold"), found[SEARCH].translations[number].source)])
+        for title, text in zip(TITLES.values(), texts, strict=True):
+            lines.add_row(title, Text(text, "green" if text == reference else "red"))
+        lines.add_row("reference", reference)
         lines.show_header = False
-        lines.add_row(Text("English", "bold"), found[SEARCH].translations[number].source)
-        for name, title in TITLES.items():
-            right = found[name].translations[number].text == found[name].references[number]
-            text = found[name].translations[number].text
-            lines.add_row(title, Text(text, "green" if right else "red"))
-        lines.add_row("reference", found[SEARCH].references[number])
         output.print(lines, "")
 
 

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from regard.bench.records import measured
-from regard.cli.common import open_translator
+from regard.cli.common import open_run
 from regard.cli.demo import FOLDERS, SEARCH, SHOWN, TITLES, Found, chosen_sentences, lengths_table
+from regard.compare.report import losses
 from regard.decode.translator import Translation, Translator
 from regard.evaluate.results import write_result
 from regard.evaluate.translation import TranslationEvaluation
+from regard.export.base import translatable
 from regard.train.config import RunConfig
 from regard.train.metrics import read_metrics
 from regard.viz.curves import draw_lengths, draw_training
@@ -43,7 +45,7 @@ def draw_demo(found: Found, folder: Path) -> list[Path]:
         folder / "lengths.png",
     )
     training = draw_training(
-        {TITLES[name]: _losses(folder / FOLDERS[name]) for name in TITLES}, folder / "training.png"
+        {TITLES[name]: losses([folder / FOLDERS[name]]) for name in TITLES}, folder / "training.png"
     )
     sections: list[Section] = [
         _scores(found),
@@ -113,20 +115,15 @@ def _figures(found: TranslationEvaluation) -> list[tuple[str, float, str]]:
 
 def _with_weights(found: Found, folder: Path) -> list[Translation]:
     """The sentence of the picture, then the five that were printed, with their attention."""
-    run = open_translator(folder / FOLDERS[SEARCH])
+    opened = translatable(open_run(folder / FOLDERS[SEARCH]))
     chosen = chosen_sentences(found[SEARCH].translations)
     sentences = [SHOWN, *(found[SEARCH].translations[number].source for number in chosen)]
-    translator = Translator(run.model, run.task.source, run.task.target)
-    return [best for best, *_ in translator.translate(sentences, run.config.decode)]
+    translator = Translator(opened.model, opened.task.source, opened.task.target)
+    return [best for best, *_ in translator.translate(sentences, opened.run.config.decode)]
 
 
 def _bin(row: Any) -> tuple[float, float, float]:
     return row.low, math.inf if row.high is None else row.high, row.bleu
-
-
-def _losses(run: Path) -> tuple[list[float], list[float]]:
-    lines = [line for line in read_metrics(run) if "loss" in line]
-    return [line["step"] for line in lines], [line["loss"] for line in lines]
 
 
 def _scores(found: Found) -> TableSection:

@@ -5,18 +5,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import DeviceOption, RunArgument, open_translator, say, waiting
+from regard.cli.common import open_run, say, waiting
+from regard.cli.options import DeviceOption, RunArgument
 from regard.errors import ConfigError, DataError
-
-UnknownOption = Annotated[
-    str,
-    typer.Option(
-        "--unknown",
-        metavar="copy|dictionary|keep|FILE",
-        help="How to write unknown words: copy the source word, look it up in the run's dictionary "
-        "(`regard dictionary RUN`) or in a two-column file, or keep <unk>.",
-    ),
-]
 
 
 def command(
@@ -33,22 +24,24 @@ def command(
     regard translate runs/luong-global-dot "Where is Boston?" --unknown dictionary
     """
     from regard.decode.unknown import NAME, learn_dictionary, write_dictionary
+    from regard.export.base import translatable
     from regard.shipped.find import find_run, is_shipped
 
     run = find_run(run)
     if out is None and is_shipped(run):
         raise ConfigError(f"dictionary: {run.name} ships with the package; expected `--out FILE`.")
-    opened = open_translator(run, device=device)
+    opened = translatable(open_run(run, device=device))
     if opened.model.aligner is None:
         raise DataError(
-            f"{run}: model is {opened.config.model!r}, which has no attention; expected one with attention."
+            f"{run}: model is {opened.run.config.model!r}, which has no attention; "
+            "expected one with attention."
         )
     with waiting("aligning", len(opened.task.lengths("train"))) as progress:
         found = learn_dictionary(
             opened.model,
             opened.task,
             minimum=minimum,
-            credit=opened.config.decode.credit,
+            credit=opened.run.config.decode.credit,
             progress=progress,
         )
     path = run / NAME if out is None else out

@@ -3,36 +3,25 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import (
-    BeamOption,
-    DeviceOption,
-    RunArgument,
-    open_run,
-    output,
-    say,
-    table,
-    waiting,
-)
-from regard.cli.dictionary import UnknownOption
+from regard.cli.common import open_run, output, say, table, waiting
+from regard.cli.options import BeamOption, DeviceOption, JsonOption, RunArgument, SplitOption, UnknownOption
 from regard.errors import DataError
 from regard.train.launcher import is_main_process
 
 if TYPE_CHECKING:
     from regard.evaluate.base import Evaluation
-    from regard.tasks.corpus import CorpusTask
-    from regard.train.run import Run
 
 
 def command(
     run: RunArgument,
-    split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to measure on.")] = "test",
+    split: SplitOption = "test",
     beam: BeamOption = None,
     device: DeviceOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the outputs to a file, one a line.")
     ] = None,
@@ -54,12 +43,13 @@ def command(
     from regard.decode.unknown import choose_dictionary
     from regard.evaluate.base import Listing, evaluate
     from regard.evaluate.divided import processes_together
+    from regard.train.run import other_corpus
 
     with processes_together():
         opened = open_run(run, device=device)
         dictionary = choose_dictionary(opened.folder, unknown)
         how = replace(opened.config.decode.with_beam(beam), dictionary=dictionary)
-        task = opened.task if on is None else other_corpus(opened, on, data)
+        task = opened.task if on is None else other_corpus(opened, on, data, owner="evaluate")
         with waiting("evaluating") as progress:
             found = evaluate(opened.model, task, split, decoding=how, progress=progress)
     if not is_main_process():
@@ -78,28 +68,11 @@ def command(
     print_evaluation(found)
 
 
-def other_corpus(run: "Run", name: str, data: str) -> "CorpusTask":
-    """Another corpus for a translator."""
-    from regard.tasks.corpus import on_corpus
-    from regard.tasks.translation import TranslationTask
-
-    if not isinstance(run.task, TranslationTask):
-        raise DataError(f"evaluate: `--on` has {name}; the task {run.config.task!r} is not translation.")
-    return on_corpus(run.task, name, data)
-
-
 def print_evaluation(found: "Evaluation") -> None:
     """The numbers for a reader."""
     from regard.evaluate.base import Noted
 
-    made = table("measure", "value", numeric=("value",))
-    for name, value in found.measures():
-        made.add_row(name, value)
-    output.print(made, "")
-    for columns, rows in found.tables():
-        made = table(*columns, numeric=columns[1:])
-        for row in rows:
-            made.add_row(*row)
-        output.print(made, "")
+    for columns, rows in [(("measure", "value"), found.measures()), *found.tables()]:
+        output.print(table(*columns, rows=rows, numeric=columns[1:]), "")
     if isinstance(found, Noted):
         output.print(found.note(), style="dim")

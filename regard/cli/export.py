@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from regard.cli.common import RunArgument, open_run, say
+from regard.cli.common import open_run, say
+from regard.cli.options import RunArgument
 
 
 def command(

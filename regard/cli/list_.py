@@ -5,10 +5,10 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from regard import catalog
 from regard.cli.common import output, table
+from regard.cli.options import JsonOption
 from regard.errors import ConfigError
 
 TITLES = {
@@ -28,16 +28,19 @@ def command(
     kind: Annotated[
         str | None, typer.Argument(metavar="[KIND]", help="score, normalizer, window, model, task, recipe, …")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List every mechanism, model, task and recipe: year, name, title, authors.
 
     In a pipe, each entry is a line of tab-separated fields.
     """
+    from regard.train.config import recipe_names, recipe_sentence
+
     if kind is not None and kind not in TITLES:
         raise ConfigError(f"list: unknown kind {kind!r}; {catalog.suggest(kind, tuple(TITLES))}")
     rows = [row for row in catalog.rows() if kind in (None, row.kind)]
-    recipes = _recipes() if kind in (None, "recipe") else []
+    listed = recipe_names() if kind in (None, "recipe") else ()
+    recipes = [(name, recipe_sentence(name)) for name in listed]
     if as_json:
         found = [asdict(row) for row in rows]
         found += [{"key": name, "kind": "recipe", "sentence": sentence} for name, sentence in recipes]
@@ -51,22 +54,11 @@ def command(
             typer.echo("\t".join(["recipe", name, "", sentence, "", ""]))
 
 
-def _recipes() -> list[tuple[str, str]]:
-    from regard.train.config import recipe_names, recipe_sentence
-
-    return [(name, recipe_sentence(name)) for name in recipe_names()]
-
-
 def _print_tables(rows: list[catalog.Row], recipes: list[tuple[str, str]]) -> None:
     for kind, title in TITLES.items():
         of_kind = [row for row in rows if row.kind == kind]
         if of_kind:
-            made = table("name", "year", "what", "authors", title=title)
-            for row in of_kind:
-                made.add_row(Text(row.key, "cyan"), str(row.year), row.title, row.authors)
-            output.print(made, "")
+            cells = [(row.key, str(row.year), row.title, row.authors) for row in of_kind]
+            output.print(table("name", "year", "what", "authors", rows=cells, title=title, names=True), "")
     if recipes:
-        made = table("name", "what", title=TITLES["recipe"])
-        for name, sentence in recipes:
-            made.add_row(Text(name, "cyan"), sentence)
-        output.print(made)
+        output.print(table("name", "what", rows=recipes, title=TITLES["recipe"], names=True))

@@ -8,36 +8,16 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import wraps
-from inspect import getdoc
-from typing import Annotated, Any, NoReturn
+from importlib import import_module
+from inspect import Parameter, Signature, getdoc, signature
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from rich.markup import escape
 
 from regard import __version__
-from regard.cli import (
-    ask,
-    bench,
-    caption,
-    compare,
-    demo,
-    dictionary,
-    evaluate,
-    export,
-    list_,
-    models,
-    pack,
-    point,
-    prepare,
-    results,
-    sample,
-    serve,
-    show,
-    studio,
-    train,
-    translate,
-)
 from regard.cli.common import complain
 from regard.errors import RegardError
 
@@ -54,12 +34,12 @@ Start with `regard demo`, which trains two translators in a few minutes and draw
 
 EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
 
+NAMES = """
+    demo models list_ prepare train evaluate compare translate dictionary export pack ask point caption sample
+    show serve studio results bench
+"""
 COMMANDS: dict[str, Callable[..., None]] = {
-    module.__name__.rpartition(".")[2].rstrip("_"): module.command
-    for module in (
-        *(demo, models, list_, prepare, train, evaluate, compare, translate, dictionary, export),
-        *(pack, ask, point, caption, sample, show, serve, studio, results, bench),
-    )
+    name.rstrip("_"): import_module(f"regard.cli.{name}").command for name in NAMES.split()
 }
 
 
@@ -90,6 +70,26 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def unfolded(function: Callable[..., None]) -> Callable[..., None]:
+    """The command, with an option for each field of a parameter that is a dataclass."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+
+    @wraps(function)
+    def command(**options: Any) -> None:
+        for name, kind in groups.items():
+            options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
+        function(**options)
+
+    parameters: list[Parameter] = []
+    for name, parameter in signature(function).parameters.items():
+        parameters += signature(groups[name]).parameters.values() if name in groups else [parameter]
+    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
 def _lacks_memory(error: Exception) -> bool:
     """Whether memory ran out; on the CPU torch has no class of its own for that."""
     import torch
@@ -110,7 +110,7 @@ def help_of(function: Callable[..., None]) -> str:
 
 for name, function in COMMANDS.items():
     # the help is text, not markup: it has brackets of its own
-    app.command(name, help=escape(help_of(function)))(guarded(function))
+    app.command(name, help=escape(help_of(function)))(guarded(unfolded(function)))
 
 
 def _print_version(wanted: bool) -> None:

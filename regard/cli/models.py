@@ -1,15 +1,14 @@
 """regard models: the trained models in the package."""
 
 import json
-from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from regard.cli.common import output, table
+from regard.cli.common import print_rows
+from regard.cli.options import JsonOption
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def command(as_json: JsonOption = False) -> None:
     """List the trained models in the package: name, size, figure, what each does.
 
     Every command that takes a run folder also takes these names.
@@ -32,11 +31,4 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
         )
         for m in found
     ]
-    if not output.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    made = table("name", "size", "figure", "what", numeric=("size",))
-    for name, *others in rows:
-        made.add_row(Text(name, "cyan"), *others)
-    output.print(made)
+    print_rows(("name", "size", "figure", "what"), rows, numeric=("size",), names=True)

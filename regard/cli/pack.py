@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import DeviceOption, RunArgument, check_device, say, waiting
+from regard.cli.common import check_device, say, waiting
+from regard.cli.options import DeviceOption, RunArgument
 
 
 def command(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.common import BeamOption, DeviceOption, RunArgument, complain, open_run, read_input, say
+from regard.cli.common import complain, open_task, read_input, require_ending, say
+from regard.cli.options import BeamOption, DeviceOption, RunArgument
 from regard.data.parallel import read_lines
-from regard.errors import ConfigError, DataError
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.data.geometry import Points
@@ -46,14 +47,9 @@ def command(
     from regard.data.geometry import QUESTIONS, check_points, in_unit_square
     from regard.tasks.pointing import PointingTask
     from regard.views.points import LARGEST, answer, draw
-    from regard.viz.files import PICTURES
 
-    if out is not None and out.suffix.lower() not in PICTURES:
-        raise ConfigError(f"point: `--out` has the ending {out.suffix!r}; expected {' or '.join(PICTURES)}.")
-    opened = open_run(run, device=device)
-    task = opened.task
-    if not isinstance(task, PointingTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected a pointing task: sort, hull, …")
+    require_ending("point", out)
+    opened, task = open_task(run, PointingTask, "a pointing task: sort, hull, …", device=device)
     dimension = QUESTIONS[task.question].dimension
     points = check_points(str(file), read_points(file, dimension), dimension=dimension)
     if not task.smallest <= len(points) <= LARGEST:

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.common import output, say
-from regard.cli.text import FILES, File, Language, Text
+from regard.cli.options import SettingsOption
+from regard.cli.text import Text
 from regard.cli.train import choose_config
 from regard.errors import ConfigError
 
@@ -15,20 +16,9 @@ def command(
     recipe: Annotated[
         str | None, typer.Argument(metavar="[RECIPE|FILE.toml]", help="As for `regard train`.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Override a setting; may be repeated."),
-    ] = None,
-    source: File = "",
-    target: File = "",
-    valid_source: File = "",
-    valid_target: File = "",
-    source_language: Language = "",
-    target_language: Language = "",
-    corpus: Annotated[str, typer.Option(metavar="NAME", help="A corpus by name.")] = "",
-    data: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
-    ] = "",
+    settings: SettingsOption = None,
+    *,
+    text: Text,
     model: Annotated[str, typer.Option(metavar="NAME", help="As for `regard train`.")] = "",
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes that encode; default: one per core.")
@@ -47,14 +37,7 @@ def command(
     from regard.tasks.texts import TextTask
     from regard.train.run import create_task
 
-    given = (source, target, valid_source, valid_target, "", "")
-    text = Text(
-        files=dict(zip(FILES, given, strict=True)),
-        languages=(source_language, target_language),
-        corpus=corpus,
-        data=data,
-        owner="prepare",
-    )
+    text.check("prepare")
     if recipe is None and not text.given:
         raise ConfigError("prepare: no text was named; expected RECIPE, --source and --target, or --corpus.")
     if processes is not None:

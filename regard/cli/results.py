@@ -9,6 +9,7 @@ import typer
 
 from regard.catalog import suggest
 from regard.cli.common import print_rows, say
+from regard.cli.options import JsonOption
 from regard.errors import ConfigError, DataError
 
 
@@ -19,7 +20,7 @@ def command(
             metavar="[FOLDER]", help="Folder with the JSON files; default: results/, or regard's own."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     system: Annotated[
         str, typer.Option(metavar="NAME", help="Only recipes with this in their name, such as ntm.")
     ] = "",

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import DeviceOption, RunArgument, open_run, say
-from regard.errors import ConfigError, DataError
+from regard.cli.common import open_task, require_ending, say, words
+from regard.cli.options import DeviceOption, RunArgument
 
 
 def command(
@@ -24,33 +24,23 @@ def command(
 
     regard sample runs/sagan-cifar10 --classes bird,ship --count 16 --out birds-and-ships.png
     """
-    import torch
+    import numpy as np
     from PIL import Image
 
-    from regard.data.pictures import to_pixels
-    from regard.decode.base import evaluating
+    from regard.systems.picture_system import PictureSystem
     from regard.tasks.pictures import PictureTask
     from regard.views.pictures import class_number
 
-    if out.suffix.lower() != ".png":
-        raise ConfigError(f"sample: `--out` has the ending {out.suffix!r}; expected .png.")
-    opened = open_run(run, device=device)
-    task, model = opened.task, opened.model
-    if not isinstance(task, PictureTask):
-        raise DataError(f"{run}: task is {opened.config.task!r}; expected a task of generating pictures.")
-    names = [name.strip() for name in classes.split(",")] if classes else list(task.classes)
-    numbers = torch.tensor([class_number(task, name, owner="sample: `--classes`") for name in names])
-    noise = torch.randn(len(names) * count, model.config.noise, generator=torch.Generator().manual_seed(seed))
-    place, drawn = next(model.parameters()).device, []
-    with evaluating(model):
-        labels = numbers.repeat_interleave(count)
-        for i in range(0, len(labels), 250):
-            part = noise[i : i + 250].to(place), labels[i : i + 250].to(place)
-            made = model.sample(*part)  # type: ignore[operator]
-            drawn.append(to_pixels(made).cpu())
-    sheet = torch.cat(drawn).view(len(names), count, task.side, task.side, 3).transpose(1, 2)
+    require_ending("sample", out, (".png",))
+    opened, task = open_task(run, PictureTask, "a task of generating pictures", device=device)
+    names = words(classes) or tuple(task.classes)
+    for name in names:
+        class_number(task, name, owner="sample: `--classes`")
+    each = [name for name in names for _ in range(count)]
+    pictures = PictureSystem(opened).sample(len(each), classes=each, seed=seed).pictures
+    sheet = pictures.reshape(len(names), count, task.side, task.side, 3).swapaxes(1, 2)
     pixels = sheet.reshape(len(names) * task.side, count * task.side, 3)
-    pixels = pixels.repeat_interleave(scale, 0).repeat_interleave(scale, 1)
+    pixels = np.repeat(np.repeat(pixels, scale, 0), scale, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels.numpy()).save(out)
+    Image.fromarray(pixels).save(out)
     say(f"drawn: {out}, {count} of each: {', '.join(names)}")

@@ -1,36 +1,53 @@
 """regard serve, regard studio: the HTTP server, without and with its page."""
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.errors import ConfigError
 
-HostOption = Annotated[
-    str, typer.Option("--host", help="Address to listen on; any other than loopback needs a token.")
-]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 finds a free one.")]
-RunsOption = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="Folder with your runs, which are listed.")
-]
-ComparisonsOption = Annotated[
-    Path, typer.Option("--comparisons", metavar="DIR", help="The folder that `regard compare` writes to.")
-]
-FolderOption = Annotated[
-    Path | None,
-    typer.Option("--allow-folder", metavar="DIR", help="Open Hugging Face models in its subfolders."),
-]
-TokenOption = Annotated[
-    str | None,
-    typer.Option("--token", envvar="REGARD_TOKEN", help="Token that clients must send."),
-]
-AllowOption = Annotated[
-    list[str],
-    typer.Option("--allow-host", metavar="NAME", help="Another name to accept as `Host`; may be repeated."),
-]
-DeviceOption = Annotated[str | None, typer.Option("--device", help="Device, such as cpu.")]
+if TYPE_CHECKING:
+    from regard.serve.settings import Settings
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the server listens, who may ask, and what it shows: an option for each field."""
+
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any other than loopback needs a token.")
+    ] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 finds a free one.")] = 8000
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder with your runs, which are listed.")] = (
+        Path("runs")
+    )
+    comparisons: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder that `regard compare` writes to.")
+    ] = Path("comparisons")
+    folder: Annotated[
+        Path | None,
+        typer.Option("--allow-folder", metavar="DIR", help="Open Hugging Face models in its subfolders."),
+    ] = None
+    token: Annotated[
+        str | None, typer.Option(envvar="REGARD_TOKEN", help="Token that clients must send.")
+    ] = None
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="NAME", help="Another name to accept as `Host`; may be repeated."
+        ),
+    ] = None
+    device: Annotated[str | None, typer.Option(help="Device, such as cpu.")] = None
+
+    def settings(self, page: Path | None = None) -> "Settings":
+        """The same, checked; `page` is the folder of the studio's page."""
+        from regard.serve.settings import Settings
+
+        given = {name: value for name, value in vars(self).items() if name not in ("hosts", "device")}
+        return Settings(**given, hosts=tuple(self.hosts or ()), page=page)
 
 
 def command(
@@ -38,14 +55,8 @@ def command(
         list[str],
         typer.Argument(metavar="NAME-OR-RUN...", help="Names from `regard models`, or run folders."),
     ],
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8000,
-    runs: RunsOption = Path("runs"),
-    comparisons: ComparisonsOption = Path("comparisons"),
-    allow_folder: FolderOption = None,
-    token: TokenOption = None,
-    allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
-    device: DeviceOption = None,
+    *,
+    server: Server,
 ) -> None:
     """Serve trained models over HTTP as JSON; /docs documents every address.
 
@@ -54,19 +65,9 @@ def command(
     REGARD_TOKEN=$(openssl rand -hex 16) regard serve en-fr --host 0.0.0.0 --allow-host example.org
     """
     check_installed()
-    from regard.serve.settings import Settings
     from regard.serve.start import start
 
-    settings = Settings(
-        host=host,
-        port=port,
-        token=token,
-        hosts=tuple(allow_host),
-        runs=runs,
-        comparisons=comparisons,
-        folder=allow_folder,
-    )
-    start(settings, names, device=device, loading=True)
+    start(server.settings(), names, device=server.device, loading=True)
 
 
 def check_installed() -> None:

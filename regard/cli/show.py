@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from regard.cli.common import BeamOption, DeviceOption, RunArgument, open_run, say
-from regard.errors import ConfigError
+from regard.cli.common import PICTURES, open_run, require_ending, say
+from regard.cli.options import BeamOption, DeviceOption, RunArgument
 
 if TYPE_CHECKING:
     from regard.train.run import Run
-
-ENDINGS = (".png", ".svg", ".html")
 
 
 class Viewer(Protocol):
@@ -40,8 +38,7 @@ def command(
     from regard.evaluate.base import of_task
     from regard.views import VIEWERS
 
-    if out.suffix.lower() not in ENDINGS:
-        raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected {', '.join(ENDINGS)}.")
+    require_ending("show", out, (*PICTURES, ".html"))
     opened = open_run(run, device=device)
     viewer: Viewer = of_task(VIEWERS, opened.task)
     typer.echo(viewer(opened, text, out, beam=beam))

@@ -7,17 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.common import say
-from regard.cli.serve import (
-    AllowOption,
-    ComparisonsOption,
-    DeviceOption,
-    FolderOption,
-    HostOption,
-    PortOption,
-    RunsOption,
-    TokenOption,
-    check_installed,
-)
+from regard.cli.serve import Server, check_installed
 
 
 def command(
@@ -25,14 +15,8 @@ def command(
         list[str] | None,
         typer.Argument(metavar="[NAME-OR-RUN]...", help="Models to show; default: all in the package."),
     ] = None,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8000,
-    runs: RunsOption = Path("runs"),
-    comparisons: ComparisonsOption = Path("comparisons"),
-    allow_folder: FolderOption = None,
-    token: TokenOption = None,
-    allow_host: AllowOption = [],  # noqa: B006 - Typer reads it
-    device: DeviceOption = None,
+    *,
+    server: Server,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
     ] = True,
@@ -56,26 +40,16 @@ def command(
         typer.echo(copy_page(static))
         return
     check_installed()
-    from regard.serve.settings import Settings
     from regard.serve.start import start
     from regard.shipped.find import names as shipped
 
-    settings = Settings(
-        host=host,
-        port=port,
-        token=token,
-        hosts=tuple(allow_host),
-        runs=runs,
-        comparisons=comparisons,
-        folder=allow_folder,
-        page=require_page(),
-    )
+    settings = server.settings(require_page())
 
     def ready(address: str) -> None:
         # behind the hash, where it reaches no server and no log
-        address = address if token is None else f"{address}#token={token}"
+        address = address if server.token is None else f"{address}#token={server.token}"
         say(f"studio: {address}")
         if browser:
             webbrowser.open(address)
 
-    start(settings, names or shipped(), device=device, loading=False, ready=ready)
+    start(settings, names or shipped(), device=server.device, loading=False, ready=ready)

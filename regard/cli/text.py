@@ -1,7 +1,7 @@
 """The text that `regard train` and `regard compare` take in place of a recipe's: files, or a named corpus."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,26 +24,41 @@ Language = Annotated[
 
 @dataclass(frozen=True)
 class Text:
-    """The text that the options name, if any."""
+    """The text that the options name, if any: an option for each field, empty where it is not given."""
 
-    files: Mapping[str, str]  # by the names in FILES; empty: not given
-    languages: tuple[str, str]  # empty: to be guessed
-    corpus: str
-    data: str
-    owner: str = "train"  # the command that has the options
+    source: File = ""
+    target: File = ""
+    valid_source: File = ""
+    valid_target: File = ""
+    test_source: File = ""
+    test_target: File = ""
+    source_language: Language = ""
+    target_language: Language = ""
+    corpus: Annotated[
+        str, typer.Option(metavar="NAME", help="A corpus by name: multi30k-en-de, tatoeba-en-fr, …")
+    ] = ""
+    data: Annotated[
+        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
+    ] = ""
 
-    def __post_init__(self) -> None:
-        named = [f"--{key.replace('_', '-')}" for key, path in self.files.items() if path]
+    def check(self, owner: str) -> None:
+        """Refuse half a text, and two; `owner` is the command that has the options."""
+        named = [f"--{key.replace('_', '-')}" for key in self.files]
         if self.corpus and named:
             raise ConfigError(
-                f"{self.owner}: `--corpus` has {self.corpus} beside {named[0]}; expected one of them."
+                f"{owner}: `--corpus` has {self.corpus} beside {named[0]}; expected one of them."
             )
-        if named and not (self.files["source"] and self.files["target"]):
-            raise ConfigError(f"{self.owner}: {named[0]} is given; expected both `--source` and `--target`.")
+        if named and not (self.source and self.target):
+            raise ConfigError(f"{owner}: {named[0]} is given; expected both `--source` and `--target`.")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that are given."""
+        return {key: path for key in FILES if (path := getattr(self, key))}
 
     @property
     def given(self) -> bool:
-        return bool(self.corpus or self.files["source"])
+        return bool(self.corpus or self.source)
 
     @property
     def name(self) -> str:
@@ -57,10 +72,9 @@ class Text:
 
         if self.corpus:
             return find_corpus(self.corpus).languages
-        source, target = self.languages
         return (
-            source or guess_language(self.files["source"]),
-            target or guess_language(self.files["target"]),
+            self.source_language or guess_language(self.source),
+            self.target_language or guess_language(self.target),
         )
 
     def table(self) -> dict[str, Any]:
@@ -68,7 +82,7 @@ class Text:
         if self.corpus:
             return {"name": "corpus", "corpus": self.corpus, "data": self.data}
         # a run may be resumed from another folder
-        paths = {key: str(Path(path).absolute()) for key, path in self.files.items() if path}
+        paths = {key: str(Path(path).absolute()) for key, path in self.files.items()}
         source, target = self.pair()
         return {"name": "files", **paths, "source_language": source, "target_language": target}
 
@@ -78,7 +92,7 @@ class Text:
 
         if self.corpus:
             return find_corpus(self.corpus).paths("train", self.data)
-        return [Path(self.files["source"]), Path(self.files["target"])]
+        return [Path(self.source), Path(self.target)]
 
     def measure(self) -> tuple[int, int]:
         """How many training pairs there are, and how many bytes of text."""

@@ -6,18 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.common import DeviceOption, say, train_on
-from regard.cli.text import (
-    FILES,
-    RECURRENT,
-    File,
-    Language,
-    Text,
-    chosen_size,
-    chosen_steps,
-    given_value,
-    text_settings,
-)
+from regard.cli.common import say, train_on
+from regard.cli.options import DeviceOption, SettingsOption
+from regard.cli.text import RECURRENT, Text, chosen_size, chosen_steps, given_value, text_settings
 from regard.errors import ConfigError
 from regard.train.launcher import is_main_process
 
@@ -36,10 +27,7 @@ def command(
     run: Annotated[
         str | None, typer.Option("--run", metavar="DIR", help="Run folder; default: runs/RECIPE.")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=C", help="Override a setting; may be repeated."),
-    ] = None,
+    settings: SettingsOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint of --run.")
     ] = False,
@@ -50,20 +38,8 @@ def command(
             help="Continue if the folder holds a run, otherwise start; for jobs that get restarted.",
         ),
     ] = False,
-    source: File = "",
-    target: File = "",
-    valid_source: File = "",
-    valid_target: File = "",
-    test_source: File = "",
-    test_target: File = "",
-    source_language: Language = "",
-    target_language: Language = "",
-    corpus: Annotated[
-        str, typer.Option(metavar="NAME", help="A corpus by name: multi30k-en-de, tatoeba-en-fr, …")
-    ] = "",
-    data: Annotated[
-        str, typer.Option(metavar="DIR", help="Folder with the corpora; default: REGARD_DATA.")
-    ] = "",
+    *,
+    text: Text,
     model: Annotated[
         str, typer.Option(metavar="NAME", help="A model from `regard list model`, with its own defaults.")
     ] = "",
@@ -86,13 +62,7 @@ def command(
     from regard.train.run import create, reopen
     from regard.train.run_folder import RunFolder
 
-    given = (source, target, valid_source, valid_target, test_source, test_target)
-    text = Text(
-        files=dict(zip(FILES, given, strict=True)),
-        languages=(source_language, target_language),
-        corpus=corpus,
-        data=data,
-    )
+    text.check("train")
     overrides = settings or []
     if recipe is None and not text.given and not (resume and run):
         raise ConfigError(

@@ -6,18 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.common import (
-    BeamOption,
-    DeviceOption,
-    check_device,
-    complain,
-    messages,
-    output,
-    say,
-    standard_input,
-    waiting,
-)
-from regard.cli.dictionary import UnknownOption
+from regard.cli.common import check_device, complain, messages, output, say, standard_input, waiting
+from regard.cli.options import BeamOption, DeviceOption, UnknownOption
 from regard.decode.base import WIDEST
 from regard.errors import ConfigError
 

@@ -40,14 +40,12 @@ from regard.compare.trial import (
 from regard.errors import ConfigError, DataError
 from regard.renamed import new_key
 from regard.train import fields
-from regard.train.config import RunConfig, load_recipe, override, parse, recipe_names
+from regard.train.config import RunConfig, load_recipe, override, parse, read_recipe, recipe_names
 from regard.train.launcher import count_launched, is_main_process
 from regard.train.run_folder import UNLEARNT, RunFolder
 
 Ended = Literal["finished", "impossible", "failed", "unfinished"]
-RESERVE = (
-    20.0  # seconds before a deadline at which trainings are told to save: they need some, the report too
-)
+RESERVE = 20.0  # seconds before a deadline at which trainings are told to save; the report needs some too
 _KINDS: tuple[Literal["score", "window", "normalizer"], ...] = ("score", "window", "normalizer")
 
 
@@ -56,9 +54,7 @@ class Variant:
     """One thing to compare: a config, or the reason why there can be none, named by what sets it apart."""
 
     name: str  # "dot, local-predictive"
-    changes: tuple[
-        tuple[str, str], ...
-    ]  # what sets it apart: ("score", "dot"), ("window", "local-predictive")
+    changes: tuple[tuple[str, str], ...]  # what sets it apart: ("score", "dot"), ("window", "global")
     config: RunConfig | None
     reason: str = ""
     recipe: str = ""  # where the config began
@@ -189,7 +185,9 @@ def _one_at_a_time(axes: Sequence[_Axis]) -> Iterator[_Choice]:
 
 
 def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], overrides: Sequence[str]) -> Variant:
-    texts = [f"{axis.label} {value}" if axis.named else _shown(axis, value) for axis, value in choice]
+    # of a recipe that is a file, the file's own name
+    shown = [(axis, Path(value).stem if axis.key == "recipe" else value) for axis, value in choice]
+    texts = [f"{axis.label} {value}" if axis.named else value for axis, value in shown]
     name = ", ".join(texts) or Path(base).stem
     changes = tuple((axis.label, value) for axis, value in choice)
     picked = {axis.key: value for axis, value in choice}
@@ -205,11 +203,6 @@ def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], override
     except ConfigError as error:
         return Variant(name, changes, None, str(error).removeprefix("--set: "), recipe)
     return Variant(name, changes, config, recipe=recipe)
-
-
-def _shown(axis: _Axis, value: str) -> str:
-    """A value in a name: of a recipe that is a file, the file's own name."""
-    return Path(value).stem if axis.key == "recipe" else value
 
 
 def _require_setting(config: RunConfig, key: str) -> None:
@@ -230,9 +223,9 @@ def _with_model(config: RunConfig, model: str, recipe: str, overrides: Sequence[
     Its settings are those of its own recipe for this task; without one, it keeps the settings that both
     models have.
     """
-    known = _recipes_of(config.task, model)
+    own = _recipes_of(config.task, model)
     twin = Path(recipe).stem.replace(config.model, model)
-    own = [twin] if twin in known else known
+    own = [twin] if twin in own else own
     if len(own) > 1:
         several = ", ".join(own)
         raise ConfigError(
@@ -245,12 +238,9 @@ def _with_model(config: RunConfig, model: str, recipe: str, overrides: Sequence[
         before = fields.flatten(config.model_settings)
         shared = {name: value for name, value in before.items() if name in keys}
         settings = fields.with_defaults(_config_class(model), shared)
-    mine = [text for text in overrides if _key_of(text) in {f"model.{name}" for name in keys}]
+    known = {f"model.{name}" for name in keys}
+    mine = [text for text in overrides if text.partition("=")[0].strip() in known]
     return override(replace(config, model=model, model_settings=settings), mine)
-
-
-def _key_of(text: str) -> str:
-    return text.partition("=")[0].strip()
 
 
 def _recipe_of(base: str, models: Sequence[str]) -> str:
@@ -270,16 +260,9 @@ def _recipes_of(task: str, model: str | None) -> list[str]:
     return [
         name
         for name in recipe_names()
-        for tables in [_tables_of(name)]
-        if tables["task"].get("name") == task and model in (None, tables["model"].get("name"))
+        for tables in [parse(*read_recipe(name))]
+        if tables["task"]["name"] == task and model in (None, tables["model"]["name"])
     ]
-
-
-def _tables_of(name: str) -> dict[str, dict[str, object]]:
-    from importlib import resources
-
-    file = resources.files("regard.recipes") / f"{name}.toml"
-    return {"task": {}, "model": {}} | parse(file.name, file.read_text(encoding="utf-8"))
 
 
 def _axis(text: str) -> _Axis:
@@ -339,8 +322,9 @@ def run(
     waiting: dict[MeasuredJob, RunConfig] = {}
     for (variant, seed), job in jobs.items():
         config = _seeded(comparison, variant, seed)
-        _require_same(job.run, config)
-        if _measured(comparison, job) is None:
+        if (job.run / "config.toml").exists():  # it goes on only as it was begun, the budget included
+            RunFolder(job.run).require_same(config, may_change=UNLEARNT)
+        if read_measured(job.run, job.asked) is None:
             waiting[job] = config
     _require_processes(jobs.values(), count_launched())
     if is_main_process():
@@ -398,13 +382,6 @@ def _jobs(comparison: Comparison, folder: Path, workers: int) -> _Jobs:
     }
 
 
-def _require_same(run: Path, config: RunConfig) -> None:
-    """A folder goes on only with the settings it was begun with, the budget included."""
-    if not (run / "config.toml").exists():
-        return
-    RunFolder(run).require_same(config, may_change=UNLEARNT)
-
-
 def _require_one_at_a_time(workers: int, deadline: float | None) -> None:
     """Refuse to the processes of a launcher what is for trainings in processes of their own."""
     if count_launched() == 1:
@@ -434,33 +411,29 @@ def _require_processes(jobs: Collection[MeasuredJob], processes: int) -> None:
             )
 
 
-def _measured(comparison: Comparison, job: Job) -> Measured | None:
-    return read_measured(job.run, comparison.asked)
-
-
 def _outcomes(comparison: Comparison, jobs: _Jobs, failures: dict[Job, str]) -> Iterator[Outcome]:
     for variant in comparison.variants:
         for seed in comparison.seeds:
-            if variant.config is None:
+            job = jobs.get((variant.name, seed))
+            if job is None:
                 yield Outcome(variant.name, seed, "impossible", variant.reason)
             else:
-                yield _outcome(comparison, variant, seed, jobs[variant.name, seed], failures)
+                yield _outcome(variant.name, seed, job, failures)
 
 
-def _outcome(
-    comparison: Comparison, variant: Variant, seed: int, job: MeasuredJob, failures: dict[Job, str]
-) -> Outcome:
-    training, measured = read_training(job.run), _measured(comparison, job)
+def _outcome(variant: str, seed: int, job: MeasuredJob, failures: dict[Job, str]) -> Outcome:
+    training, measured = read_training(job.run), read_measured(job.run, job.asked)
     reason = job.impossible()
     if measured is not None:
-        return Outcome(variant.name, seed, "finished", "", training, measured)
+        return Outcome(variant, seed, "finished", "", training, measured)
     if job in failures:
-        return Outcome(variant.name, seed, "failed", failures[job], training)
+        return Outcome(variant, seed, "failed", failures[job], training)
     if reason is not None:
-        return Outcome(variant.name, seed, "impossible", reason)
-    step = RunFolder(job.run).last_step() or standing(job).step
+        return Outcome(variant, seed, "impossible", reason)
+    now = standing(job)
+    step = RunFolder(job.run).last_step() or (now.step if now else 0)
     if training is not None:
         reason = "trained, not evaluated"
     else:
         reason = f"stopped at step {step} of {job.steps}" if step else "not begun"
-    return Outcome(variant.name, seed, "unfinished", reason, training)
+    return Outcome(variant, seed, "unfinished", reason, training)

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from regard.data.workers import THREADS
 from regard.errors import DataError
-from regard.train.progress import LINE_SECONDS, clock
+from regard.train.progress import LINE_SECONDS, View, describe
 
 POLL = 0.5  # seconds between looks at the metrics
 PATIENCE = 30.0  # seconds that an interrupted training has to save its state
@@ -71,14 +71,6 @@ class Job:
         """Why it failed: its own last sentence."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1].removeprefix("regard: ") if lines else "it said nothing"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a job is, from its metrics."""
-
-    step: int
-    text: str
 
 
 def run_jobs(
@@ -141,16 +133,14 @@ def _close(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def standing(job: Job) -> Standing:
-    """Step, loss, speed and time left, from the last lines of the run's metrics."""
+def standing(job: Job) -> View | None:
+    """Where a job is, from the last lines of the run's metrics; None while it prepares."""
     lines = [line for line in _last_lines(job.run / "metrics.jsonl") if "tokens_per_second" in line]
     if not lines:
-        return Standing(0, "preparing")
+        return None
     last = lines[-1]
     left = (job.steps - last["step"]) * last["seconds"] / last["step"]
-    return Standing(
-        last["step"], f"loss {last['loss']:.3f}  {last['tokens_per_second']:.0f} tokens/s  {clock(left)} left"
-    )
+    return View(last["step"], last["loss"], last["tokens_per_second"], left, None)
 
 
 def _last_lines(path: Path) -> list[dict[str, Any]]:
@@ -188,8 +178,9 @@ class _View:
 
     def update(self, job: Job) -> None:
         now = standing(job)
+        step, text = (now.step, describe(now)) if now else (0, "preparing")
         if self._console.is_terminal:
-            self._bars.update(self._tasks[job], completed=now.step, description=now.text)
+            self._bars.update(self._tasks[job], completed=step, description=text)
         elif time.monotonic() - self._shown[job] >= LINE_SECONDS:
             self._shown[job] = time.monotonic()
-            self._console.print(f"{job.name}: step {now.step}/{job.steps}  {now.text}", markup=False)
+            self._console.print(f"{job.name}: step {step}/{job.steps}  {text}", markup=False)

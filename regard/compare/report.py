@@ -13,7 +13,7 @@ import io
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -117,10 +117,8 @@ def _sentences(table: Table) -> str:
     if len(table["seeds"]) > 1:
         text += " Values are means over the seeds with the standard deviation."
     text += " " + _budget(done)
-    memory = (
-        "of the accelerator" if any(one["device"] != "cpu" for one in done) else "resident, of the process"
-    )
-    text += f" Memory is the peak {memory}."
+    on_device = any(one["device"] != "cpu" for one in done)
+    text += f" Memory is the peak {'of the accelerator' if on_device else 'resident, of the process'}."
     together = max(one["side_by_side"] for one in done)
     if together > 1:
         text += f" {together} trainings shared the machine, so the speeds are to be compared with each other."
@@ -145,12 +143,8 @@ def _csv(comparison: Comparison, outcomes: Sequence[Outcome]) -> str:
     changes = {variant.name: dict(variant.changes) for variant in comparison.variants}
     records = []
     for outcome in outcomes:
-        record: dict[str, Any] = {
-            "variant": outcome.variant,
-            **changes[outcome.variant],
-            "seed": outcome.seed,
-        }
-        record |= {"state": outcome.state, "reason": outcome.reason}
+        record: dict[str, Any] = {"variant": outcome.variant, **changes[outcome.variant]}
+        record |= {"seed": outcome.seed, "state": outcome.state, "reason": outcome.reason}
         if outcome.measured is not None:
             record |= {"metric": outcome.measured.metric, "value": outcome.measured.value}
             record |= {f"measured.{name}": value for name, value in flattened(outcome.measured.summary)}
@@ -181,33 +175,36 @@ def _sections(table: Table) -> Iterator[Section]:
 def _figures(comparison: Comparison, table: Table, folder: Path, runs: Path) -> Iterator[FigureSection]:
     done = [one for one in table["variants"] if one["finished"]]
     metrics = list(dict.fromkeys(one["metric"] for one in done))
+    spread = "Bars are means; each point is one seed." if len(table["seeds"]) > 1 else ""
     for number, metric in enumerate(metrics):
         values = {one["name"]: list(one["values"].values()) for one in done if one["metric"] == metric}
         name = "quality.png" if number == 0 else f"quality-{number + 1}.png"
         largest = max(abs(value) for runs in values.values() for value in runs)
         path = draw_bars(values, folder / name, xlabel=metric, decimals=1 if largest >= 10 else 3)
-        yield FigureSection(metric, path, f"{metric} of each variant as bars", _spread_caption(table))
+        yield FigureSection(metric, path, f"{metric} of each variant as bars", spread)
     errors = _alignments(table)
     if errors:
         path = draw_bars(errors, folder / "alignment.png", xlabel=ALIGNMENT, decimals=3)
         yield FigureSection("Alignment error rate", path, "alignment error rate of each variant as bars")
-    lengths = {one["name"]: one["by_length"] for one in done if one["by_length"]}
+    lengths = {
+        one["name"]: [
+            (bin["low"] or 0, math.inf if bin["high"] is None else bin["high"], bin["value"])
+            for bin in one["by_length"]
+        ]
+        for one in done
+        if one["by_length"]
+    }
     if lengths:
-        path = draw_lengths(
-            {name: [(_low(b), _high(b), b["value"]) for b in bins] for name, bins in lengths.items()},
-            folder / "lengths.png",
-            xlabel="length",
-            ylabel=metrics[0],
-        )
+        path = draw_lengths(lengths, folder / "lengths.png", xlabel="length", ylabel=metrics[0])
         yield FigureSection("By length", path, f"{metrics[0]} by length, one line for each variant")
-    curves = dict(_curves(comparison, runs))
+    curves = {
+        variant.name: losses(runs / f"{variant.slug}-seed{seed}" for seed in comparison.seeds)
+        for variant in comparison.variants
+    }
+    curves = {name: curve for name, curve in curves.items() if curve[0]}
     if curves:
         path = draw_training(curves, folder / "training.png", ylabel="training loss")
         yield FigureSection("Training", path, "training loss by step, one line for each variant")
-
-
-def _spread_caption(table: Table) -> str:
-    return "Bars are means; each point is one seed." if len(table["seeds"]) > 1 else ""
 
 
 def _alignments(table: Table) -> dict[str, list[float]]:
@@ -219,29 +216,18 @@ def _alignments(table: Table) -> dict[str, list[float]]:
     return found
 
 
-def _low(bin: Mapping[str, Any]) -> float:
-    return float(bin["low"] or 0)
-
-
-def _high(bin: Mapping[str, Any]) -> float:
-    return math.inf if bin["high"] is None else float(bin["high"])
-
-
-def _curves(comparison: Comparison, runs: Path) -> Iterator[tuple[str, tuple[list[float], list[float]]]]:
-    """Each variant's training loss by step, the mean of its seeds where they have it."""
-    for variant in comparison.variants:
-        losses: dict[int, list[float]] = {}
-        for seed in comparison.seeds:
-            for line in read_metrics(runs / f"{variant.slug}-seed{seed}"):
-                if line.get("loss") is not None and "lr" in line:
-                    losses.setdefault(line["step"], []).append(line["loss"])
-        if losses:
-            steps = sorted(losses)
-            yield variant.name, ([float(s) for s in steps], [statistics.fmean(losses[s]) for s in steps])
+def losses(runs: Iterable[Path]) -> tuple[list[float], list[float]]:
+    """Steps, and the training loss of these runs at each: the mean of those that have it."""
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        for line in read_metrics(run):
+            if line.get("loss") is not None and "lr" in line:
+                found.setdefault(line["step"], []).append(line["loss"])
+    return [float(step) for step in sorted(found)], [statistics.fmean(found[step]) for step in sorted(found)]
 
 
 def _trainings(outcomes: Sequence[Outcome]) -> Iterator[Section]:
-    done = [outcome for outcome in outcomes if outcome.measured is not None and outcome.training is not None]
+    done = [(one, one.measured, one.training) for one in outcomes if one.measured and one.training]
     if not done:
         return
     yield TableSection(
@@ -249,19 +235,12 @@ def _trainings(outcomes: Sequence[Outcome]) -> Iterator[Section]:
         ("variant", "seed", "metric", "value", "valid loss", "best step", "seconds", "date"),
         [
             (
-                outcome.variant,
-                outcome.seed,
-                outcome.measured.metric,
-                round(outcome.measured.value, 4),
-                outcome.training.valid_loss,
-                outcome.training.best_step,
-                round(outcome.training.seconds, 1),
-                outcome.training.date,
+                *(one.variant, one.seed, measured.metric, round(measured.value, 4)),
+                *(training.valid_loss, training.best_step, round(training.seconds, 1), training.date),
             )
-            for outcome in done
-            if outcome.measured and outcome.training
+            for one, measured, training in done
         ],
     )
-    notes = list(dict.fromkeys(outcome.measured.note for outcome in done if outcome.measured))
+    notes = list(dict.fromkeys(measured.note for _, measured, _ in done))
     if any(notes):
         yield TextSection("How it was measured", "\n\n".join(notes))

@@ -55,10 +55,8 @@ def read_table(folder: Path) -> Table:
 
 
 def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    done = [outcome for outcome in outcomes if outcome.measured is not None and outcome.training is not None]
-    trainings = [outcome.training for outcome in done if outcome.training is not None]
-    measured = [outcome.measured for outcome in done if outcome.measured is not None]
-    config = variant.config
+    done = [(one.seed, one.training, one.measured) for one in outcomes if one.training and one.measured]
+    measured, config = [found for _, _, found in done], variant.config
     summary: dict[str, Any] = {
         "name": variant.name,
         "changes": dict(variant.changes),
@@ -72,11 +70,14 @@ def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
     if not done:
         return summary
-    values = [one.value for one in measured]
+    values = [found.value for found in measured]
     return summary | {
         "metric": measured[0].metric,
-        **_spread(values),
-        "values": {str(outcome.seed): value for outcome, value in zip(done, values, strict=True)},
+        "mean": statistics.fmean(values),
+        "std": statistics.stdev(values) if len(values) > 1 else None,
+        "min": min(values),
+        "max": max(values),
+        "values": {str(seed): found.value for seed, _, found in done},
         "measures": {
             name: _together(texts, values if name == measured[0].metric else ())
             for name, texts in _by_name(measured).items()
@@ -84,7 +85,7 @@ def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "numbers": _mean_numbers([one.summary for one in measured]),
         "by_length": _mean_by_length([one.summary for one in measured]),
         "note": measured[0].note,
-        **_costs(trainings),
+        **_costs([training for _, training, _ in done]),
     }
 
 
@@ -105,15 +106,6 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
         else f"seed {', '.join(map(str, numbers))} {state}: {reason}"
         for (state, reason), numbers in seeds.items()
     )
-
-
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    return {
-        "mean": statistics.fmean(values),
-        "std": statistics.stdev(values) if len(values) > 1 else None,
-        "min": min(values),
-        "max": max(values),
-    }
 
 
 def _costs(trainings: Sequence[Training]) -> dict[str, Any]:

@@ -39,14 +39,12 @@ from regard.evaluate.results import commit, machine
 from regard.models.base import Model
 from regard.storage import alone
 from regard.tasks.base import Split, Task
-from regard.tasks.corpus import on_corpus
-from regard.tasks.translation import TranslationTask
 from regard.train import durable
 from regard.train.config import RunConfig, load_recipe
 from regard.train.interrupt import Interrupted
 from regard.train.launcher import count_launched, is_main_process
 from regard.train.loop import fit
-from regard.train.run import Run, create, open_run, reopen
+from regard.train.run import create, open_run, other_corpus, reopen
 from regard.train.run_folder import RunFolder
 
 IMPOSSIBLE = "impossible.json"
@@ -166,8 +164,9 @@ def trained_by(run: Path) -> int | None:
     training = read_training(run)
     if training is not None:
         return training.processes
-    last = RunFolder(run).find("last") if (run / "config.toml").exists() else None
-    return None if last is None else int(_state(last)["processes"])
+    folder = RunFolder(run)
+    last = folder.find("last") if folder.config.exists() else None
+    return None if last is None else int(folder.read_json(last / "state.json")["processes"])
 
 
 def read_measured(run: Path, asked: Asked = TEST) -> Measured | None:
@@ -204,7 +203,8 @@ def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
         return False
     summary = fit(model, task, config, run=run, resume=resume)
     device = next(model.parameters()).device
-    state = _state(RunFolder(run).require("last"))
+    folder = RunFolder(run)
+    state = folder.read_json(folder.require("last") / "state.json")
     training = Training(
         model=config.model,
         parameters=sum(p.numel() for p in model.parameters()),
@@ -231,7 +231,7 @@ def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
 def _evaluate(run: Path, asked: Asked) -> Measured:
     opened = open_run(run)
     started = time.perf_counter()
-    task = opened.task if asked.on is None else _other_corpus(opened, asked.on)
+    task = opened.task if asked.on is None else other_corpus(opened, asked.on, owner="compare")
     how = opened.config.decode.with_beam(asked.beam)
     found = evaluate(opened.model, task, asked.split, decoding=how)
     if isinstance(found, Listing) and is_main_process():
@@ -247,12 +247,6 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
         note=found.note() if isinstance(found, Noted) else "",
         seconds=round(time.perf_counter() - started, 2),
     )
-
-
-def _other_corpus(run: Run, name: str) -> Task:
-    if not isinstance(run.task, TranslationTask):
-        raise DataError(f"compare: --on has {name!r}; the task {run.config.task!r} is not translation.")
-    return on_corpus(run.task, name, "")
 
 
 def _forget_peak() -> None:
@@ -274,11 +268,6 @@ def _peak(device: torch.device) -> int:
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _state(checkpoint: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
-    return found
 
 
 def _write(path: Path, value: Training | Measured) -> None:

@@ -9,7 +9,6 @@ comes to the same weights; what lies there from steps that are still to come is 
     averaging/step-00000400-9f86d081884c7d65.safetensors        the step, and the file's SHA-256 digest
 """
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,8 +19,10 @@ from safetensors import SafetensorError
 from regard.errors import DataError
 from regard.train import durable
 from regard.train.serialization import Tensors
+from regard.train.verified_files import digest
 
 FOLDER = "averaging"
+DIGITS = 16  # of a digest in a name
 
 
 class Snapshots:
@@ -34,11 +35,8 @@ class Snapshots:
         """Write the weights of this step, and forget those that are too old or from steps yet to come."""
         self.folder.mkdir(parents=True, exist_ok=True)
         content = safetensors.torch.save(weights)
-        path = self.folder / f"step-{step:08d}-{_digest(content)}.safetensors"
-        aside = path.with_name(f".{path.name}.writing")
-        durable.write(aside, content)
-        aside.replace(path)
-        durable.sync_folder(self.folder)
+        path = self.folder / f"step-{step:08d}-{digest(content)[:DIGITS]}.safetensors"
+        durable.replace(path, content)
         others = [other for other in self._files(step) if _step(other) < step]
         kept = [*others, path][-self.count :]
         for other in self.folder.iterdir():
@@ -57,8 +55,8 @@ class Snapshots:
     def _read(self, path: Path) -> Tensors:
         try:
             content = path.read_bytes()
-            digest = path.stem.split("-")[2:]  # of earlier versions there is none
-            if digest not in ([], [_digest(content)]):
+            named = path.stem.split("-")[2:]  # of earlier versions there is none
+            if named not in ([], [digest(content)[:DIGITS]]):
                 raise OSError("its SHA-256 digest is not the one in its name")
             return dict(safetensors.torch.load(content))
         except (OSError, SafetensorError) as error:
@@ -67,10 +65,6 @@ class Snapshots:
 
 def _step(path: Path) -> int:
     return int(path.stem.split("-")[1])
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def average(weights: Sequence[Tensors]) -> Tensors:

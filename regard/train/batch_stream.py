@@ -64,7 +64,7 @@ def moved_position(
 ) -> int:
     """Where an epoch goes on with another number of processes: as large a share of its batches is done.
 
-    The batches of that many processes are others, so that a few examples come twice in this epoch or not.
+    Another number of processes has other batches: a few examples may come twice in this epoch, or not at all.
     """
     before, now = (
         len(plan_epoch(task, epoch, seed=seed, batch=batch, processes=n)) for n in (were, processes)

@@ -108,16 +108,13 @@ class Checkpoints(VerifiedFiles):
 
     def save(self, checkpoint: Checkpoint, *, best: bool) -> None:
         """Write a checkpoint aside, then move the name `last` to it, and `best` if it is."""
-        aside = self.checkpoints / f".writing-{checkpoint.state.step}"
+        numbers = asdict(checkpoint.state) | {"numbers": checkpoint.numbers}
+        names = ("model", "optimizer", "random")
+        tensors = {f"{name}.safetensors": getattr(checkpoint, name) for name in names}
         with durable.disk_errors(self.path, self.describe_last):
-            try:
-                self._write(checkpoint, aside)
-                folder = self._unused(checkpoint.state.step)
-                aside.rename(folder)
-                durable.sync_folder(self.checkpoints)
-                self._name(folder, best=best)
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)  # gone already, unless something failed
+            folder = self._unused(checkpoint.state.step)
+            self._write(folder, tensors, numbers)
+            self._name(folder, best=best)
         self._prune()
 
     def save_averaged(self, model: serialization.Tensors, step: int) -> None:
@@ -125,24 +122,10 @@ class Checkpoints(VerifiedFiles):
         found = self.find("averaged")
         if found is not None and self.read_json(found / "state.json")["step"] == step:
             return
-        folder, aside = self.checkpoints / f"averaged-{step:08d}", self.checkpoints / ".writing-averaged"
+        folder = self.checkpoints / f"averaged-{step:08d}"
         with durable.disk_errors(self.path, self.describe_last):
-            try:
-                shutil.rmtree(aside, ignore_errors=True)
-                aside.mkdir(parents=True)
-                self.write_files(
-                    aside,
-                    {
-                        WEIGHTS: safetensors.torch.save(model),
-                        "state.json": (json.dumps({"step": step}) + "\n").encode("utf-8"),
-                    },
-                )
-                shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed before it named it
-                aside.rename(folder)
-                durable.sync_folder(self.checkpoints)
-                self._write_names(self._read_names() | {"averaged": folder.name})
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
+            self._write(folder, {WEIGHTS: model}, {"step": step})
+            self._write_names(self._read_names() | {"averaged": folder.name})
 
     def load(self) -> Checkpoint | None:
         """The last checkpoint, or the one before if it is damaged; None before the first."""
@@ -209,17 +192,22 @@ class Checkpoints(VerifiedFiles):
         step = self.last_step()
         return "no checkpoint is complete" if step is None else f"the last complete checkpoint is step {step}"
 
-    def _write(self, checkpoint: Checkpoint, folder: Path) -> None:
-        shutil.rmtree(folder, ignore_errors=True)  # a process that was killed may have left it
-        folder.mkdir(parents=True)
-        numbers = asdict(checkpoint.state) | {"numbers": checkpoint.numbers}
-        files = {
-            f"{name}.safetensors": safetensors.torch.save(getattr(checkpoint, name))
-            for name in ("model", "optimizer", "random")
-        }
-        self.write_files(
-            folder, files | {"state.json": (json.dumps(numbers, indent=1) + "\n").encode("utf-8")}
-        )
+    def _write(
+        self, folder: Path, tensors: Mapping[str, serialization.Tensors], numbers: Mapping[str, Any]
+    ) -> None:
+        """Write the files of a checkpoint aside, and move them at once."""
+        files = {name: safetensors.torch.save(values) for name, values in tensors.items()}
+        files["state.json"] = (json.dumps(numbers, indent=1) + "\n").encode("utf-8")
+        aside = self.checkpoints / f".writing-{folder.name}"
+        try:
+            shutil.rmtree(aside, ignore_errors=True)  # a process that was killed may have left it
+            aside.mkdir(parents=True)
+            self.write_files(aside, files)
+            shutil.rmtree(folder, ignore_errors=True)  # of one that was killed before it named the folder
+            aside.rename(folder)
+            durable.sync_folder(self.checkpoints)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)  # gone already, unless something failed
 
     def _unused(self, step: int) -> Path:
         folder = self.checkpoints / f"step-{step:08d}"

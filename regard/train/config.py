@@ -32,6 +32,7 @@ from regard.train.schedule import ScheduleName
 OptimizerName = Literal["adam", "adamw", "sgd", "adadelta", "rmsprop"]
 Precision = Literal["no", "bf16", "fp16"]
 TABLES = ("model", "task", "train", "decode")
+NAMES = (("model", "name"), ("task", "name"))  # keys that choose the class of their table
 OVERRIDES = "--set"  # the owner of an override in error messages: the option that a user typed
 
 
@@ -116,19 +117,36 @@ def load_recipe(
 
     `tables` stand in the place of the recipe's own.
     """
-    owner, text = _read(name)
+    owner, text = read_recipe(name)
     return _resolve(owner, {**parse(owner, text), **(tables or {})}, overrides)
 
 
 def load_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The config.toml of a run folder, then the overrides; a run of an earlier version has its old keys."""
-    owner, text = _read(path)
+    owner, text = read_recipe(path)
     return _resolve(owner, translate(parse(owner, text)), overrides)
 
 
 def override(config: RunConfig, overrides: Sequence[str]) -> RunConfig:
     """The config with some settings changed, each `table.key=value`."""
     return _resolve("config", config.tables(), overrides)
+
+
+def read_recipe(name: str | Path) -> tuple[str, str]:
+    """The recipe's file name, as errors show it, and its text."""
+    if str(name).endswith(".toml"):
+        path = Path(name)
+        try:
+            return path.name, path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            raise ConfigError(f"{name}: cannot be read: {reason}.") from error
+    if str(name) not in recipe_names():
+        near = catalog.nearest(str(name), recipe_names())
+        hint = f"did you mean {near!r}?" if near else "expected one of `regard list recipe`, or a .toml file."
+        raise ConfigError(f"recipes: unknown recipe {str(name)!r}; {hint}")
+    file = resources.files("regard.recipes") / f"{name}.toml"
+    return f"{name}.toml", file.read_text(encoding="utf-8")
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -139,7 +157,7 @@ def recipe_names() -> tuple[str, ...]:
 
 def recipe_sentence(name: str) -> str:
     """The first line of a packaged recipe: what it does."""
-    return _read(name)[1].partition("\n")[0].removeprefix("#").strip()
+    return read_recipe(name)[1].partition("\n")[0].removeprefix("#").strip()
 
 
 def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
@@ -194,23 +212,6 @@ def _known_kinds(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, type[Any]
     return kinds
 
 
-def _read(name: str | Path) -> tuple[str, str]:
-    """The recipe's file name, as errors show it, and its text."""
-    if str(name).endswith(".toml"):
-        path = Path(name)
-        try:
-            return path.name, path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise ConfigError(f"{name}: cannot be read: {reason}.") from error
-    if str(name) not in recipe_names():
-        near = catalog.nearest(str(name), recipe_names())
-        hint = f"did you mean {near!r}?" if near else "expected one of `regard list recipe`, or a .toml file."
-        raise ConfigError(f"recipes: unknown recipe {str(name)!r}; {hint}")
-    file = resources.files("regard.recipes") / f"{name}.toml"
-    return f"{name}.toml", file.read_text(encoding="utf-8")
-
-
 def _parse_override(override: str) -> tuple[str, str, Any]:
     key, equals, text = override.partition("=")
     table, dot, name = key.strip().partition(".")
@@ -244,17 +245,13 @@ def _resolve(owner: str, tables: Mapping[str, Mapping[str, Any]], overrides: Seq
     model, model_class = _choose(owner, "model", tables.get("model", {}), changed["model"])
     task, task_class = _choose(owner, "task", tables.get("task", {}), changed["task"])
     _check_fit(owner, model, task)
-    kinds = {
-        "model": model_class.Config,
-        "task": task_class.Settings,
-        "train": TrainConfig,
-        "decode": Decoding,
-    }
+    classes = (model_class.Config, task_class.Settings, TrainConfig, Decoding)
     joined: dict[str, dict[str, Any]] = {}
-    for table, kind in kinds.items():
+    for table, kind in zip(TABLES, classes, strict=True):
         given: dict[str, Any] = {}
         for source, values in ((owner, tables.get(table, {})), (OVERRIDES, changed[table])):
-            given |= fields.check(source, table, kind, _without_name(table, values))
+            settings = {key: value for key, value in values.items() if (table, key) not in NAMES}
+            given |= fields.check(source, table, kind, settings)
             joined[table] = _filled(source, kind, given)
     train, decode = TrainConfig(**joined["train"]), Decoding(**joined["decode"])
     return RunConfig(model, joined["model"], task, joined["task"], train, decode)
@@ -295,8 +292,3 @@ def _check_fit(owner: str, model: str, task: str) -> None:
             f"{owner}: the model is {model!r}, which learns from {' or '.join(kinds)}, and the task "
             f"is {task!r}, which gives {given}; expected one of the models {fitting}."
         )
-
-
-def _without_name(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    named = table in ("model", "task")
-    return {key: value for key, value in values.items() if not (named and key == "name")}

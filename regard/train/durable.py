@@ -23,11 +23,11 @@ def sync(file: IO[bytes]) -> None:
     os.fsync(file.fileno())
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, content: str | bytes) -> None:
     """Exchange a file's content in one step."""
     aside = path.with_name(f".{path.name}.writing")
     try:
-        write(aside, text.encode("utf-8"))
+        write(aside, content.encode("utf-8") if isinstance(content, str) else content)
         aside.replace(path)
     except OSError:
         aside.unlink(missing_ok=True)

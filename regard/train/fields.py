@@ -100,11 +100,7 @@ def convert(owner: str, key: str, hint: Any, value: Any) -> Any:
     return fitted
 
 
-class _Wrong:
-    """What a value becomes that does not fit: None and False are values of their own."""
-
-
-_WRONG = _Wrong()
+_WRONG = object()  # what a value becomes that does not fit: None and False are values of their own
 
 
 def _fit(hint: Any, value: Any) -> Any:

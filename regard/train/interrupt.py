@@ -1,11 +1,11 @@
-"""Ctrl-C and SIGTERM while training: a wish that the loop reads between steps, no exception inside one."""
+"""Ctrl-C and SIGTERM while training: a request that the loop reads between steps, no exception inside one."""
 
 import os
 import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from regard.train.launcher import is_main_process
@@ -34,9 +34,7 @@ class Interrupts:
             self._previous = {number: signal.signal(number, self._request) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._restore()
 
     def _request(self, number: int, frame: FrameType | None) -> None:

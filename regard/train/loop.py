@@ -100,7 +100,7 @@ def _settle(run: Session) -> bool:
         _keep_for_average(run)
     out_of_patience = 0 < run.train.patience <= run.state.stale
     finished = run.state.step >= run.train.steps or out_of_patience
-    # not among updates that fail: who then lowers the learning rate goes on from before them
+    # not while updates fail: a run that goes on with a lower learning rate starts before them
     routine = _divides(run.train.checkpoint_every, run.state.step) and not run.state.skipped_in_row
     if improved or finished or routine:
         _save(run, best=improved)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError
+from regard.train import durable
 
 _TAGS = {
     "loss": "train/loss",
@@ -51,8 +52,7 @@ class Metrics:
 
     def sync(self) -> int:
         """Wait until the disk has every line; the size of the file."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        durable.sync(self._file)
         return self._file.tell()
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from regard import catalog
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.models.base import Model
 from regard.tasks.base import Filling, Task
 from regard.train.checkpoint import Name
@@ -51,7 +51,8 @@ def reopen(folder: Path, overrides: Sequence[str] = ()) -> tuple[RunConfig, Mode
     run = RunFolder(folder)
     run.require_run()
     config = load_run(run.config, overrides)
-    task = _restore_task(config, run.path)
+    task_class = catalog.find(config.task, "task").load()
+    task: Task = task_class.restore(task_class.Settings(**config.task_settings), run.path)
     return config, build_model(config, task), task
 
 
@@ -89,17 +90,22 @@ def preferred(run: RunFolder) -> Name:
     return "last" if run.find("best") is None else "best"
 
 
-def _restore_task(config: RunConfig, folder: Path) -> Task:
-    task_class = catalog.find(config.task, "task").load()
-    task: Task = task_class.restore(task_class.Settings(**config.task_settings), folder)
-    return task
+def other_corpus(run: Run, name: str, data: str = "", *, owner: str) -> Task:
+    """Another corpus for a translator; `owner` is the command with the option."""
+    from regard.tasks.corpus import on_corpus
+    from regard.tasks.translation import TranslationTask
+
+    if not isinstance(run.task, TranslationTask):
+        raise DataError(f"{owner}: `--on` has {name}; the task {run.config.task!r} is not translation.")
+    return on_corpus(run.task, name, data)
 
 
 def build_model(config: RunConfig, task: Task) -> Model:
     """A model for this task, with the first weights that the seed gives."""
     model_class = catalog.find(config.model, "model").load()
     settings = dict(config.model_settings) | _sizes(model_class.Config, config.model_settings, task)
-    _seed(config.train.seed)
+    for seed in (random.seed, np.random.seed, torch.manual_seed):
+        seed(config.train.seed)
     with WithinMemory(settings):
         model: Model = model_class(model_class.Config(**settings))
     return model
@@ -116,9 +122,3 @@ def _sizes(kind: type[Any], settings: Mapping[str, Any], task: Task) -> dict[str
                 f"'model.{name}' is {given!r}; the data of the task has {size}. Leave the key out."
             )
     return sizes
-
-
-def _seed(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)

@@ -7,57 +7,43 @@ Each schedule is one pure function `(step, train) -> factor`. Warming up is line
 
 import math
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from regard.train.config import TrainConfig
 
 ScheduleName = Literal["constant", "linear", "cosine", "inverse-sqrt", "halve"]
 
 
-class ScheduleSettings(Protocol):
-    """The part of `TrainConfig` that a schedule reads."""
-
-    @property
-    def lr(self) -> float: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def warmup(self) -> int: ...
-    @property
-    def halve_after(self) -> int: ...
-    @property
-    def halve_every(self) -> int: ...
-    @property
-    def schedule(self) -> ScheduleName: ...
-
-
-def constant(step: int, train: ScheduleSettings) -> float:
+def constant(step: int, train: "TrainConfig") -> float:
     """1 at every step."""
     return 1.0
 
 
-def linear(step: int, train: ScheduleSettings) -> float:
+def linear(step: int, train: "TrainConfig") -> float:
     """From 1 after the warm-up straight down; the step after the last would have 0."""
     return 1.0 - _progress(step, train)
 
 
-def cosine(step: int, train: ScheduleSettings) -> float:
+def cosine(step: int, train: "TrainConfig") -> float:
     """Half a cosine from 1 to 0."""
     return 0.5 * (1.0 + math.cos(math.pi * _progress(step, train)))
 
 
-def inverse_sqrt(step: int, train: ScheduleSettings) -> float:
+def inverse_sqrt(step: int, train: "TrainConfig") -> float:
     """√(warmup / step) after the warm-up (Vaswani 2017, equation 3, with its peak at `lr`)."""
     peak = max(train.warmup, 1)
     return math.sqrt(peak / max(step, peak))
 
 
-def halve(step: int, train: ScheduleSettings) -> float:
+def halve(step: int, train: "TrainConfig") -> float:
     """1 for `halve_after` steps, then halved at once and every `halve_every` steps (Luong 2015, 4.1)."""
     if step <= train.halve_after:
         return 1.0
     return 0.5 ** (1 + (step - train.halve_after - 1) // train.halve_every)
 
 
-SCHEDULES: dict[ScheduleName, Callable[[int, ScheduleSettings], float]] = {
+SCHEDULES: dict[ScheduleName, Callable[[int, "TrainConfig"], float]] = {
     "constant": constant,
     "linear": linear,
     "cosine": cosine,
@@ -66,13 +52,13 @@ SCHEDULES: dict[ScheduleName, Callable[[int, ScheduleSettings], float]] = {
 }
 
 
-def learning_rate(step: int, train: ScheduleSettings) -> float:
+def learning_rate(step: int, train: "TrainConfig") -> float:
     """The learning rate of update number `step`, the first being 1."""
     warmup = min(1.0, step / train.warmup) if train.warmup else 1.0
     return train.lr * warmup * SCHEDULES[train.schedule](step, train)
 
 
-def _progress(step: int, train: ScheduleSettings) -> float:
+def _progress(step: int, train: "TrainConfig") -> float:
     """0 while warming up and at the first step after it, just below 1 at the last step."""
     total = max(train.steps - train.warmup, 1)
     return min(max(step - train.warmup - 1, 0) / total, 1.0)

@@ -163,7 +163,7 @@ class Session:
                 self.task, **how, position=self.state.position, were=were, processes=self.processes
             )
             self.notes.append(
-                f"the run was saved by {_processes(were)} and goes on with {self.processes}: "
+                f"the run was saved by {were} process{'es' * (were > 1)} and goes on with {self.processes}: "
                 f"from here on the result is that of {self.processes}."
             )
         process = self.accelerator.process_index
@@ -242,7 +242,3 @@ def _keep_half(model: nn.Module, task: Task, device: torch.device) -> None:
     if getattr(task, "takes_half", False) and hasattr(model, "_original_forward"):
         plain = model._original_forward
         model.forward = torch.autocast(device.type, torch.bfloat16)(plain)
-
-
-def _processes(count: int) -> str:
-    return "1 process" if count == 1 else f"{count} processes"

@@ -12,6 +12,7 @@ from regard.train.checkpoint import WEIGHTS
 from regard.train.config import load_run
 from regard.train.run import open_run, preferred
 from regard.train.run_folder import RunFolder
+from regard.train.verified_files import digest_of_file
 
 
 def open_any(folder: Path, *, align: bool, device: str | None = None) -> tuple[TextTranslator, Decoding]:
@@ -56,6 +57,5 @@ def model_digest(folder: Path) -> str:
         files = [run.config, *folder.glob("*tokenizer.json"), weights]
     whole = hashlib.sha256()
     for path in sorted(files, key=lambda path: path.name):
-        with path.open("rb") as file:
-            whole.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+        whole.update(f"{path.name} {digest_of_file(path)}\n".encode())
     return whole.hexdigest()

@@ -24,6 +24,7 @@ from regard import storage
 from regard.data.parallel import stream_lines
 from regard.errors import DataError
 from regard.train import durable
+from regard.train.verified_files import digest_of_file
 
 FORMAT = 1  # of plan.json
 FILE = "plan.json"
@@ -143,18 +144,15 @@ class Folder:
             found = Entry(**json.loads(text))
         except (OSError, ValueError, TypeError):  # not there, or not whole
             return None
-        fits = (found.model, found.decoding, found.lines) == (
-            plan.model,
-            plan.decoding,
-            len(plan.ranges(own)[number]),
-        )
+        lines = len(plan.ranges(own)[number])
+        fits = (found.model, found.decoding, found.lines) == (plan.model, plan.decoding, lines)
         return found if fits else None
 
     def is_whole(self, own: Input, number: int, entry: Entry) -> bool:
         """Whether the file of a chunk is the one of its entry."""
         try:
             path = self.chunk(own, number)
-            return path.stat().st_size == entry.bytes and _digest_of(path) == entry.output
+            return path.stat().st_size == entry.bytes and digest_of_file(path) == entry.output
         except OSError:
             return False
 
@@ -175,7 +173,7 @@ class Folder:
         """Write the entry of the chunk that was just written; from now on it counts."""
         path = self.chunk(own, number)
         entry = Entry(
-            output=_digest_of(path),
+            output=digest_of_file(path),
             bytes=path.stat().st_size,
             model=plan.model,
             decoding=plan.decoding,
@@ -231,11 +229,6 @@ def _aside(path: Path) -> Iterator[IO[bytes]]:
         aside.unlink(missing_ok=True)
         raise
     durable.sync_folder(path.parent)
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _difference(old: Plan, new: Plan) -> str:

@@ -112,17 +112,15 @@ class Worker:
     def _ask(self, lines: list[str]) -> list[Answer] | Exception:
         if self.closed:
             raise EOFError
-        if self.process is None:
-            self._start()
-        assert self.process is not None
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        pickle.dump(lines, self.process.stdin)
-        self.process.stdin.flush()
-        found: list[Answer] | Exception = pickle.load(self.process.stdout)
+        process = self.process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        pickle.dump(lines, process.stdin)
+        process.stdin.flush()
+        found: list[Answer] | Exception = pickle.load(process.stdout)
         return found
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[bytes]:
         limits = {} if "OMP_NUM_THREADS" in os.environ else dict.fromkeys(THREADS, str(self.threads))
         self.process = subprocess.Popen(
             COMMAND,
@@ -133,6 +131,7 @@ class Worker:
         )
         assert self.process.stdin is not None
         pickle.dump((self.options, self.number), self.process.stdin)
+        return self.process
 
     def end(self) -> int | None:
         """Kill the process and close its pipes; its exit status."""

@@ -81,14 +81,8 @@ def test_a_corpus_by_name_is_trained_on_and_measured_on_another(command, data):
     assert "the valid split has no sentences" in outcome.err
 
 
-def text(**given):
-    names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
-    files = {name: given.get(name, "") for name in names}
-    return Text(files, given.get("languages", ("", "")), given.get("corpus", ""), given.get("data", ""))
-
-
 def own(source, target, *overrides, model="", **given):
-    return choose_config(None, text(source=source, target=target, **given), model, list(overrides))
+    return choose_config(None, Text(source=source, target=target, **given), model, list(overrides))
 
 
 def test_the_network_grows_with_the_text(data):
@@ -108,7 +102,7 @@ def test_the_network_grows_with_the_text(data):
 
 def test_text_that_is_no_byte_pairs_on_both_sides_shares_no_vocabulary(data):
     for config in (
-        own("mine/train.en", "mine/train.fr", languages=("en", "zh")),
+        own("mine/train.en", "mine/train.fr", source_language="en", target_language="zh"),
         own("mine/train.en", "mine/train.fr", "task.pieces=words"),
     ):
         assert (config.task_settings["joint"], config.model_settings["tied"]) == (False, "target")
@@ -131,7 +125,7 @@ def test_rows_of_the_table_are_in_order_and_make_sense():
 @pytest.mark.parametrize("how", [{"model": "rnnsearch"}, {"overrides": ["model.name=rnnsearch"]}])
 def test_a_model_that_is_named_is_trained_as_it_always_was(data, how):
     write("many.en", ["word " * 100] * 10_000)
-    given = text(source="many.en", target="many.en")
+    given = Text(source="many.en", target="many.en")
     config = choose_config(None, given, how.get("model", ""), how.get("overrides", []))
     assert (config.model, config.train.batch, config.train.patience) == ("rnnsearch", 4096, 0)
     assert config.train.steps == 10 * 2 * (501 * 10_000) // 4 // config.train.batch
@@ -140,23 +134,26 @@ def test_a_model_that_is_named_is_trained_as_it_always_was(data, how):
 
 def test_a_recipe_gives_its_model_to_other_text_and_keeps_how_it_cuts(data):
     config = choose_config(
-        "translator", text(source="mine/train.en", target="mine/train.fr", languages=("en", "de")), "", []
+        "translator",
+        Text(source="mine/train.en", target="mine/train.fr", source_language="en", target_language="de"),
+        "",
+        [],
     )
     assert (config.train.steps, config.task_settings["size"]) == (4000, 8000)
     assert config.task_settings["target_language"] == "de"
-    grammar = choose_config("rnnsearch-en-fr", text(corpus="tatoeba-en-fr", data="corpora"), "", [])
+    grammar = choose_config("rnnsearch-en-fr", Text(corpus="tatoeba-en-fr", data="corpora"), "", [])
     assert (grammar.task, grammar.model_settings["hidden"]) == ("corpus", 128)
     assert grammar.task_settings["corpus"] == "tatoeba-en-fr"
 
 
 def test_a_model_can_be_named(data):
-    config = choose_config(None, text(source="mine/train.en", target="mine/train.fr"), "seq2seq", [])
+    config = choose_config(None, Text(source="mine/train.en", target="mine/train.fr"), "seq2seq", [])
     assert config.model == "seq2seq"
 
 
 def test_data_alone_goes_to_the_recipes_own_task(data):
     with pytest.raises(ConfigError, match=r"unknown key 'task\.data'"):
-        choose_config("rnnsearch-reverse", text(data="corpora"), "", [])
+        choose_config("rnnsearch-reverse", Text(data="corpora"), "", [])
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_disk_full_in_the_middle_of_training_is_one_sentence(
     write = durable.write
 
     def full(path: Path, data: bytes) -> None:
-        if ".writing-5" in str(path):
+        if ".writing-step-00000005" in str(path):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, data)
 
