@@ -6,7 +6,7 @@ first that cannot be right is named in a sentence. Where all of them look right,
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,24 +22,23 @@ RAW = (
     IndexError,
     ValueError,
 )  # what wrong arguments raise in PyTorch
-R = TypeVar("R")
-Decorator = Callable[[Callable[..., R]], Callable[..., R]]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def call_explained(owner: str) -> Decorator[R]:
+def call_explained(owner: str) -> Callable[[F], F]:
     """A method of a query and a source whose raw errors become sentences about its arguments."""
     return _explained(owner, _of_call)
 
 
-def preparation_explained(owner: str) -> Decorator[R]:
+def preparation_explained(owner: str) -> Callable[[F], F]:
     """The same for a method of keys, values and a mask."""
     return _explained(owner, _of_keys)
 
 
-def _explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Decorator[R]:
-    def decorate(run: Callable[..., R]) -> Callable[..., R]:
+def _explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Callable[[F], F]:
+    def decorate(run: F) -> F:
         @wraps(run)
-        def explained(self: nn.Module, *given: Any, **named: Any) -> R:
+        def explained(self: nn.Module, *given: Any, **named: Any) -> Any:
             if torch.compiler.is_compiling():
                 return run(self, *given, **named)
             try:
@@ -50,7 +49,7 @@ def _explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Dec
                     raise mistake from error
                 raise
 
-        return explained
+        return cast(F, explained)
 
     return decorate
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import catalog, hub
-from regard.attention.config import check_attention
+from regard.attention.config import AttentionConfig, check_attention
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
 from regard.errors import ConfigError, DataError, check_shares, check_sizes
@@ -38,7 +38,7 @@ class Settings:
             for kind in (hint, *get_args(hint)):  # Size | None and tuple[Size, ...] too
                 for check in getattr(kind, "__metadata__", ()):
                     check(self._key, self, name)
-        if "attention" in hints:
+        if hints.get("attention") is AttentionConfig:
             check_attention(self._key, self)
 
 
