@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import reference, shared
-from regard.attention.dispatch import Call, check_name, choose_kernel, explain
+from regard.attention.dispatch import Call, check_kernel, choose_kernel, explain
 from regard.attention.fitting import asked, with_batch_axis
 from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
@@ -65,7 +65,7 @@ class Attention(nn.Module):
         ):
             check_part("Attention", name, part, kinds, f"Give an instance, such as {example}.")
         check_share("Attention", dropout=dropout)
-        check_name(kernel)
+        check_kernel(kernel)
         self.score, self.normalizer, self.window = score, normalizer, window
         self.dropout, self.kernel, self.keep_weights = dropout, kernel, keep_weights
 

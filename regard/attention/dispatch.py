@@ -17,13 +17,11 @@ from regard.attention.history import History
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
 from regard.attention.numerics import is_transformed
 from regard.attention.parts import named, unchanged
-from regard.attention.paths import Explanation
-from regard.attention.paths import check_name as check_path
+from regard.attention.paths import Explanation, check_name, choose_named, explained
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
-from regard.errors import KernelRefused
 
 GARBAGE = "NaN or infinity stands where some queries may look and others may not"
 EXPORTED = "an exported program is for all sizes and knows no operators of this library"
@@ -158,10 +156,8 @@ def _refusal(kernel: Kernel, call: Call) -> str | None:
 
 def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
     """The kernel that will run the call; None is the reference."""
-    if requested == "reference":
-        return None
     if requested != "auto":
-        return _named(call, requested)
+        return choose_named(requested, _kernels, lambda kernel: refusal(kernel, call))
     if call.garbage or is_transformed():
         return None
     for kernel in _candidates_for(call):
@@ -194,33 +190,15 @@ def _fitting(call: Call) -> Iterator[Kernel]:
             yield kernel
 
 
-def _named(call: Call, requested: str) -> Kernel:
-    for kernel in _kernels:
-        if kernel.name == requested:
-            reason = refusal(kernel, call)
-            if reason is None:
-                return kernel
-            raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
-    check_name(requested)
-    raise AssertionError(f"kernel {requested!r} is known and was not found.")
-
-
-def check_name(requested: str) -> None:
+def check_kernel(requested: str) -> None:
     """Raise KernelRefused if no kernel has this name."""
-    check_path(requested, kernels())
+    check_name(requested, _kernels)
 
 
 def explain(call: Call, requested: str = "auto") -> Explanation:
     """What `choose_kernel` would answer, with the reasons."""
-    chosen = choose_kernel(call, requested)
-    reasons = [(kernel.name, refusal(kernel, call)) for kernel in _kernels]
-    refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
-    if chosen is not None:
-        return Explanation(chosen.name, refusals)
-    if requested == "reference":
-        return Explanation("reference", refusals, "it was asked for")
-    distinct = dict.fromkeys(reason for _, reason in refusals)  # several kernels refuse for one reason
-    return Explanation("reference", refusals, _why(call) or "; ".join(distinct))
+    reasons = ((kernel.name, refusal(kernel, call)) for kernel in _kernels)
+    return explained(choose_kernel(call, requested), requested, reasons, _why(call))
 
 
 def _why(call: Call) -> str | None:

@@ -6,7 +6,7 @@ first that cannot be right is named in a sentence. Where all of them look right,
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,71 +22,57 @@ RAW = (
     IndexError,
     ValueError,
 )  # what wrong arguments raise in PyTorch
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def call_explained(owner: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def call_explained(owner: str) -> Callable[[F], F]:
     """A method of a query and a source whose raw errors become sentences about its arguments."""
-
-    def decorate(run: Callable[..., R]) -> Callable[..., R]:
-        @wraps(run)
-        def explained(self: nn.Module, query: Tensor, source: Source | None = None, **rest: Any) -> R:
-            if torch.compiler.is_compiling():
-                return run(self, query, source, **rest)
-            try:
-                return run(self, query, source, **rest)
-            except RAW as error:
-                history, generator = rest.get("history"), rest.get("generator")
-                if mistake := _of_call(owner, error, self, query, source, history, generator):
-                    raise mistake from error
-                raise
-
-        return explained
-
-    return decorate
+    return _explained(owner, _of_call)
 
 
-def preparation_explained(owner: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def preparation_explained(owner: str) -> Callable[[F], F]:
     """The same for a method of keys, values and a mask."""
+    return _explained(owner, _of_keys)
 
-    def decorate(run: Callable[..., R]) -> Callable[..., R]:
+
+def _explained(owner: str, mistake_of: Callable[..., RegardError | None]) -> Callable[[F], F]:
+    def decorate(run: F) -> F:
         @wraps(run)
-        def explained(self: nn.Module, keys: Tensor, values: Tensor | None = None, mask: Any = None) -> R:
+        def explained(self: nn.Module, *given: Any, **named: Any) -> Any:
             if torch.compiler.is_compiling():
-                return run(self, keys, values, mask)
+                return run(self, *given, **named)
             try:
-                return run(self, keys, values, mask)
+                return run(self, *given, **named)
             except RAW as error:
-                if mistake := _of_keys(owner, error, self, keys, keys if values is None else values):
+                mistake = None if isinstance(error, RegardError) else mistake_of(owner, self, *given, **named)
+                if mistake is not None:
                     raise mistake from error
                 raise
 
-        return explained
+        return cast(F, explained)
 
     return decorate
 
 
 def _of_keys(
-    owner: str, error: Exception, module: nn.Module, keys: object, values: object
+    owner: str, module: nn.Module, keys: object = None, values: object = None, *_: Any, **__: Any
 ) -> RegardError | None:
     """What is wrong with keys and values that could not be prepared."""
-    if isinstance(error, RegardError):
-        return None
+    values = keys if values is None else values
     return _foreign(owner, "keys", keys, module, None) or _foreign(owner, "values", values, module, None)
 
 
 def _of_call(
     owner: str,
-    error: Exception,
     module: nn.Module,
-    query: object,
-    source: object,
-    history: object,
-    generator: object,
+    query: object = None,
+    source: object = None,
+    *_: Any,
+    history: object = None,
+    generator: object = None,
+    **__: Any,
 ) -> RegardError | None:
     """What is wrong with a call that could not be run."""
-    if isinstance(error, RegardError):
-        return None
     if not isinstance(query, Tensor):
         return ShapeError(f"{owner}: `query` has {shown(query)}; expected a tensor (..., T, Dq).")
     check_source(owner, "source", source)
@@ -97,7 +83,7 @@ def _of_call(
             "torch.Generator().manual_seed(…) makes one of a seed."
         )
     return (
-        _rows(owner, "query", query, source)
+        _rows(owner, query, source)
         or _values(owner, query, source)
         or _history(owner, history, source)
         or _foreign(owner, "query", query, module, source.keys)
@@ -107,16 +93,16 @@ def _of_call(
     )
 
 
-def _rows(owner: str, name: str, x: Tensor, source: Source) -> ShapeError | None:
+def _rows(owner: str, query: Tensor, source: Source) -> ShapeError | None:
     """The leading axes of what is asked and of the source do not belong together."""
     rows = source.keys.shape[:-2]
     if source.copies > 1:
         rows = torch.Size((rows[0] * source.copies, *rows[1:]))
-    if broadcasts(x.shape[:-2], rows):
+    if broadcasts(query.shape[:-2], rows):
         return None
     lead = ", ".join(map(str, rows))
     return ShapeError(
-        f"{owner}: `{name}` has shape {tuple(x.shape)}; expected ({lead}, …), as many rows as the source."
+        f"{owner}: `query` has shape {tuple(query.shape)}; expected ({lead}, …), as many rows as the source."
     )
 
 
@@ -152,16 +138,13 @@ def _foreign(owner: str, name: str, x: object, module: nn.Module, beside: Tensor
         return ShapeError(f"{owner}: `{name}` has dtype {x.dtype}; expected a floating-point dtype.")
     own = [p for p in module.parameters() if p.is_floating_point()]
     others = [("the parameters", p) for p in own[:1]] + ([] if beside is None else [("the keys", beside)])
-    for whose, other in others:
-        if x.device != other.device:
-            return ShapeError(
-                f"{owner}: `{name}` has device {x.device}; expected {other.device}, that of {whose}."
-            )
-    for whose, other in others:
-        if x.dtype != other.dtype:
-            return ShapeError(
-                f"{owner}: `{name}` has dtype {x.dtype}; expected {other.dtype}, that of {whose}."
-            )
+    for fact in ("device", "dtype"):
+        for whose, other in others:
+            found, expected = getattr(x, fact), getattr(other, fact)
+            if found != expected:
+                return ShapeError(
+                    f"{owner}: `{name}` has {fact} {found}; expected {expected}, that of {whose}."
+                )
     return None
 
 

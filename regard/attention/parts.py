@@ -3,9 +3,10 @@
 A kernel must know the latter before it takes the place of a part.
 """
 
+import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from torch import nn
 
@@ -32,9 +33,10 @@ class Part(nn.Module):
     sums_to_one: ClassVar[bool] = True  # False: a row with something visible may sum to something else
 
     @classmethod
-    def build(cls, sizes: Sizes) -> Self:
-        """The part for these sizes."""
-        return cls()
+    def build(cls, sizes: Sizes, **options: Any) -> Self:
+        """The part for these sizes: those that its constructor names."""
+        named = inspect.signature(cls).parameters
+        return cls(**{name: size for name, size in vars(sizes).items() if name in named} | options)
 
 
 def unchanged(part: nn.Module) -> bool:

@@ -8,8 +8,9 @@ KernelRefused with the reason; it never falls back. No environment variable is c
 beforehand what would run, and why.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from regard.errors import KernelRefused, shown
 
@@ -26,6 +27,9 @@ class Path(Protocol):
     def run(self, call: Any) -> Any:
         """What the reference would compute."""
         ...
+
+
+P = TypeVar("P", bound=Path)
 
 
 @dataclass(frozen=True)
@@ -61,20 +65,27 @@ def paths(place: str) -> tuple[Path, ...]:
 
 def choose(place: str, call: Any, requested: str = "auto") -> Path | None:
     """The path that will run the call; None is the reference."""
-    if requested == "reference":
-        return None
+    if requested != "auto":
+        return choose_named(requested, paths(place), lambda path: path.refuses(call))
     for path in _places.get(place, ()):
-        if requested in ("auto", path.name):
-            reason = path.refuses(call)
-            if reason is None:
-                return path
-            if requested == path.name:
-                raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
-    check_name(requested, paths(place))
+        if path.refuses(call) is None:
+            return path
     return None
 
 
-def check_name(requested: object, known: tuple[Path, ...]) -> None:
+def choose_named(requested: str, known: Iterable[P], refusal: Callable[[P], str | None]) -> P | None:
+    """The one of these that was asked for; None is the reference."""
+    for path in known:
+        if path.name == requested:
+            reason = refusal(path)
+            if reason is not None:
+                raise KernelRefused(f"kernel {requested!r} cannot run this call: {reason}.")
+            return path
+    check_name(requested, known)
+    return None
+
+
+def check_name(requested: object, known: Iterable[Path]) -> None:
     """Raise KernelRefused if none of these has the name."""
     names = ["auto", "reference", *(path.name for path in known)]
     if not isinstance(requested, str) or requested not in names:
@@ -84,9 +95,16 @@ def check_name(requested: object, known: tuple[Path, ...]) -> None:
 def explain(place: str, call: Any, requested: str = "auto") -> Explanation:
     """What `choose` would answer, with the reasons."""
     chosen = choose(place, call, requested)
-    asked = ((path.name, path.refuses(call)) for path in paths(place))
-    refusals = tuple((name, reason) for name, reason in asked if reason is not None)
+    return explained(chosen, requested, ((path.name, path.refuses(call)) for path in paths(place)))
+
+
+def explained(
+    chosen: Path | None, requested: str, reasons: Iterable[tuple[str, str | None]], why: str | None = None
+) -> Explanation:
+    """The choice, and why not the others; `why` is what keeps it on the reference whatever they say."""
+    refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
     if chosen is not None:
         return Explanation(chosen.name, refusals)
-    why = "it was asked for" if requested == "reference" else "; ".join(reason for _, reason in refusals)
-    return Explanation("reference", refusals, why)
+    distinct = dict.fromkeys(reason for _, reason in refusals)  # several may refuse for one reason
+    why = "it was asked for" if requested == "reference" else why
+    return Explanation("reference", refusals, why or "; ".join(distinct))

@@ -20,8 +20,8 @@ from regard.errors import ConfigError
 X = TypeVar("X")
 
 
-# a call whose result is made when somebody looks at the trace: its path, what makes it, of which arguments
-Later = tuple[str, Callable[..., AttentionResult], tuple[Any, ...]]
+# a call whose result is made when somebody looks at the trace: its path, what makes it, and its arguments
+Later = tuple[str, Callable[..., AttentionResult], *tuple[Any, ...]]
 
 
 class Trace(MutableMapping[str, list[AttentionResult]]):
@@ -39,7 +39,7 @@ class Trace(MutableMapping[str, list[AttentionResult]]):
     def results(self) -> dict[str, list[AttentionResult]]:
         """All results so far, as a dictionary."""
         while self.later:
-            path, make, given = self.later.popleft()
+            path, make, *given = self.later.popleft()
             self._results.setdefault(path, []).append(make(*given))
         return self._results
 

@@ -4,18 +4,42 @@ import json
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import catalog, hub
+from regard.attention.config import AttentionConfig, check_attention
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, check_shares, check_sizes
 
 State = TypeVar("State")
+Size = Annotated[int, check_sizes]  # 1 or more
+Share = Annotated[float, check_shares]  # 0 to 1
+
+
+class Settings:
+    """Base of a model's Config, which checks what its fields' types say: `hidden: Size`, `dropout: Share`.
+
+    `key` is the model's in the catalogue, with which the errors begin.
+    """
+
+    _key: ClassVar[str]
+
+    def __init_subclass__(cls, *, key: str) -> None:
+        cls._key = key
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self), include_extras=True)
+        for name, hint in hints.items():
+            for kind in (hint, *get_args(hint)):  # Size | None and tuple[Size, ...] too
+                for check in getattr(kind, "__metadata__", ()):
+                    check(self._key, self, name)
+        if hints.get("attention") is AttentionConfig:
+            check_attention(self._key, self)
 
 
 @dataclass(frozen=True)

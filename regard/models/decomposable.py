@@ -27,44 +27,35 @@ https://arxiv.org/abs/1606.01933
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.compose import Attention
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.mask import Mask
 from regard.catalog import card
 from regard.data.entailment import PairTextBatch
-from regard.errors import ConfigError, check_shares, check_sizes
+from regard.errors import ConfigError
 from regard.layers.distance import DistanceScore, with_positions
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Share, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class BagOfWordsConfig:
+class BagOfWordsConfig(Settings, key="bag-of-words"):
     """Sizes; the paper's for its own model are embedding 300, hidden 200, dropout 0.2."""
-
-    OWNER: ClassVar[str] = "bag-of-words"
 
     vocab: int
     classes: int
-    embedding: int = 300
-    hidden: int = 200
+    embedding: Size = 300
+    hidden: Size = 200
     fixed: bool = False  # the word vectors are not trained, as in the paper
-    dropout: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_sizes(self.OWNER, self, "embedding", "hidden")
-        check_shares(self.OWNER, self, "dropout")
+    dropout: Share = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecomposableConfig(BagOfWordsConfig):
+class DecomposableConfig(BagOfWordsConfig, key="decomposable"):
     """Sizes and choices."""
-
-    OWNER: ClassVar[str] = "decomposable"
 
     intra: bool = False  # each word also looks at its own sentence
     far: int = 10  # distances beyond it share one bias
@@ -72,10 +63,6 @@ class DecomposableConfig(BagOfWordsConfig):
     attention: AttentionConfig = attention_field(
         "dot", fixed=("score", "window", "heads"), normalizers=("softmax", "sparsemax", "mean")
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_attention(self.OWNER, self)
 
 
 class PairClassifier(Model):

@@ -24,41 +24,34 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.mask import Mask
 from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.points import positions
-from regard.errors import DataError, check_sizes
+from regard.errors import DataError
 from regard.layers.lstm import LSTMEncoder
-from regard.models.base import Translating
+from regard.models.base import Settings, Size, Translating
 from regard.models.pointer import Hidden, initialize, numbered, read, read_before, select_hidden
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainIndexConfig:
+class PlainIndexConfig(Settings, key="point-seq2seq"):
     """Sizes; the paper's are hidden 256 or 512, and weights uniform in ±0.08."""
 
     dimension: int  # coordinates of a point
     places: int  # points in the dictionary: the largest set of the training data
-    hidden: int = 256
+    hidden: Size = 256
     bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
-
-    def __post_init__(self) -> None:
-        check_sizes("point-seq2seq", self, "hidden")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionIndexConfig(PlainIndexConfig):
+class AttentionIndexConfig(PlainIndexConfig, key="point-attention"):
     """The same, and what attends."""
 
     # its `hidden`: rows of W_1 and W_2
     attention: AttentionConfig = attention_field("additive", fixed=("score", "normalizer", "window", "heads"))
-
-    def __post_init__(self) -> None:
-        check_sizes("point-attention", self, "hidden")
-        check_attention("point-attention", self)
 
 
 class AttentionState(NamedTuple):

@@ -16,24 +16,19 @@ from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data.text_windows import StreamBatch
-from regard.errors import check_shares, check_sizes
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Share, Size
 from regard.models.lstmn import open_forget_gates
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMLanguageConfig:
+class LSTMLanguageConfig(Settings, key="lstm-lm"):
     """Sizes; those of the LSTMN that it stands beside."""
 
     vocab: int
-    embedding: int = 150
-    hidden: int = 300
-    layers: int = 1
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_sizes("lstm-lm", self, "embedding", "hidden", "layers")
-        check_shares("lstm-lm", self, "dropout")
+    embedding: Size = 150
+    hidden: Size = 300
+    layers: Size = 1
+    dropout: Share = 0.0
 
 
 @card(

@@ -20,21 +20,18 @@ from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data.bits import BitBatch
-from regard.errors import ShapeError, check_shapes, check_sizes
-from regard.models.base import Model
+from regard.errors import ShapeError, check_shapes
+from regard.models.base import Model, Settings, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMSequenceConfig:
+class LSTMSequenceConfig(Settings, key="lstm-sequence"):
     """Sizes of the stack."""
 
-    inputs: int
-    outputs: int
-    hidden: int = 256
-    layers: int = 3
-
-    def __post_init__(self) -> None:
-        check_sizes("lstm-sequence", self, "inputs", "outputs", "hidden", "layers")
+    inputs: Size
+    outputs: Size
+    hidden: Size = 256
+    layers: Size = 3
 
 
 @card(

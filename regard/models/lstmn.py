@@ -23,28 +23,23 @@ from torch import Tensor, nn
 from regard.catalog import card
 from regard.data.labelled import LabelledBatch
 from regard.data.text_windows import StreamBatch
-from regard.errors import check_shares, check_sizes
 from regard.layers.lstmn import LSTMN, Tape
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Share, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMNConfig:
+class LSTMNConfig(Settings, key="lstmn"):
     """Sizes and choices; the paper's are embedding 150, hidden 300, one to three layers."""
 
     vocab: int
-    embedding: int = 150
-    hidden: int = 300
-    layers: int = 1
-    span: int | None = None  # slots kept of each tape; None: all of the sentence
+    embedding: Size = 150
+    hidden: Size = 300
+    layers: Size = 1
+    span: Size | None = None  # slots kept of each tape; None: all of the sentence
     summary: bool = True  # the score sees h̃_{t-1}
     recency: float | None = None  # how far ahead the newest slot's score starts; None: not at all, as printed
-    dropout: float = 0.0
+    dropout: Share = 0.0
     kernel: str = "auto"
-
-    def __post_init__(self) -> None:
-        check_sizes("lstmn", self, "embedding", "hidden", "layers", "span")
-        check_shares("lstmn", self, "dropout")
 
 
 @card(
@@ -100,24 +95,20 @@ class LSTMNLanguageModel(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMNClassifierConfig:
+class LSTMNClassifierConfig(Settings, key="lstmn-classifier"):
     """Sizes and choices; the paper's for sentiment are embedding 300, hidden 168, mean pooling."""
 
     vocab: int
     classes: int
-    embedding: int = 300
-    hidden: int = 168
-    layers: int = 1
+    embedding: Size = 300
+    hidden: Size = 168
+    layers: Size = 1
     cell: Literal["lstmn", "lstm"] = "lstmn"  # lstm: the same without the tapes
-    span: int | None = None
+    span: Size | None = None
     summary: bool = True
     pool: Literal["mean", "last"] = "mean"  # of the hidden states
-    dropout: float = 0.0
+    dropout: Share = 0.0
     kernel: str = "auto"
-
-    def __post_init__(self) -> None:
-        check_sizes("lstmn-classifier", self, "embedding", "hidden", "layers", "span")
-        check_shares("lstmn-classifier", self, "dropout")
 
 
 @card(

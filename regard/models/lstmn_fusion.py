@@ -33,28 +33,23 @@ from regard.attention.scores.additive import AdditiveScore
 from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
-from regard.errors import check_shares, check_sizes
 from regard.layers.lstmn import LSTMN, LSTMNCell, Tape
-from regard.models.base import Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMNFusionConfig:
+class LSTMNFusionConfig(Settings, key="lstmn-fusion"):
     """Sizes and choices; the paper's are hidden 100, 300 or 450, embedding 300."""
 
     source_vocab: int
     target_vocab: int
-    embedding: int = 300
-    hidden: int = 300
-    layers: int = 1  # of the encoder
+    embedding: Size = 300
+    hidden: Size = 300
+    layers: Size = 1  # of the encoder
     fusion: Literal["shallow", "deep"] = "deep"
-    span: int | None = None  # slots kept of the decoder's tapes; None: all
-    dropout: float = 0.0
+    span: Size | None = None  # slots kept of the decoder's tapes; None: all
+    dropout: Share = 0.0
     kernel: str = "auto"  # of the encoder
-
-    def __post_init__(self) -> None:
-        check_sizes("lstmn-fusion", self, "embedding", "hidden", "layers", "span")
-        check_shares("lstmn-fusion", self, "dropout")
 
 
 class FusionState(NamedTuple):

@@ -33,39 +33,34 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
-from regard.errors import ConfigError, check_shares, check_sizes
+from regard.errors import ConfigError
 from regard.layers.lstm import Direction, Hidden, LSTMDecoder, LSTMEncoder, Matrices, hold_on_padding
-from regard.models.base import Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class LuongConfig:
+class LuongConfig(Settings, key="luong"):
     """Sizes and choices; the defaults are the paper's."""
 
     source_vocab: int
     target_vocab: int
-    embedding: int = 1000
-    hidden: int = 1000
-    layers: int = 4
+    embedding: Size = 1000
+    hidden: Size = 1000
+    layers: Size = 4
     encoder: Direction = "reversed"  # the paper's; "bidirectional" has half of the cells in each direction
     feed: bool = True  # h̃_{t-1} is read with the word y_{t-1}
     attends: bool = True  # false: the stacked LSTM alone, the first rows of table 1
     attention: AttentionConfig = attention_field("general", hidden=1000, positions=128, fixed=("heads",))
     tied: Literal["all", "target", "none"] = "none"  # W_s is the target's embedding, or that of both sides
-    dropout: float = 0.2  # of every connection that goes up: words, between layers, annotations, h̃
+    dropout: Share = 0.2  # of every connection that goes up: words, between layers, annotations, h̃
     initialization: Literal["uniform", "standard"] = "uniform"  # in [-0.1, 0.1] as in the paper, or PyTorch's
-
-    def __post_init__(self) -> None:
-        check_sizes("luong", self, "embedding", "hidden", "layers")
-        check_shares("luong", self, "dropout")
-        check_attention("luong", self)
 
 
 class LuongState(NamedTuple):

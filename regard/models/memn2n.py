@@ -44,38 +44,33 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.compose import Attention
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
 from regard.catalog import card
 from regard.data.questions import StoryBatch
-from regard.errors import ConfigError, check_shares, check_sizes
-from regard.models.base import Model
+from regard.errors import ConfigError
+from regard.models.base import Model, Settings, Share, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemN2NConfig:
+class MemN2NConfig(Settings, key="memn2n"):
     """Sizes and choices; the paper's are 3 hops, adjacent tying, d = 20 for one bAbI task and 50 for all."""
 
-    vocab: int
-    memory: int = 50  # M, sentences
-    embedding: int = 50  # d
-    hops: int = 3  # K
+    vocab: Size
+    memory: Size = 50  # M, sentences
+    embedding: Size = 50  # d
+    hops: Size = 3  # K
     tying: Literal["adjacent", "layer-wise"] = "adjacent"
     encoding: Literal["position", "bag"] = "position"
     gain: float = 1.0  # of what a sentence's words add up to
     blanks: bool = False  # memories without a sentence take part in the softmax
     time: bool = True
-    noise: float = 0.1  # empty memories in training, as a share of the sentences; 0 = none
-    linear_start: float = 0.0  # share of the steps before the softmax is put in
-    relu: float = 0.0  # share of the units that pass a ReLU after each hop
+    noise: Share = 0.1  # empty memories in training, as a share of the sentences; 0 = none
+    linear_start: Share = 0.0  # share of the steps before the softmax is put in
+    relu: Share = 0.0  # share of the units that pass a ReLU after each hop
     attention: AttentionConfig = attention_field("dot", fixed=("score", "window", "heads"))
     spread: float = 0.1  # standard deviation of the first weights
-
-    def __post_init__(self) -> None:
-        check_sizes("memn2n", self, "vocab", "memory", "embedding", "hops")
-        check_shares("memn2n", self, "noise", "linear_start", "relu")
-        check_attention("memn2n", self)
 
 
 class LinearStart(Normalizer):

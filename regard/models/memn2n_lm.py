@@ -25,28 +25,27 @@ from regard.attention.record import record
 from regard.attention.scores.dot import DotScore
 from regard.catalog import card
 from regard.data.text_windows import StreamBatch
-from regard.errors import ConfigError, check_shares, check_sizes
-from regard.models.base import Model
+from regard.errors import ConfigError
+from regard.models.base import Model, Settings, Share, Size
 from regard.models.memn2n import rectify
 
 QUESTION = 0.1  # every part of u^1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemN2NLanguageConfig:
+class MemN2NLanguageConfig(Settings, key="memn2n-lm"):
     """Sizes; the paper's best on Penn Treebank are d = 150, 7 hops, 150 memories."""
 
-    vocab: int
-    context: int = 100  # M, words remembered
-    embedding: int = 150  # d
-    hops: int = 6  # K
-    relu: float = 0.5  # share of the units that pass a ReLU after each hop
+    vocab: Size
+    context: Size = 100  # M, words remembered
+    embedding: Size = 150  # d
+    hops: Size = 6  # K
+    relu: Share = 0.5  # share of the units that pass a ReLU after each hop
     spread: float = 0.05  # standard deviation of the first weights
     dropout: float = 0.0  # of memories and of what the last hop hands on; the paper has none
 
     def __post_init__(self) -> None:
-        check_sizes("memn2n-lm", self, "vocab", "context", "embedding", "hops")
-        check_shares("memn2n-lm", self, "relu")
+        super().__post_init__()
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"memn2n-lm: `dropout` has {self.dropout}; expected 0 or more, less than 1.")
 

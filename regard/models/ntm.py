@@ -37,34 +37,30 @@ from regard.attention.parts import foreign, named
 from regard.attention.paths import Explanation
 from regard.catalog import card
 from regard.data.bits import BitBatch
-from regard.errors import ShapeError, check_shapes, check_sizes
+from regard.errors import ShapeError, check_shapes
 from regard.kernels.ntm.ntm_sequence import First, Layout, Sequence
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Size
 
 Part = Literal["memory", "reads", "weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NTMConfig:
+class NTMConfig(Settings, key="ntm"):
     """The paper's memory is 128 rows of 20, its controllers have 100 units (more for recall and sorting)."""
 
-    inputs: int
-    outputs: int
+    inputs: Size
+    outputs: Size
     controller: Literal["feedforward", "lstm"] = "lstm"
-    hidden: int = 100
-    layers: int = 1
-    rows: int = 128  # N
-    width: int = 20  # M
-    read_heads: int = 1
-    write_heads: int = 1
+    hidden: Size = 100
+    layers: Size = 1
+    rows: Size = 128  # N
+    width: Size = 20  # M
+    read_heads: Size = 1
+    write_heads: Size = 1
     reach: int = 1  # a head moves by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
     kernel: Literal["auto", "reference", "ntm"] = "auto"  # how a whole sequence runs
-
-    def __post_init__(self) -> None:
-        check_sizes("ntm", self, "inputs", "outputs", "hidden", "layers", "rows", "width")
-        check_sizes("ntm", self, "read_heads", "write_heads")
 
 
 class NTMState(NamedTuple):

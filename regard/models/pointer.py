@@ -27,33 +27,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.mask import Mask
 from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
-from regard.errors import check_shapes, check_sizes
+from regard.errors import check_shapes
 from regard.layers.lstm import LSTMEncoder, hold_on_padding
-from regard.models.base import Translating
+from regard.models.base import Settings, Size, Translating
 
 Hidden = tuple[Tensor, Tensor]  # h, c, each (1, B, n)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointerConfig:
+class PointerConfig(Settings, key="pointer"):
     """Sizes; the paper's are hidden 256 or 512, and weights uniform in ±0.08."""
 
     dimension: int  # coordinates of a point
-    hidden: int = 256
+    hidden: Size = 256
     # its `hidden`: rows of W_1 and W_2
     attention: AttentionConfig = attention_field("additive", fixed=("score", "normalizer", "window", "heads"))
     bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
-
-    def __post_init__(self) -> None:
-        check_sizes("pointer", self, "hidden")
-        check_attention("pointer", self)
 
 
 class PointerState(NamedTuple):

@@ -13,7 +13,6 @@ https://aclanthology.org/N16-1174
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,24 +21,20 @@ from regard.attention.mask import Mask
 from regard.catalog import card
 from regard.data.entailment import PairTextBatch
 from regard.data.pictures import PictureBatch, to_network
-from regard.errors import check_sizes
 from regard.layers.pooling import PoolingName, build_pooling
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Size
 from regard.models.decomposable import BagOfWordsConfig, PairClassifier, feed_forward
 
 
 @dataclass(frozen=True, kw_only=True)
-class PooledPicturesConfig:
+class PooledPicturesConfig(Settings, key="pooled-pictures"):
     """Sizes and the pooling."""
 
     classes: int
     side: int  # of a picture
-    channels: tuple[int, ...] = (32, 64, 64)
-    hidden: int = 64  # of the pooling's score
+    channels: tuple[Size, ...] = (32, 64, 64)
+    hidden: Size = 64  # of the pooling's score
     pooling: PoolingName = "attention"
-
-    def __post_init__(self) -> None:
-        check_sizes("pooled-pictures", self, "channels", "hidden")
 
 
 @card(
@@ -86,10 +81,8 @@ class PooledPictures(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PooledSentencesConfig(BagOfWordsConfig):
+class PooledSentencesConfig(BagOfWordsConfig, key="pooled-sentences"):
     """Sizes and the pooling."""
-
-    OWNER: ClassVar[str] = "pooled-sentences"
 
     pooling: PoolingName = "attention"
 

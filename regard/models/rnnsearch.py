@@ -33,35 +33,31 @@ from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
-from regard.errors import ConfigError, check_shares, check_sizes
+from regard.errors import ConfigError
 from regard.layers.readout import MaxoutReadout
 from regard.layers.recurrent import BidirectionalEncoder, GatedCell
-from regard.models.base import Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class RNNsearchConfig:
+class RNNsearchConfig(Settings, key="rnnsearch"):
     """Sizes and choices; the paper's are embedding 620, hidden 1000, attention.hidden 1000, readout 500."""
 
     source_vocab: int
     target_vocab: int
-    embedding: int = 620
-    hidden: int = 1000
-    encoder_hidden: int | None = None  # per direction; None: as `hidden`
-    readout: int = 500
+    embedding: Size = 620
+    hidden: Size = 1000
+    encoder_hidden: Size | None = None  # per direction; None: as `hidden`
+    readout: Size = 500
     query: Literal["state", "state+word"] = "state"  # s_{i-1} alone as printed, or with the word just written
     # None: a context is made of annotations, as printed. A number: of the words' embeddings, each beside so
     # many numbers about its neighbours, so that attention must stand on the word that is translated
-    neighbours: int | None = None
+    neighbours: Size | None = None
     readout_state: Literal["previous", "new"] = "previous"  # s_{i-1} as printed, or s_i as the text has it
-    dropout: float = 0.0
+    dropout: Share = 0.0
     initialization: Literal["standard", "paper"] = "standard"
     # several heads: each has its own share of the state
     attention: AttentionConfig = attention_field("additive", heads=1, hidden=1000, positions=128)
-
-    def __post_init__(self) -> None:
-        check_sizes("rnnsearch", self, "embedding", "hidden", "encoder_hidden", "readout", "neighbours")
-        check_shares("rnnsearch", self, "dropout")
 
 
 class SearchState(NamedTuple):

@@ -54,34 +54,34 @@ from regard.catalog import card
 from regard.errors import ConfigError, check_shapes, check_sizes
 from regard.layers.feature_maps import SelfAttention2d
 from regard.layers.spectral import spectral_norm
-from regard.models.base import Model, Player
+from regard.models.base import Model, Player, Settings, Size
 
 Network = Literal["both", "generator", "discriminator"]
 SMALLEST = 4  # side of the generator's first feature map
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAGANConfig:
+class SAGANConfig(Settings, key="sagan"):
     """Sizes and choices; the widths are those of Miyato et al. for pictures of 32 × 32."""
 
     classes: int
     side: int  # of a picture
-    noise: int = 128
-    generator: int = 256  # channels
-    discriminator: int = 128
+    noise: Size = 128
+    generator: Size = 256  # channels
+    discriminator: Size = 128
     attention: tuple[int, ...] = (16,)  # sides of the feature maps with self-attention; () for none
     networks: Network = "both"  # those that have it
-    pool: int = 2  # of keys and values; 1: as fine as the queries
+    pool: Size = 2  # of keys and values; 1: as fine as the queries
     pace: float = 1.0  # of γ's learning, in multiples of its network's
     strength: float = 0.0  # of cosines between queries and keys; 0: their dot products, as in the paper
     rate: float = 4.0  # the discriminator's learning rate over the generator's
-    turns: int = 1  # of the discriminator in one update
+    turns: Size = 1  # of the discriminator in one update
     decay: float = 0.999  # of the average of the generator's weights
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.side not in (8, 16, 32, 64, 128):
             raise ConfigError(f"sagan: `side` has {self.side}; expected 8, 16, 32, 64 or 128.")
-        check_sizes("sagan", self, "noise", "generator", "discriminator", "pool", "turns")
         sides = both_sides(self.side)
         for side in self.attention:
             if side not in sides:

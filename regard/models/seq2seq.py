@@ -26,31 +26,26 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.catalog import card
 from regard.data.batches import PairBatch
-from regard.errors import check_shares, check_sizes
 from regard.layers.recurrent import reversal
-from regard.models.base import Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 
 Hidden = tuple[Tensor, ...]  # (h,) for GRU, (h, c) for LSTM, each (layers, B, n)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(Settings, key="seq2seq"):
     """Sizes and choices; the paper's are embedding 1000, hidden 1000, 4 layers, reversed source."""
 
     source_vocab: int
     target_vocab: int
-    embedding: int = 1000
-    hidden: int = 1000
-    layers: int = 4
+    embedding: Size = 1000
+    hidden: Size = 1000
+    layers: Size = 4
     cell: Literal["lstm", "gru"] = "lstm"
     reverse: bool = True
     context: Literal["last", "mean", "sum"] = "last"
     feed: bool = False  # the context is an input of every decoder step (Cho et al. 2014)
-    dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_sizes("seq2seq", self, "embedding", "hidden", "layers")
-        check_shares("seq2seq", self, "dropout")
+    dropout: Share = 0.0
 
 
 class Seq2SeqState(NamedTuple):

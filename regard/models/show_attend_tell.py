@@ -44,7 +44,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.normalizers.hard import Hard
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import upcast
@@ -54,25 +54,25 @@ from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
-from regard.errors import check_shares, check_sizes
+from regard.errors import check_sizes
 from regard.layers.convolution import SmallConvolution
-from regard.models.base import Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 from regard.tasks.base import Scored
 
 MOVED = 0.1  # the share of a batch in the moving average
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowAttendTellConfig:
+class ShowAttendTellConfig(Settings, key="show-attend-tell"):
     """Sizes and choices; the released program has 512 for embedding and attention, hidden 1800 for COCO."""
 
     target_vocab: int
     features: int = 0  # D of annotations that the task gives; 0: pictures come, a small net makes them
-    channels: int = 32  # of that net
-    annotation: int = 128  # its D
-    embedding: int = 512
-    hidden: int = 1800
-    dropout: float = 0.5
+    channels: Size = 32  # of that net
+    annotation: Size = 128  # its D
+    embedding: Size = 512
+    hidden: Size = 1800
+    dropout: Share = 0.5
     # normalizer "hard" is trained by REINFORCE, "gumbel-softmax" relaxed, "mean" sees no place;
     # the weights are part of the loss: a fused kernel, which never has them, would compute them twice
     attention: AttentionConfig = attention_field(
@@ -80,18 +80,16 @@ class ShowAttendTellConfig:
     )
     coverage: float = 1.0  # λ
     share: Literal["one", "even"] = "one"  # what a place's weights should sum to: 1, or steps / places
-    sampled: float = 0.5  # hard: how likely a picture's places are sampled in training
+    sampled: Share = 0.5  # hard: how likely a picture's places are sampled in training
     reward: float = 1.0  # hard: λ_r
     entropy: float = 0.0  # hard: λ_e
     credit: Literal["word", "rest", "caption"] = "rest"  # hard: the words that a location answers for
     compared: Literal["average", "expected"] = "average"  # hard: the baseline of a location's own word
-    soft_start: float = 0.0  # hard: the first share of the steps, in which nothing is sampled yet
+    soft_start: Share = 0.0  # hard: the first share of the steps, in which nothing is sampled yet
 
     def __post_init__(self) -> None:
-        check_sizes("show-attend-tell", self, "channels", "annotation", "embedding", "hidden")
+        super().__post_init__()
         check_sizes("show-attend-tell", self, "coverage", "reward", "entropy", least=0)
-        check_shares("show-attend-tell", self, "dropout", "sampled", "soft_start")
-        check_attention("show-attend-tell", self)
 
 
 class TellState(NamedTuple):

@@ -31,28 +31,28 @@ from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data.episodes import EpisodeBatch
-from regard.errors import ConfigError, check_shapes, check_sizes
+from regard.errors import ConfigError, check_shapes
 from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class SNAILConfig:
+class SNAILConfig(Settings, key="snail"):
     """Sizes and choices; the defaults are the paper's."""
 
     ways: int  # N, the classes of an episode
     steps: int  # T of the longest episode: it decides how many dense blocks a TC block has
-    embedding: int = 64
-    channels: int = 64  # of the embedding's convolutions
-    keys: tuple[int, ...] = (64, 256, 512)
-    values: tuple[int, ...] = (32, 128, 256)
-    filters: int = 128
+    embedding: Size = 64
+    channels: Size = 64  # of the embedding's convolutions
+    keys: tuple[Size, ...] = (64, 256, 512)
+    values: tuple[Size, ...] = (32, 128, 256)
+    filters: Size = 128
     dilations: Dilations = "doubling"  # or "printed", as in the paper's text; see layers/temporal.py
     attention: bool = True
     convolutions: bool = True
 
     def __post_init__(self) -> None:
-        check_sizes("snail", self, "embedding", "channels", "keys", "values", "filters")
+        super().__post_init__()
         if len(self.keys) != len(self.values) or len(self.keys) < 2:
             raise ConfigError(
                 f"snail: `keys` has {len(self.keys)} sizes and `values` {len(self.values)}; "

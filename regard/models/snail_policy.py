@@ -25,28 +25,28 @@ from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data.problems import Outcome, Problems, Rollout, draw
-from regard.errors import ConfigError, check_sizes
+from regard.errors import ConfigError
 from regard.layers.temporal import AttentionBlock, Blocks, Dilations, TCBlock
-from regard.models.base import Model
+from regard.models.base import Model, Settings, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class SNAILPolicyConfig:
+class SNAILPolicyConfig(Settings, key="snail-policy"):
     """Sizes and choices; the defaults are the paper's."""
 
     inputs: int  # I, what is read a step
     actions: int  # A
     steps: int  # T: it decides how many dense blocks a TC block has
-    hidden: int = 32
-    filters: int = 32
-    keys: int = 32
-    values: int = 32
+    hidden: Size = 32
+    filters: Size = 32
+    keys: Size = 32
+    values: Size = 32
     dilations: Dilations = "doubling"  # or "printed", as in the paper's text; see layers/temporal.py
     attention: bool = True
     convolutions: bool = True
 
     def __post_init__(self) -> None:
-        check_sizes("snail-policy", self, "hidden", "filters", "keys", "values")
+        super().__post_init__()
         if not (self.attention or self.convolutions):
             raise ConfigError(
                 "snail-policy: `attention` and `convolutions` have false; expected one of them, or the "

@@ -34,14 +34,14 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.attention.config import AttentionConfig, attention_field, check_attention
+from regard.attention.config import AttentionConfig, attention_field
 from regard.attention.in_order import InOrder, in_order
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
-from regard.errors import ConfigError, check_shares, check_sizes
+from regard.errors import ConfigError
 from regard.layers.fast_decoder import Caches, Stepper, as_caches, gather, select
 from regard.layers.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
 from regard.layers.transformer import (
@@ -56,37 +56,31 @@ from regard.layers.transformer import (
     PostNorm,
     PreNorm,
 )
-from regard.models.base import Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(Settings, key="transformer"):
     """A size by name, and whatever differs from it; "base" and "big" are the paper's."""
 
     source_vocab: int
     target_vocab: int
     shared_vocab: int = 0  # 1: one vocabulary serves both languages; the task knows
     size: Literal["tiny", "base", "big"] = "base"
-    layers: int | None = None  # None, here and below: as the size has it
-    decoder_layers: int | None = None  # None: as `layers`
-    d_model: int | None = None
-    d_ff: int | None = None
-    d_k: int | None = None  # None: d_model / attention.heads
-    dropout: float | None = None
+    layers: Size | None = None  # None, here and below: as the size has it
+    decoder_layers: Size | None = None  # None: as `layers`
+    d_model: Size | None = None
+    d_ff: Size | None = None
+    d_k: Size | None = None  # None: d_model / attention.heads
+    dropout: Share | None = None
     norm: Literal["post", "pre"] = "post"  # after each sum as printed, or before each sub-layer
     norm_kind: Literal["layer", "batch"] = "layer"
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
-    longest: int = 256  # learned positions and the location score: the longest sequence
+    longest: Size = 256  # learned positions and the location score: the longest sequence
     tied: Literal["auto", "all", "target", "none"] = "auto"  # "auto": all where a vocabulary is shared
     attention: AttentionConfig = attention_field("scaled-dot", fixed=("window",))
     restricted: int = 0  # self-attention sees so many positions on either side (section 4); 0: all
     aligning_layer: int = -1  # the decoder layer whose attention is taken as the alignment
-
-    def __post_init__(self) -> None:
-        check_sizes("transformer", self, "layers", "decoder_layers", "longest")
-        check_sizes("transformer", self, "d_model", "d_ff", "d_k")
-        check_shares("transformer", self, "dropout")
-        check_attention("transformer", self)
 
     @property
     def tying(self) -> Literal["all", "target", "none"]:

@@ -63,7 +63,7 @@ def tree_of(model: nn.Module) -> Tree:
         if id(module) not in seen:
             seen.add(id(module))
             for name, child in module._modules.items():
-                if child is not None and type(child) not in LEAVES:
+                if type(child) not in LEAVES and child is not None:
                     names.append(name)
                     found.append(child)
             names.append(None)

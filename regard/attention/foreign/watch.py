@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
-from itertools import chain
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from regard.attention.foreign.functions import FUNCTIONS, Function, later_sdpa, 
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
 from regard.attention.foreign.tree import MODELS, Facts, Tree
 from regard.attention.keep import version_of
-from regard.attention.numerics import is_lowered, is_transformed
+from regard.attention.numerics import is_transformed
 from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
 
 Plain = Callable[..., Any]
@@ -36,7 +35,9 @@ TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the mode
 SDPA = FUNCTIONS[0]
 SDPA_NAMES = frozenset(("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"))
 
-
+# asked in every call, and therefore looked up once
+is_compiling = torch.compiler.is_compiling
+any_autocast = torch._C._is_any_autocast_enabled
 graph_task = torch._C._current_graph_task_id  # -1 but in a backward pass, which computes again what was seen
 function_modes = torch._C._len_torch_function_stack  # how many see every function, and may call others
 
@@ -53,7 +54,7 @@ class Place(NamedTuple):
 
 _lock = threading.Lock()
 _open = 0  # blocks that watch, in all threads
-_places: list[Place] = []  # replaced now
+_places: dict[tuple[Any, str], Place] = {}  # replaced now, by home and name
 _plans: dict[frozenset[type], tuple[object, list[Place]]] = {}  # kinds of modules -> imports, places
 _HOMES = sorted({function.module for function in FUNCTIONS})
 _COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
@@ -65,12 +66,13 @@ def watched_functions(tree: Tree) -> Iterator[None]:
     global _open
     with _lock:
         _open += 1
-        if _open == 1 and _COMPILER in sys.modules:
-            sys.modules[
-                _COMPILER
-            ].get_torch_obj_rule_map()  # finds them as they are, before they are replaced
         compiler = sys.modules.get(_COMPILER)
-        _replace(tree)
+        if compiler is not None and _open == 1:
+            compiler.get_torch_obj_rule_map()  # finds them as they are, before they are replaced
+        for place in (*_plan(tree.facts), *_instances(tree)):
+            if place[:2] not in _places:  # another block has not done it
+                _places[place[:2]] = place
+                setattr(place.home, place.name, place.watched)
     try:
         yield
     finally:
@@ -82,18 +84,8 @@ def watched_functions(tree: Tree) -> Iterator[None]:
                 sys.modules[_COMPILER].get_torch_obj_rule_map.cache_clear()
 
 
-def _replace(tree: Tree) -> None:
-    """Everything that is planned for such a model, unless another block has done it."""
-    taken = {(place.home, place.name) for place in _places}
-    for place in chain(_plan(tree.facts), _instances(tree)):
-        if (place.home, place.name) not in taken:
-            taken.add((place.home, place.name))
-            _places.append(place)
-            setattr(place.home, place.name, place.watched)
-
-
 def _restore() -> None:
-    for home, name, plain, watched, inherited in _places:
+    for home, name, plain, watched, inherited in _places.values():
         if getattr(home, name, None) is not watched:  # somebody else has replaced it since
             continue
         if inherited:
@@ -145,9 +137,8 @@ def _instances(tree: Tree) -> Iterator[Place]:
 
 def _place(home: Any, name: str, watched: Callable[[Any], Any]) -> Place:
     """The place as it is, or was before it was replaced."""
-    for place in _places:
-        if place.home is home and place.name == name:
-            return place
+    if (home, name) in _places:
+        return _places[home, name]
     plain = getattr(home, name)
     return Place(home, name, plain, watched(plain), name not in vars(home))
 
@@ -210,14 +201,21 @@ def _watched_sdpa(plain: Plain) -> Plain:
 
     @wraps(plain)
     def watched(query: Tensor, key: Tensor, value: Tensor, *given: Any, **named: Any) -> Any:
-        watchers = () if torch.compiler.is_compiling() else WATCHERS.get()
+        watchers = () if is_compiling() else WATCHERS.get()
         if len(watchers) != 1 or (later := watchers[0].later) is None:
             return general(query, key, value, *given, **named)
         path = watchers[0].others.get(id(_first(sys._getframe(1))))
         mask = given[0] if given else named.get("attn_mask")
-        known = type(query) is Tensor and not query.is_nested and SDPA_NAMES.issuperset(named)
-        known = known and (mask is None or mask.ndim > 0)
-        if path is None or not known or is_transformed() or graph_task() != -1 or function_modes():
+        if (
+            path is None
+            or type(query) is not Tensor
+            or query.is_nested
+            or not SDPA_NAMES.issuperset(named)
+            or (mask is not None and mask.ndim == 0)
+            or is_transformed()
+            or graph_task() != -1
+            or function_modes()
+        ):
             return general(query, key, value, *given, **named)
         out = plain(query, key, value, *given, **named)
         versions = [
@@ -226,8 +224,8 @@ def _watched_sdpa(plain: Plain) -> Plain:
         ]
         if mask is not None:
             versions.append(version_of(mask))
-        lowered = lowered_by(query) if is_lowered(query) else None
-        later.append((path, later_sdpa, (query, key, given, named, lowered, versions, out)))
+        lowered = lowered_by(query) if any_autocast() else None
+        later.append((path, later_sdpa, query, key, given, named, lowered, versions, out))
         watchers[0].log.append(path)
         return out
 
@@ -240,7 +238,9 @@ def _noted(plain: Plain) -> Plain:
 
     @wraps(plain)
     def forward(self: nn.Module, *given: Any, **named: Any) -> Any:
-        _note(self)
+        if not is_compiling():
+            for watcher in WATCHERS.get():
+                watcher.log.append(id(self))
         return plain(self, *given, **named)
 
     return forward
@@ -251,16 +251,12 @@ def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
 
     @wraps(plain)
     def forward(*given: Any, **named: Any) -> Any:
-        _note(module)
+        if not is_compiling():
+            for watcher in WATCHERS.get():
+                watcher.log.append(id(module))
         return plain(*given, **named)
 
     return forward
-
-
-def _note(module: nn.Module) -> None:
-    if not torch.compiler.is_compiling():
-        for watcher in WATCHERS.get():
-            watcher.log.append(id(module))
 
 
 def _wants_gradients(watcher: Watcher) -> bool:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from regard.attention.normalizers.base import StochasticNormalizer
 from regard.attention.normalizers.hard import straight_through, with_gumbel_noise
-from regard.attention.parts import Sizes
 from regard.catalog import card
 from regard.errors import check_finite
 
@@ -40,10 +39,6 @@ class GumbelSoftmax(StochasticNormalizer):
         check_finite("GumbelSoftmax", above=0, temperature=temperature)
         self.temperature, self.hard = temperature, hard
         self.one_hot = hard
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "GumbelSoftmax":
-        return cls(temperature=sizes.temperature)
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
         noisy = with_gumbel_noise(scores, generator) if self.training else scores

@@ -14,7 +14,6 @@ https://arxiv.org/abs/1409.0473
 from torch import Tensor
 
 from regard.attention.normalizers.base import Normalizer
-from regard.attention.parts import Sizes
 from regard.catalog import card
 from regard.errors import check_finite
 
@@ -35,10 +34,6 @@ class Softmax(Normalizer):
         super().__init__()
         check_finite("Softmax", above=0, temperature=temperature)
         self.temperature = temperature
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "Softmax":
-        return cls(temperature=sizes.temperature)
 
     def normalize(self, scores: Tensor) -> Tensor:
         return (scores if self.temperature == 1.0 else scores / self.temperature).softmax(-1)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.attention.forms import Additive
 from regard.attention.numerics import is_lowered
-from regard.attention.parts import Sizes, unchanged
+from regard.attention.parts import unchanged
 from regard.attention.scores.base import Score
 from regard.catalog import card
 from regard.errors import ShapeError, check_shapes, check_whole
@@ -59,10 +59,6 @@ class AdditiveScore(Score):
         self.W = Projected(hidden) if query is None else nn.Linear(query, hidden, bias=False)
         self.U = nn.Linear(keys, hidden)  # the paper leaves biases out of its notation; one is enough
         self.v = nn.Linear(hidden, 1, bias=False)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "AdditiveScore":
-        return cls(query=sizes.query, keys=sizes.keys, hidden=sizes.hidden)
 
     @classmethod
     def concat(cls, W: Tensor, v: Tensor, *, query: int) -> "AdditiveScore":

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from regard.attention import paths
 from regard.attention.forms import Product
 from regard.attention.numerics import no_autocast, upcast
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import ProductScore
 from regard.catalog import card
 from regard.errors import check_finite, check_shapes, check_whole
@@ -46,10 +45,6 @@ class CosineScore(ProductScore):
             check_whole("CosineScore", query=query)
         self.strength = strength
         self.beta = None if query is None else nn.Linear(query, 1)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "CosineScore":
-        return cls(query=sizes.query)
 
     def prepare(self, keys: Tensor) -> Tensor:
         return unit(keys)

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.numerics import upcast
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
 from regard.catalog import card
 from regard.errors import check_finite, check_shapes, check_whole
@@ -47,10 +46,6 @@ class CoverageScore(HistoryScore):
         self.V = nn.Linear(1, hidden, bias=False)
         self.U_f = nn.Linear(keys, 1, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "CoverageScore":
-        return cls(query=sizes.query, keys=sizes.keys, hidden=sizes.hidden)
 
     def prepare(self, keys: Tensor) -> Tensor:
         """(..., S, Dk) -> (..., S, hidden + 1): U k, and the fertility Φ as the last feature."""

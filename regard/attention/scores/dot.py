@@ -21,7 +21,6 @@ import math
 from torch import Tensor
 
 from regard.attention.forms import Product
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import ProductScore
 from regard.catalog import card
 from regard.errors import check_finite, check_shapes
@@ -56,10 +55,6 @@ class DotScore(ProductScore):
         if scale is not None:
             check_finite("DotScore", scale=scale)
         self.scale = scale
-
-    @classmethod
-    def build(cls, sizes: Sizes, scale: float | None = None) -> "DotScore":
-        return cls(scale)
 
     def factor(self, D: int) -> float:
         """The number that multiplies q · k for vectors of D features."""

@@ -13,6 +13,8 @@ Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural 
 https://arxiv.org/abs/1606.01933
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from regard.attention.forms import Product
@@ -47,8 +49,8 @@ class FeedForwardScore(ProductScore):
         )  # fmt: skip
 
     @classmethod
-    def build(cls, sizes: Sizes) -> "FeedForwardScore":
-        return cls(dim=sizes.query, hidden=sizes.hidden)
+    def build(cls, sizes: Sizes, **options: Any) -> "FeedForwardScore":
+        return cls(dim=sizes.query, hidden=sizes.hidden, **options)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("FeedForwardScore", ("keys", keys, "... S D"), D=self.dim)

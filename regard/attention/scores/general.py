@@ -14,7 +14,6 @@ https://arxiv.org/abs/1508.04025
 from torch import Tensor, nn
 
 from regard.attention.forms import Product
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import ProductScore
 from regard.catalog import card
 from regard.errors import check_shapes, check_whole
@@ -36,10 +35,6 @@ class GeneralScore(ProductScore):
         super().__init__()
         check_whole("GeneralScore", query=query, keys=keys)
         self.W = nn.Linear(keys, query, bias=False)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "GeneralScore":
-        return cls(query=sizes.query, keys=sizes.keys)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("GeneralScore", ("keys", keys, "... S Dk"), Dk=self.W.in_features)

@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.numerics import no_autocast, times
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import Score
 from regard.catalog import card
 from regard.errors import check_shapes, check_whole
@@ -45,10 +44,6 @@ class LocationScore(Score):
         super().__init__()
         check_whole("LocationScore", query=query, positions=positions)
         self.W = nn.Linear(query, positions, bias=False)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "LocationScore":
-        return cls(query=sizes.query, positions=sizes.positions)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         check_shapes("LocationScore", ("query", query, "... T Dq"), Dq=self.W.in_features)

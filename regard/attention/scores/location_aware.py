@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from regard.attention.forms import Additive
 from regard.attention.history import History
 from regard.attention.numerics import upcast
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import HistoryScore
 from regard.catalog import card
 from regard.errors import ConfigError, check_shapes, check_whole
@@ -50,11 +49,6 @@ class LocationAwareScore(HistoryScore):
         self.F = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)
         self.U = nn.Linear(filters, hidden, bias=False)
         self.w = nn.Linear(hidden, 1, bias=False)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "LocationAwareScore":
-        units = {"hidden": sizes.hidden, "filters": sizes.filters, "width": sizes.width}
-        return cls(query=sizes.query, keys=sizes.keys, **units)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("LocationAwareScore", ("keys", keys, "... S Dk"), Dk=self.V.in_features)

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.numerics import upcast
-from regard.attention.parts import Sizes
 from regard.attention.scores.base import Score
 from regard.catalog import card
 from regard.errors import check_shapes, check_whole
@@ -40,10 +39,6 @@ class RectifiedScore(Score):
         check_whole("RectifiedScore", query=query, keys=keys)
         self.W = nn.Linear(query, 1, bias=False)
         self.U = nn.Linear(keys, 1, bias=False)
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "RectifiedScore":
-        return cls(query=sizes.query, keys=sizes.keys)
 
     def prepare(self, keys: Tensor) -> Tensor:
         check_shapes("RectifiedScore", ("keys", keys, "... S Dk"), Dk=self.U.in_features)

@@ -14,7 +14,6 @@ https://arxiv.org/abs/1508.04025
 import torch
 from torch import Tensor
 
-from regard.attention.parts import Sizes
 from regard.attention.windows.base import View, Window, source_length
 from regard.catalog import card
 from regard.errors import check_whole
@@ -38,10 +37,6 @@ class LocalMonotonic(Window):
         super().__init__()
         check_whole("LocalMonotonic", least=0, half_width=half_width)
         self.half_width = half_width
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "LocalMonotonic":
-        return cls(half_width=sizes.half_width)
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
         last = source_length(mask) - 1

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.numerics import upcast
-from regard.attention.parts import Sizes
 from regard.attention.windows.base import View, Window, source_length
 from regard.catalog import card
 from regard.errors import check_shapes, check_whole
@@ -68,10 +67,6 @@ class LocalPredictive(Window):
         self.W = nn.Linear(query, hidden, bias=False)
         self.v = nn.Linear(hidden, 1, bias=False)
         self.half_width = half_width
-
-    @classmethod
-    def build(cls, sizes: Sizes) -> "LocalPredictive":
-        return cls(query=sizes.query, hidden=sizes.hidden, half_width=sizes.half_width)
 
     def centre(self, query: Tensor, length: Tensor) -> Tensor:
         """(..., T, Dq), (..., T or 1, 1) -> p (..., T, 1)."""
