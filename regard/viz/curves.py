@@ -271,18 +271,20 @@ def _thousands(value: float, _: object) -> str:
 def _name_lines(sheet: Sheet, axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
     """Write each name beside the end of its line, moved up or down where two would touch."""
     axes.autoscale_view()  # matplotlib would settle the limits only while drawing
-    inches = sheet.dpi_scale_trans
-    heights = [float((axes.transData + inches.inverted()).transform(end)[1]) for end in ends.values()]
+    page: dict[str, Any] = {"transform": sheet.dpi_scale_trans, "clip_on": False}
+    heights = [
+        float((axes.transData + sheet.dpi_scale_trans.inverted()).transform(end)[1]) for end in ends.values()
+    ]
     low, high = (sheet.get_figheight() * edge for edge in axes.get_position().intervaly)
     sample = SAMPLE if _crowded(list(ends)) else 0.0
     x = LEFT + PLOT[0] + 0.1
     for i, (name, y) in enumerate(zip(ends, spread(heights, gap=GAP, within=(low, high)), strict=True)):
         look = _look(i)
         if sample:
-            frame = {"clip_on": False, "scalex": False, "scaley": False}
-            axes.plot([x, x - 0.1 + sample], [y, y], transform=inches, gid="sample", **look, **frame)
-        name_at = axes.text(x + sample, y, name, size=TEXT, color=look["color"], transform=inches, gid="name")
-        name_at.set_verticalalignment("center_baseline")
+            axes.plot([x, x - 0.1 + sample], [y, y], scalex=False, scaley=False, gid="sample", **look, **page)
+        axes.text(
+            x + sample, y, name, size=TEXT, color=look["color"], va="center_baseline", gid="name", **page
+        )
 
 
 def spread(
