@@ -10,7 +10,6 @@ operands in registers and four features to a reciprocal, measured in this proces
 processes compile the formula for its shapes before anything is measured.
 """
 
-import argparse
 import os
 import statistics
 import time
@@ -21,6 +20,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from common import RESULTS, arguments
 from torch import Tensor
 
 from regard import AdditiveScore, Attention, Mask, Source
@@ -34,7 +34,6 @@ from regard.kernels import ops
 from regard.kernels.additive import additive_cuda, additive_step_cuda
 from regard.kernels.additive.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
-ROOT = Path(__file__).parents[1]
 NONE = (None, None, None, None, 0, 1.0)
 Shape = tuple[int, int, int, int, int]  # B, T, S, D, Dv
 BF16, F32 = torch.bfloat16, torch.float32
@@ -263,9 +262,7 @@ def on_cpu() -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Check parity, then measure, print and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument(
         "--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu"
     )
@@ -274,7 +271,7 @@ def main() -> None:
         "--processes", type=int, default=min(8, os.cpu_count() or 1), help="that compile beforehand for a GPU"
     )
     parser.add_argument("--prepare", action="store_true", help="compile, and measure nothing")
-    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the records")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the records")
     options = parser.parse_args()
     device = options.device
     torch.set_num_threads(options.threads)

@@ -7,20 +7,18 @@ the beam of the recipe. Printed are BLEU of both (cased, raw text), and how many
 letter for letter. `--record` writes results/agreement.json.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
-from regard.bench.records import measured
+from common import arguments, keep
+
 from regard.decode.base import Decoding
 from regard.decode.translator import TextTranslator, Translator
-from regard.evaluate.results import write_result
 from regard.evaluate.text import score_text
 from regard.export.formats import FORMATS, export_run, open_export
 from regard.train.run import Run, open_run
 
-ROOT = Path(__file__).parents[1]
 ALLOWED = 0.1  # BLEU
 
 
@@ -58,9 +56,7 @@ def compare(run: Run, to: str, folder: Path) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     """Compare, and fail where an engine translates worse or better by more than is allowed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--to", default=",".join(FORMATS))
     parser.add_argument("--record", action="store_true")
@@ -75,7 +71,7 @@ def main() -> None:
                 raise SystemExit(f"{to} differs by {worst} BLEU; expected {ALLOWED} at most")
             if options.record:
                 name = options.run.resolve().name
-                record = measured(
+                keep(
                     "agreement",
                     f"{name}: difference of {to} in BLEU, the larger of both beams",
                     worst,
@@ -83,7 +79,6 @@ def main() -> None:
                     details=found,
                     note=f"{ALLOWED} is allowed",
                 )
-                write_result(ROOT / "results", record)
 
 
 if __name__ == "__main__":

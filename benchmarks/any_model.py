@@ -17,7 +17,6 @@ The peak is what a run has in use at once beyond the model. Where eager attentio
 More than LONGEST tokens have a batch of 1. Needs transformers.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -26,12 +25,11 @@ from typing import Any
 
 import torch
 import transformers
+from common import arguments, keep
 from torch import Tensor
 
 from regard import record
 from regard.bench.clock import interleaved, peak
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
 
 PARITY = 128  # tokens of the batch by which parity is checked
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
@@ -118,7 +116,7 @@ def fitting(
 
 def main() -> None:
     """Measure, print, and record if asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--lengths", type=int, nargs="+", help="tokens; without them those of LENGTHS")
     parser.add_argument("--batch", type=int, default=4)
@@ -147,14 +145,14 @@ def main() -> None:
                 if words.record:
                     details = {"ms": times, "MiB": peaks, "batch": B, "dtype": str(dtype)}
                     details |= {"device": words.device, "threads": words.threads, "T": T}
-                    result = measured(
+                    keep(
                         f"any-model-{name}-{T}-{words.device}",
                         "time of record over sdpa",
                         times["record"] / times["sdpa"],
                         seconds=time.perf_counter() - began,
                         details=details,
+                        folder=words.record,
                     )
-                    write_result(words.record, result)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 python benchmarks/any_model_picture.py
 """
 
-from pathlib import Path
 from typing import Any
 
+from common import PICTURES, RESULTS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -14,8 +14,7 @@ from regard.evaluate.results import read_results
 from regard.viz import style
 from regard.viz.files import save
 
-ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "pictures" / "any-model.png"
+PICTURE = PICTURES / "any-model.png"
 RUNS = {  # in the records, in the picture
     "sdpa": "sdpa",
     "record": "sdpa + record",
@@ -28,7 +27,7 @@ PANELS = {"ms": ("milliseconds", (1, 2, 5)), "MiB": ("peak memory, MiB", (1,))} 
 def measured(shape: str = "encoder", device: str = "cuda") -> list[dict[str, Any]]:
     """The details of each length's record, shortest first."""
     wanted = f"any-model-{shape}-"
-    found = [r for r in read_results(ROOT / "results") if r.recipe.startswith(wanted)]
+    found = [r for r in read_results(RESULTS) if r.recipe.startswith(wanted)]
     chosen = (r.details for r in found if (r.details["device"], r.details["batch"]) == (device, 4))
     return sorted(chosen, key=lambda of: of["T"])
 

@@ -7,17 +7,15 @@ Writes results/attention-DEVICE.json, results/training-steps-DEVICE.json and doc
 Afterwards run docs/generator/tables.py, which makes the README's tables.
 """
 
-import argparse
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from common import PICTURES, RESULTS, arguments
 
 from regard.bench import attention, bench_plan, report, steps
 from regard.evaluate.results import read_results, write_result
-
-ROOT = Path(__file__).parents[1]
 
 
 def run(device: str, threads: int, deadline: float, out: Path) -> None:
@@ -32,17 +30,15 @@ def take(folder: Path) -> None:
     """Records into results/, and their pictures into docs/pictures/."""
     found = read_results(folder)
     for result in found:
-        write_result(ROOT / "results", result)
+        write_result(RESULTS, result)
     mechanisms = [result for result in found if result.recipe.startswith("attention-")]
-    for path in report.draw(mechanisms, ROOT / "docs" / "pictures"):
+    for path in report.draw(mechanisms, PICTURES):
         print(path)
 
 
 def main() -> None:
     """Measure here, or take what was measured elsewhere."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=900.0)

@@ -14,7 +14,6 @@ least-squares line through them in log-log scale. Reading all earlier pieces ane
 `--record` writes results/decoding.json.
 """
 
-import argparse
 import math
 import os
 import statistics
@@ -26,19 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from common import arguments, keep
 
 from regard.attention.config import AttentionConfig
-from regard.bench.records import measured
 from regard.data.batches import pair_batch
 from regard.data.tokens import SPECIAL
 from regard.decode.base import PowerPenalty
 from regard.decode.beam import beam_search
 from regard.decode.greedy import greedy
-from regard.evaluate.results import write_result
 from regard.export.ctranslate2 import save
 from regard.models.transformer import Transformer, TransformerConfig
 
-ROOT = Path(__file__).parents[1]
 V, SENTENCES, LENGTH, BATCH, SEED = 5300, 96, 20, 32, 1
 BEAMS = {1: 1.0, 5: 1.0}  # the share of CTranslate2's speed that is asked for
 LENGTHS = (20, 40, 80, 160, 320)
@@ -181,21 +178,22 @@ def growth(ours: Ours, runs: int) -> dict[str, Any]:
 
 def record(metric: str, value: float, seconds: float, details: dict[str, Any]) -> None:
     """One record in results/decoding.json."""
-    result = measured(
-        "decoding",
-        metric,
-        value,
-        seconds=seconds,
-        note="CTranslate2 is the measure, not a paper",
-        seeds=(SEED,),
-        details=details,
+    print(
+        keep(
+            "decoding",
+            metric,
+            value,
+            seconds=seconds,
+            note="CTranslate2 is the measure, not a paper",
+            seeds=(SEED,),
+            details=details,
+        )
     )
-    print(write_result(ROOT / "results", result))
 
 
 def main() -> None:
     """Measure, and record if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()

@@ -9,7 +9,6 @@ own steps. Parity comes first: graphs must write the pieces that steps write.
 Needs an NVIDIA GPU and transformers.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable
@@ -18,14 +17,13 @@ from typing import Any
 
 import torch
 import transformers
+from common import arguments, keep
 
 from regard.attention import paths
-from regard.bench.records import measured
 from regard.data.batches import PairBatch, pair_batch
 from regard.decode.base import PowerPenalty
 from regard.decode.beam import beam_search
 from regard.decode.greedy import greedy
-from regard.evaluate.results import write_result
 from regard.models.luong import Luong, LuongConfig
 from regard.models.rnnsearch import RNNsearch, RNNsearchConfig
 from regard.models.transformer import Transformer, TransformerConfig
@@ -117,7 +115,7 @@ def speed(work: Callable[[], Any], pieces: int, runs: int) -> float:
 
 def main() -> None:
     """Measure, print, record."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 32, 256])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--autocast", action="store_true", help="bfloat16")
@@ -134,14 +132,14 @@ def main() -> None:
     if options.record:
         details = {"sizes": {"vocab": V, "source": SOURCE, "target": TARGET}, "rows": rows}
         ratio = rows[0]["times"]["generate"]
-        result = measured(
+        keep(
             "decoding-gpu",
             "times generate, one sentence",
             ratio,
             seconds=time.time() - begun,
             details=details,
+            folder=options.record,
         )
-        write_result(options.record, result)
 
 
 def row(name: str, model: Any, theirs: Any, beam: int, B: int, runs: int) -> dict[str, Any]:

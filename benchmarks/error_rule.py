@@ -9,7 +9,6 @@ formula's, and the share of the allowed jitter that it takes beyond twice the fo
 where that is at most 1. Writes results/error-rule.json and exits with 1 where a problem breaks the rule.
 """
 
-import argparse
 import math
 import os
 import random
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from common import RESULTS, arguments, keep
 from torch import Tensor, nn
 
 from regard import (
@@ -41,15 +41,13 @@ from regard import (
 )
 from regard.attention.normalizers.base import Normalizer
 from regard.attention.windows.base import Window
-from regard.bench.records import measured, versions
+from regard.bench.records import versions
 from regard.bench.rule import DRAWS, FACTOR, HALF_UNITS, UNITS, Errors, Verdict
-from regard.evaluate.results import write_result
 from regard.kernels.additive import additive_cpu, additive_scores
 from regard.kernels.local import local_attention, local_cpu
 from regard.kernels.product import blocks, linear
 from regard.kernels.sparsemax import sparsemax_cpu
 
-ROOT = Path(__file__).parents[1]
 PRODUCTS = ("dot", "scaled-dot", "general", "cosine", "cosine of the query", "feed-forward")
 DTYPES = (torch.float32, torch.float32, torch.bfloat16, torch.float16)
 
@@ -270,13 +268,11 @@ def quantile(values: list[float], share: float) -> float:
 
 def main() -> None:
     """Judge, print, record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--problems", type=int, default=4000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first problem")
     parser.add_argument("--kernels", default="", help="words of the kinds to judge, all for none")
-    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the record")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the record")
     options = parser.parse_args()
     torch.set_num_threads(1)
     began = time.perf_counter()
@@ -318,27 +314,25 @@ def main() -> None:
         f"{options.problems} problems, {isa}: {len(broken)} break the rule; "
         f"at most {most:.2f} of the jitter is taken"
     )
-    write_result(
-        options.out,
-        measured(
-            "error-rule",
-            f"largest share of the allowed jitter that an error takes, {isa}",
-            round(most, 3),
-            seconds=time.perf_counter() - began,
-            note="the rule holds up to 1",
-            seeds=(options.first,),
-            details={
-                "catalogue": [],
-                "rule": f"error <= {FACTOR:g} times the formula's + its jitter",
-                "roundings": {"float32": UNITS, "half precision": HALF_UNITS},
-                "problems": options.problems,
-                "broken": broken,
-                "draws": DRAWS,
-                "instructions": isa,
-                "kernels": rows,
-                "versions": versions(),
-            },
-        ),
+    keep(
+        "error-rule",
+        f"largest share of the allowed jitter that an error takes, {isa}",
+        round(most, 3),
+        seconds=time.perf_counter() - began,
+        note="the rule holds up to 1",
+        seeds=(options.first,),
+        details={
+            "catalogue": [],
+            "rule": f"error <= {FACTOR:g} times the formula's + its jitter",
+            "roundings": {"float32": UNITS, "half precision": HALF_UNITS},
+            "problems": options.problems,
+            "broken": broken,
+            "draws": DRAWS,
+            "instructions": isa,
+            "kernels": rows,
+            "versions": versions(),
+        },
+        folder=options.out,
     )
     raise SystemExit(1 if broken else 0)
 

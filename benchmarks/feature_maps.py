@@ -11,7 +11,6 @@ Measured on 2,000 new maps: the share of plain dots painted rightly.
 Writes results/feature-maps.json and docs/pictures/layer-KEY.png.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from common import PICTURES, RESULTS, arguments
 from torch import Tensor, nn
 
 from regard.attention.record import record
@@ -29,7 +29,6 @@ from regard.layers.feature_maps import NonLocalBlock, SelfAttention2d
 from regard.models.sagan import SAGAN, SAGANConfig
 from regard.viz.pictures import Look, draw_samples
 
-ROOT = Path(__file__).parents[1]
 COLOURS, KINDS, SIDE, CHANNELS, BATCH, TESTED, SEED = 3, 2, 6, 16, 64, 2000, 1
 PAINT = np.array(list(PALETTE.values())[:COLOURS], dtype=np.uint8)
 GROUND, PLAIN, CELL = 35, 190, 9  # shades, and pixels of a place as it is drawn
@@ -49,7 +48,7 @@ BLOCKS: dict[str, tuple[Block, tuple[str, ...]]] = {  # name -> the layer, rows 
     ),
     "convolution alone": (lambda: nn.Conv2d(CHANNELS, CHANNELS, 1), ()),
 }
-PICTURES = {"self-attention": "self-attention-2d", "embedded": "non-local"}
+DRAWN = {"self-attention": "self-attention-2d", "embedded": "non-local"}
 
 
 def scenes(B: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -105,8 +104,8 @@ def measure(name: str, steps: int) -> Result:
     asked = wanted >= 0
     right = float((found[asked] == wanted[asked]).double().mean())
     print(f"{name}: {100 * right:.1f} % right, {seconds:.0f} s", flush=True)
-    if name in PICTURES:
-        draw(net, ROOT / "docs" / "pictures" / f"layer-{PICTURES[name]}.png")
+    if name in DRAWN:
+        draw(net, PICTURES / f"layer-{DRAWN[name]}.png")
     return measured(
         "feature-maps",
         f"{name}: far dots painted rightly",
@@ -116,7 +115,7 @@ def measure(name: str, steps: int) -> Result:
         seeds=(SEED,),
         details={
             "catalogue": list(rows),
-            "headline": name in PICTURES,
+            "headline": name in DRAWN,
             "summary": f"{100 * right:.0f} % of far dots painted rightly; convolutions alone a third",
             "order": list(BLOCKS).index(name),
             "steps": steps,
@@ -196,20 +195,18 @@ def memory() -> Result:
 
 def main() -> None:
     """Measure all, or those named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--only", default="")
     parser.add_argument("--memory", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.memory:
-        write_result(ROOT / "results", memory())
+        write_result(RESULTS, memory())
         return
     wanted = list(filter(None, options.only.split(","))) or list(BLOCKS)
     for name in wanted:
-        write_result(ROOT / "results", measure(name, options.steps))
+        write_result(RESULTS, measure(name, options.steps))
 
 
 if __name__ == "__main__":

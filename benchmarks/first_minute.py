@@ -111,8 +111,8 @@ def main() -> None:
     """Run, print and record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--out", type=Path, help="record the total in this folder")
-    arguments = parser.parse_args()
-    out = arguments.out.resolve() if arguments.out else None
+    given = parser.parse_args()
+    out = given.out.resolve() if given.out else None
     python, shell = first_screen()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

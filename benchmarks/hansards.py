@@ -37,6 +37,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from common import arguments  # noqa: E402
 from timed import answer, answers, say, speed, start, together, wait  # noqa: E402
 
 from regard.analysis.alignments import (  # noqa: E402
@@ -516,7 +517,7 @@ def _links(links: Iterable[Sequence[int]]) -> Links:
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments(__doc__)
     parser.add_argument("--data", default="", metavar="DIR", help="folder with tatoeba and hansards")
     parser.add_argument("--out", type=Path, default=Path("hansards"), metavar="DIR")
     parser.add_argument("--seconds", type=float, default=560.0, help="wall clock for everything")

@@ -6,19 +6,15 @@ Self-attention of 4 sequences with 64 features, forward and backward, float32. E
 rounds in which both run by turns; a ratio is of two such times. Writes results/kernels.json and pictures.
 """
 
-import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
+from common import PICTURES, arguments, keep
 
 from regard import AdditiveScore, Attention, DotScore
 from regard.bench.clock import interleaved
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
 from regard.viz.curves import draw_training
 
-ROOT = Path(__file__).parents[1]
 LENGTHS = (32, 64, 128, 256, 512)
 B, D = 4, 64
 SCORES: dict[str, Callable[[], torch.nn.Module]] = {
@@ -52,35 +48,30 @@ def measure(name: str, threads: int) -> None:
             took[key].append(milliseconds)
     ratio = took["reference"][-1] / took[name][-1]
     print(f"{name}: {ratio:.1f} times the reference at length {LENGTHS[-1]}, {threads} thread(s)")
-    picture = ROOT / "docs" / "pictures" / f"kernel-{name}.png"
+    picture = PICTURES / f"kernel-{name}.png"
     curves = {key: (list(LENGTHS), values) for key, values in took.items()}
     draw_training(curves, picture, xlabel="length", ylabel="milliseconds", log=True)
     picture.with_suffix(".txt").write_text(
         f"Forward and backward of self-attention, {B} sequences, {D} features, {threads} thread(s).\n",
         encoding="utf-8",
     )
-    write_result(
-        ROOT / "results",
-        measured(
-            "kernels",
-            f"{name}: times as fast as the reference, length {LENGTHS[-1]}, forward and backward",
-            round(ratio, 2),
-            seconds=sum(map(sum, took.values())) / 1000,
-            details={
-                "catalogue": [f"kernel:{name}"],
-                "threads": threads,
-                "lengths": list(LENGTHS),
-                "milliseconds": {key: [round(value, 3) for value in values] for key, values in took.items()},
-            },
-        ),
+    keep(
+        "kernels",
+        f"{name}: times as fast as the reference, length {LENGTHS[-1]}, forward and backward",
+        round(ratio, 2),
+        seconds=sum(map(sum, took.values())) / 1000,
+        details={
+            "catalogue": [f"kernel:{name}"],
+            "threads": threads,
+            "lengths": list(LENGTHS),
+            "milliseconds": {key: [round(value, 3) for value in values] for key, values in took.items()},
+        },
     )
 
 
 def main() -> None:
     """Measure every kernel that runs here."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--threads", type=int, default=1)
     threads = parser.parse_args().threads
     torch.set_num_threads(threads)

@@ -12,23 +12,19 @@ of a least-squares line through the longest lengths in log-log scale, beside the
 Writes results/layers.json and docs/pictures/layers-time-DEVICE.png, layers-memory-DEVICE.png.
 """
 
-import argparse
 import math
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
+from common import PICTURES, arguments, keep
 from torch import Tensor, nn
 
 from regard import Attention, DotScore, Mask
 from regard.bench.clock import FITTED, exponent
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
 from regard.layers.restricted import attend_nearby
 from regard.viz.curves import draw_growth
 
-ROOT = Path(__file__).parents[1]
 D = {"cpu": 32, "cuda": 128}  # features: small beside the longest length, so that the length decides
 B = {"cpu": 1, "cuda": 8}
 REACH, WIDTH, SHORTEST = 32, 3, 128
@@ -170,29 +166,26 @@ def measure(device: str, longest: int, threads: int) -> None:
             flush=True,
         )
         for metric, slope, theory in (("time", slopes[0], in_time), ("memory", slopes[1], in_memory)):
-            write_result(
-                ROOT / "results",
-                measured(
-                    "layers",
-                    f"{name}: exponent of the length in {metric}, {device}",
-                    round(slope, 2),
-                    theory=theory,
-                    note="table 1 of Vaswani et al. 2017: the theory's exponent of n, beside the slope "
-                    f"through the last {FITTED} lengths",
-                    seconds=took,
-                    details={
-                        "catalogue": ["score:scaled-dot"] if name == "self-attention" else [],
-                        "layer": name,
-                        "order": order,
-                        "device": device,
-                        "threads": threads,
-                        "batch": batch,
-                        "features": dim,
-                        "lengths": lengths,
-                        "milliseconds": [round(value, 3) for value in times[name]],
-                        "megabytes": [round(value, 4) for value in memory[name]],
-                    },
-                ),
+            keep(
+                "layers",
+                f"{name}: exponent of the length in {metric}, {device}",
+                round(slope, 2),
+                theory=theory,
+                note="table 1 of Vaswani et al. 2017: the theory's exponent of n, beside the slope "
+                f"through the last {FITTED} lengths",
+                seconds=took,
+                details={
+                    "catalogue": ["score:scaled-dot"] if name == "self-attention" else [],
+                    "layer": name,
+                    "order": order,
+                    "device": device,
+                    "threads": threads,
+                    "batch": batch,
+                    "features": dim,
+                    "lengths": lengths,
+                    "milliseconds": [round(value, 3) for value in times[name]],
+                    "megabytes": [round(value, 4) for value in memory[name]],
+                },
             )
     draw(device, lengths, times, "time", "milliseconds, forward and backward")
     draw(device, lengths, memory, "memory", "megabytes kept for the backward pass")
@@ -201,15 +194,13 @@ def measure(device: str, longest: int, threads: int) -> None:
 def draw(device: str, lengths: list[int], values: dict[str, list[float]], what: str, unit: str) -> None:
     """One line a layer."""
     curves = {name: (list(map(float, lengths)), series) for name, series in values.items()}
-    path = ROOT / "docs" / "pictures" / f"layers-{what}-{device}.png"
+    path = PICTURES / f"layers-{what}-{device}.png"
     draw_growth(curves, path, xlabel="length", ylabel=unit)
 
 
 def main() -> None:
     """Measure on the CPU, or on the device named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--longest", type=int, default=4096)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")

@@ -13,20 +13,18 @@ time is the smallest of several runs, forward and backward, of processor time on
 does not count; the paths take turns.
 """
 
-import argparse
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from common import RESULTS, arguments
 from torch import Tensor
 
 from regard.bench.records import measured
 from regard.evaluate.results import Result, write_result
 from regard.layers.lstmn import LSTMNCell
 
-ROOT = Path(__file__).parents[1]
 Shape = tuple[int, int, int]  # B, T, n
 SHAPES: list[Shape] = [(20, 35, 300), (64, 24, 300), (64, 48, 300), (32, 100, 300)]
 
@@ -132,22 +130,20 @@ def seconds(run: Callable[[], None], device: str) -> float:
 
 def main() -> None:
     """Print a table; keep it with --record."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--record", action="store_true")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
     torch.manual_seed(0)
     started = time.perf_counter()
-    parity(arguments.device)
+    parity(given.device)
     print("parity: outputs and gradients of plain, steps and lstmn agree in float64")
     rows = []
     for shape in SHAPES:
-        found = measure(shape, arguments.device, arguments.rounds)
+        found = measure(shape, given.device, given.rounds)
         rows.append({"shape": dict(zip("BTn", shape, strict=True)), "milliseconds": found})
         others = "  ".join(
             f"{name} {ms:8.2f} ms, {found['plain'] / ms:5.2f} times"
@@ -158,8 +154,8 @@ def main() -> None:
             f"B {shape[0]:3} T {shape[1]:3} n {shape[2]}  plain {found['plain']:8.2f} ms  {others}",
             flush=True,
         )
-    if arguments.record:
-        write_result(ROOT / "results", as_result(rows, arguments.threads, time.perf_counter() - started))
+    if given.record:
+        write_result(RESULTS, as_result(rows, given.threads, time.perf_counter() - started))
 
 
 def as_result(rows: list[dict[str, Any]], threads: int, spent: float) -> Result:

@@ -10,19 +10,17 @@ attention credited to the word it writes and to the word it has read.
 Writes results/luong-reverse.json, and docs/pictures/model-luong.png from the general score.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from common import PICTURES, arguments, keep
 
 from regard.attention.config import AttentionConfig
-from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.evaluate.results import write_result
 from regard.evaluate.translation import measure_alignments
 from regard.models.luong import Luong, LuongConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
@@ -31,7 +29,6 @@ from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment
 
-ROOT = Path(__file__).parents[1]
 LENGTH, TESTED, SEED, EXAMPLE = 12, 256, 1, 7
 SIZES = {
     "embedding": 32,
@@ -89,7 +86,7 @@ def right_symbols(model: Luong, task: ReverseTask) -> float:
 
 def draw(model: Luong, task: ReverseTask) -> None:
     """The alignment of one test sequence, with its gold links."""
-    path = ROOT / "docs" / "pictures" / "model-luong.png"
+    path = PICTURES / "model-luong.png"
     example = task.examples("test")[EXAMPLE]
     [track] = forced(model, task.batch("test", [EXAMPLE]))
     weights = track.attention["attention"][:-1, :-1]
@@ -123,33 +120,28 @@ def measure(name: str, settings: dict[str, object], backwards: bool) -> None:
     )
     for position, (metric, value, main) in enumerate(found):
         shown = f"{100 * value:.0f} % {order}" if metric == "symbols right" else f"AER {value:.2f}"
-        write_result(
-            ROOT / "results",
-            measured(
-                "luong-reverse",
-                f"{name}: {metric}, written {order}",
-                round(value, 4),
-                seconds=seconds,
-                note="a small task with known alignments, not the paper's",
-                seeds=(SEED,),
-                details={
-                    "catalogue": ["model:luong"],
-                    "headline": main and name == "general",
-                    "summary": shown,
-                    "order": position,
-                    "steps": steps,
-                    "length": LENGTH,
-                    "parameters": sum(p.numel() for p in model.parameters()),
-                },
-            ),
+        keep(
+            "luong-reverse",
+            f"{name}: {metric}, written {order}",
+            round(value, 4),
+            seconds=seconds,
+            note="a small task with known alignments, not the paper's",
+            seeds=(SEED,),
+            details={
+                "catalogue": ["model:luong"],
+                "headline": main and name == "general",
+                "summary": shown,
+                "order": position,
+                "steps": steps,
+                "length": LENGTH,
+                "parameters": sum(p.numel() for p in model.parameters()),
+            },
         )
 
 
 def main() -> None:
     """Measure all, or those named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--only", default="")
     wanted = set(filter(None, parser.parse_args().only.split(",")))
     torch.set_num_threads(1)

@@ -11,7 +11,6 @@ since a window that moves on with the target cannot follow a text that turns rou
 Writes results/mechanisms.json and docs/pictures/KIND-KEY.png.
 """
 
-import argparse
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from common import PICTURES, RESULTS, arguments
 
 from regard import catalog
 from regard.attention.config import AttentionConfig
@@ -36,7 +36,6 @@ from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment, draw_heads
 
-ROOT = Path(__file__).parents[1]
 LENGTH, TESTED, STEPS, SEED = 12, 256, 500, 1
 # query and annotations have the same size, so that every score can be put in
 SIZES = {
@@ -81,7 +80,7 @@ def measure(kind: str, key: str, attention: AttentionConfig, backwards: bool) ->
     right, error = score(model.eval(), task, backwards)
     order = "backwards" if backwards else "in order"
     if kind != "window" or not backwards:
-        draw(model, task, backwards, ROOT / "docs" / "pictures" / f"{kind}-{key}.png")
+        draw(model, task, backwards, PICTURES / f"{kind}-{key}.png")
     print(f"{kind} {key}, {order}: {100 * right:.1f} % right, AER {error:.3f}, {seconds:.0f} s", flush=True)
     return [
         measured(
@@ -162,9 +161,7 @@ def draw(model: RNNsearch, task: ReverseTask, backwards: bool, path: Path) -> No
 
 def main() -> None:
     """Measure all, or those named, several at a time."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="")
     options = parser.parse_args()
@@ -173,7 +170,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         for results in pool.map(measure, *zip(*chosen, strict=True)):
             for result in results:
-                write_result(ROOT / "results", result)
+                write_result(RESULTS, result)
 
 
 if __name__ == "__main__":

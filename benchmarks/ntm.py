@@ -13,23 +13,20 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
+from common import arguments, keep
 from torch import Tensor, nn
 
-from regard.bench.records import measured
 from regard.data.bits import BitBatch
-from regard.evaluate.results import write_result
 from regard.models.ntm import NTM, NTMConfig
 from regard.tasks.base import Loss
 from regard.tasks.bits import costs
 from regard.tasks.ntm import CopySettings, CopyTask
 from regard.train.capture import CapturedStep
 
-ROOT = Path(__file__).parents[1]
 LENGTH = 10
 Kernel = Literal["reference", "ntm"]
 KERNELS: tuple[Kernel, Kernel] = ("ntm", "reference")
@@ -173,9 +170,7 @@ def captured(model: nn.Module, task: CopyTask, batch: BitBatch) -> Callable[[], 
 
 def main() -> None:
     """Compare, then time."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--heads", type=int, default=1)
@@ -220,7 +215,7 @@ def record(
 ) -> None:
     """Keep the ratio beside the other results."""
     ratio = seconds["plain"] / seconds[fastest]
-    result = measured(
+    keep(
         "ntm-speed",
         f"training step, times a per-sample one ({options.device}, batch {options.batch})",
         round(ratio, 2),
@@ -236,7 +231,6 @@ def record(
             "largest relative difference": difference,
         },
     )
-    write_result(ROOT / "results", result)
 
 
 if __name__ == "__main__":

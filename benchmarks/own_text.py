@@ -34,6 +34,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from timed import say  # noqa: E402
+
 MEASURING = 60.0  # seconds kept for measuring what the deadline stopped
 SIDES = ("source", "target", "valid_source", "valid_target")
 SHOWN = {  # settings in a record, and where a config has them
@@ -315,11 +317,6 @@ def record(files: Sequence[Path], folder: Path) -> None:
                 },
             )
             write_result(folder, result)
-
-
-def say(line: str) -> None:
-    """A line with the time of day."""
-    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
 
 
 def main() -> None:

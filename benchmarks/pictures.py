@@ -7,9 +7,9 @@ Writes docs/pictures/*.png with a caption beside each. That of the public corpor
 
 import os
 from itertools import islice
-from pathlib import Path
 
 import torch
+from common import PICTURES, caption
 
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
 from regard.attention.memory.cells import write
@@ -21,13 +21,7 @@ from regard.viz.curves import draw_lengths
 from regard.viz.heatmap import Panel, draw_alignment, draw_gallery
 from regard.viz.pictures import draw_samples
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 ROWS = 12
-
-
-def caption(name: str, text: str) -> None:
-    """The sentence under a picture."""
-    (PICTURES / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
 
 def draw_addressing() -> None:

@@ -11,20 +11,17 @@ Writes results/pooling.json and docs/pictures/layer-attention-pooling.png.
 """
 
 import time
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from common import PICTURES, keep
 from torch import Tensor, nn
 
 from regard.attention.record import record
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
 from regard.layers.pooling import PoolingName, build_pooling
 from regard.viz.heatmap import draw_alignment
 
-ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "pictures" / "layer-attention-pooling.png"
+PICTURE = PICTURES / "layer-attention-pooling.png"
 SYMBOLS, SIZE, LENGTHS, SEEDS = 12, 32, (10, 40, 160), (1, 2, 3)
 STEPS, BATCH, TESTED = 400, 64, 2000
 POOLINGS: tuple[PoolingName, ...] = ("attention", "average")
@@ -78,7 +75,7 @@ def measure(pooling: PoolingName, S: int, order: int) -> Reader:
     mean, last = sum(values) / len(values), LENGTHS.index(S) == len(LENGTHS) - 1
     print(pooling, S, values, f"{time.process_time() - started:.0f} s", flush=True)
     said = "{:.0f} % right of 160 positions" if pooling == "attention" else "their mean {:.0f} %"
-    result = measured(
+    keep(
         "pooling",
         f"{pooling}: right of {S} positions, one of which is marked",
         round(mean, 4),
@@ -95,7 +92,6 @@ def measure(pooling: PoolingName, S: int, order: int) -> Reader:
             "positions": S,
         },
     )
-    write_result(ROOT / "results", result)
     return model
 
 

@@ -10,7 +10,6 @@ thread that takes its place must answer all of them. The clients share the machi
 cores take less than five minutes.
 """
 
-import argparse
 import asyncio
 import ctypes
 import json
@@ -23,13 +22,12 @@ import threading
 import time
 from pathlib import Path
 
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
+from common import ROOT, arguments, keep
+
 from regard.serve.server import make_server, open_socket
 from regard.serve.settings import Settings
 from regard.serve.start import build
 
-ROOT = Path(__file__).resolve().parent.parent
 MODEL, CLIENTS = "en-fr", 64
 WANTED = 5.0  # throughput of all clients against that of one
 PEOPLE = ("She", "He", "My brother", "The teacher", "Our neighbour", "The old man", "Tom", "Mary")
@@ -229,7 +227,7 @@ async def measure(count: int, single: int) -> dict:
 
 def main() -> None:
     """Measure, and record if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--single", type=int, default=64, help="requests of the one client")
     parser.add_argument("--record", action="store_true")
@@ -238,14 +236,15 @@ def main() -> None:
     found = asyncio.run(measure(given.requests, given.single))
     print(json.dumps(found, indent=1))
     if given.record:
-        result = measured(
-            "serve",
-            f"throughput of {CLIENTS} clients of a server against one client at a time",
-            found["ratio"],
-            seconds=time.perf_counter() - began,
-            details=found,
+        print(
+            keep(
+                "serve",
+                f"throughput of {CLIENTS} clients of a server against one client at a time",
+                found["ratio"],
+                seconds=time.perf_counter() - began,
+                details=found,
+            )
         )
-        print(write_result(ROOT / "results", result))
 
 
 if __name__ == "__main__":

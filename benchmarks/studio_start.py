@@ -6,7 +6,6 @@ Each run starts `regard studio`, opens its page as soon as it answers, and waits
 a step, then until the models answer. Needs `regard[browser]` and Chromium.
 """
 
-import argparse
 import os
 import shutil
 import socket
@@ -14,16 +13,13 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+from common import ROOT, arguments, keep
 from playwright.sync_api import Browser, sync_playwright
 
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
 from regard.serve.server import open_socket
 from regard.serve.settings import Settings
 
-ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")
 WANTED = 2.0  # seconds until the first screen moves
 COUNT = ".player .count"
@@ -63,7 +59,7 @@ def start(browser: Browser) -> dict[str, float]:
 
 def main() -> None:
     """Measure, and record if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
@@ -79,8 +75,7 @@ def main() -> None:
     if given.record:
         what = "seconds from the command to the first screen that moves"
         seconds = time.perf_counter() - began
-        result = measured("studio-start", what, found["s until moves"], seconds=seconds, details=found)
-        print(write_result(ROOT / "results", result))
+        print(keep("studio-start", what, found["s until moves"], seconds=seconds, details=found))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@
 Writes docs/pictures/*.png with a caption beside each.
 """
 
-import argparse
 from pathlib import Path
 
 import torch
+from common import PICTURES, arguments, caption
 
 from regard import catalog
 from regard.models.ntm import NTM
@@ -19,7 +19,6 @@ from regard.train.run import open_run
 from regard.views.tape import view
 from regard.viz.tape import draw_sequences
 
-PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SHAPES = {
     "copy": (10,),
     "repeat-copy": (5, 3),
@@ -37,11 +36,6 @@ CAPTIONS = {
     "priority-sort": "Twenty vectors, each with its priority in the last row but one; the sixteen of highest "
     "priority are asked for, in order.",
 }
-
-
-def caption(name: str, text: str) -> None:
-    """The sentence under a picture."""
-    (PICTURES / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
 
 def draw_tasks() -> None:
@@ -101,9 +95,7 @@ def draw_baseline(folder: Path, length: int) -> None:
 
 def main() -> None:
     """Draw what was asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--machine", type=Path)
     parser.add_argument("--baseline", type=Path)
     parser.add_argument("--length", type=int, default=20)

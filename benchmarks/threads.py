@@ -8,7 +8,6 @@ against the one alone, in words a second of the same recipe, after the first upd
 threads change the speed of a training and, but for rounding, nothing else.
 """
 
-import argparse
 import json
 import math
 import os
@@ -19,10 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from regard.bench.records import measured
-from regard.evaluate.results import write_result
+from common import ROOT, arguments, keep
 
-ROOT = Path(__file__).resolve().parent.parent
 RECIPE = "rnnsearch-reverse"
 STEPS, LOG = 60, 10
 WANTED = 1.25  # two processes of one thread: each takes at most so many times the time of one alone
@@ -59,7 +56,7 @@ def side_by_side(processes: int, threads: int) -> tuple[list[float], list[float]
 
 def main() -> None:
     """Measure, and record if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--record", action="store_true")
     given = parser.parse_args()
@@ -85,16 +82,17 @@ def main() -> None:
     }
     print(json.dumps(found, indent=1))
     if given.record:
-        result = measured(
-            "threads",
-            f"slowdown of a training by {cores - 1} others, one thread each on {cores} cores",
-            found["slowdown"],
-            seconds=time.perf_counter() - began,
-            note="no paper: 1 is none",
-            seeds=(1,),
-            details=found,
+        print(
+            keep(
+                "threads",
+                f"slowdown of a training by {cores - 1} others, one thread each on {cores} cores",
+                found["slowdown"],
+                seconds=time.perf_counter() - began,
+                note="no paper: 1 is none",
+                seeds=(1,),
+                details=found,
+            )
         )
-        print(write_result(ROOT / "results", result))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+SLOW = 3.0  # times the usual duration: such a step captured a graph
 Children = dict[str, tuple["subprocess.Popen[bytes]", Path]]  # name -> process, log
 
 
@@ -88,10 +91,25 @@ class Clock:
 
 
 class Speed(NamedTuple):
-    """Steps a second, and the seconds that a beginning costs beyond them: graphs, memory."""
+    """Steps a second once all is set up, and the seconds that a beginning costs beyond them."""
 
     rate: float
     beginning: float
+
+    @classmethod
+    def of(cls, times: Mapping[int, float]) -> "Speed":
+        """From the moments at which a start and the steps after it were over.
+
+        Steps of the second half tell the rate, without the slow ones: a step whose batch has a new shape
+        captures its graph, which a long training does once and not again and again.
+        """
+        moments = sorted(times.items())
+        spans = [(ended - began) / (last - first) for (first, began), (last, ended) in pairwise(moments)]
+        later = spans[len(spans) // 2 :]
+        usual = [span for span in later if span <= SLOW * statistics.median(later)]
+        rate = len(usual) / sum(usual)
+        (first, began), (last, ended) = moments[0], moments[-1]
+        return cls(rate, max(ended - began - (last - first) / rate, 0.0))
 
     def steps(self, seconds: float) -> int:
         """How many fit into so many seconds."""
@@ -99,7 +117,7 @@ class Speed(NamedTuple):
 
 
 def speed(config: Any, task: Any, run: Path, tried: int) -> Speed:
-    """The second half of a short training tells its rate, the first half what the beginning costs."""
+    """The speed of a training, told by a short one."""
     from regard.train.config import override
     from regard.train.loop import fit
     from regard.train.run import build_model
@@ -107,10 +125,7 @@ def speed(config: Any, task: Any, run: Path, tried: int) -> Speed:
     short = override(config, [f"train.steps={tried}"])
     clock = Clock()
     fit(build_model(short, task), task, short, run=run, progress=clock)
-    (first, began), *_, (last, ended) = clock.times.items()
-    middle = sorted(clock.times)[len(clock.times) // 2]
-    rate = (last - middle) / (ended - clock.times[middle])
-    return Speed(rate, max(clock.times[middle] - began - (middle - first) / rate, 0.0))
+    return Speed.of(clock.times)
 
 
 def say(line: str) -> None:

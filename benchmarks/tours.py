@@ -6,21 +6,17 @@ The test sets of the network's own task; it was trained on 5 to 10 points. Write
 record a size, the mean lengths of all four beside those of table 2 of the paper.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import numpy as np
+from common import arguments, keep
 
 import regard
-from regard.bench.records import measured
 from regard.data.geometry import perimeter
 from regard.decode.pointing import point
-from regard.evaluate.results import write_result
 from regard.evaluate.tour_baselines import BASELINES
 from regard.tasks.pointing import PointingTask
 
-ROOT = Path(__file__).parents[1]
 BATCH = 50
 PAPER = {  # table 2: its network for 20 points was trained on 5 to 20; A3 is Christofides
     5: {"network": 2.12, "shortest": 2.12, "Christofides": 2.12},
@@ -31,7 +27,7 @@ PAPER = {  # table 2: its network for 20 points was trained on 5 to 20; A3 is Ch
 
 def main() -> None:
     """Decode, solve, write."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments(__doc__)
     parser.add_argument("--sets", type=int, default=1000)
     parser.add_argument("--sizes", type=int, nargs="+", default=[5, 10, 20])
     given = parser.parse_args()
@@ -64,18 +60,15 @@ def main() -> None:
             "catalogue": ["model:pointer"],
         }
         print(n, details)
-        write_result(
-            ROOT / "results",
-            measured(
-                "tours",
-                f"mean tour length, n = {n}",
-                means["network"],
-                seconds=seconds,
-                details=details,
-                note="table 2: 5 and 10 trained on that size, 20 on 5 to 20",
-                theory=PAPER.get(n, {}).get("network"),
-                seeds=(1,),
-            ),
+        keep(
+            "tours",
+            f"mean tour length, n = {n}",
+            means["network"],
+            seconds=seconds,
+            details=details,
+            note="table 2: 5 and 10 trained on that size, 20 on 5 to 20",
+            theory=PAPER.get(n, {}).get("network"),
+            seeds=(1,),
         )
 
 

@@ -7,20 +7,18 @@ are compared with those of the plain one; then they are timed by turns with devi
 compared. A step of two passes that are to agree (R-Drop) is compared with the textbook's way to its loss.
 """
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from common import RESULTS, arguments, keep
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import catalog
 from regard.bench.clock import interleaved
-from regard.bench.records import measured
 from regard.data.batches import PairBatch
-from regard.evaluate.results import write_result
 from regard.models.base import Model, teacher_inputs
 from regard.tasks.base import Loss
 from regard.tasks.translation import consistent, cross_entropy
@@ -28,7 +26,6 @@ from regard.train.capture import CapturedStep
 from regard.train.compiling import compiled
 from regard.train.fields import with_defaults
 
-ROOT = Path(__file__).parents[1]
 V = 8000
 RECURRENT: dict[str, dict[str, Any]] = {
     "rnnsearch": {"embedding": 256, "hidden": 512, "attention": {"hidden": 512}, "readout": 256},
@@ -212,15 +209,13 @@ class TorchTransformer(nn.Module):
 def record(out: Path, metric: str, value: float, details: dict[str, Any]) -> None:
     """Print a ratio and keep it."""
     print(f"{metric}: {value:.2f}  {details}")
-    write_result(out, measured("training", metric, round(value, 2), seconds=0.0, details=details))
+    keep("training", metric, round(value, 2), seconds=0.0, details=details, folder=out)
 
 
 def main() -> None:
     """Measure every model that is there."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=ROOT / "results")
+    parser = arguments(__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
     out: Path = parser.parse_args().out
     if not torch.cuda.is_available():
         parser.error("torch finds no NVIDIA GPU here, and nothing else is measured")

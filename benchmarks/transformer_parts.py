@@ -10,18 +10,16 @@ Writes results/transformer-parts.json, docs/pictures/model-transformer.png and
 docs/pictures/layer-sinusoidal-positions.png.
 """
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
 
 import torch
+from common import PICTURES, arguments, caption, keep
 
 from regard.attention.config import AttentionConfig
-from regard.bench.records import measured
 from regard.decode.forced import forced
 from regard.decode.greedy import greedy
-from regard.evaluate.results import write_result
 from regard.layers.positions import sinusoids
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.reverse import ReverseSettings, ReverseTask
@@ -30,8 +28,6 @@ from regard.train.loop import fit
 from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment, draw_heads
 
-ROOT = Path(__file__).parents[1]
-PICTURES = ROOT / "docs" / "pictures"
 RECIPE, SEED, TESTED, LENGTHS = "transformer-reverse", 1, 256, (4, 8, 12, 16, 20)
 EXAMPLE = 7  # which test sequence is drawn
 PARTS: dict[str, dict[str, object]] = {
@@ -70,7 +66,7 @@ def measure(name: str, settings: dict[str, object]) -> Transformer:
         f"loss {summary.best_loss:.4f}, {seconds:.0f} s",
         flush=True,
     )
-    result = measured(
+    keep(
         "transformer-parts",
         f"{name}: symbols right at length 12, written backwards",
         round(right[12], 4),
@@ -88,7 +84,6 @@ def measure(name: str, settings: dict[str, object]) -> Transformer:
             "parameters": sum(p.numel() for p in model.parameters()),
         },
     )
-    write_result(ROOT / "results", result)
     return model
 
 
@@ -141,16 +136,9 @@ def draw(model: Transformer) -> None:
     )
 
 
-def caption(name: str, text: str) -> None:
-    """The sentence under a picture."""
-    (PICTURES / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
-
-
 def main() -> None:
     """Measure all, or those named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments(__doc__)
     parser.add_argument("--only", default="")
     wanted = set(filter(None, parser.parse_args().only.split(",")))
     for name, settings in PARTS.items():

@@ -10,7 +10,6 @@ itself, which is then called again, or one of its workers. What is there at the 
 must be the one of the stream.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -23,12 +22,11 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from regard.bench.records import measured
+from common import arguments, keep
+
 from regard.data.grammar import generate
-from regard.evaluate.results import write_result
 from regard.translate.verify import verify
 
-ROOT = Path(__file__).resolve().parent.parent
 MODEL = "demo-rnnsearch"  # the smallest translator that ships
 STOCK = 20_000  # sentences that lines are made of
 WANTED = 1.8  # lines a second of two processes against one
@@ -189,7 +187,7 @@ def measure(lines: int, kills: int, folder: Path) -> dict[str, object]:
 
 def main() -> None:
     """Measure, and record if asked to; status 1 if a line was lost, doubled or changed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__)
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--record", action="store_true")
@@ -200,14 +198,15 @@ def main() -> None:
         found = measure(given.lines, given.kills, Path(folder))
     print(json.dumps(found, indent=1))
     if given.record:
-        result = measured(
-            "translate-stream",
-            "lines a second of two processes against one",
-            found["lines/s, two processes against one"],
-            seconds=time.perf_counter() - began,
-            details=found,
+        print(
+            keep(
+                "translate-stream",
+                "lines a second of two processes against one",
+                found["lines/s, two processes against one"],
+                seconds=time.perf_counter() - began,
+                details=found,
+            )
         )
-        print(write_result(ROOT / "results", result))
     faults = ("chunks that do not verify", "lines after the kills that differ from the stream")
     sys.exit(any(found[name] for name in faults) or bool(found["kills"]["workers left behind"]))
 

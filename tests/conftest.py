@@ -7,7 +7,6 @@ shuffles the tests; `make test-matrix` runs the suite with all of them.
 import os
 import random
 import signal
-import sys
 import threading
 import zlib
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from documentation import generator
 from seeds import offset, offset_seed
 
 torch.set_num_threads(int(os.environ.get("REGARD_TEST_THREADS", "1")))
@@ -135,10 +135,4 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 @pytest.fixture(scope="session")
 def tables():
     """docs/generator/tables.py, which makes the tables of README and documentation."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "generator"))
-    try:
-        import tables
-
-        return tables
-    finally:
-        sys.path.pop(0)
+    return generator("tables")

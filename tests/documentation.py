@@ -1,4 +1,4 @@
-"""Where the documentation lies, and the modules that generate it."""
+"""Where the documentation lies, and scripts that are in no package: its generator's, and the benchmarks."""
 
 import sys
 from importlib import import_module
@@ -9,10 +9,20 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
 
-def generator(name: str) -> ModuleType:
-    """A module of docs/generator."""
-    sys.path.insert(0, str(DOCS / "generator"))
+def script(folder: Path, name: str) -> ModuleType:
+    """A module of a folder whose modules find each other by their names alone."""
+    sys.path.insert(0, str(folder))
     try:
         return import_module(name)
     finally:
-        sys.path.pop(0)
+        sys.path.remove(str(folder))
+
+
+def generator(name: str) -> ModuleType:
+    """A module of docs/generator."""
+    return script(DOCS / "generator", name)
+
+
+def benchmark(name: str) -> ModuleType:
+    """A module of benchmarks."""
+    return script(ROOT / "benchmarks", name)

@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from regard.notebook.layers import Group, Texts
@@ -76,14 +75,3 @@ def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
 
 def _paragraph(text: str) -> str:
     return f'<p class="summary">{escape(text)}</p>'
-
-
-def write_page(path: Path, html: str) -> None:
-    """Write the page; a failure leaves what was there before."""
-    from regard.viz.files import write_aside
-
-    write_aside(path, lambda aside: _write(aside, html))
-
-
-def _write(path: Path, html: str) -> None:
-    path.write_text(html, encoding="utf-8", newline="\n")

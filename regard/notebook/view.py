@@ -11,7 +11,7 @@ from regard.attention.result import AttentionResult
 from regard.errors import ConfigError
 from regard.integrations.transformers import TracedText
 from regard.notebook.layers import Group, Layer, Texts, groups_of, layers_of, texts_of
-from regard.notebook.page import render_page, trace_data, write_page
+from regard.notebook.page import render_page, trace_data
 from regard.notebook.tiles import Tile, pool, tiles_of
 from regard.systems.drawable import FRAME, Drawable
 
@@ -78,12 +78,13 @@ class View(Drawable):
         return FRAME.format(page=escape(self.html()))
 
     def draw_page(self, path: Path) -> None:
+        from regard.viz.files import write_page
+
         write_page(path, self.html())
 
     def draw(self, path: Path) -> None:
         """All heads as a grid; a single head with its words."""
-        from regard.viz.grid import draw_grid
-        from regard.viz.heatmap import draw_alignment
+        from regard.viz.heatmap import draw_alignment, draw_grid
 
         [first] = self.layers[:1]
         if len(self.layers) == first.heads == 1 and max(first.T, first.S) <= 150:

@@ -11,7 +11,7 @@ from regard.models.base import Translating
 from regard.tasks.captions import CaptionTask
 from regard.train.run import Run
 from regard.views.shared import require_picture, whole_number
-from regard.viz.captions import draw_caption
+from regard.viz.pictures import draw_caption
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:

@@ -38,17 +38,18 @@ def draw(
     there: Tensor, back: Tensor, premise: list[str], hypothesis: list[str], label: str, out: Path
 ) -> None:
     """Both alignments as a picture, or as a page where the file ends in .html."""
-    from regard.viz.pairs import draw_pair
+    from regard.viz.heatmap import Panel, draw_gallery
     from regard.viz.report import AlignmentSection, write_report
 
+    sections = [
+        AlignmentSection("Each premise word in the hypothesis", there, hypothesis, premise),
+        AlignmentSection("Each hypothesis word in the premise", back, premise, hypothesis),
+    ]
     if is_page(out):
-        sections = [
-            AlignmentSection("Each premise word in the hypothesis", there, hypothesis, premise),
-            AlignmentSection("Each hypothesis word in the premise", back, premise, hypothesis),
-        ]
         write_report(out, title="Soft alignment", summary=label, sections=sections)
         return
-    draw_pair(there, back, premise, hypothesis, title=label, path=out)
+    panels = [Panel(one.weights, one.source, one.target, one.title.lower()) for one in sections]
+    draw_gallery(panels, title=label, columns=2, path=out)
 
 
 def draw_pooled(

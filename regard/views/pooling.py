@@ -7,7 +7,7 @@ from regard.decode.base import evaluating
 from regard.tasks.picture_classes import PictureClassesTask
 from regard.train.run import Run
 from regard.views.shared import example_number, require_picture
-from regard.viz.captions import draw_caption
+from regard.viz.pictures import draw_caption
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import Sheet, Title, draw_shades
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
 SMALLEST, LARGEST, WIDE = 0.055, 0.3, 6.0  # inches: of a step, and of all steps if that is possible
 MARGIN, BELOW, GAP = 0.2, 0.5, 0.16
-TITLE, TEXT = 11.0, 9.0  # points
+TEXT = 9.0  # points
 
 
 def draw_actions(
@@ -36,17 +36,20 @@ def draw_actions(
 
     Rewards beyond `usual` have full marks; None: beyond their mean.
     """
-    path = check_ending("draw_actions", path)
     array, T = to_array(weights), len(actions)
     if len(rewards) != T or T == 0:
         raise ShapeError(f"draw_actions: `rewards` has length {len(rewards)}; expected T={T} of 1 or more.")
     if array.shape not in ((T, T), (0, 0)):
         raise ShapeError(f"draw_actions: `weights` has shape {array.shape}; expected (T={T}, T={T}).")
     check_finite("draw_actions", array)
-    with style.look([title or "", xlabel, *names]):
-        usual = float(np.mean(rewards)) if usual is None else usual
-        full = [reward > usual for reward in rewards]
-        return save(_compose(list(actions), full, array, names, title or "", xlabel), path)
+    usual = float(np.mean(rewards)) if usual is None else usual
+    filled = [reward > usual for reward in rewards]
+    return draw(
+        "draw_actions",
+        path,
+        [title or "", xlabel, *names],
+        lambda: _compose(list(actions), filled, array, names, title or "", xlabel),
+    )
 
 
 def _compose(
@@ -54,23 +57,21 @@ def _compose(
     filled: list[bool],
     weights: Array,
     names: Sequence[str],
-    title: str,
+    text: str,
     xlabel: str,
-) -> Figure:
+) -> Sheet:
     T, A = len(actions), len(names)
     cell = min(max(WIDE / T, SMALLEST), LARGEST)
     left = MARGIN + style.width([*names, "asked by"], TEXT) + 0.1
     wide, upper = T * cell, A * max(cell, 0.2)
     lower = wide if len(weights) else 0.0
-    lines = style.wrap(title, TITLE, max(wide + left, 4.0))
-    head = MARGIN + len(lines) * TITLE * 1.35 / 72
-    width = max(left + wide, left + style.width(lines, TITLE)) + MARGIN
-    height = head + upper + (GAP + lower if lower else 0) + BELOW
-    figure = Figure(figsize=(width, height), dpi=style.DPI)
-    for number, line in enumerate(lines):
-        y = 1 - (MARGIN + (number + 0.5) * TITLE * 1.35 / 72) / height
-        figure.text(MARGIN / width, y, line, size=TITLE, va="center")
-    above = figure.add_axes((left / width, 1 - (head + upper) / height, wide / width, upper / height))
+    title = Title.fit(text, max(wide + left, 4.0), MARGIN, 1.35, centred=True)
+    head = MARGIN + title.height
+    sheet = Sheet(
+        max(left + wide, left + title.width) + MARGIN, head + upper + (GAP + lower if lower else 0) + BELOW
+    )
+    title.write(sheet)
+    above = sheet.box(left, head, wide, upper, xlim=(0.5, T + 0.5), ylim=(A - 0.5, -0.5))
     for full in (True, False):
         chosen = [t for t in range(T) if filled[t] == full]
         above.scatter(
@@ -82,24 +83,16 @@ def _compose(
             linewidths=0.8,
             zorder=3,
         )
-    above.set(xlim=(0.5, T + 0.5), ylim=(A - 0.5, -0.5), yticks=range(A))
-    above.set_yticklabels(names, size=TEXT)
+    above.set_yticks(range(A), names, size=TEXT)
     above.grid(axis="y", color=style.GRID)
     above.tick_params(length=0)
     last = above
     if lower:
         above.set_xticklabels([])
-        last = figure.add_axes((left / width, BELOW / height, wide / width, lower / height))
-        last.imshow(
-            np.where(np.tri(T, dtype=bool), weights, np.nan),
-            cmap=style.WEIGHTS,
-            vmin=0,
-            vmax=max(float(weights.max()), 1e-9),
-            extent=(0.5, T + 0.5, T + 0.5, 0.5),
-            interpolation="nearest",
-            aspect="auto",
-        )
+        last = sheet.box(left, head + upper + GAP, wide, lower)
+        shown, top = np.where(np.tri(T, dtype=bool), weights, np.nan), max(float(weights.max()), 1e-9)
+        draw_shades(last, shown, vmax=top, extent=(0.5, T + 0.5, T + 0.5, 0.5))
         last.set_ylabel("asked by", size=TEXT)
         last.tick_params(length=0)
     last.set_xlabel(xlabel, size=TEXT)
-    return figure
+    return sheet

@@ -7,23 +7,24 @@ https://arxiv.org/abs/1409.0473
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import Sheet, Title
 from regard.viz.weights import Array, Weights, to_array
 
 Bin = tuple[float, float, float]  # shortest, longest, value
 
 PLOT = (4.6, 2.7)  # inches of the area between the axes
 LEFT, BELOW, ABOVE, EDGE = 0.55, 0.58, 0.46, 0.14
-TITLE, TEXT = 11.0, 9.0  # points
+TEXT = 9.0  # points
 GAP = TEXT * 1.2 / 72  # inches from name to name
 DASHES = ("-", "--", ":", "-.")  # where there are more lines than colours
 SAMPLE = 0.35  # inches of the line before its name, where there are so many
@@ -40,22 +41,23 @@ def draw_lengths(
     ylabel: str = "BLEU",
 ) -> Path:
     """Draw one line per model through its (shortest, longest, value) bins; `math.inf` opens the last one."""
-    path = check_ending("draw_lengths", path)
     _check_lengths(models)
-    with style.look([title or "", xlabel, ylabel, *models]):
-        axes = _chart(list(models), title or "", xlabel, ylabel)
+
+    def compose() -> Sheet:
+        sheet, axes = _chart(list(models), title, xlabel, ylabel)
         shared = len({tuple(bin[:2] for bin in bins) for bins in models.values()}) == 1
         lines = {name: _points(bins, by_index=shared) for name, bins in models.items()}
-        for i, (x, y) in enumerate(lines.values()):
-            _line(axes, x, y, i, marker=style.MARKERS[i % len(style.MARKERS)])
+        ends = _draw_lines(axes, lines)
         if shared:
             _name_bins(axes, next(iter(models.values())))
         else:
             axes.margins(x=0.04)
         top = max(max(y) for _, y in lines.values())
         axes.set_ylim(0, MaxNLocator(6, steps=ROUND).tick_values(0, max(top, 1.0))[-1])
-        _name_lines(axes, {name: (x[-1], y[-1]) for name, (x, y) in lines.items()})
-        return save(_figure(axes), path)
+        _name_lines(sheet, axes, ends)
+        return sheet
+
+    return draw("draw_lengths", path, [title or "", xlabel, ylabel, *models], compose)
 
 
 def draw_training(
@@ -68,7 +70,6 @@ def draw_training(
     log: bool = False,
 ) -> Path:
     """Draw (steps, losses) of each run; long ones as a running mean over the pale range of their values."""
-    path = check_ending("draw_training", path)
     lines = {name: _check_run(name, *run) for name, run in runs.items()}
     if not lines:
         raise ConfigError("draw_training: `runs` has length 0; expected at least one run.")
@@ -76,25 +77,24 @@ def draw_training(
         raise ConfigError(
             "draw_training: `log` has the value True and a loss is not positive; expected log=False."
         )
-    with style.look([title or "", xlabel, ylabel, *runs]):
-        axes = _chart(list(runs), title or "", xlabel, ylabel)
+
+    def compose() -> Sheet:
+        sheet, axes = _chart(list(runs), title, xlabel, ylabel)
         if log:
-            axes.set_yscale("log")
+            _log_scale(axes, subs=(1.0, 2.0, 5.0))
         ends = {
             name: _draw_run(axes, steps, losses, i) for i, (name, (steps, losses)) in enumerate(lines.items())
         }
-        if log:
-            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.yaxis.set_minor_locator(NullLocator())
-        elif all(np.nanmin(losses) >= 0 for _, losses in lines.values()):
+        if not log and all(np.nanmin(losses) >= 0 for _, losses in lines.values()):
             axes.set_ylim(bottom=0)
         axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
         first, last = (f(f(steps) for steps, _ in lines.values()) for f in (min, max))
         if first < last or first > 0:
             axes.set_xlim(0 if 0 < first < last * 0.1 or first == last else first, last)
-        _name_lines(axes, ends)
-        return save(_figure(axes), path)
+        _name_lines(sheet, axes, ends)
+        return sheet
+
+    return draw("draw_training", path, [title or "", xlabel, ylabel, *runs], compose)
 
 
 def draw_growth(
@@ -106,24 +106,22 @@ def draw_growth(
     ylabel: str = "",
 ) -> Path:
     """Draw (sizes, costs) of each name with both axes logarithmic, so that a power is a straight line."""
-    path = check_ending("draw_growth", path)
     lines = {name: _check_run(name, *one, owner="draw_growth") for name, one in series.items()}
     if not lines or any(np.nanmin(values) <= 0 for line in lines.values() for values in line):
         raise ConfigError(
             "draw_growth: `series` has nothing or a value of 0 or less; expected positive numbers."
         )
-    with style.look([title or "", xlabel, ylabel, *series]):
-        axes = _chart(list(series), title or "", xlabel, ylabel)
+
+    def compose() -> Sheet:
+        sheet, axes = _chart(list(series), title, xlabel, ylabel)
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        for i, (x, y) in enumerate(lines.values()):
-            _line(axes, x, y, i, marker=style.MARKERS[i % len(style.MARKERS)])
+        _log_scale(axes, subs=(1.0,))
+        ends = _draw_lines(axes, lines)
         axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-        axes.yaxis.set_major_locator(LogLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
-        _name_lines(axes, {name: (float(x[-1]), float(y[-1])) for name, (x, y) in lines.items()})
-        return save(_figure(axes), path)
+        _name_lines(sheet, axes, ends)
+        return sheet
+
+    return draw("draw_growth", path, [title or "", xlabel, ylabel, *series], compose)
 
 
 def _check_lengths(models: Mapping[str, Sequence[Bin]]) -> None:
@@ -157,16 +155,15 @@ def _check_run(
     return x, np.where(np.isfinite(y), y, np.nan)  # a run that diverged is drawn as far as it has numbers
 
 
-def _chart(names: Sequence[str], title: str, xlabel: str, ylabel: str) -> Axes:
+def _chart(names: Sequence[str], text: str | None, xlabel: str, ylabel: str) -> tuple[Sheet, Axes]:
     """Axes with room for the names of the lines on the right; all measures in inches."""
     right = style.width(names, TEXT) + (SAMPLE if _crowded(names) else 0.0) + 0.3 + EDGE
     width = LEFT + PLOT[0] + right
     tall = max(PLOT[1], GAP * (len(names) - 1))  # one name below the other
-    lines = style.wrap(title, TITLE, width - 2 * EDGE)
-    above = ABOVE + (len(lines) * TITLE * 1.3 / 72 + 0.06 if lines else 0.0)
-    height = BELOW + tall + above
-    figure = Figure(figsize=(width, height), dpi=style.DPI)
-    axes = figure.add_axes((LEFT / width, BELOW / height, PLOT[0] / width, tall / height))
+    title = Title.fit(text or "", width - 2 * EDGE, EDGE)
+    above = ABOVE + (title.height + 0.06 if title.lines else 0.0)
+    sheet = Sheet(width, BELOW + tall + above)
+    axes = sheet.box(LEFT, above, PLOT[0], tall)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y", color=style.GRID, linewidth=0.8)
     axes.set_axisbelow(True)
@@ -176,18 +173,17 @@ def _chart(names: Sequence[str], title: str, xlabel: str, ylabel: str) -> Axes:
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=ROUND, integer=True))
     axes.margins(x=0.0)
     axes.set_xlabel(xlabel, fontsize=TEXT, labelpad=6)
-    start = EDGE / width
-    figure.text(start, 1 - (above - 0.24) / height, ylabel, size=TEXT, color=style.QUIET, va="baseline")
-    for i, line in enumerate(lines):
-        baseline = EDGE + (i + 0.8) * TITLE * 1.3 / 72
-        figure.text(start, 1 - baseline / height, line, size=TITLE, va="baseline")
-    return axes
+    sheet.write(EDGE, above - 0.24, ylabel, size=TEXT, color=style.QUIET, va="baseline")
+    title.write(sheet)
+    return sheet, axes
 
 
-def _figure(axes: Axes) -> Figure:
-    figure = axes.figure
-    assert isinstance(figure, Figure)
-    return figure
+def _log_scale(axes: Axes, subs: Sequence[float]) -> None:
+    """Make the y axis logarithmic, with ticks at these multiples of powers of ten."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=subs))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _points(bins: Sequence[Bin], *, by_index: bool) -> tuple[list[float], list[float]]:
@@ -208,13 +204,20 @@ def _bin_name(low: float, high: float, _: float) -> str:
     return f"{low:g}" if low == high else f"{low:g}–{high:g}"
 
 
+def _draw_lines(
+    axes: Axes, lines: Mapping[str, tuple[Sequence[float] | Array, Sequence[float] | Array]]
+) -> dict[str, tuple[float, float]]:
+    """Draw each line with its own marker and return their ends."""
+    for i, (x, y) in enumerate(lines.values()):
+        _line(axes, x, y, i, marker=style.MARKERS[i % len(style.MARKERS)])
+    return {name: (float(x[-1]), float(y[-1])) for name, (x, y) in lines.items()}
+
+
 def _line(axes: Axes, x: npt.ArrayLike, y: npt.ArrayLike, index: int, marker: str = "") -> None:
     axes.plot(
         x,
         y,
-        color=_color(index),
-        linestyle=_dash(index),
-        linewidth=1.8,
+        **_look(index),
         marker=marker,
         markersize=5,
         markeredgecolor="white",
@@ -225,12 +228,10 @@ def _line(axes: Axes, x: npt.ArrayLike, y: npt.ArrayLike, index: int, marker: st
     )
 
 
-def _color(index: int) -> str:
-    return style.LINES[index % len(style.LINES)]
-
-
-def _dash(index: int) -> str:
-    return DASHES[index // len(style.LINES) % len(DASHES)]
+def _look(index: int) -> dict[str, Any]:
+    colours = len(style.LINES)
+    dash = DASHES[index // colours % len(DASHES)]
+    return {"color": style.LINES[index % colours], "linestyle": dash, "linewidth": 1.8}
 
 
 def _crowded(names: Sequence[str]) -> bool:
@@ -249,7 +250,7 @@ def _draw_run(axes: Axes, steps: Array, losses: Array, index: int) -> tuple[floa
     window = max(1, len(kept) // 40)
     smooth = _running_mean(mean, window)
     if window > 1:
-        axes.fill_between(x, low, high, color=_color(index), alpha=0.16, linewidth=0)
+        axes.fill_between(x, low, high, color=_look(index)["color"], alpha=0.16, linewidth=0)
     _line(axes, x, smooth, index, marker="o" if len(x) == 1 else "")  # one point has no line
     return float(x[-1]), float(smooth[-1])
 
@@ -267,32 +268,23 @@ def _thousands(value: float, _: object) -> str:
     return f"{value:,.0f}".replace(",", " ") if value == round(value) else f"{value:g}"
 
 
-def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
+def _name_lines(sheet: Sheet, axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
     """Write each name beside the end of its line, moved up or down where two would touch."""
     axes.autoscale_view()  # matplotlib would settle the limits only while drawing
-    figure = _figure(axes)
-    inches = figure.dpi_scale_trans
-    heights = [float((axes.transData + inches.inverted()).transform(end)[1]) for end in ends.values()]
-    low, high = (figure.get_figheight() * edge for edge in axes.get_position().intervaly)
-    crowded = _crowded(list(ends))
-    places = spread(heights, gap=GAP, within=(low, high))
-    edge = LEFT + PLOT[0]
-    for i, (name, y) in enumerate(zip(ends, places, strict=True)):
-        if crowded:
-            axes.plot(
-                [edge + 0.1, edge + SAMPLE],
-                [y, y],
-                color=_color(i),
-                linestyle=_dash(i),
-                linewidth=1.8,
-                transform=inches,
-                clip_on=False,
-                scalex=False,
-                scaley=False,
-                gid="sample",
-            )
-        x = edge + (SAMPLE if crowded else 0.0) + 0.1
-        axes.text(x, y, name, size=TEXT, color=_color(i), va="center_baseline", transform=inches, gid="name")
+    page: dict[str, Any] = {"transform": sheet.dpi_scale_trans, "clip_on": False}
+    heights = [
+        float((axes.transData + sheet.dpi_scale_trans.inverted()).transform(end)[1]) for end in ends.values()
+    ]
+    low, high = (sheet.get_figheight() * edge for edge in axes.get_position().intervaly)
+    sample = SAMPLE if _crowded(list(ends)) else 0.0
+    x = LEFT + PLOT[0] + 0.1
+    for i, (name, y) in enumerate(zip(ends, spread(heights, gap=GAP, within=(low, high)), strict=True)):
+        look = _look(i)
+        if sample:
+            axes.plot([x, x - 0.1 + sample], [y, y], scalex=False, scaley=False, gid="sample", **look, **page)
+        axes.text(
+            x + sample, y, name, size=TEXT, color=look["color"], va="center_baseline", gid="name", **page
+        )
 
 
 def spread(
@@ -303,28 +295,15 @@ def spread(
     All lie `within` these bounds, if that has room for them.
     """
     order = sorted(range(len(places)), key=lambda i: places[i])
-    clusters: list[list[int]] = []
-    centers: list[float] = []
-
-    def center(cluster: Sequence[int]) -> float:
-        half = gap * (len(cluster) - 1) / 2
-        wanted = sum(places[j] for j in cluster) / len(cluster)
-        return max(within[0] + half, min(within[1] - half, wanted))
-
-    for i in order:
-        clusters.append([i])
-        centers.append(center([i]))
-        # neighbours that touch become one cluster around the mean of what they wanted
-        while (
-            len(clusters) > 1
-            and centers[-1] - centers[-2] < gap * (len(clusters[-1]) + len(clusters[-2])) / 2
-        ):
-            last = clusters.pop()
-            centers.pop()
-            clusters[-1] += last
-            centers[-1] = center(clusters[-1])
-    result = [0.0] * len(places)
-    for cluster, middle in zip(clusters, centers, strict=True):
-        for k, i in enumerate(cluster):
-            result[i] = middle + gap * (k - (len(cluster) - 1) / 2)
-    return result
+    clusters: list[tuple[float, int]] = []  # where the first of so many neighbours stands, gaps taken out
+    for k, i in enumerate(order):
+        mean, count = places[i] - gap * k, 1
+        # neighbours that touch meet at the mean of what they wanted
+        while clusters and mean < clusters[-1][0]:
+            before, more = clusters.pop()
+            mean, count = (before * more + mean * count) / (more + count), more + count
+        clusters.append((mean, count))
+    low, high = within[0], within[1] - gap * (len(places) - 1)
+    flat = [max(low, min(high, mean)) for mean, count in clusters for _ in range(count)]
+    moved = {i: place + gap * k for k, (i, place) in enumerate(zip(order, flat, strict=True))}
+    return [moved[i] for i in range(len(places))]

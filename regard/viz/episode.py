@@ -14,19 +14,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import Sheet, Title, draw_cell, round_up
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
 MARGIN, TILE, BOX, NAME = 0.16, 0.63, 0.17, 0.2  # inches
 GAP = TILE * 6 / 28  # between drawings; of a drawing of 28 pixels, 6
-TITLE, SIZE, SMALL = 11.0, 9.0, 6.5  # points
+SIZE, SMALL = 9.0, 6.5  # points
 ACROSS = 11  # drawings in a row
-DARK = 0.55  # shades beyond this carry white letters
 
 
 def draw_episode(
@@ -43,7 +42,6 @@ def draw_episode(
 
     `labels` are those of the first T - 1; `answer` is the query's own, `found` what a model called it.
     """
-    path = check_ending("draw_episode", path)
     pictures, array = np.asarray(images, dtype=np.float64), to_array(weights)
     T = len(labels) + 1
     if pictures.ndim != 3 or len(pictures) != T:
@@ -54,9 +52,13 @@ def draw_episode(
     if array.ndim != 2 or array.shape[1] != T:
         raise ShapeError(f"draw_episode: `weights` has shape {array.shape}; expected (L, T={T}).")
     check_finite("draw_episode", array)
-    named = f"{answer} is called {found}" if found is not None else ""
-    with style.look([title or "", *labels, answer, named]):
-        return save(_compose(pictures, [*labels, "?"], array, answer, found, title or ""), path)
+    verdict = f"? is {answer}" if found is None else f"? is {answer}, and was called {found}"
+    return draw(
+        "draw_episode",
+        path,
+        [title or "", *labels, verdict],
+        lambda: _compose(pictures, [*labels, "?"], array, answer, verdict, title or ""),
+    )
 
 
 def _compose(
@@ -64,43 +66,33 @@ def _compose(
     names: Sequence[str],
     weights: Array,
     answer: str,
-    found: str | None,
-    title: str,
-) -> Figure:
+    verdict: str,
+    text: str,
+) -> Sheet:
     L, T = weights.shape
     side = style.width([f"block {L}"], SIZE) + GAP if L else 0.0
     across, down = min(T, ACROSS), math.ceil(T / ACROSS)
-    lines = style.wrap(title, TITLE, max(side + across * (TILE + GAP), 4.0))
-    head = MARGIN + len(lines) * TITLE * 1.3 / 72 + (0.06 if lines else 0)
+    title = Title.fit(text, max(side + across * (TILE + GAP), 4.0), MARGIN)
+    head = MARGIN + title.height + (0.06 if title.lines else 0)
     row = NAME + TILE + L * BOX + 2 * GAP
-    verdict = _verdict(answer, found)
-    width = 2 * MARGIN + max(
-        side + across * (TILE + GAP) - GAP, style.width([*lines], TITLE), style.width([verdict], SIZE)
-    )
+    wide = max(side + across * (TILE + GAP) - GAP, title.width, style.width([verdict], SIZE))
     height = head + down * row + SIZE * 1.3 / 72 + MARGIN
-    axes = style.sheet(width, height)
-    for number, line in enumerate(lines):
-        axes.text(MARGIN, MARGIN + (number + 0.8) * TITLE * 1.3 / 72, line, size=TITLE, va="baseline")
-    for first in range(0, T, ACROSS):
-        _drawings(axes, images[first : first + ACROSS], MARGIN + side, head + first // ACROSS * row)
-    for t in range(T):
-        x = MARGIN + side + (t % ACROSS) * (TILE + GAP)
-        y = head + (t // ACROSS) * row
-        _tile(axes, names[t], x, y, right=names[t] == answer, query=t == T - 1)
-        for block in range(L):
-            _box(axes, float(weights[block, t]), x, y + NAME + TILE + 0.04 + block * BOX)
+    sheet = Sheet(round_up(2 * MARGIN + wide), round_up(height))
+    title.write(sheet)
+    axes = sheet.page()
     for level in range(down):
+        top = head + level * row
+        shown = range(level * ACROSS, min(T, (level + 1) * ACROSS))
+        _drawings(axes, images[shown.start : shown.stop], MARGIN + side, top)
+        for i, t in enumerate(shown):
+            _tile(axes, names[t], MARGIN + side + i * (TILE + GAP), top, names[t] == answer, t == T - 1)
         for block in range(L):
-            middle = head + level * row + NAME + TILE + 0.04 + (block + 0.5) * BOX
-            axes.text(MARGIN, middle, f"block {block + 1}", size=SIZE, color=style.QUIET, va="center")
+            y = top + NAME + TILE + 0.04 + block * BOX
+            axes.text(MARGIN, y + BOX / 2, f"block {block + 1}", size=SIZE, color=style.QUIET, va="center")
+            for i, t in enumerate(shown):
+                _box(axes, float(weights[block, t]), MARGIN + side + i * (TILE + GAP), y)
     axes.text(MARGIN, height - MARGIN, verdict, size=SIZE, va="baseline")
-    return axes.figure  # type: ignore[return-value]
-
-
-def _verdict(answer: str, found: str | None) -> str:
-    if found is None:
-        return f"? is {answer}"
-    return f"? is {answer}, and was called {found}"
+    return sheet
 
 
 def _drawings(axes: Axes, images: npt.NDArray[np.float64], x: float, y: float) -> None:
@@ -120,31 +112,17 @@ def _drawings(axes: Axes, images: npt.NDArray[np.float64], x: float, y: float) -
     )
 
 
-def _tile(axes: Axes, name: str, x: float, y: float, *, right: bool, query: bool) -> None:
+def _tile(axes: Axes, name: str, x: float, y: float, right: bool, query: bool) -> None:
+    """The name and the frame of a drawing."""
     top = y + NAME
-    color = style.GOLD if right else style.INK if query else style.RULE
-    axes.text(
-        x + TILE / 2,
-        top - 0.05,
-        name,
-        size=SIZE,
-        ha="center",
-        va="baseline",
-        color=style.GOLD if right else style.INK,
-    )
-    axes.add_patch(
-        Rectangle((x, top), TILE, TILE, fill=False, edgecolor=color, linewidth=1.4 if right or query else 0.7)
-    )
+    ink = style.GOLD if right else style.INK
+    frame = ink if right or query else style.RULE
+    axes.text(x + TILE / 2, top - 0.05, name, size=SIZE, ha="center", va="baseline", color=ink)
+    line = 1.4 if right or query else 0.7
+    axes.add_patch(Rectangle((x, top), TILE, TILE, fill=False, edgecolor=frame, linewidth=line))
 
 
 def _box(axes: Axes, weight: float, x: float, y: float) -> None:
-    shade = min(weight, 1.0)
-    axes.add_patch(
-        Rectangle(
-            (x, y), TILE, BOX - 0.02, facecolor=style.WEIGHTS(shade), edgecolor=style.GRID, linewidth=0.5
-        )
-    )
-    color = "white" if shade > DARK else style.INK
-    axes.text(
-        x + TILE / 2, y + BOX / 2 - 0.01, f"{weight:.2f}", size=SMALL, color=color, ha="center", va="center"
-    )
+    ink = draw_cell(axes, x, y, TILE, BOX - 0.02, weight)
+    middle = (x + TILE / 2, y + BOX / 2 - 0.01)
+    axes.text(*middle, f"{weight:.2f}", size=SMALL, color=ink, ha="center", va="center")

@@ -13,21 +13,22 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path as Outline
 
 from regard.errors import ConfigError, ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import BAR, SMALL, Sheet, Title, draw_scale, draw_shades, round_up
 from regard.viz.weights import Array, Weights, check_finite, check_links, check_weights, peak, to_array
 
 # all lengths are inches; a hundredth is two pixels, so that cells of a PNG have equal, sharp edges
 MARGIN, GAP, PAD = 0.14, 0.34, 0.07
-BAR = 0.09
-TITLE, NAME, SMALL = 11.0, 9.0, 8.0  # points
+SQUARE, APART, TOP = 0.5, 0.06, 0.3  # of a grid: a map, between two, the room of a title
+NAME = 9.0  # points
 KEY = "gold link"  # what an outlined cell is, unless said otherwise
-LINE = 1.25 / 72  # inches from line to line, per point of size
+LEADING = 1.25
+LINE = LEADING / 72  # inches from line to line, per point of size
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,29 @@ def draw_heads(
     return _draw(owner, panels, path, title=title or "", columns=columns, shared=True)
 
 
+def draw_grid(maps: Sequence[Sequence[Array]], names: Sequence[str], *, title: str, path: str | Path) -> Path:
+    """Draw `maps[layer][head]` as small maps, each on its own scale; `names` label the layers."""
+    return draw("draw_grid", path, [title, *names], lambda: _grid(maps, names, title))
+
+
+def _grid(maps: Sequence[Sequence[Array]], names: Sequence[str], title: str) -> Sheet:
+    left = MARGIN + style.width(names, SMALL) + 0.08
+    top = MARGIN + (TOP if title else 0.0) + 0.16
+    step = SQUARE + APART
+    sheet = Sheet(left + max(map(len, maps)) * step + MARGIN, top + len(maps) * step + MARGIN)
+    sheet.write(MARGIN, MARGIN + 0.16, title, size=10)
+    for row, heads in enumerate(maps):
+        y = top + row * step
+        sheet.write(left - 0.08, y + SQUARE / 2, names[row], size=SMALL, ha="right", va="center")
+        for column, weights in enumerate(heads):
+            axes = sheet.box(left + column * step, y, SQUARE, SQUARE, framed=True, xticks=[], yticks=[])
+            draw_shades(axes, weights**0.5)  # the root shows small weights, as in the browser
+            axes.spines[:].set(color=style.RULE, linewidth=0.6)
+            if row == 0:
+                axes.set_title(str(column), size=SMALL, pad=3, color=style.QUIET)
+    return sheet
+
+
 @dataclass(frozen=True)
 class _Map:
     """A checked panel."""
@@ -114,6 +138,9 @@ class _Plan:
     turn: int  # degrees by which source words are turned
     every: int  # 1: each word is written; more where cells are smaller than letters
     shared: bool  # words only beside the first column and above the first row
+
+    def height(self, panel: _Map) -> float:
+        return len(panel.target) * self.cell
 
     def left(self, panel: _Map) -> float:
         return style.width(_shown(panel.target, self.every), self.size) + PAD
@@ -203,40 +230,30 @@ def _draw(
     shared: bool = False,
     key: str = KEY,
 ) -> Path:
-    path = check_ending(owner, path)
     words = [title, key, *(word for panel in panels for word in (panel.name, *panel.source, *panel.target))]
-    with style.look(words):
-        return save(_compose(panels, _plan(panels, shared), title, columns, key), path)
+    return draw(owner, path, words, lambda: _compose(panels, _plan(panels, shared), title, columns, key))
 
 
-def _compose(panels: Sequence[_Map], plan: _Plan, title: str, columns: int, key: str) -> Figure:
+def _compose(panels: Sequence[_Map], plan: _Plan, text: str, columns: int, key: str) -> Sheet:
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     top = peak(*(panel.weights for panel in panels))
     spots, bottom = _place(rows, plan)
     bar = max(spot.right for spot in spots) + 0.2
     edge = max(bar + BAR + 0.42, *(spot.right + plan.overhang(spot.panel) + MARGIN for spot in spots))
-    lines = style.wrap(title, TITLE, max(edge - 2 * MARGIN, 3.2))
-    edge = max(edge, style.width(lines, TITLE) + 2 * MARGIN)
-    head = round(MARGIN + len(lines) * TITLE * LINE + (PAD if lines else 0), 2)
+    title = Title.fit(text, max(edge - 2 * MARGIN, 3.2), MARGIN, LEADING)
+    edge = max(edge, title.width + 2 * MARGIN)
+    head = round(MARGIN + title.height + (PAD if title.lines else 0), 2)
     foot = SMALL * LINE + PAD if any(panel.gold for panel in panels) else 0.0
-    axes = style.sheet(edge, head + bottom + foot + MARGIN)
-    for i, line in enumerate(lines):
-        axes.text(MARGIN, MARGIN + (i + 0.8) * TITLE * LINE, line, size=TITLE, va="baseline")
+    sheet = Sheet(round_up(edge), round_up(head + bottom + foot + MARGIN))
+    title.write(sheet)
+    axes = sheet.page()
     for spot in spots:
         _draw_map(axes, spot.panel, plan, spot.x, head + spot.y, top)
         _draw_words(axes, spot, plan, head)
-    _draw_bar(axes, bar, head + spots[0].y, min(2.0, _height(panels[0], plan)), top)
+    _draw_bar(axes, bar, head + spots[0].y, min(2.0, plan.height(panels[0])), top)
     if foot:
         _draw_key(axes, spots[0].x, head + bottom + foot - SMALL * LINE, key)
-    return axes.figure  # type: ignore[return-value]
-
-
-def _width(panel: _Map, plan: _Plan) -> float:
-    return len(panel.source) * plan.cell
-
-
-def _height(panel: _Map, plan: _Plan) -> float:
-    return len(panel.target) * plan.cell
+    return sheet
 
 
 def _place(rows: Sequence[Sequence[_Map]], plan: _Plan) -> tuple[list[_Spot], float]:
@@ -247,9 +264,9 @@ def _place(rows: Sequence[Sequence[_Map]], plan: _Plan) -> tuple[list[_Spot], fl
         name = NAME * LINE + PAD if any(panel.name for panel in row) else 0.0
         above = plan.above(row) if plan.worded(i) else 0.0
         y = round(y + above + (0.0 if plan.shared else name), 2)
-        name_y = y + _height(row[0], plan) + NAME * LINE if plan.shared else y - above - PAD
+        name_y = y + plan.height(row[0]) + NAME * LINE if plan.shared else y - above - PAD
         spots += _place_row(row, plan, y, name_y, above=plan.worded(i))
-        y += max(_height(panel, plan) for panel in row) + (name if plan.shared else 0.0)
+        y += max(map(plan.height, row)) + (name if plan.shared else 0.0)
         if i < len(rows) - 1:
             y += PAD if plan.shared else GAP * 0.8
     return spots, y
@@ -261,7 +278,7 @@ def _place_row(row: Sequence[_Map], plan: _Plan, y: float, name_y: float, *, abo
         left = plan.left(panel) if plan.worded(j) else 0.0
         name_x = x if not plan.shared else x + left
         corner = round(x + left, 2)
-        right = max(corner + _width(panel, plan), name_x + style.width([panel.name], NAME))
+        right = max(corner + len(panel.source) * plan.cell, name_x + style.width([panel.name], NAME))
         yield _Spot(panel, corner, y, right, (name_x, name_y), above=above, beside=plan.worded(j))
         x = right + (GAP * 0.6 if plan.shared else GAP)
 
@@ -345,12 +362,10 @@ def _draw_source(axes: Axes, panel: _Map, plan: _Plan, x: float, y: float, rise:
 
 
 def _draw_bar(axes: Axes, x: float, y: float, height: float, top: float) -> None:
-    style.draw_scale(axes, x, y, BAR, height)
-    for part in (0.0, 0.5, 1.0) if height > 0.6 else (0.0, 1.0):
-        level = y + height * (1 - part)
+    parts = (0.0, 0.5, 1.0) if height > 0.6 else (0.0, 1.0)
+    draw_scale(axes, x, y, height, top, parts, digits=3)
+    for level in (y + height * (1 - part) for part in parts):
         axes.plot([x + BAR, x + BAR + 0.03], [level, level], color=style.RULE, linewidth=0.6)
-        place = level + 0.36 * SMALL / 72
-        axes.text(x + BAR + 0.06, place, f"{part * top:.3g}", size=SMALL, color=style.QUIET, va="baseline")
 
 
 def _draw_key(axes: Axes, x: float, y: float, key: str) -> None:

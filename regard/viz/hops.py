@@ -4,20 +4,21 @@ Figure 2 of Sukhbaatar et al. End-to-end memory networks. 2015. https://arxiv.or
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.errors import ConfigError, ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import SMALL, TITLE, Sheet, Title, draw_cell
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
 MARGIN, PAD = 0.16, 0.12  # inches
 CELL, STEP = 0.52, 0.27  # inches: a hop's column, a sentence's row
-TITLE, WORDS, SMALL = 11.0, 9.5, 8.0  # points
+WORDS = 9.5  # points
 VISIBLE = 0.005  # a share below it is not written into its cell
 DARK = 0.5  # from this share on the number is written in white
 
@@ -33,7 +34,6 @@ def draw_hops(
     path: str | Path,
 ) -> Path:
     """Draw weights (K, S) as PNG or SVG; the sentences of `supports`, which hold the answer, are outlined."""
-    path = check_ending("draw_hops", path)
     array = to_array(weights)
     if array.ndim != 2 or array.size == 0 or array.shape[1] != len(sentences):
         raise ShapeError(
@@ -45,25 +45,22 @@ def draw_hops(
         raise ConfigError(
             f"draw_hops: `supports` has {tuple(supports)}; expected positions below {len(sentences)}."
         )
-    with style.look([title or "", question, answer, *sentences]):
-        return save(_compose(array, sentences, question, answer, supports, title or ""), path)
+    words = [title or "", question, answer, *sentences]
+    compose = partial(_compose, array, sentences, question, answer, supports, title or "")
+    return draw("draw_hops", path, words, compose)
 
 
 def _compose(
-    weights: Array, sentences: Sequence[str], question: str, answer: str, supports: Sequence[int], title: str
-) -> Figure:
+    weights: Array, sentences: Sequence[str], question: str, answer: str, supports: Sequence[int], text: str
+) -> Sheet:
     K, S = weights.shape
-    left = MARGIN + max(style.width(sentences, WORDS), style.width([question], WORDS)) + PAD
+    left = MARGIN + style.width([*sentences, question], WORDS) + PAD
     width = left + max(K * CELL, style.width([answer], TITLE)) + MARGIN
-    lines = style.wrap(title, TITLE, width - 2 * MARGIN)
-    top = MARGIN + len(lines) * TITLE * 1.3 / 72 + STEP
-    height = top + S * STEP + PAD + STEP + MARGIN
-    figure = Figure(figsize=(width, height), dpi=style.DPI)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    for i, line in enumerate(lines):
-        axes.text(MARGIN, MARGIN + (i + 0.8) * TITLE * 1.3 / 72, line, size=TITLE, va="baseline")
+    title = Title.fit(text, width - 2 * MARGIN, MARGIN)
+    top = MARGIN + title.height + STEP
+    sheet = Sheet(width, top + S * STEP + PAD + STEP + MARGIN)
+    title.write(sheet)
+    axes = sheet.page()
     for k in range(K):
         middle = left + (k + 0.5) * CELL
         axes.text(middle, top - STEP * 0.3, f"hop {k + 1}", size=SMALL, color=style.QUIET, ha="center")
@@ -73,27 +70,16 @@ def _compose(
         for k in range(K):
             _draw_cell(axes, left + k * CELL, top + s * STEP, float(weights[k, s]))
     for s in supports:
-        frame = Rectangle(
-            (left, top + s * STEP), K * CELL, STEP, fill=False, edgecolor=style.GOLD, linewidth=1.6
-        )
-        axes.add_patch(frame)
+        corner = (left, top + s * STEP)
+        axes.add_patch(Rectangle(corner, K * CELL, STEP, fill=False, edgecolor=style.GOLD, linewidth=1.6))
     y = top + S * STEP + PAD + STEP / 2
     axes.text(left - PAD, y, question, size=WORDS, ha="right", va="center_baseline", gid="question")
     axes.text(left, y, answer, size=TITLE, weight="bold", ha="left", va="center_baseline", gid="answer")
-    return figure
+    return sheet
 
 
 def _draw_cell(axes: Axes, x: float, y: float, share: float) -> None:
-    shade = style.WEIGHTS(min(share, 1.0))
-    axes.add_patch(Rectangle((x, y), CELL, STEP, facecolor=shade, edgecolor=style.GRID, linewidth=0.8))
+    ink = draw_cell(axes, x, y, CELL, STEP, share, line=0.8, dark=DARK)
     if share >= VISIBLE:
-        colour = "white" if share >= DARK else style.INK
-        axes.text(
-            x + CELL / 2,
-            y + STEP / 2,
-            f"{share:.2f}",
-            size=SMALL,
-            color=colour,
-            ha="center",
-            va="center_baseline",
-        )
+        middle = (x + CELL / 2, y + STEP / 2)
+        axes.text(*middle, f"{share:.2f}", size=SMALL, color=ink, ha="center", va="center_baseline")

@@ -1,9 +1,9 @@
-"""Generated pictures by class, and for chosen places of some of them where they look.
+"""Pictures and where attention lay in them: of captions by word, of generated ones by chosen places.
 
-Above, one row a class. Below, a picture with its places marked, then the same picture once for each place:
-bright where the place looked, as figures 1 and 5 of the paper show it.
+A picture dimmed except where attention lay is shown once for each word of its caption, or each place in it.
 
-Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
+Figures 2 and 3 of Xu et al. Show, attend and tell. 2015. https://arxiv.org/abs/1502.03044
+Figures 1 and 5 of Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
 https://arxiv.org/abs/1805.08318
 """
 
@@ -14,17 +14,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.captions import lit
-from regard.viz.files import check_ending, save
-from regard.viz.weights import Weights, check_finite, to_array
+from regard.viz.files import draw
+from regard.viz.sheet import Sheet, Title
+from regard.viz.weights import Array, Weights, check_finite, to_array
 
-TILE, LARGE, GAP, MARGIN = 0.62, 1.15, 0.05, 0.15  # inches
-TITLE, SIZE = 11.0, 9.0  # points
+MARGIN = 0.15  # inches, as all lengths
+PANEL, APART, WORD = 1.35, 0.1, 0.27  # of a caption: a picture, between two, above one
+COLUMNS = 7  # panels in a row
+TILE, LARGE, GAP = 0.62, 1.15, 0.05  # of samples: a picture, one with places, between two
+WORDS, SIZE = 9.5, 9.0  # points
+DIM = 0.22  # what is left of the picture where attention was not
+
+
+def draw_caption(
+    picture: Any, words: Sequence[str], weights: Weights, *, title: str | None = None, path: str | Path
+) -> Path:
+    """Draw a (H, H, 3) picture of bytes and (T, L) weights over a square grid, row by row. PNG or SVG.
+
+    Each panel is scaled to its own largest weight.
+    """
+    pixels = np.asarray(picture)
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.shape[0] != pixels.shape[1] or pixels.size == 0:
+        raise ShapeError(f"draw_caption: `picture` has shape {pixels.shape}; expected (H, H, 3).")
+    maps = _maps("draw_caption", weights, f"T={len(words)}", len(words), "word")
+    texts = [title or "", *words]
+    return draw("draw_caption", path, texts, lambda: _caption(pixels, words, maps, title or ""))
 
 
 class Look(NamedTuple):
@@ -45,73 +63,94 @@ def draw_samples(
     path: str | Path,
 ) -> Path:
     """Draw (K, n, H, W, 3) bytes, n pictures of each of K named classes, and where some look. PNG or SVG."""
-    path = check_ending("draw_samples", path)
     pixels = np.asarray(pictures)
     if pixels.ndim != 5 or pixels.shape[-1] != 3 or len(pixels) != len(names) or pixels.size == 0:
         raise ShapeError(
             f"draw_samples: `pictures` has shape {pixels.shape}; expected (K={len(names)}, n, H, W, 3)."
         )
-    maps = [_maps(look) for look in looks]
+    counts = [len(look.places) for look in looks]
+    maps = [
+        _maps("draw_samples", look.weights, f"Q={n}", n, "place")
+        for look, n in zip(looks, counts, strict=True)
+    ]
     words = [title or "", *names, *(look.name for look in looks)]
-    with style.look(words):
-        return save(_compose(pixels, names, looks, maps, title or ""), path)
+    return draw("draw_samples", path, words, lambda: _samples(pixels, names, looks, maps, title or ""))
 
 
-def _maps(look: Look) -> NDArray[np.float64]:
-    """(Q, h, h)."""
-    array = to_array(look.weights)
+def _maps(owner: str, weights: Weights, rows: str, count: int, row: str) -> Array:
+    """(count, L) -> (count, h, h)."""
+    array = to_array(weights)
     side = math.isqrt(array.shape[-1]) if array.ndim == 2 else 0
-    if array.ndim != 2 or len(array) != len(look.places) or side == 0 or side * side != array.shape[1]:
+    if array.ndim != 2 or len(array) != count or side * side != array.shape[1] or side == 0:
         raise ShapeError(
-            f"draw_samples: `weights` has shape {array.shape}; expected (Q={len(look.places)}, L), a row for "
-            "each place and L places of a square grid."
+            f"{owner}: `weights` has shape {array.shape}; expected ({rows}, L), a row for each {row} and L "
+            "places of a square grid."
         )
-    check_finite("draw_samples", array)
+    check_finite(owner, array)
     return array.reshape(-1, side, side)
 
 
-def _compose(
-    pixels: NDArray[np.uint8],
-    names: Sequence[str],
-    looks: Sequence[Look],
-    maps: Sequence[NDArray[np.float64]],
-    title: str,
-) -> Figure:
+def _caption(pixels: NDArray[np.uint8], words: Sequence[str], weights: Array, text: str) -> Sheet:
+    columns = min(COLUMNS, len(words) + 1)
+    rows = math.ceil((len(words) + 1) / columns)
+    width = 2 * MARGIN + columns * PANEL + (columns - 1) * APART
+    title = Title.fit(text, width - 2 * MARGIN, MARGIN, 1.35, centred=True)
+    top = MARGIN + title.height
+    sheet = Sheet(width, top + rows * (PANEL + WORD) + MARGIN)
+    title.write(sheet)
+    panels = [pixels, *(lit(pixels, seen) for seen in weights)]
+    for number, (word, shown) in enumerate(zip(["", *map(style.label, words)], panels, strict=True)):
+        row, column = divmod(number, columns)
+        x, y = MARGIN + column * (PANEL + APART), top + row * (PANEL + WORD) + WORD
+        axes = sheet.box(x, y, PANEL, PANEL, framed=True, xticks=[], yticks=[])
+        axes.imshow(shown, interpolation="bilinear" if len(pixels) >= 100 else "nearest")
+        axes.set_title(word, size=WORDS, pad=4)
+    return sheet
+
+
+def lit(pixels: NDArray[np.uint8], weights: Array) -> NDArray[np.uint8]:
+    """(H, H, 3) with (h, h) weights as light, interpolated between the places' middles."""
+    H, h = len(pixels), len(weights)
+    light = weights / max(float(weights.max()), 1e-12)
+    at = np.clip((np.arange(H) + 0.5) * h / H - 0.5, 0, h - 1)
+    low = np.floor(at).astype(int)
+    high, part = np.minimum(low + 1, h - 1), (at - low)[:, None]
+    down = light[low] * (1 - part) + light[high] * part  # (H, h)
+    full = down[:, low] * (1 - part.T) + down[:, high] * part.T  # (H, H)
+    return (pixels * (DIM + (1 - DIM) * full[..., None])).round().clip(0, 255).astype(np.uint8)
+
+
+def _samples(
+    pixels: NDArray[np.uint8], names: Sequence[str], looks: Sequence[Look], maps: Sequence[Array], text: str
+) -> Sheet:
+    """Above, one row a class. Below, a picture with its places marked, then once for each of its places."""
     K, n = pixels.shape[:2]
     side = style.width([*names, *(look.name for look in looks)], SIZE) + 2 * GAP
     wide = max([n * (TILE + GAP), *((1 + len(each)) * (LARGE + GAP) for each in maps)]) - GAP
-    width = 2 * MARGIN + side + wide
-    lines = style.wrap(title, TITLE, width - 2 * MARGIN) if title else []
-    top = MARGIN + len(lines) * TITLE * 1.35 / 72 + (2 * GAP if lines else 0)
+    title = Title.fit(text, side + wide, MARGIN, 1.35, centred=True)
+    top = MARGIN + title.height + (2 * GAP if title.lines else 0)
     under = top + K * (TILE + GAP) + 2 * MARGIN  # where the looks begin
-    height = (under if looks else under - 2 * MARGIN) + len(looks) * (LARGE + GAP) + MARGIN
-    figure = Figure(figsize=(width, height), dpi=style.DPI)
+    below = len(looks) * (LARGE + GAP) if looks else -2 * MARGIN
+    sheet = Sheet(2 * MARGIN + side + wide, under + below + MARGIN)
+    title.write(sheet)
 
-    def panel(x: float, y: float, size: float, shown: NDArray[np.uint8]) -> Axes:
-        axes = figure.add_axes((x / width, 1 - (y + size) / height, size / width, size / height))
-        axes.imshow(shown, interpolation="nearest", extent=(0, 1, 1, 0))
-        axes.set(xticks=[], yticks=[])
-        return axes
+    def row(y: float, size: float, name: str, shown: Sequence[NDArray[np.uint8]]) -> list[Axes]:
+        sheet.write(MARGIN, y + size / 2, style.label(name), size=SIZE, va="center")
+        boxes = []
+        for i, picture in enumerate(shown):
+            axes = sheet.box(MARGIN + side + i * (size + GAP), y, size, size, xticks=[], yticks=[])
+            axes.imshow(picture, interpolation="nearest", extent=(0, 1, 1, 0))
+            boxes.append(axes)
+        return boxes
 
-    def label(text: str, y: float) -> None:
-        figure.text(MARGIN / width, 1 - y / height, style.label(text), size=SIZE, va="center")
-
-    for number, line in enumerate(lines):
-        y = 1 - (MARGIN + (number + 0.5) * TITLE * 1.35 / 72) / height
-        figure.text(MARGIN / width, y, line, size=TITLE, va="center")
-    for row, name in enumerate(names):
-        y = top + row * (TILE + GAP)
-        label(name, y + TILE / 2)
-        for column in range(n):
-            panel(MARGIN + side + column * (TILE + GAP), y, TILE, pixels[row, column])
-    for row, (look, each) in enumerate(zip(looks, maps, strict=True)):
-        y = under + row * (LARGE + GAP)
-        label(look.name, y + LARGE / 2)
+    for k, name in enumerate(names):
+        row(top + k * (TILE + GAP), TILE, name, pixels[k])
+    for k, (look, each) in enumerate(zip(looks, maps, strict=True)):
         picture = np.asarray(look.picture)
-        marked = panel(MARGIN + side, y, LARGE, picture)
-        for q, (place, weights) in enumerate(zip(look.places, each, strict=True)):
+        shown = [picture, *(lit(picture, weights) for weights in each)]
+        marked, *others = row(under + k * (LARGE + GAP), LARGE, look.name, shown)
+        for q, ((down, right), axes) in enumerate(zip(look.places, others, strict=True)):
             colour = style.LINES[1 + q % (len(style.LINES) - 1)]
-            axes = panel(MARGIN + side + (1 + q) * (LARGE + GAP), y, LARGE, lit(picture, weights))
             for where in (marked, axes):
-                where.plot(place[1], place[0], "o", ms=6, mfc=colour, mec="white", mew=1.2)
-    return figure
+                where.plot(right, down, "o", ms=6, mfc=colour, mec="white", mew=1.2)
+    return sheet

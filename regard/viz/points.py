@@ -11,19 +11,19 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, Polygon
+from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
 from numpy.typing import NDArray
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import TITLE, Sheet, draw_shades
 from regard.viz.weights import Weights
 
 Shape = Literal["cycle", "path", "triangles"]
 
 SIDE = 3.6  # inches of the points' square
-TITLE, SMALL = 11.0, 7.5  # points
+SMALL = 7.5  # points
 LINE = style.LINES[0]
 RIGHT = "#f3c9a4"  # GOLD, pale: it lies under the model's line
 NAMED = 25  # points that can still have their number beside them
@@ -46,7 +46,6 @@ def draw_points(
     `right` is the solver's answer where it is known, `legend` says what `found` is. `weights` (T, 1 + n) is
     the pointer, its first column the end; T is one more than `found` has numbers, or as many without an end.
     """
-    path = check_ending("draw_points", path)
     where = _plane(np.asarray(points, dtype=np.float64))
     for name, order in (("found", found), ("right", right or ())):
         if any(not 0 <= number < len(where) for number in order):
@@ -59,8 +58,12 @@ def draw_points(
         raise ShapeError(
             f"draw_points: `weights` has shape {table.shape}; expected (T, {len(where) + 1}), the end first."
         )
-    with style.look([title or ""]):
-        return save(_compose(where, list(found), right, shape, table, legend, title or ""), path)
+    return draw(
+        "draw_points",
+        path,
+        [title or ""],
+        lambda: _compose(where, list(found), right, shape, table, legend, title or ""),
+    )
 
 
 def _plane(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -81,21 +84,22 @@ def _compose(
     weights: NDArray[np.float64] | None,
     legend: str,
     title: str,
-) -> Figure:
-    table = None if weights is None else weights[:STEPS]
-    cell = 0.0 if table is None else min(0.26, SIDE / max(table.shape))
-    panel = 0.0 if table is None else 0.75 + cell * table.shape[1]
-    width, height = 0.3 + SIDE + panel + 0.25, SIDE + 0.85
-    figure = Figure(figsize=(width, height), dpi=style.DPI)
-    figure.text(0.3 / width, 1 - 0.28 / height, title, size=TITLE, va="center")
-    axes = figure.add_axes((0.3 / width, 0.42 / height, SIDE / width, SIDE / height))
-    _draw_figure(axes, points, found, right, shape)
-    _legend(figure, width, height, legend, right is not None)
-    if table is not None:
-        box = (0.3 + SIDE + 0.6, 0.42 + SIDE - cell * len(table), cell * table.shape[1], cell * len(table))
-        pointer = figure.add_axes((box[0] / width, box[1] / height, box[2] / width, box[3] / height))
-        _draw_pointer(pointer, table, found)
-    return figure
+) -> Sheet:
+    table = np.zeros((0, 0)) if weights is None else weights[:STEPS]
+    T, S = table.shape
+    cell = min(0.26, SIDE / max(T, S, 1))
+    panel = 0.75 + cell * S if weights is not None else 0.0
+    sheet = Sheet(0.3 + SIDE + panel + 0.25, SIDE + 0.85)
+    top = 0.43  # of the points and of the pointer
+    sheet.write(0.3, 0.28, title, size=TITLE, va="center")
+    _draw_figure(sheet.box(0.3, top, SIDE, SIDE, framed=True), points, found, right, shape)
+    low = SIDE + 0.65
+    sheet.write(0.3, low, f"—▸ {legend}", size=SMALL, color=LINE, va="center")
+    if right is not None:
+        sheet.write(1.45, low, "▬ right", size=SMALL, color=style.GOLD, alpha=0.6, va="center")
+    if weights is not None:
+        _draw_pointer(sheet.box(0.3 + SIDE + 0.6, top, cell * S, cell * T, framed=True), table, found)
+    return sheet
 
 
 def _draw_figure(
@@ -110,8 +114,6 @@ def _draw_figure(
     centre = (low + high) / 2
     axes.set(xlim=(centre[0] - half, centre[0] + half), ylim=(centre[1] - half, centre[1] + half))
     axes.set(xticks=[], yticks=[], aspect="equal")
-    for side in axes.spines.values():
-        side.set_visible(True)
     if shape == "triangles":
         _draw_triangles(axes, points, found, right or ())
     elif right is not None:
@@ -140,22 +142,16 @@ def _closed(order: list[int], shape: Shape) -> list[int]:
 def _draw_triangles(axes: Axes, points: NDArray[np.float64], found: list[int], right: Sequence[int]) -> None:
     for i in range(0, len(right) - 2, 3):
         corners = points[list(right[i : i + 3])]
-        axes.add_patch(
-            Polygon(corners, fill=False, edgecolor=RIGHT, linewidth=6, joinstyle="round", zorder=1)
-        )
+        under = Polygon(corners, fill=False, edgecolor=RIGHT, linewidth=6, joinstyle="round", zorder=1)
+        axes.add_patch(under)
     for i in range(0, len(found) - 2, 3):
         corners = points[found[i : i + 3]]
-        axes.add_patch(
-            Polygon(corners, facecolor=(*_rgb(LINE), 0.10), edgecolor=LINE, linewidth=1.3, zorder=2)
-        )
-        middle = corners.mean(0)
-        axes.text(
-            middle[0], middle[1], str(i // 3 + 1), size=SMALL, color=LINE, ha="center", va="center", zorder=5
-        )
+        axes.add_patch(Polygon(corners, facecolor=(LINE, 0.10), edgecolor=LINE, linewidth=1.3, zorder=2))
+        _write_step(axes, corners.mean(0), i // 3 + 1)
 
 
-def _rgb(colour: str) -> tuple[float, float, float]:
-    return tuple(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))  # type: ignore[return-value]
+def _write_step(axes: Axes, at: NDArray[np.float64], step: int) -> None:
+    axes.text(at[0], at[1], str(step), size=SMALL, color=LINE, ha="center", va="center", zorder=5)
 
 
 def _draw_arrows(axes: Axes, points: NDArray[np.float64], order: list[int]) -> None:
@@ -182,38 +178,16 @@ def _draw_numbers(axes: Axes, points: NDArray[np.float64], found: list[int], hal
     for step, number in enumerate(found, 1):
         away = points[number] - middle
         away = away / max(float(np.linalg.norm(away)), 1e-9)
-        at = points[number] + away * half * 0.095
-        axes.text(at[0], at[1], str(step), size=SMALL, color=LINE, ha="center", va="center", zorder=5)
+        _write_step(axes, points[number] + away * half * 0.095, step)
 
 
 def _draw_pointer(axes: Axes, weights: NDArray[np.float64], found: list[int]) -> None:
     T, S = weights.shape
-    axes.imshow(weights, cmap=style.WEIGHTS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    draw_shades(axes, weights, vmax=1)
     axes.set_xticks(range(S), ["end", *map(str, range(S - 1))], size=SMALL, rotation=90 if S > 12 else 0)
     axes.set_yticks(range(T), [str(t + 1) for t in range(T)], size=SMALL)
     axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
     axes.set_xlabel("where the pointer stands, step by step", size=SMALL, labelpad=4)
-    for side in axes.spines.values():
-        side.set_visible(True)
-    chosen = [number + 1 for number in found] + [0]
-    for t, column in enumerate(chosen[:T]):
-        axes.add_patch(
-            Polygon(
-                [
-                    (column - 0.5, t - 0.5),
-                    (column + 0.5, t - 0.5),
-                    (column + 0.5, t + 0.5),
-                    (column - 0.5, t + 0.5),
-                ],
-                fill=False,
-                edgecolor=style.GOLD,
-                linewidth=1.0,
-            )
-        )
-
-
-def _legend(figure: Figure, width: float, height: float, legend: str, known: bool) -> None:
-    y = 0.2 / height
-    figure.text(0.3 / width, y, f"—▸ {legend}", size=SMALL, color=LINE, va="center")
-    if known:
-        figure.text(1.45 / width, y, "▬ right", size=SMALL, color=style.GOLD, alpha=0.6, va="center")
+    for t, number in enumerate([*found, -1][:T]):  # the end stands first
+        corner = (number + 0.5, t - 0.5)
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=style.GOLD, linewidth=1.0))

@@ -16,13 +16,14 @@ from pathlib import Path
 import numpy as np
 
 from regard.errors import DataError, ShapeError
-from regard.viz import page
-from regard.viz.files import check_ending, write_aside
+from regard.viz.files import check_ending, write_page
 from regard.viz.style import chinese_subset, has_chinese
 from regard.viz.weights import Array, Weights, check_links, check_weights, peak
-from regard.web.bundle import as_json
+from regard.web.bundle import as_json, bundle
 from regard.web.document import document
 from regard.web.matrix import wire
+
+STYLE = "\n" + (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
 Cell = str | int | float | bool | None
 
@@ -84,12 +85,7 @@ Section = TextSection | TableSection | FigureSection | AlignmentSection | Transl
 def write_report(path: str | Path, *, title: str, summary: str, sections: Sequence[Section]) -> Path:
     """Write the page; the folder is made if needed, and a failure leaves what was there before."""
     path = check_ending("write_report", path, (".html", ".htm"))
-    html = render_report(title=title, summary=summary, sections=sections)
-    return write_aside(path, lambda aside: _write(aside, html))
-
-
-def _write(path: Path, html: str) -> None:
-    path.write_text(html, encoding="utf-8", newline="\n")
+    return write_page(path, render_report(title=title, summary=summary, sections=sections))
 
 
 def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> str:
@@ -99,7 +95,7 @@ def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> s
     views = any(isinstance(section, AlignmentSection) for section in sections)
     return document(
         title=title,
-        style=font + page.STYLE,
+        style=font + STYLE,
         body=[
             "<main>",
             f"<header><h1>{escape(title)}</h1>{_paragraphs(summary, 'summary')}</header>",
@@ -107,9 +103,14 @@ def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> s
             *bodies,
             "<footer>Made with regard.</footer>",
             "</main>",
-            *([f"<script>{page.script()}</script>"] if views else []),
+            *([f"<script>{script()}</script>"] if views else []),
         ],
     )
+
+
+def script() -> str:
+    """The views of `regard/web`, one for each alignment of the page."""
+    return f"{{\n{bundle('report')}\nviews.report.start(document);\n}}"
 
 
 def _font(text: str) -> str:
@@ -208,31 +209,26 @@ def _is_number(text: str) -> bool:
 
 
 def _figure(section: FigureSection) -> str:
-    data = section.image if isinstance(section.image, bytes) else _read(section)
-    source = f"data:{_media_type(section, data)};base64,{base64.b64encode(data).decode('ascii')}"
-    image = f'<img src="{source}" alt="{escape(section.alt)}">'
-    return f'<figure><div class="picture">{image}</div>{_caption(section.caption)}</figure>'
-
-
-def _read(section: FigureSection) -> bytes:
-    assert not isinstance(section.image, bytes)
-    path = Path(section.image)
-    if not path.is_file():
+    if isinstance(section.image, bytes):
+        data = section.image
+    elif (path := Path(section.image)).is_file():
+        data = path.read_bytes()
+    else:
         raise DataError(
             f"FigureSection: `image` has the path {path}, which is not a file; expected a PNG or SVG."
         )
-    return path.read_bytes()
-
-
-def _media_type(section: FigureSection, data: bytes) -> str:
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if b"<svg" in data[:2000]:
-        return "image/svg+xml"
-    raise DataError(
-        f"FigureSection: `image` of '{section.title}' is neither a PNG nor an SVG; "
-        "expected the bytes of one of them."
-    )
+        kind = "png"
+    elif b"<svg" in data[:2000]:
+        kind = "svg+xml"
+    else:
+        raise DataError(
+            f"FigureSection: `image` of '{section.title}' is neither a PNG nor an SVG; "
+            "expected the bytes of one of them."
+        )
+    source = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+    image = f'<img src="{source}" alt="{escape(section.alt)}">'
+    return f'<figure><div class="picture">{image}</div>{_caption(section.caption)}</figure>'
 
 
 def _alignment(section: AlignmentSection) -> str:
@@ -264,27 +260,26 @@ def _first(target: Sequence[str], weights: Array) -> int:
     return max(range(len(target)), key=lambda t: (any(map(str.isalnum, target[t])), sure[t]))
 
 
-def _language(text: str) -> str:
-    """Browsers choose the shape of a Chinese character by its language."""
-    return ' lang="zh-Hans"' if has_chinese(text) else ""
-
-
 def _translations(section: TranslationSection) -> str:
     pairs = "\n".join(_pair(*row) for row in section.rows)
-    return f"<figure>{pairs}<figcaption>{_legend(section.caption)}</figcaption></figure>"
-
-
-def _legend(caption: str) -> str:
     marks = (
         '<mark class="differs">only in the output</mark> <mark class="missed">only in the reference</mark>'
     )
-    return f"{escape(caption)} {marks}".strip()
+    legend = f"{escape(section.caption)} {marks}".strip()
+    return f"<figure>{pairs}<figcaption>{legend}</figcaption></figure>"
 
 
 def _pair(source: str, output: str, reference: str) -> str:
     left, right = _differences(output, reference)
-    rows = [("source", source, escape(source)), ("output", output, left), ("reference", reference, right)]
-    cells = "".join(f"<dt>{name}</dt><dd{_language(text)}>{shown or '–'}</dd>" for name, text, shown in rows)
+    cells = ""
+    for name, text, shown in (
+        ("source", source, escape(source)),
+        ("output", output, left),
+        ("reference", reference, right),
+    ):
+        # browsers choose the shape of a Chinese character by its language
+        language = ' lang="zh-Hans"' if has_chinese(text) else ""
+        cells += f"<dt>{name}</dt><dd{language}>{shown or '–'}</dd>"
     return f'<dl class="pair">{cells}</dl>'
 
 

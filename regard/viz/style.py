@@ -5,7 +5,6 @@ the user's own style cannot reach our pictures, and nothing of ours stays behind
 """
 
 import importlib.util
-import math
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -15,15 +14,12 @@ from io import BytesIO
 from pathlib import Path
 
 import matplotlib.style
-import numpy as np
 from fontTools.subset import Options, Subsetter, load_font, save_font  # type: ignore[import-untyped]
 from fontTools.ttLib import TTFont  # type: ignore[import-untyped]
 from matplotlib import font_manager
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 INK = "#1d232b"  # words and numbers
@@ -163,24 +159,6 @@ def measure(words: Iterable[str], size: float) -> list[tuple[float, float]]:
 def width(words: Iterable[str], size: float) -> float:
     """The widest of the words, in inches; 0 for none."""
     return max((w for w, _ in measure(words, size)), default=0.0)
-
-
-def sheet(width: float, height: float) -> Axes:
-    """An empty page whose units are inches from the top left corner."""
-    width, height = math.ceil(width * 100) / 100, math.ceil(height * 100) / 100
-    axes = Figure(figsize=(width, height), dpi=DPI).add_axes((0, 0, 1, 1))
-    axes.set(xlim=(0, width), ylim=(height, 0))
-    axes.set_axis_off()
-    return axes
-
-
-def draw_scale(axes: Axes, x: float, y: float, wide: float, height: float) -> None:
-    """The shades of weights from 1 above to 0 below, in a frame."""
-    for part in np.linspace(0, 1, 100, endpoint=False).tolist():
-        # each shade reaches down to the end and the next lies on it: no seams between them at any scale
-        corner = (x, y + part * height)
-        axes.add_patch(Rectangle(corner, wide, height * (1 - part), facecolor=WEIGHTS(1 - part), linewidth=0))
-    axes.add_patch(Rectangle((x, y), wide, height, fill=False, edgecolor=RULE, linewidth=0.6))
 
 
 def wrap(text: str, size: float, limit: float) -> list[str]:

@@ -8,18 +8,19 @@ Figure 6 of Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxi
 """
 
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.viz import style
-from regard.viz.files import check_ending, save
+from regard.viz.files import draw
+from regard.viz.sheet import TITLE, Sheet, draw_shades
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
 SIGNED = LinearSegmentedColormap.from_list(
@@ -49,7 +50,6 @@ def draw_tape(
     path: str | Path,
 ) -> Path:
     """Draw (T, I), (T, O), (T, W, M), (T, R, M), (T, W, N), (T, R, N) as PNG or SVG."""
-    path = check_ending("draw_tape", path)
     given = {
         "inputs": (inputs, 2),
         "outputs": (outputs, 2),
@@ -61,19 +61,16 @@ def draw_tape(
     arrays = _check("draw_tape", given)
     for name in ("write_weights", "read_weights"):
         check_finite("draw_tape", arrays[name])
-    with style.look([title]):
-        return save(_compose(_columns(arrays), title), path)
+    return draw("draw_tape", path, [title], lambda: _compose(_columns(arrays), title))
 
 
 def draw_sequences(panels: Mapping[str, Weights], *, title: str = "", path: str | Path) -> Path:
     """Draw named sequences of vectors, (T, D) each, one below the other, as PNG or SVG."""
-    path = check_ending("draw_sequences", path)
     if not panels:
         raise ConfigError("draw_sequences: `panels` has length 0; expected at least one.")
     arrays = _check("draw_sequences", {name: (values, 2) for name, values in panels.items()})
-    with style.look([title, *panels]):
-        column = [_Panel(name, values, 0, True) for name, values in arrays.items()]
-        return save(_compose((column,), title), path)
+    column = [_Panel(name, values, 0, True) for name, values in arrays.items()]
+    return draw("draw_sequences", path, [title, *panels], lambda: _compose((column,), title))
 
 
 def _check(owner: str, given: Mapping[str, tuple[Weights, int]]) -> dict[str, Array]:
@@ -117,26 +114,20 @@ def _used(weights: Array) -> tuple[int, int]:
     return low, min(N, max(high, low + FEWEST))
 
 
-def _compose(columns: tuple[list[_Panel], ...], title: str) -> Figure:
-    pairs = max(map(len, columns))
-    heights = [
-        max(_height(column[i]) for column in columns if i < len(column)) for i in range(pairs)
-    ]  # inches
-    total = ABOVE * (pairs + bool(title)) + sum(heights) + BELOW
-    width = len(columns) * (LEFT + WIDE) + RIGHT
-    figure = Figure(figsize=(width, total), dpi=style.DPI)
+def _compose(columns: tuple[list[_Panel], ...], title: str) -> Sheet:
+    heights = [max(_height(panel) for panel in row if panel) for row in zip_longest(*columns)]
+    total = ABOVE * (len(heights) + bool(title)) + sum(heights) + BELOW
+    sheet = Sheet(len(columns) * (LEFT + WIDE) + RIGHT, total)
+    sheet.write(LEFT, 0.2, title, size=TITLE, va="center")
     top = ABOVE if title else 0.0
-    if title:
-        figure.text(LEFT / width, 1 - 0.2 / total, title, size=11, va="center")
     for i, height in enumerate(heights):
         top += ABOVE
         for c, column in enumerate(columns):
             if i < len(column):
-                x = LEFT + c * (WIDE + LEFT)
-                axes = figure.add_axes((x / width, 1 - (top + height) / total, WIDE / width, height / total))
+                axes = sheet.box(LEFT + c * (WIDE + LEFT), top, WIDE, height, framed=True)
                 _draw(axes, column[i], last=i == len(column) - 1)
         top += height
-    return figure
+    return sheet
 
 
 def _height(panel: _Panel) -> float:
@@ -146,18 +137,10 @@ def _height(panel: _Panel) -> float:
 def _draw(axes: Axes, panel: _Panel, *, last: bool) -> None:
     T, rows = panel.values.shape
     top = max(float(np.abs(panel.values).max()), 1.0)
-    axes.imshow(
-        panel.values.T,
-        cmap=SIGNED if panel.signed else style.WEIGHTS,
-        vmin=-top if panel.signed else 0.0,
-        vmax=top,
-        aspect="auto",
-        interpolation="nearest",
-        extent=(-0.5, T - 0.5, panel.first + rows - 0.5, panel.first - 0.5),
-    )
+    extent = (-0.5, T - 0.5, panel.first + rows - 0.5, panel.first - 0.5)
+    signed = {"cmap": SIGNED, "vmin": -top} if panel.signed else {}
+    draw_shades(axes, panel.values.T, vmax=top, extent=extent, **signed)
     axes.set_title(panel.name, size=9, loc="left", color=style.QUIET, pad=3)
-    for spine in axes.spines.values():
-        spine.set_visible(True)
     axes.tick_params(length=2, labelsize=7)
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

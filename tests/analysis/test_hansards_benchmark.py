@@ -1,21 +1,12 @@
 """What benchmarks/hansards.py makes of its text, and how it chooses."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from documentation import benchmark
 
 
 @pytest.fixture(scope="module")
 def hansards():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import hansards
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return hansards
+    return benchmark("hansards")
 
 
 @pytest.mark.parametrize(

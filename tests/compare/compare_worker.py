@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from tiny import TINY
 
 from regard.compare import launched
 from regard.compare.comparison import Comparison, Outcome, plan, run
@@ -20,19 +21,6 @@ from regard.tasks.reverse import ReverseTask
 from regard.train.interrupt import Interrupted
 from regard.train.run_folder import RunFolder
 
-TINY = (
-    "task.train=200",
-    "task.valid=8",
-    "task.test=8",
-    "model.embedding=8",
-    "model.hidden=16",
-    "model.attention.hidden=8",
-    "model.readout=8",
-    "train.steps=6",
-    "train.evaluate_every=3",
-    "train.log_every=2",
-    "train.threads=1",
-)
 BATCH = 60  # of each process
 
 

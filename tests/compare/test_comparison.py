@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from forking import forks
 from rich.console import Console
+from tiny import TINY
 
 from regard.compare import comparison as compare
 from regard.compare import report as compare_report
@@ -23,21 +24,6 @@ from regard.evaluate.results import read_results
 from regard.train.interrupt import Interrupted
 from regard.train.run import open_run, reopen
 from regard.train.run_folder import RunFolder
-
-TINY = (
-    "task.train=200",
-    "task.valid=8",
-    "task.test=8",
-    "model.embedding=8",
-    "model.hidden=16",
-    "model.attention.hidden=8",
-    "model.readout=8",
-    "train.steps=6",
-    "train.batch=120",
-    "train.evaluate_every=3",
-    "train.log_every=2",
-    "train.threads=1",
-)
 
 
 def quiet():

@@ -1,10 +1,8 @@
 """The error rule holds for every kernel on fresh problems, and a kernel with a fault breaks it."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 import torch
+from documentation import benchmark
 from kernels.error_rule import assert_rule
 
 from regard import Sparsemax
@@ -14,11 +12,7 @@ from regard.bench.rule import Errors, Jittered
 @pytest.fixture(scope="module")
 def trials():
     """benchmarks/error_rule.py, which draws thousands."""
-    path = Path(__file__).parents[2] / "benchmarks" / "error_rule.py"
-    spec = importlib.util.spec_from_file_location("error_rule_benchmark", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark("error_rule")
 
 
 def test_it_holds_for_every_kernel_on_fresh_problems(trials):

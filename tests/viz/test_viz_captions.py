@@ -3,7 +3,7 @@ import pytest
 from seeds import offset_seed
 
 from regard.errors import ConfigError, ShapeError
-from regard.viz.captions import DIM, draw_caption, lit
+from regard.viz.pictures import DIM, draw_caption, lit
 
 PICTURE = np.full((24, 24, 3), 200, dtype=np.uint8)
 

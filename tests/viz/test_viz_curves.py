@@ -14,7 +14,7 @@ from PIL import Image
 from seeds import offset_seed
 
 from regard.errors import ConfigError, DataError, ShapeError
-from regard.viz import curves
+from regard.viz import curves, files
 from regard.viz.curves import draw_lengths, draw_training, spread
 
 LENGTHS = {
@@ -27,7 +27,7 @@ LENGTHS = {
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     made: list[Figure] = []
-    monkeypatch.setattr(curves, "save", lambda figure, path: made.append(figure) or path)
+    monkeypatch.setattr(files, "save", lambda figure, path: made.append(figure) or path)
     return made
 
 

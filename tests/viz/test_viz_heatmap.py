@@ -18,7 +18,7 @@ from PIL import Image
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.shipped import find
-from regard.viz import heatmap, style
+from regard.viz import files, style
 from regard.viz.heatmap import Panel, draw_alignment, draw_gallery, draw_heads
 from regard.viz.weights import peak
 
@@ -36,7 +36,7 @@ def weights(T: int, S: int) -> np.ndarray:
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures that would have been written."""
     made: list[Figure] = []
-    monkeypatch.setattr(heatmap, "save", lambda figure, path: made.append(figure) or path)
+    monkeypatch.setattr(files, "save", lambda figure, path: made.append(figure) or path)
     return made
 
 

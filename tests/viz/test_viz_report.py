@@ -13,7 +13,6 @@ from fontTools.ttLib import TTFont
 from seeds import offset_seed
 
 from regard.errors import ConfigError, DataError, ShapeError
-from regard.viz import page
 from regard.viz.heatmap import draw_alignment
 from regard.viz.report import (
     AlignmentSection,
@@ -23,6 +22,7 @@ from regard.viz.report import (
     TextSection,
     TranslationSection,
     render_report,
+    script,
     write_report,
 )
 from regard.web.matrix import decode_matrix
@@ -92,8 +92,8 @@ def test_the_page_is_well_formed_and_holds_everything_it_shows(everything: list[
     html = report(*everything)
     reader = read(html)
     assert html.startswith("<!doctype html>")
-    assert not re.search(r"(https?:)?//\w", re.sub(r"base64,[\w+/=]+", "", html.replace(page.script(), "")))
-    assert not re.search(r"\b(fetch|import|XMLHttpRequest|WebSocket|innerHTML|eval)\b", page.script())
+    assert not re.search(r"(https?:)?//\w", re.sub(r"base64,[\w+/=]+", "", html.replace(script(), "")))
+    assert not re.search(r"\b(fetch|import|XMLHttpRequest|WebSocket|innerHTML|eval)\b", script())
     assert all(image["src"].startswith("data:image/") for image in reader.all("img"))
     assert all(link["href"].startswith("#") for link in reader.all("a"))
     assert not reader.all("link")
@@ -123,7 +123,7 @@ def test_all_text_is_escaped(tmp_path: Path) -> None:
     )
     reader = read(html)
     assert len(reader.all("script")) == 2  # the data of the view, and what draws it
-    assert "alert" not in page.script()
+    assert "alert" not in script()
     assert not any(name.startswith("on") for _, attributes in reader.tags for name in attributes)
     [data] = alignments(html)
     assert data["columns"] + data["rows"] == [EVIL, "' onfocus='x", '" onfocus="x', "&amp;"]
@@ -193,7 +193,7 @@ def test_chinese_pages_carry_the_characters_they_need_and_others_none() -> None:
 
 
 def test_the_script_is_small_and_absent_where_nothing_moves() -> None:
-    assert len(page.script()) < 60_000
+    assert len(script()) < 60_000
     assert "<script" not in report(TextSection("a", "b"))
 
 

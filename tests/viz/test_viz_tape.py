@@ -6,7 +6,7 @@ import torch
 from matplotlib.figure import Figure
 
 from regard.errors import ConfigError, DataError, ShapeError
-from regard.viz import tape
+from regard.viz import files
 from regard.viz.tape import draw_sequences, draw_tape
 
 T = 9
@@ -29,7 +29,7 @@ def given(R=1, W=1, N=128, first=0):
 @pytest.fixture
 def figures(monkeypatch):
     made: list[Figure] = []
-    monkeypatch.setattr(tape, "save", lambda figure, path: made.append(figure) or path)
+    monkeypatch.setattr(files, "save", lambda figure, path: made.append(figure) or path)
     return made
 
 
