@@ -4,6 +4,7 @@ import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from regard.attention.result import AttentionResult
 from regard.errors import ConfigError
 from regard.integrations.transformers import TracedText
 from regard.notebook.layers import Group, Layer, Texts, groups_of, layers_of, texts_of
-from regard.notebook.page import render_page, trace_data, write_page
+from regard.notebook.page import render_page, trace_data
 from regard.notebook.tiles import Tile, pool, tiles_of
 from regard.systems.drawable import FRAME, Drawable
 
@@ -73,19 +74,23 @@ class View(Drawable):
         return f"<View of {len(self.layers)} modules, {heads} heads, {first.T} × {first.S}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         return FRAME.format(page=escape(self.html()))
 
     def draw_page(self, path: Path) -> None:
-        write_page(path, self.html())
+        from regard.viz.files import write_aside
+
+        def write(aside: Path) -> None:
+            aside.write_text(html, encoding="utf-8", newline="\n")
+
+        html = self.html()
+        write_aside(path, write)
 
     def draw(self, path: Path) -> None:
         """All heads as a grid; a single head with its words."""
         from regard.viz.grid import draw_grid
         from regard.viz.heatmap import draw_alignment
 
-        [first] = self.layers[:1]
+        first = self.layers[0]
         if len(self.layers) == first.heads == 1 and max(first.T, first.S) <= 150:
             rows, columns = self.texts.of(first)
             draw_alignment(
