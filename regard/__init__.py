@@ -11,36 +11,38 @@ french.translate("The cat sleeps.").show()
 """
 
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-import regard.kernels  # noqa: F401  (registers the fused kernels)
 from regard import catalog
-from regard.analysis.ablation import ablate as ablate
-from regard.attention.attend import attend as attend
-from regard.attention.compose import Attention as Attention
-from regard.attention.display import RENDERERS
-from regard.attention.history import History as History
-from regard.attention.in_order import InOrder as InOrder
-from regard.attention.in_order import in_order as in_order
-from regard.attention.mask import Mask as Mask
-from regard.attention.multihead import MultiHead as MultiHead
-from regard.attention.normalizers import *  # noqa: F403
-from regard.attention.record import record as record
-from regard.attention.result import Alignment as Alignment
-from regard.attention.result import AttentionResult as AttentionResult
-from regard.attention.scores import *  # noqa: F403
-from regard.attention.source import Source as Source
-from regard.attention.trace import Trace as Trace
-from regard.attention.windows import *  # noqa: F403
 from regard.errors import ConfigError as ConfigError
 from regard.errors import DataError as DataError
 from regard.errors import KernelRefused as KernelRefused
 from regard.errors import MaskError as MaskError
 from regard.errors import RegardError as RegardError
 from regard.errors import ShapeError as ShapeError
+
+if TYPE_CHECKING:  # at runtime `__getattr__` below imports these, and torch with them
+    import torch
+
+    from regard.analysis.ablation import ablate as ablate
+    from regard.attention import Alignment as Alignment
+    from regard.attention import Attention as Attention
+    from regard.attention import AttentionResult as AttentionResult
+    from regard.attention import History as History
+    from regard.attention import InOrder as InOrder
+    from regard.attention import Mask as Mask
+    from regard.attention import MultiHead as MultiHead
+    from regard.attention import Source as Source
+    from regard.attention import Trace as Trace
+    from regard.attention.attend import attend as attend
+    from regard.attention.in_order import in_order as in_order
+    from regard.attention.normalizers import *  # noqa: F403
+    from regard.attention.record import record as record
+    from regard.attention.scores import *  # noqa: F403
+    from regard.attention.windows import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -65,7 +67,10 @@ catalog.contents(
 
 
 def load(
-    name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | str | None = None
+    name: str | Path,
+    *,
+    device: "torch.device | str | None" = None,
+    dtype: "torch.dtype | str | None" = None,
 ) -> Any:
     """Load a trained system: a shipped model (`regard models`), a run folder, or a Hub id.
 
@@ -126,12 +131,44 @@ def _render(shown: Any) -> str | None:
     return render(shown)
 
 
-RENDERERS.append(_render)  # a trace or a result as the last line of a notebook's cell
+def _complete() -> None:
+    """What belongs to the algebra and is above it: the kernels, and the drawings of results in a notebook."""
+    import regard.kernels  # noqa: F401  (registers them)
+    from regard.attention.display import RENDERERS
+
+    RENDERERS.append(_render)
 
 
-if not TYPE_CHECKING:  # who checks types reads the imports
-    __all__ = sorted(
-        name
-        for name, found in globals().items()
-        if getattr(found, "__module__", "").startswith("regard") and not name.startswith("_")
-    )
+catalog.COMPANIONS.append(_complete)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A module of this package, or a public name; the first of those brings all of them, and torch."""
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module 'regard' has no attribute {name!r}")
+        if find_spec(f"regard.{name}") is not None:
+            return import_module(f"regard.{name}")
+        found = _public_names()
+        if name not in found:
+            raise AttributeError(f"module 'regard' has no attribute {name!r}")
+        globals().update(found)
+        return found[name]
+
+    def __dir__() -> list[str]:
+        globals().update(_public_names())
+        return sorted(globals())
+
+    def _public_names() -> dict[str, Any]:
+        packages = ("attention", "attention.normalizers", "attention.scores", "attention.windows")
+        names = dict(globals())
+        for package in packages:
+            names |= vars(import_module(f"regard.{package}"))
+        names["ablate"] = import_module("regard.analysis.ablation").ablate
+        ours = {
+            name: found
+            for name, found in names.items()
+            if getattr(found, "__module__", "").startswith("regard") and not name.startswith("_")
+        }
+        return ours | {"__all__": sorted(ours)}

@@ -26,6 +26,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 ROWS: dict[tuple[Kind, str], "Row"] = {}  # as they were declared, by kind and key
 CONTENTS: dict[str, int] = {}  # the modules that `contents` named, and their places
+COMPANIONS: list[Callable[[], None]] = []  # bring what belongs to the algebra and lies above it
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,12 @@ def contents(package: str, modules: str) -> None:
     """Name the modules of a package that have cards, in order; they are imported when rows are asked for."""
     for module in modules.split():
         CONTENTS.setdefault(f"{package}.{module}", len(CONTENTS))
+
+
+def complete() -> None:
+    """Called once, when the algebra has been imported."""
+    for companion in COMPANIONS:
+        companion()
 
 
 @cache

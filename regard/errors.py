@@ -1,14 +1,16 @@
 """The five errors a user may meet, and the shape check that raises the first of them.
 
-Every message has one form: *owner: `argument` has …; expected …. Hint.*
+Every message has one form: *owner: `argument` has …; expected …. Hint.* torch is imported by the checks that
+need it, so that the studio has its page before torch is there.
 """
 
 import math
 from functools import cache
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class RegardError(Exception):
@@ -35,19 +37,21 @@ class KernelRefused(RegardError, RuntimeError):
     """A fused kernel was asked for by name and cannot run the call."""
 
 
-def check_shapes(owner: str, *specs: tuple[str, Tensor, str], **known: int) -> dict[str, int]:
+def check_shapes(owner: str, *specs: tuple[str, "Tensor", str], **known: int) -> dict[str, int]:
     """Bind the letters of each spec to sizes; raise ShapeError on the first disagreement.
 
     A spec is a string of axis letters, with `...` in front for any number of leading axes:
     `check_shapes("Attention", ("keys", keys, "... S Dk"), ("values", values, "... S Dv"))`.
     Nothing is checked while compiling.
     """
+    import torch
+
     if torch.compiler.is_compiling():
         return {}
     sizes = dict(known)
     for name, tensor, spec in specs:
         letters, tail, open_front = _read_spec(spec)
-        if not isinstance(tensor, Tensor):
+        if not isinstance(tensor, torch.Tensor):
             raise ShapeError(
                 f"{owner}: `{name}` has {shown(tensor)}; expected a tensor ({', '.join(letters)})."
             )
@@ -81,6 +85,8 @@ def check_range(owner: str, settings: object, low: str, high: str, least: int = 
 
 def check_whole(owner: str, *, least: int = 1, **arguments: object) -> None:
     """Raise ConfigError if an argument is not a whole number, or less than `least`."""
+    import torch
+
     for name, found in arguments.items():
         whole = isinstance(found, Integral | torch.SymInt) and not isinstance(found, bool)
         if not whole or found < least:  # type: ignore[operator]
@@ -122,9 +128,11 @@ def is_number(found: object) -> bool:
 
 def shown(found: object) -> str:
     """What was given, as a sentence names it: short values as they are, others by their type."""
+    import torch
+
     if isinstance(found, type):
         return f"the class {found.__name__}"
-    if isinstance(found, Tensor):
+    if isinstance(found, torch.Tensor):
         return f"a tensor of shape {tuple(found.shape)}"
     plain = found is None or isinstance(found, bool | int | float | str | tuple | list)
     return repr(found) if plain and len(repr(found)) <= 40 else _a(type(found))

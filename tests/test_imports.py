@@ -1,6 +1,7 @@
-"""`import regard` needs torch alone and decides nothing; imports between the parts point one way."""
+"""`import regard` is quick, its names need torch alone and decide nothing; imports point one way."""
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.attention.dispatch import kernels
 
 ROOT = Path(regard.__file__).parent
 
@@ -25,6 +27,7 @@ for name in ("cuda", "mps", "xpu"):
 seed = torch.random.get_rng_state().tolist()
 threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
 import regard
+regard.Attention
 print(json.dumps({
     "added": sorted({name.partition(".")[0] for name in set(sys.modules) - before}),
     "all": sorted({name.partition(".")[0] for name in sys.modules}),
@@ -38,7 +41,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def fresh():
-    """What a fresh process knows after `import torch` and then `import regard`."""
+    """What a fresh process knows after `import torch`, `import regard` and its first public name."""
     command = [sys.executable, "-W", "error::UserWarning", "-c", FRESH]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT.parent, check=False)
     assert done.returncode == 0, done.stderr
@@ -76,6 +79,49 @@ def test_importing_regard_decides_nothing(fresh):
     assert fresh["cuda"] is False
     assert fresh["random"]
     assert fresh["settings"]
+
+
+LAZY = """
+import sys
+{first}
+assert "torch" not in sys.modules
+{then}
+from regard.attention.dispatch import kernels
+from regard.attention.display import RENDERERS
+assert len(kernels()) == {count}
+assert len(RENDERERS) == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("import regard; regard.__version__; hasattr(regard, '__wrapped__')", "regard.Attention"),
+        ("from regard import ConfigError, catalog, hub, load, storage", "from regard import DotScore"),
+        ("", "import regard.attention.compose"),
+        ("", "import regard.kernels.product.blocks"),
+        ("import regard", "assert regard.attention.compose.Attention is regard.Attention"),
+        ("import regard", "catalog = regard.catalog; assert catalog.find('dot', 'score').year == 2015"),
+        ("", "from regard import *; Attention(DotScore()); load, show, view, record, RegardError"),
+    ],
+)
+def test_torch_and_the_kernels_come_with_the_first_name_that_needs_them(first, then):
+    code = LAZY.format(first=first, then=then, count=len(kernels()))
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=ROOT.parent)
+
+
+def test_a_type_checker_reads_the_names_that_are_there():
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    written = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            named = {alias.asname for alias in node.names} - {None}
+            stars = vars(importlib.import_module(node.module)) if node.names[0].name == "*" else ()
+            written |= named | {name for name in stars if name[0].isupper()}
+    assert {name for name in written if not name.startswith("_")} == set(regard.__all__)
+    assert set(regard.__all__) <= set(dir(regard))
+    with pytest.raises(AttributeError, match="module 'regard' has no attribute 'nothing'"):
+        regard.nothing  # noqa: B018
 
 
 def test_what_translates_does_not_load_the_compiler_of_torch():
@@ -197,7 +243,7 @@ def test_the_walk_sees_the_imports():
     assert ("regard.attention.compose", "regard.attention.dispatch") in ARROWS
     inside = ("regard.kernels.training.residual", "regard.kernels.training.residual_triton")
     assert inside in ARROWS  # imported in a function
-    assert ("regard", "regard.attention.mask") in ARROWS
+    assert ("regard", "regard.attention") in ARROWS
     assert ("regard.views", "regard.views.alignment") in ARROWS  # a string
 
 

@@ -1,5 +1,6 @@
 """The algebra: attention is normalize(score(query, keys), mask) @ values."""
 
+from regard import catalog
 from regard.attention.attend import attend
 from regard.attention.compose import Attention
 from regard.attention.history import History
@@ -25,3 +26,5 @@ __all__ = [
     "in_order",
     "record",
 ]
+
+catalog.complete()  # the kernels, which import the algebra and are unknown to it

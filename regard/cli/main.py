@@ -16,31 +16,74 @@ from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from regard import __version__
-from regard.cli.common import complain
 from regard.errors import RegardError
-
-app = typer.Typer(
-    name="regard",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train, measure and look at them.
-
-Start with `regard demo`, which trains two translators in a few minutes and draws their alignments.""",
-)
 
 EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
 
-NAMES = """
-    demo models list_ prepare train evaluate compare translate dictionary export pack ask point caption sample
-    show serve studio results bench
-"""
-COMMANDS: dict[str, Callable[..., None]] = {
-    name.rstrip("_"): import_module(f"regard.cli.{name}").command for name in NAMES.split()
+COMMANDS = [
+    "demo",
+    "models",
+    "list",
+    "prepare",
+    "train",
+    "evaluate",
+    "compare",
+    "translate",
+    "dictionary",
+    "export",
+    "pack",
+    "ask",
+    "point",
+    "caption",
+    "sample",
+    "show",
+    "serve",
+    "studio",
+    "results",
+    "bench",
+]  # each in its module here, `list` in list_.py; in the order of the help
+
+
+class Commands(TyperGroup):
+    """Imports a command when it is asked for: the studio has its page before torch is imported."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in COMMANDS and self.commands[cmd_name] is None:
+            function, alone = function_of(cmd_name), typer.Typer(**LOOK)
+            # the help is text, not markup: it has brackets of its own
+            alone.command(cmd_name, help=escape(help_of(function)))(guarded(unfolded(function)))
+            self.commands[cmd_name] = typer.main.get_command(alone)
+        return super().get_command(ctx, cmd_name)
+
+
+LOOK: dict[str, Any] = {
+    "rich_markup_mode": "rich",
+    "pretty_exceptions_enable": False,
+    "add_completion": False,
 }
+app = typer.Typer(
+    name="regard",
+    cls=Commands,
+    no_args_is_help=True,
+    help="""Attention mechanisms from Bahdanau 2014 to SAGAN 2018: train, measure and look at them.
+
+Start with `regard demo`, which trains two translators in a few minutes and draws their alignments.""",
+    **LOOK,
+)
+
+
+def function_of(name: str) -> Callable[..., None]:
+    """The function of a command."""
+    module = import_module(f"regard.cli.{name}_" if name == "list" else f"regard.cli.{name}")
+    function: Callable[..., None] = module.command
+    return function
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
@@ -98,6 +141,8 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def _stop(sentence: str, status: int) -> NoReturn:
+    from regard.cli.common import complain
+
     complain(sentence)
     raise typer.Exit(status)
 
@@ -106,11 +151,6 @@ def help_of(function: Callable[..., None]) -> str:
     """The docstring, its prose in whole paragraphs, which the terminal wraps; examples keep their lines."""
     paragraphs = (getdoc(function) or "").split("\n\n")
     return "\n\n".join(part if EXAMPLE.match(part) else part.replace("\n", " ") for part in paragraphs)
-
-
-for name, function in COMMANDS.items():
-    # the help is text, not markup: it has brackets of its own
-    app.command(name, help=escape(help_of(function)))(guarded(unfolded(function)))
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""regard studio: the page in the browser, and the server behind it."""
+"""regard studio: the page in the browser, and the server behind it. Nothing here imports torch."""
 
 import webbrowser
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.common import say
 from regard.cli.serve import Server, check_installed
 
 
@@ -48,7 +47,7 @@ def command(
     def ready(address: str) -> None:
         # behind the hash, where it reaches no server and no log
         address = address if server.token is None else f"{address}#token={server.token}"
-        say(f"studio: {address}")
+        typer.echo(f"studio: {address}", err=True)
         if browser:
             webbrowser.open(address)
 

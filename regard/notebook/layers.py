@@ -172,6 +172,4 @@ def texts_of(tokens: Any, target: Any) -> Texts:
             raise ConfigError(
                 f"view: `{name}` has the text {words!r}; expected a list of tokens, such as text.split()."
             )
-    return Texts(
-        None if tokens is None else list(map(str, tokens)), None if target is None else list(map(str, target))
-    )
+    return Texts(*(None if words is None else list(map(str, words)) for words in (tokens, target)))

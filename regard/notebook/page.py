@@ -1,6 +1,5 @@
 """The page of a view: one HTML file that holds everything it shows and asks nothing of any host."""
 
-import base64
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -27,31 +26,11 @@ def trace_data(groups: Sequence[Group], tiles: dict[str, list[Tile]], texts: Tex
         layers = []
         for layer, name in zip(group.layers, group.names, strict=True):
             rows, columns = (number(found) for found in texts.of(layer))
-            heads = [_head(tile) for tile in tiles[layer.path]]
-            shape = [layer.T, layer.S]
-            layers.append(
-                {
-                    "name": name,
-                    "path": layer.path,
-                    "shape": shape,
-                    "rows": rows,
-                    "columns": columns,
-                    "heads": heads,
-                }
-            )
+            heads = [tile.encoded() for tile in tiles[layer.path]]
+            about = {"name": name, "path": layer.path, "shape": [layer.T, layer.S]}
+            layers.append(about | {"rows": rows, "columns": columns, "heads": heads})
         shown.append({"name": group.name, "layers": layers})
     return {"groups": shown, "texts": words}
-
-
-def _head(tile: Tile) -> dict[str, Any]:
-    return {
-        "shape": list(tile.levels.shape),
-        "type": "uint8",
-        "scale": float(f"{tile.scale:.6g}"),
-        "pool": tile.pool,
-        "compressed": "deflate",
-        "data": base64.b64encode(tile.packed).decode("ascii"),
-    }
 
 
 def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
@@ -63,7 +42,7 @@ def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
         images="data: blob:",
         body=[
             "<main>",
-            f"<header><h1>{escape(title)}</h1>" + (_paragraph(summary) if summary else "") + "</header>",
+            f'<header><h1>{escape(title)}</h1><p class="summary">{escape(summary)}</p></header>',
             '<div class="card"><div id="view"></div></div>',
             '<noscript><p class="summary">This page needs scripts, which are part of it.</p></noscript>',
             "</main>",
@@ -71,7 +50,3 @@ def render_page(data: dict[str, Any], *, title: str, summary: str) -> str:
             f"<script>{{\n{bundle('trace_page')}\nviews.trace_page.start(document);\n}}</script>",
         ],
     )
-
-
-def _paragraph(text: str) -> str:
-    return f'<p class="summary">{escape(text)}</p>'

@@ -5,13 +5,13 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.notebook.layers import Layer
-from regard.web.matrix import quantize
+from regard.web.matrix import quantize, wire
 
 MOST = 2**26  # weights of all heads that are compressed as they are; beyond that they are pooled first
 Number = TypeVar("Number", np.uint8, np.float32)
@@ -30,15 +30,18 @@ class Tile:
         """The largest of each 2 × 2."""
         return Tile(pool(self.levels, 2), self.scale, 2 * self.pool)
 
+    def encoded(self) -> dict[str, Any]:
+        """What the page has of it."""
+        return self._wire | {"pool": self.pool}
+
     @cached_property
-    def packed(self) -> bytes:
-        """The levels, deflated."""
-        return zlib.compress(self.levels.tobytes())
+    def _wire(self) -> dict[str, Any]:
+        return wire(self.levels, float(f"{self.scale:.6g}"), compress=True)
 
     @property
     def size(self) -> int:
         """Bytes in the page, in base64."""
-        return _base64(len(self.packed))
+        return len(self._wire["data"])
 
     @cached_property
     def guess(self) -> int:
@@ -46,11 +49,7 @@ class Tile:
         if len(self.levels) < 64:
             return self.size
         some = self.levels[np.arange(len(self.levels)) % 64 < 8]
-        return _base64(len(zlib.compress(some.tobytes(), 1)) * len(self.levels) // len(some))
-
-
-def _base64(count: int) -> int:
-    return 4 * ((count + 2) // 3)
+        return len(zlib.compress(some.tobytes(), 1)) * 4 // 3 * len(self.levels) // len(some)
 
 
 def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:

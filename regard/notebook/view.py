@@ -4,6 +4,7 @@ import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +74,6 @@ class View(Drawable):
         return f"<View of {len(self.layers)} modules, {heads} heads, {first.T} × {first.S}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         return FRAME.format(page=escape(self.html()))
 
     def draw_page(self, path: Path) -> None:
@@ -86,7 +85,7 @@ class View(Drawable):
         """All heads as a grid; a single head with its words."""
         from regard.viz.heatmap import draw_alignment, draw_grid
 
-        [first] = self.layers[:1]
+        first = self.layers[0]
         if len(self.layers) == first.heads == 1 and max(first.T, first.S) <= 150:
             rows, columns = self.texts.of(first)
             draw_alignment(

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from regard.serve.mechanisms import Parameter
+
 
 class Failure(BaseModel):
     """What went wrong."""
@@ -218,16 +220,6 @@ class ScoreAnswer(BaseModel):
     weights: Matrix | None
 
 
-class ParameterAnswer(BaseModel):
-    """A number that can be moved."""
-
-    name: str
-    min: float
-    max: float
-    value: float
-    step: float
-
-
 class MeasuredValue(BaseModel):
     """A number that was measured, beside the paper's."""
 
@@ -255,7 +247,7 @@ class MechanismRow(BaseModel):
     equation: str
     sentence: str
     symbols: dict[str, str]
-    parameters: list[ParameterAnswer]
+    parameters: list[Parameter]
     measured: list[MeasuredValue]
     file: str
 

@@ -19,7 +19,7 @@ from regard.attention.config import AttentionConfig
 from regard.attention.in_order import in_order
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
 from regard.evaluate.results import entries_of, newest, packaged, read_results
-from regard.serve.problems import Problem
+from regard.serve.problems import Problem, invalid
 from regard.serve.requests import MechanismRequest
 from regard.serve.wire import matrix
 
@@ -164,11 +164,9 @@ def _example(request: MechanismRequest) -> dict[str, Any]:
         own = next((each for each in known if each.name == name), None)
         if own is None:
             expected = ", ".join(values)
-            raise Problem(422, "invalid", f"parameters: has {name!r}; expected some of {expected}.")
+            raise invalid(f"parameters: has {name!r}; expected some of {expected}.")
         if not own.min <= value <= own.max:
-            raise Problem(
-                422, "invalid", f"parameters.{name}: has {value:g}; expected {own.min:g} to {own.max:g}."
-            )
+            raise invalid(f"parameters.{name}: has {value:g}; expected {own.min:g} to {own.max:g}.")
         values[name] = value
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(values["seed"]))

@@ -18,7 +18,7 @@ from regard.serve import answers
 from regard.serve import requests as given
 from regard.serve.answering import Answer, Answering, ok
 from regard.serve.models import Models
-from regard.serve.problems import Problem
+from regard.serve.problems import invalid
 
 
 def add_texts(app: FastAPI) -> None:
@@ -33,21 +33,18 @@ def add_texts(app: FastAPI) -> None:
     @app.post("/v1/translate", responses=ok(answers.TranslateAnswer))
     async def translate(body: given.TranslateRequest, answer: Answer) -> Response:
         """Translations with their alignments; of a given target, its alignment."""
-        texts = [body.text] if isinstance(body.text, str) else body.text
+        texts = _several(body.text)
         if body.target is not None:
-            return await _align(answer, body.model, texts, body.target)
+            return await _align(answer, body.model, texts, _several(body.target))
         if body.tree and len(texts) > 1:
-            raise Problem(
-                422, "invalid", f"tree: has true for {len(texts)} texts; expected one text with it."
-            )
+            raise invalid(f"tree: has true for {len(texts)} texts; expected one text with it.")
         key = ("translate", body.beam, body.tree)
         return await answer("translate", body.model, key, texts, len(texts))
 
     @app.post("/v1/align", responses=ok(answers.TranslateAnswer))
     async def align(body: given.AlignRequest, answer: Answer) -> Response:
         """What the model looks at while it writes a given translation."""
-        texts = [body.text] if isinstance(body.text, str) else body.text
-        return await _align(answer, body.model, texts, body.target)
+        return await _align(answer, body.model, _several(body.text), _several(body.target))
 
     @app.post("/v1/attention", responses=ok(answers.AttentionAnswer))
     async def attention(body: given.AttentionRequest, answer: Answer) -> Response:
@@ -70,12 +67,13 @@ def add_texts(app: FastAPI) -> None:
         return await answer("score", body.model, ("score",), body)
 
 
-async def _align(answer: Answering, model: str, texts: list[str], target: str | list[str]) -> Response:
-    targets = [target] if isinstance(target, str) else target
+def _several(text: str | list[str]) -> list[str]:
+    return [text] if isinstance(text, str) else text
+
+
+async def _align(answer: Answering, model: str, texts: list[str], targets: list[str]) -> Response:
     if len(targets) != len(texts):
-        raise Problem(
-            422, "invalid", f"target: has {len(targets)} texts and `text` {len(texts)}; expected as many."
-        )
+        raise invalid(f"target: has {len(targets)} texts and `text` {len(texts)}; expected as many.")
     pairs = list(zip(texts, targets, strict=True))
     return await answer("translate", model, ("align",), pairs, len(pairs))
 

@@ -104,11 +104,8 @@ class Models:
         if served is None:
             raise unknown_model(name, [each.name for each in self if each.kind == kind])
         if served.kind != kind:
-            raise Problem(
-                422,
-                "wrong_kind",
-                f"model: {name!r} is for {served.kind!r}; expected one for {kind!r}.",
-            )
+            wanted = f"model: {name!r} is for {served.kind!r}; expected one for {kind!r}."
+            raise Problem(422, "wrong_kind", wanted)
         return served
 
     def load(self, served: Served) -> System:
@@ -148,12 +145,8 @@ def find_model(folder: Path) -> Served:
         raise DataError(
             f"{folder}: task is {config.task!r}, for which there is no system; see `regard show`."
         )
-    about = {
-        "system": config.model,
-        "summary": f"{config.model} on {config.task}",
-        "figure": "",
-        "examples": [],
-    }
+    about: dict[str, Any] = {"system": config.model, "summary": f"{config.model} on {config.task}"}
+    about |= {"figure": "", "examples": []}
     own = folder.resolve().name
     if (folder / RECORD).is_file():
         packed = read_packed(folder)

@@ -1,8 +1,8 @@
 """The page at once: its files are served while the code of the models is still being imported.
 
-Importing all systems and FastAPI takes seconds. A browser that asks for the page meanwhile gets it, with its
-kept examples; whatever needs the application waits for it. The import begins when the page has its files, or
-nobody has asked for it: both share one interpreter.
+Importing torch, all systems and FastAPI takes seconds. A browser that asks for the page meanwhile gets it,
+with its kept examples; whatever needs the application waits for it. The import begins when the page has its
+files, or nobody has asked for it: both share one interpreter.
 """
 
 import asyncio

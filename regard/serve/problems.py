@@ -18,6 +18,11 @@ class Problem(Exception):
         return json.dumps(self.body(), ensure_ascii=False).encode("utf-8", "replace")
 
 
+def invalid(message: str) -> Problem:
+    """A request that says something that cannot be."""
+    return Problem(422, "invalid", message)
+
+
 def full(waiting: int) -> Problem:
     """Too many wait."""
     return Problem(

@@ -9,6 +9,7 @@ from regard.serve import limits
 Text = Annotated[str, Field(max_length=limits.CHARACTERS)]
 Filled = Annotated[str, Field(min_length=1, max_length=limits.CHARACTERS)]
 Name = Annotated[str, Field(min_length=1, max_length=200, description="A model of /v1/models.")]
+Texts = Filled | Annotated[list[Filled], Field(min_length=1, max_length=limits.TEXTS)]
 Beam = Annotated[
     int | None, Field(ge=1, le=limits.BEAM, description="Hypotheses kept; absent: the recipe's.")
 ]
@@ -28,9 +29,9 @@ class TranslateRequest(Request):
     """A text or several. With `beam` all its hypotheses come back; with `target` that is aligned instead."""
 
     model: Name
-    text: Filled | Annotated[list[Filled], Field(min_length=1, max_length=limits.TEXTS)]
+    text: Texts
     beam: Beam = None
-    target: Filled | Annotated[list[Filled], Field(min_length=1, max_length=limits.TEXTS)] | None = None
+    target: Texts | None = None
     tree: bool = Field(default=False, description="Also the tree of the beam search.")
 
 
@@ -38,8 +39,8 @@ class AlignRequest(Request):
     """A text and its translation, or as many of each."""
 
     model: Name
-    text: Filled | Annotated[list[Filled], Field(min_length=1, max_length=limits.TEXTS)]
-    target: Filled | Annotated[list[Filled], Field(min_length=1, max_length=limits.TEXTS)]
+    text: Texts
+    target: Texts
 
 
 class AttentionRequest(Request):

@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
+
 from regard.serve.limits import BODY, PICTURE_BODY
 from regard.serve.metrics import Metrics
 from regard.serve.problems import Problem, failed
@@ -120,7 +122,7 @@ class _Answer:
 
 def check_host(scope: Scope, settings: Settings) -> None:
     """`Host` must be there once and be a name of ours."""
-    hosts = _all(scope, b"host")
+    hosts = Headers(scope=scope).getlist("host")
     name = _hostname(hosts[0]) if len(hosts) == 1 else None
     if name is None or name not in settings.allowed:
         raise Problem(
@@ -132,9 +134,9 @@ def check_host(scope: Scope, settings: Settings) -> None:
 
 def check_origin(scope: Scope) -> None:
     """A browser says where a request comes from: it must be our own page. Other programs say nothing."""
-    origins, host = _all(scope, b"origin"), _all(scope, b"host")[0]
-    site = _one(scope, b"sec-fetch-site")
-    foreign = any(urlsplit_host(origin) != host.lower() for origin in origins)
+    headers = Headers(scope=scope)
+    site = headers.get("sec-fetch-site")
+    foreign = any(urlsplit_host(each) != headers["host"].lower() for each in headers.getlist("origin"))
     if scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(PROTECTED):
         foreign = foreign or site not in (None, "same-origin", "none")
     if foreign:
@@ -146,7 +148,7 @@ def check_token(scope: Scope, settings: Settings) -> None:
     path = scope["path"]
     if settings.token is None or not path.startswith(PROTECTED):
         return
-    given = _one(scope, b"authorization") or ""
+    given = Headers(scope=scope).get("authorization", "")
     scheme, _, token = given.partition(" ")
     same = hmac.compare_digest(token.strip().encode("latin-1"), settings.token.encode("ascii"))
     if scheme.lower() != "bearer" or not same:
@@ -162,7 +164,7 @@ def check_content(scope: Scope) -> None:
     """A form of another site can send text, but not JSON without asking first."""
     if scope["method"] != "POST":
         return
-    kind = (_one(scope, b"content-type") or "").partition(";")[0].strip().lower()
+    kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, "wrong_type", "Content-Type: has another type; expected application/json.")
 
@@ -172,7 +174,7 @@ async def read_body(scope: Scope, receive: Receive, seconds: float) -> bytes:
     if scope["method"] in ("GET", "HEAD"):
         return b""
     limit = PICTURE_BODY if scope["path"] in LARGE else BODY
-    said = _one(scope, b"content-length")
+    said = Headers(scope=scope).get("content-length")
     if said is not None and said.isdigit() and int(said) > limit:
         raise _too_large(limit)
     parts, size = [], 0
@@ -213,15 +215,6 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
-
-
-def _all(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
-
-
-def _one(scope: Scope, name: bytes) -> str | None:
-    found = _all(scope, name)
-    return found[0] if found else None
 
 
 def _hostname(host: str) -> str | None:

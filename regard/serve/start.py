@@ -5,8 +5,6 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-import torch
-
 from regard.serve.logs import log_to_stderr
 from regard.serve.opening import Opening
 from regard.serve.server import load_all, make_server, open_socket
@@ -40,13 +38,15 @@ def start(
 ) -> None:
     """Serve until a signal comes; `ready` is told the address. With `loading`, models are loaded at once.
 
-    A page is there before the models are. One core is left to the server itself: a second thread of PyTorch's
-    would wait for it.
+    A page is there before torch and the models are. One core is left to the server itself: a second thread of
+    PyTorch's would wait for it.
     """
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
     names = list(names)
 
     def load() -> "FastAPI":
+        import torch
+
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
         app = build(settings, names, device=device)
         if loading:
             load_all(app.state.models)

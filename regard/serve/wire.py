@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from regard.data.images import SMALLEST, Pixels, read_image
 from regard.errors import DataError
 from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS, SCANS
-from regard.serve.problems import Problem
+from regard.serve.problems import Problem, invalid
+from regard.web.matrix import quantize
+from regard.web.matrix import wire as encode
 
 DEFLATED = 4096  # bytes from which a matrix is compressed
 SCAN = b"\xff\xda"  # the marker of JPEG before each scan
@@ -26,42 +28,30 @@ SCAN = b"\xff\xda"  # the marker of JPEG before each scan
 
 def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
     """(T, S) weights as float32, or in a byte each where `small`."""
-    array: NDArray[Any] = np.ascontiguousarray(np.asarray(values, dtype=np.float32))
-    scale = 1.0
-    if small:
-        scale = float(array.max(initial=0.0)) or 1.0
-        array = np.rint(array.clip(0, None) / scale * 255).astype(np.uint8)
-    data = array.astype("<f4" if not small else np.uint8).tobytes()
-    made: dict[str, Any] = {
-        "shape": list(array.shape),
-        "type": "uint8" if small else "float32",
-        "scale": scale,
-    }
-    if len(data) >= DEFLATED:
-        data = zlib.compress(data, 6)
-        made["compressed"] = "deflate"
-    return made | {"data": base64.b64encode(data).decode("ascii")}
+    array: NDArray[Any] = np.asarray(values, dtype="<f4")
+    found, scale = quantize(array) if small else (array, 1.0)
+    return encode(found, scale, compress=found.nbytes >= DEFLATED)
 
 
 def read_drawing(shape: list[int], kind: str, data: str, compressed: str | None) -> NDArray[np.uint8]:
     """(28, 28) ink of a matrix that came over the wire; the darkest ink is 255."""
     side = DRAWING_SIDE
     if shape != [side, side]:
-        raise Problem(422, "invalid", f"drawing: `shape` has {shape[:4]}; expected [{side}, {side}].")
+        raise invalid(f"drawing: `shape` has {shape[:4]}; expected [{side}, {side}].")
     size = side * side * (4 if kind == "float32" else 1)
     raw = _base64(data, "drawing")
     if compressed is not None:
         try:
             raw = zlib.decompressobj().decompress(raw, size + 1)
         except zlib.error:
-            raise Problem(422, "invalid", "drawing: `data` has no deflated bytes.") from None
+            raise invalid("drawing: `data` has no deflated bytes.") from None
     if len(raw) != size:
-        raise Problem(422, "invalid", f"drawing: `data` has another size; expected {size} bytes.")
+        raise invalid(f"drawing: `data` has another size; expected {size} bytes.")
     if kind == "uint8":
         return np.frombuffer(raw, np.uint8).reshape(side, side)
     values = np.frombuffer(raw, "<f4").reshape(side, side)
     if not np.isfinite(values).all():
-        raise Problem(422, "invalid", "drawing: `data` has numbers that are not finite.")
+        raise invalid("drawing: `data` has numbers that are not finite.")
     values = values.clip(0, None)
     return np.rint(values / (values.max() or 1.0) * 255).astype(np.uint8)
 
@@ -71,7 +61,7 @@ def read_picture(data: str, side: int) -> Pixels:
     from PIL import Image
 
     raw = _base64(data.partition(",")[2] if data.startswith("data:") else data, "picture")
-    unreadable = Problem(422, "invalid", "picture: cannot be read; expected a PNG or JPEG file in base64.")
+    unreadable = invalid("picture: cannot be read; expected a PNG or JPEG file in base64.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -86,9 +76,7 @@ def read_picture(data: str, side: int) -> Pixels:
     if raw.count(SCAN) > SCANS:
         raise Problem(413, "too_large", f"picture: has too many scans; expected {SCANS} at most.")
     if min(width, height) < SMALLEST:
-        raise Problem(
-            422, "invalid", f"picture: has {width} × {height} pixels; expected {SMALLEST} or more a side."
-        )
+        raise invalid(f"picture: has {width} × {height} pixels; expected {SMALLEST} or more a side.")
     try:
         return read_image(raw, side=side)
     except DataError:
@@ -108,4 +96,4 @@ def _base64(data: str, owner: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise Problem(422, "invalid", f"{owner}: `data` has no base64.") from None
+        raise invalid(f"{owner}: `data` has no base64.") from None

@@ -4,26 +4,16 @@ These run in the thread of the model. They give dictionaries that JSON can hold.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import wraps
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from regard.data.geometry import QUESTIONS, perimeter
 from regard.decode.cancel import check_cancelled
-from regard.decode.translator import Translation
 from regard.serve import limits
-from regard.serve.problems import Problem
-from regard.serve.requests import (
-    AskRequest,
-    AttentionRequest,
-    CaptionRequest,
-    ClassifyRequest,
-    EntailRequest,
-    PointRequest,
-    RunRequest,
-    SampleRequest,
-    ScoreRequest,
-)
+from regard.serve import requests as given
+from regard.serve.problems import Problem, invalid
 from regard.serve.wire import matrix, png, read_drawing, read_picture
 from regard.systems.caption_system import Captioned, CaptionSystem
 from regard.systems.entailment_system import Entailed, EntailmentSystem
@@ -58,6 +48,16 @@ def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
     return WORK[name](system, items, *options)
 
 
+def one_by_one(answer: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any, Sequence[Any]], Answers]:
+    """A function of one request, for requests that are not computed together."""
+
+    @wraps(answer)
+    def answers(system: System, requests: Sequence[Any]) -> Answers:
+        return [answer(system, request) for request in requests]
+
+    return answers
+
+
 # Translation ---------------------------------------------------------------------------------------
 
 
@@ -66,8 +66,7 @@ def translate(system: TranslationSystem, texts: Sequence[list[str]], beam: int |
     flat = [text for own in texts for text in own]
     for own in texts:
         check_pieces(system, own)
-    found = system.translate(flat, beam=beam, nbest=beam or 1)
-    assert isinstance(found, list)
+    found: Any = system.translate(flat, beam=beam, nbest=beam or 1)
     results = [translated(system, each) for each in found]
     if tree:
         for text, result in zip(flat, results, strict=True):
@@ -89,16 +88,13 @@ def _tree(found: SearchTree) -> dict[str, Any]:
     return {"nodes": nodes, "hypotheses": [list(way) for way in found.hypotheses]}
 
 
-def attention(system: TranslationSystem, requests: Sequence[AttentionRequest]) -> Answers:
+@one_by_one
+def attention(system: TranslationSystem, request: given.AttentionRequest) -> dict[str, Any]:
     """One head of a Transformer, or all of a part."""
-    return [_attended(system, request) for request in requests]
-
-
-def _attended(system: TranslationSystem, request: AttentionRequest) -> dict[str, Any]:
     check_pieces(system, [request.text])
     if request.target is not None:
         check_pieces(system, [request.target], target=True)
-    found = system.heads(request.text, request.target)
+    found: Any = system.heads(request.text, request.target)
     part = request.part
     rows = found.source if part == "encoder" else found.target
     columns = found.read if part == "decoder" else found.source
@@ -107,9 +103,9 @@ def _attended(system: TranslationSystem, request: AttentionRequest) -> dict[str,
     made |= {"rows": list(rows), "columns": list(columns)}
     if request.layer is None or request.head is None:
         return made | {"heads": [[matrix(head, small=True) for head in layer] for layer in maps]}
-    for name, given, count in (("layer", request.layer, len(maps)), ("head", request.head, maps.shape[1])):
-        if given >= count:
-            raise Problem(422, "invalid", f"{name}: has {given}; expected 0 to {count - 1}.")
+    for name, number, count in (("layer", request.layer, len(maps)), ("head", request.head, maps.shape[1])):
+        if number >= count:
+            raise invalid(f"{name}: has {number}; expected 0 to {count - 1}.")
     return made | {"matrix": matrix(maps[request.layer, request.head])}
 
 
@@ -120,8 +116,7 @@ def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> 
     for own in pairs:
         check_pieces(system, [pair[0] for pair in own])
         check_pieces(system, [pair[1] for pair in own], target=True)
-    found = system.align(sources, targets)
-    assert isinstance(found, list)
+    found: Any = system.align(sources, targets)
     return _grouped([translated(system, each) for each in found], pairs)
 
 
@@ -133,9 +128,14 @@ def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
         "source_words": list(best.source_pieces),
         "target_words": list(best.pieces),
         "score": best.score,
-        "alignment": _weights(best),
+        "alignment": _matrix(best.weights),
         "beam": [
-            {"text": each.text, "score": each.score, "words": list(each.pieces), "alignment": _weights(each)}
+            {
+                "text": each.text,
+                "score": each.score,
+                "words": list(each.pieces),
+                "alignment": _matrix(each.weights),
+            }
             for each in found.beam
         ],
     }
@@ -154,8 +154,8 @@ def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: boo
             raise Problem(422, "too_long", f"{name}: has {count} {what}; expected {most} at most.")
 
 
-def _weights(found: Translation) -> dict[str, Any] | None:
-    return None if found.weights is None else matrix(found.weights)
+def _matrix(weights: Tensor | None) -> dict[str, Any] | None:
+    return None if weights is None else matrix(weights)
 
 
 def _grouped(results: list[dict[str, Any]], groups: Sequence[Sequence[Any]]) -> Answers:
@@ -166,16 +166,13 @@ def _grouped(results: list[dict[str, Any]], groups: Sequence[Sequence[Any]]) -> 
 # Points, bits, stories -----------------------------------------------------------------------------
 
 
-def point(system: PointerSystem, requests: Sequence[PointRequest], beam: int | None) -> Answers:
+def point(system: PointerSystem, requests: Sequence[given.PointRequest], beam: int | None) -> Answers:
     """The order of each set of points."""
     dimension = QUESTIONS[system.task.question].dimension
     for request in requests:
         if any(len(each) != dimension for each in request.points):
-            raise Problem(
-                422, "invalid", f"points: has points of other sizes; expected {dimension} numbers in each."
-            )
-    found = system.point([request.points for request in requests], beam=beam)
-    assert isinstance(found, list)
+            raise invalid(f"points: has points of other sizes; expected {dimension} numbers in each.")
+    found: Any = system.point([request.points for request in requests], beam=beam)
     return [_pointed(each, system.task.question) for each in found]
 
 
@@ -186,7 +183,7 @@ def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
         "points": found.points.astype(float).round(6).tolist(),
         "order": found.order,
         "exact": exact,
-        "weights": None if found.weights is None else matrix(found.weights),
+        "weights": _matrix(found.weights),
     }
     if question == "tsp":
         made["length"] = perimeter(found.points, found.order)
@@ -194,15 +191,14 @@ def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
     return made
 
 
-def run(system: MachineSystem, requests: Sequence[RunRequest]) -> Answers:
+def run(system: MachineSystem, requests: Sequence[given.RunRequest]) -> Answers:
     """What the machine wrote, and where its heads stood at each stage of addressing."""
     items = isinstance(system.task, AssociativeRecallTask)
     for request in requests:
         if isinstance(request.bits[0][0], list) != items:
             expected = "items, each a list of vectors" if items else "vectors"
-            raise Problem(422, "invalid", f"bits: has another depth; expected {expected} of bits.")
-    found = system.run([request.bits for request in requests], [request.ask for request in requests])
-    assert isinstance(found, list)
+            raise invalid(f"bits: has another depth; expected {expected} of bits.")
+    found: Any = system.run([request.bits for request in requests], [request.ask for request in requests])
     return [_ran(system, each) for each in found]
 
 
@@ -238,11 +234,10 @@ def _ran(system: MachineSystem, found: MachineRun) -> dict[str, Any]:
     }
 
 
-def ask(system: MemorySystem, requests: Sequence[AskRequest]) -> Answers:
+def ask(system: MemorySystem, requests: Sequence[given.AskRequest]) -> Answers:
     """Answers, and the sentences that each hop attended to."""
     stories = ["\n".join(request.story) for request in requests]
-    found = system.ask(stories, [request.question for request in requests])
-    assert isinstance(found, list)
+    found: Any = system.ask(stories, [request.question for request in requests])
     unknown = [system.unknown(*request.story, request.question) for request in requests]
     return [_answered(each, words) for each, words in zip(found, unknown, strict=True)]
 
@@ -260,21 +255,19 @@ def _answered(found: Answered, unknown: list[str]) -> dict[str, Any]:
 # Pictures ------------------------------------------------------------------------------------------
 
 
-def caption(system: CaptionSystem, requests: Sequence[CaptionRequest], beam: int | None) -> Answers:
+def caption(system: CaptionSystem, requests: Sequence[given.CaptionRequest], beam: int | None) -> Answers:
     """Captions of pictures, and where the model looked at each word."""
     pictures = []
     for request in requests:
         check_cancelled()
         pictures.append(read_picture(request.picture, system.task.side))
-    found = system.caption(pictures, beam=beam)
-    assert isinstance(found, list)
+    found: Any = system.caption(pictures, beam=beam)
     return [captioned(each) for each in found]
 
 
 def caption_example(system: CaptionSystem, numbers: Sequence[int]) -> Answers:
     """Pictures of the test set with their captions."""
-    found = system.caption([system.example(number) for number in numbers])
-    assert isinstance(found, list)
+    found: Any = system.caption([system.example(number) for number in numbers])
     return [captioned(each) for each in found]
 
 
@@ -293,31 +286,21 @@ def captioned(found: Captioned) -> dict[str, Any]:
     }
 
 
-def classify(system: FewShotSystem, requests: Sequence[ClassifyRequest]) -> Answers:
-    """The name of each drawing, after labelled ones of its own."""
-    return [_classified(system, request) for request in requests]
-
-
-def _classified(system: FewShotSystem, request: ClassifyRequest) -> dict[str, Any]:
+@one_by_one
+def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str, Any]:
+    """The name of a drawing, after labelled ones."""
     every = [
         read_drawing(each.shape, each.type, each.data, each.compressed)
         for each in (*request.drawings, request.query)
     ]
-    found = system.classify(every[:-1], request.labels, every[-1])
-    return {
-        "label": found.label,
-        "probabilities": found.probabilities,
-        "weights": matrix(found.weights),
-    }
+    found: Any = system.classify(every[:-1], request.labels, every[-1])
+    return {"label": found.label, "probabilities": found.probabilities, "weights": matrix(found.weights)}
 
 
-def sample(system: PictureSystem, requests: Sequence[SampleRequest]) -> Answers:
+@one_by_one
+def sample(system: PictureSystem, request: given.SampleRequest) -> dict[str, Any]:
     """Pictures, and what each place of the first ones looked at."""
-    return [_sampled(system, request) for request in requests]
-
-
-def _sampled(system: PictureSystem, request: SampleRequest) -> dict[str, Any]:
-    found = system.sample(
+    found: Any = system.sample(
         request.count, classes=request.classes, seed=request.seed, maps=min(request.maps, request.count)
     )
     weights = found.weights
@@ -334,10 +317,9 @@ def _sampled(system: PictureSystem, request: SampleRequest) -> dict[str, Any]:
 # Sentences -----------------------------------------------------------------------------------------
 
 
-def entail(system: EntailmentSystem, requests: Sequence[EntailRequest]) -> Answers:
+def entail(system: EntailmentSystem, requests: Sequence[given.EntailRequest]) -> Answers:
     """Labels of pairs of sentences, and their soft alignments."""
-    found = system.entails([each.premise for each in requests], [each.hypothesis for each in requests])
-    assert isinstance(found, list)
+    found: Any = system.entails([each.premise for each in requests], [each.hypothesis for each in requests])
     return [_entailed(each) for each in found]
 
 
@@ -349,16 +331,15 @@ def _entailed(found: Entailed) -> dict[str, Any]:
         "premise": ["", *found.premise],
         "hypothesis": ["", *found.hypothesis],
         "pooled": found.pooled,
-        "weights": None if there is None else matrix(there),
-        "back": None if back is None else matrix(back),
+        "weights": _matrix(there),
+        "back": _matrix(back),
     }
 
 
-def score(system: LanguageSystem, requests: Sequence[ScoreRequest]) -> Answers:
+def score(system: LanguageSystem, requests: Sequence[given.ScoreRequest]) -> Answers:
     """How likely each word is, what it looked back at, and what would go on from here."""
     texts = [request.text for request in requests]
-    found = system.score(texts)
-    assert isinstance(found, list)
+    found: Any = system.score(texts)
     return [_scored(each, system.next(text)) for each, text in zip(found, texts, strict=True)]
 
 
@@ -368,7 +349,7 @@ def _scored(found: Scored, following: list[tuple[str, float]]) -> dict[str, Any]
         "log_probabilities": found.log_probabilities.tolist(),
         "perplexity": found.perplexity,
         "next": [{"word": word, "probability": probability} for word, probability in following],
-        "weights": None if found.weights is None else matrix(torch.as_tensor(found.weights)),
+        "weights": _matrix(found.weights),
     }
 
 

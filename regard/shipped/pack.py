@@ -11,13 +11,11 @@ The weights take the fewest bytes that cost no more than a tolerance of the vali
 is measured afterwards. What is written is a run folder of its own: every command and `regard.load` read it.
 """
 
-import hashlib
 import json
 import shutil
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import safetensors.torch
 
@@ -29,6 +27,7 @@ from regard.evaluate.results import commit, machine
 from regard.models.base import Translating
 from regard.shipped.card import write_card
 from regard.shipped.find import RECORD
+from regard.shipped.publish import copy_files, write_digests, write_json
 from regard.shipped.table import SENTENCES, Shipped
 from regard.tasks.base import Split, Task
 from regard.tasks.pictures import PictureTask
@@ -39,15 +38,13 @@ from regard.train.config import override
 from regard.train.quantization import ENCODINGS, Encoding
 from regard.train.run import Run, open_run
 from regard.train.run_folder import RunFolder
-from regard.train.verified_files import DIGESTS
 
 DRAWN = 200  # pictures whose halves are compared
 # what is known of the training; a folder that is packed once more keeps it
 KEPT = ("before_packing", "numbers", "training_seconds", "machine", "date", "commit")
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One number, and what it measures."""
 
     metric: str
@@ -65,11 +62,9 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
     aside = storage.aside(out)
     aside.mkdir(parents=True)
     try:
-        for name in json.loads((run / DIGESTS).read_text(encoding="utf-8")):
-            (aside / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(run / name, aside / name)
+        copy_files(run, aside)
         (aside / WEIGHTS).write_bytes(safetensors.torch.save(quantization.encode(tensors, encoding)))
-        _write_json(aside / "state.json", {"step": opened.step})
+        write_json(aside / "state.json", {"step": opened.step})
         # on a CPU, as the tests measure it again
         on_cpu = Run(opened.config, opened.model.to("cpu"), opened.task, aside, opened.step)
         examples = translations(on_cpu) if isinstance(opened.task, TextTask) else {}
@@ -100,10 +95,9 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
             "commit": commit(),
             **{name: again[name] for name in KEPT if name in again},
         }
-        _write_json(aside / RECORD, record)
+        write_json(aside / RECORD, record)
         write_card(aside / "README.md", record)
-        files = sorted(path.relative_to(aside).as_posix() for path in aside.rglob("*") if path.is_file())
-        _write_json(aside / DIGESTS, {name: [_digest(aside / name)] for name in files if name != DIGESTS})
+        write_digests(aside)
         if out.exists():
             shutil.rmtree(out)
         aside.rename(out)
@@ -179,15 +173,3 @@ def row_of(name: str, run: Path, *, data: str, licence: str) -> Shipped:
         licence=licence or "not stated",
         limits="Not stated.",
     )
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -4,7 +4,6 @@ A packed run goes as it is, with its record's figures on the card. Of any other 
 float32, and the card says that nobody has measured it.
 """
 
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping
@@ -19,37 +18,46 @@ from regard.shipped.find import RECORD
 from regard.train import serialization
 from regard.train.run import Run
 from regard.train.run_folder import RunFolder
-from regard.train.verified_files import DIGESTS
+from regard.train.verified_files import DIGESTS, digest_of_file
 
 
 def write_folder(run: Run, folder: Path, name: str, card: Mapping[str, Any]) -> None:
     """Write settings, tokenizers, weights, a card that calls the system `name`, and digests."""
     if run.folder.resolve() != folder.resolve():
-        for file in json.loads((run.folder / DIGESTS).read_text(encoding="utf-8")):
-            (folder / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(run.folder / file, folder / file)
+        copy_files(run.folder, folder)
     config = run.config
     record = folder / RECORD
     if RunFolder(run.folder).is_packed and record.is_file():
         found = json.loads(record.read_text(encoding="utf-8")) | {"name": name}
         said = {"license": "licence"}  # the record's spelling
         found |= {said.get(key, key): text for key, text in card.items()}
-        _write_json(record, found)
+        write_json(record, found)
         text = render_card(found)
     else:
         weights = serialization.weights(run.model)
         (folder / hub.WEIGHTS).write_bytes(safetensors.torch.save(weights))
-        _write_json(folder / "state.json", {"step": run.step})
+        write_json(folder / "state.json", {"step": run.step})
         size = sum(parameter.numel() for parameter in run.model.parameters())
         text = render_plain_card(name, config.model, config.task, parameters=size, step=run.step, said=card)
     (folder / hub.CARD).write_text(text, encoding="utf-8")
-    _write_json(folder / hub.CONFIG, {"library_name": "regard", "model": config.model, "task": config.task})
+    write_json(folder / hub.CONFIG, {"library_name": "regard", "model": config.model, "task": config.task})
+    write_digests(folder)
+
+
+def copy_files(run: Path, folder: Path) -> None:
+    """The files of a run whose digests it has: settings, tokenizers, of a packed run also the weights."""
+    for name in json.loads((run / DIGESTS).read_text(encoding="utf-8")):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(run / name, folder / name)
+
+
+def write_digests(folder: Path) -> None:
+    """Last of all: the digest of every file."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != DIGESTS)
-    digests = {
-        path.relative_to(folder).as_posix(): [hashlib.sha256(path.read_bytes()).hexdigest()] for path in files
-    }
-    _write_json(folder / DIGESTS, digests)
+    digests = {path.relative_to(folder).as_posix(): [digest_of_file(path)] for path in files}
+    write_json(folder / DIGESTS, digests)
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """As every JSON file of a packed run."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.images import Pixels, image_batch, open_image, square
@@ -49,7 +50,7 @@ class Captioned(Drawable):
 
     def draw(self, path: Path) -> None:
         if self.weights is None or not self.words:
-            raise DataError(f"{self!r}: there is no attention or no word; nothing can be shown.")
+            raise self.nothing("there is no attention or no word")
         draw(self.task, self.picture, self.found, path)
 
 
@@ -62,10 +63,7 @@ class CaptionSystem(System):
     `shapes-captions-hard` is the same with hard attention.
     """
 
-    @property
-    def task(self) -> CaptionTask:
-        assert isinstance(self.trained.task, CaptionTask)
-        return self.trained.task
+    task: CaptionTask
 
     def caption(self, picture: Any, *, beam: int | None = None) -> Captioned | list[Captioned]:
         """Describe a picture, or each of a list: files, Pillow images, or (H, W, 3) arrays of bytes.
@@ -92,13 +90,18 @@ class CaptionSystem(System):
 
 def to_pixels(picture: Any) -> Pixels:
     """(H, W, 3) bytes of a file, a Pillow image, an array or a tensor."""
-    if isinstance(picture, str | Path):
-        return open_image(Path(picture))
-    if isinstance(picture, Tensor):
-        picture = picture.detach().cpu().numpy()
-    array = np.asarray(picture.convert("RGB") if hasattr(picture, "convert") else picture)
+    array = to_array(picture, "RGB")
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
         raise DataError(
             f"caption: `picture` has shape {array.shape} and dtype {array.dtype}; expected (H, W, 3) uint8."
         )
     return array
+
+
+def to_array(given: Any, mode: str) -> NDArray[Any]:
+    """The numbers of a file, of a Pillow image in this mode, of an array or a tensor."""
+    if isinstance(given, str | Path):
+        return open_image(Path(given))
+    if isinstance(given, Tensor):
+        given = given.detach().cpu()
+    return np.asarray(given.convert(mode) if hasattr(given, "convert") else given)

@@ -23,6 +23,10 @@ class Drawable(ABC):
 
     title = "Attention"  # of its page
 
+    def nothing(self, reason: str) -> DataError:
+        """What is raised where there is nothing to draw."""
+        return DataError(f"{self!r}: {reason}; nothing can be shown.")
+
     @abstractmethod
     def draw(self, path: Path) -> None:
         """Draw into a .png or .svg file."""

@@ -9,7 +9,6 @@ from torch import Tensor
 from regard.attention.record import record_any
 from regard.data.entailment import LABELS
 from regard.decode.base import evaluating
-from regard.errors import DataError
 from regard.models.pooled import PooledSentences
 from regard.systems.drawable import Drawable
 from regard.systems.system import System, chunks, same_length
@@ -41,7 +40,7 @@ class Entailed(Drawable):
 
     def draw(self, path: Path) -> None:
         if self.weights is None:
-            raise DataError(f"{self!r}: the model has no attention; nothing can be shown.")
+            raise self.nothing("the model has no attention")
         show = draw_pooled if self.pooled else draw
         show(*self.weights, [NOTHING, *self.premise], [NOTHING, *self.hypothesis], self.label, path)
 
@@ -57,12 +56,13 @@ class EntailmentSystem(System):
     The weights show which words of the two sentences were aligned.
     """
 
+    task: EntailmentTask
+
     def entails(
         self, premise: str | Sequence[str], hypothesis: str | Sequence[str]
     ) -> Entailed | list[Entailed]:
         """Label a pair of sentences, or each pair of two lists."""
-        task, single = self.trained.task, isinstance(premise, str) and isinstance(hypothesis, str)
-        assert isinstance(task, EntailmentTask)
+        task, single = self.task, isinstance(premise, str) and isinstance(hypothesis, str)
         first, second = ([side] if isinstance(side, str) else list(side) for side in (premise, hypothesis))
         same_length("entails", premise=first, hypothesis=second)
         pairs = [task.read(f"{a} {SEPARATOR} {b}") for a, b in zip(first, second, strict=True)]

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from regard.attention.record import record_any
 from regard.data.episodes import EpisodeBatch
-from regard.data.images import open_image, square
+from regard.data.images import square
 from regard.data.omniglot import SIDE
 from regard.decode.base import evaluating
 from regard.errors import DataError
+from regard.systems.caption_system import to_array
 from regard.systems.drawable import Drawable
 from regard.systems.system import System, chunks, same_length
 from regard.tasks.fewshot import FewShotTask
@@ -52,10 +53,7 @@ class FewShotSystem(System):
     The weights of an answer show which examples the query attended to.
     """
 
-    @property
-    def task(self) -> FewShotTask:
-        assert isinstance(self.trained.task, FewShotTask)
-        return self.trained.task
+    task: FewShotTask
 
     def classify(self, drawings: Sequence[Any], labels: Sequence[Any], query: Any) -> Any:
         """Name a drawing after labelled ones, or each drawing of a list.
@@ -107,11 +105,7 @@ class FewShotSystem(System):
 
 def to_drawing(given: Any) -> Tensor:
     """(28, 28) uint8, ink 255, of a file, a Pillow image, an array or a tensor."""
-    if isinstance(given, str | Path):
-        given = open_image(Path(given))
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().numpy()
-    array = np.asarray(given.convert("L") if hasattr(given, "convert") else given)
+    array = to_array(given, "L")
     shape = array.shape
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=-1)

@@ -13,7 +13,6 @@ from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
 from regard.decode.base import evaluating
-from regard.errors import DataError
 from regard.systems.drawable import Drawable
 from regard.systems.system import System, chunks
 from regard.tasks.sentences import SentenceTask
@@ -42,7 +41,7 @@ class Scored(Drawable):
 
     def draw(self, path: Path) -> None:
         if self.weights is None:
-            raise DataError(f"{self!r}: the model has no attention; nothing can be shown.")
+            raise self.nothing("the model has no attention")
         draw(self.weights, [START, *self.words], path)
 
     draw_page = draw
@@ -58,10 +57,7 @@ class LanguageSystem(System):
     The weights of a scored sentence show what each word looked back at.
     """
 
-    @property
-    def task(self) -> SentenceTask:
-        assert isinstance(self.trained.task, SentenceTask)
-        return self.trained.task
+    task: SentenceTask
 
     def score(self, text: str | Sequence[str]) -> Scored | list[Scored]:
         """How likely a sentence is, or each of several."""

@@ -79,6 +79,8 @@ class MachineSystem(System):
     The shipped models copy (`ntm-copy`) and recall (`ntm-recall`).
     """
 
+    task: BitTask
+
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
         super().__init__(run, half)
         if not isinstance(run.model, NTM):
@@ -86,11 +88,6 @@ class MachineSystem(System):
                 f"{run.folder}: model is {run.config.model!r}, which has no tape; expected 'ntm'."
             )
         self.model = run.model
-
-    @property
-    def task(self) -> BitTask:
-        assert isinstance(self.trained.task, BitTask)
-        return self.trained.task
 
     def run_on(self, batch: BitBatch) -> list[MachineRun]:
         """Run the machine on a batch of the task's own."""

@@ -56,10 +56,7 @@ class PictureSystem(System):
     The same seed gives the same pictures.
     """
 
-    @property
-    def task(self) -> PictureTask:
-        assert isinstance(self.trained.task, PictureTask)
-        return self.trained.task
+    task: PictureTask
 
     def sample(
         self, count: int = 1, *, classes: Sequence[str] | None = None, seed: int = 1, maps: int = 0
@@ -74,23 +71,25 @@ class PictureSystem(System):
         numbers = [class_number(self.task, name, owner="sample: `classes`") for name in names]
         labels = torch.tensor([numbers[i % len(numbers)] for i in range(count)])
         noise = torch.randn(count, model.config.noise, generator=torch.Generator().manual_seed(seed))
-        drawn, weight = [], next(model.parameters())
-        with evaluating(model), self.computing():
-            for i in range(0, count, AT_ONCE):
-                part, own = noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]
-                made = model.sample(part.to(self.device, weight.dtype), own.to(self.device))  # type: ignore[operator]
-                drawn.append(to_pixels(made.float()).cpu())
+        every = range(0, count, AT_ONCE)
+        drawn = [self._drawn(noise[i : i + AT_ONCE], labels[i : i + AT_ONCE]) for i in every]
         called = tuple(names[i % len(names)] for i in range(count))
         return Sampled(torch.cat(drawn).numpy(), called, self._maps(noise[:maps], labels[:maps]))
+
+    def _drawn(self, noise: Tensor, labels: Tensor) -> Tensor:
+        """(n, H, W, 3) bytes on the CPU."""
+        model, weight = self.trained.model, self._weight()
+        with evaluating(model), self.computing():
+            made = model.sample(noise.to(weight), labels.to(weight.device))  # type: ignore[operator]
+            return to_pixels(made.float()).cpu()
 
     def _maps(self, noise: Tensor, labels: Tensor) -> Tensor | None:
         """(m, L, L) of the attention that stands last in the generator; None without one, or for none."""
         model = self.trained.model
         if model.aligner is None or not len(labels):
             return None
-        weight = next(model.parameters())
-        with evaluating(model), self.computing(), record_any(model) as trace:
-            model.sample(noise.to(self.device, weight.dtype), labels.to(self.device))  # type: ignore[operator]
+        with record_any(model) as trace:
+            self._drawn(noise, labels)
         [result] = trace[model.aligner]
         weights = result.weights.float().cpu()
         return weights.reshape(len(labels), *weights.shape[-2:])

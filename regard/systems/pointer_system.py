@@ -60,10 +60,7 @@ class PointerSystem(System):
     The shipped models find convex hulls, triangulations and tours, and sort numbers.
     """
 
-    @property
-    def task(self) -> PointingTask:
-        assert isinstance(self.trained.task, PointingTask)
-        return self.trained.task
+    task: PointingTask
 
     def point(self, points: Any, *, beam: int | None = None) -> PointedOut | list[PointedOut]:
         """Point at the answer of a set of (n, 2) points, or of each of several; numbers for `sort`.

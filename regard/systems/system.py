@@ -27,6 +27,7 @@ class System(hub.Hubbed):
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
         """`half` is the precision of autocast; None: that of the weights."""
         self.trained, self.half = run, half
+        self.task: Any = run.task  # each system says of which class
 
     @property
     def name(self) -> str:

@@ -65,9 +65,9 @@ class Translated(Drawable):
 
     def draw(self, path: Path) -> None:
         if self.alignment is None:
-            raise DataError(f"{self!r}: the model has no attention; nothing can be shown.")
+            raise self.nothing("the model has no attention")
         if not self.pieces:
-            raise DataError(f"{self!r}: the translation is empty; nothing can be shown.")
+            raise self.nothing("the translation is empty")
         draw(self.best, path)
 
     draw_page = draw
@@ -110,13 +110,13 @@ class TranslationSystem(System):
     The alignment of a model without attention, such as `demo-seq2seq`, is None.
     """
 
+    task: TranslationTask
+
     def __init__(self, run: Run, half: torch.dtype | None = None) -> None:
         super().__init__(run, half)
-        task, model = run.task, run.model
-        assert isinstance(task, TranslationTask)
-        assert isinstance(model, Translating)
-        self.languages = task.languages
-        self.translator = Translator(model, task.source, task.target)
+        assert isinstance(run.model, Translating)
+        self.languages = self.task.languages
+        self.translator = Translator(run.model, self.task.source, self.task.target)
 
     def translate(
         self, text: str | Sequence[str], *, beam: int | None = None, nbest: int = 1

@@ -8,29 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def encode_matrix(weights: NDArray[Any], *, exact: bool = False, compress: bool = False) -> dict[str, Any]:
-    """(T, S) -> a JSON object: shape, type, scale, data.
-
-    By default one byte a weight, `round(weight / scale * 255)`, where `scale` is the largest; with `exact`,
-    float32. `compress` deflates the bytes.
-    """
-    if exact:
-        return wire(weights.astype("<f4"), 1.0, compress=compress)
-    levels, scale = quantize(weights)
-    return wire(levels, scale, compress=compress)
-
-
-def decode_matrix(found: dict[str, Any]) -> NDArray[np.float32]:
-    """The weights (T, S) that such an object holds."""
-    data = base64.b64decode(found["data"])
-    if found.get("compressed"):
-        data = zlib.decompress(data)
-    if found["type"] == "float32":
-        return np.frombuffer(data, "<f4").reshape(found["shape"])
-    levels = np.frombuffer(data, np.uint8).reshape(found["shape"])
-    return (levels * np.float32(found["scale"] / 255)).astype(np.float32)
-
-
 def quantize(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], float]:
     """Levels from 0 to 255, and the weight that 255 stands for; what is negative or no number is 0."""
     cleaned = np.array(weights, dtype=np.float32)

@@ -228,10 +228,10 @@ def test_an_option_that_is_misused_is_answered_with_its_usage(command, words, fo
 def test_every_bracket_of_the_help_is_shown(command, monkeypatch):
     from inspect import getdoc
 
-    from regard.cli.main import COMMANDS
+    from regard.cli.main import COMMANDS, function_of
 
     monkeypatch.setenv("COLUMNS", "300")
-    for name, function in COMMANDS.items():
+    for name, function in ((name, function_of(name)) for name in COMMANDS):
         shown = " ".join(command(name, "--help").out.split())
         for line in (getdoc(function) or "").splitlines():
             assert " ".join(line.split()) in shown

@@ -1,6 +1,10 @@
 """The page is there before the models' code is."""
 
 import http.client
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -93,3 +97,40 @@ def test_a_server_that_stops_while_it_loads_stops_its_application_too(opening):
     app.state.stopping = True
     thread.join(0.1)
     assert get(port, "/readyz")[0] == 503
+
+
+HELD = """
+import sys
+
+class Held:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("torch", flush=True)
+            sys.stdin.readline()
+
+sys.meta_path.insert(0, Held())
+from regard.cli.main import main
+sys.argv[1:] = ["studio", "stories", "--port", "0", "--device", "cpu", "--no-browser"]
+main()
+"""
+
+
+def test_the_studio_serves_its_page_and_kept_examples_without_torch():
+    """The import of torch is held until the page has come; a question waits for it."""
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = {key: value for key, value in os.environ.items() if key != "REGARD_TOKEN"}
+    with subprocess.Popen([sys.executable, "-c", HELD], text=True, env=environment, **streams) as process:
+        started = json.loads(process.stderr.readline())
+        assert started["event"] == "serving"
+        port = started["port"]
+        assert "regard studio" in get(port, "/")[1]
+        assert get(port, "/examples/translate.json")[0] == 200
+        assert get(port, "/", host="evil.example")[0] == 421
+        assert process.stdout.readline() == "torch\n"  # now it is asked for, and held
+        assert get(port, "/examples/models.json")[0] == 200
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert '"stories"' in get(port, "/v1/models")[1]
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 0

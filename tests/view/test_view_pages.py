@@ -8,12 +8,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 import torch
+from matrices import decode_matrix
 from torch import nn
 
 import regard
 from regard.errors import RegardError
 from regard.notebook.tiles import pool, tiles_of
-from regard.web.matrix import decode_matrix, encode_matrix
+from regard.web.matrix import quantize, wire
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
 
@@ -135,9 +136,10 @@ def test_too_many_weights_are_pooled_before_they_are_compressed(monkeypatch):
 
 def test_a_matrix_travels_exactly_or_in_bytes():
     weights = torch.rand(5, 7).numpy()
-    np.testing.assert_array_equal(decode_matrix(encode_matrix(weights, exact=True, compress=True)), weights)
-    np.testing.assert_allclose(decode_matrix(encode_matrix(weights)), weights, atol=0.51 / 255)
-    assert not decode_matrix(encode_matrix(np.full((2, 2), np.nan))).any()
+    np.testing.assert_array_equal(decode_matrix(wire(weights, 1.0, compress=True)), weights)
+    found = wire(*quantize(weights), compress=False)
+    np.testing.assert_allclose(decode_matrix(found), weights, atol=0.51 / 255)
+    assert not quantize(np.full((2, 2), np.nan))[0].any()
 
 
 def test_files_of_each_kind(trace, tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from fontTools.ttLib import TTFont
+from matrices import decode_matrix
 from seeds import offset_seed
 
 from regard.errors import ConfigError, DataError, ShapeError
@@ -25,7 +26,6 @@ from regard.viz.report import (
     script,
     write_report,
 )
-from regard.web.matrix import decode_matrix
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 EVIL = """<script>alert("x")</script>"""
