@@ -18,6 +18,7 @@ def command(
         str, typer.Option(metavar="TEXT", help="What the model was trained on, for its card.")
     ] = "",
     licence: Annotated[str, typer.Option(metavar="TEXT", help="The licence of that data.")] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What else its card should say.")] = "",
     tolerance: Annotated[
         float | None, typer.Option(min=0.0, help="How much of the validation figure a smaller file may cost.")
     ] = None,
@@ -57,7 +58,7 @@ def command(
         tolerance=chosen.tolerance if tolerance is None else tolerance,
     )
     with waiting("measuring"):
-        record = pack(folder, out, chosen, device=device)
+        record = pack(folder, out, chosen, device=device, note=note)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
     say(f"packed: {out}, {size:.2f} MB in {record['encoding']}")
     say(f"{record['metric']} {record['value']:g}, {record['before_packing']:g} before")

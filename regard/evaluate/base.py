@@ -60,6 +60,15 @@ class Listing(Protocol):
 
 
 @runtime_checkable
+class Sized(Protocol):
+    """An evaluation of several sizes, whose headline is that of the first alone."""
+
+    def over_sizes(self) -> float:
+        """The mean of the headline's measure over the sizes."""
+        ...
+
+
+@runtime_checkable
 class Noted(Protocol):
     """An evaluation that says how its numbers were computed, for instance by a signature."""
 

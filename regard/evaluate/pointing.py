@@ -133,8 +133,14 @@ class PointingEvaluation(Evaluation):
     def headline(self) -> tuple[str, float]:
         """The first size of the test decides; NaN where none of its tours counts."""
         first = next(iter(self.by_size))
-        name = "above" if self.question == "tsp" else "accuracy"
-        return f"{name} at n = {first}", self.by_size[first].get(name, math.nan)
+        return f"{self._measure} at n = {first}", self.by_size[first].get(self._measure, math.nan)
+
+    def over_sizes(self) -> float:
+        return float(np.mean([values.get(self._measure, math.nan) for values in self.by_size.values()]))
+
+    @property
+    def _measure(self) -> str:
+        return "above" if self.question == "tsp" else "accuracy"
 
     def measures(self) -> list[tuple[str, str]]:
         name, value = self.headline()

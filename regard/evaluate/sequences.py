@@ -44,6 +44,9 @@ class SequenceEvaluation(Evaluation):
         first = self.shapes[0]
         return f"bits per sequence at {self._name(first)}", first.cost
 
+    def over_sizes(self) -> float:
+        return sum(score.cost for score in self.shapes) / len(self.shapes)
+
     def measures(self) -> list[tuple[str, str]]:
         name, cost = self.headline()
         first = self.shapes[0]

@@ -35,6 +35,7 @@ def render_card(record: dict[str, Any]) -> str:
     settings = "".join(f" --set {setting}" for setting in record["settings"])
     seconds = record["training_seconds"]
     tags = ["attention", record["model"], record["task"]]
+    note = f"- **Note**: {record['note']}\n" if "note" in record else ""
     return f"""{head(hub_licence(record["licence"]), tags, _figures(record))}
 
 # {record["name"]}
@@ -54,7 +55,7 @@ model = regard.load("{record["name"]}")
 - **Size**: {record["parameters"]:,} parameters, stored as {record["encoding"]}.
 - **Limits**: {record["limits"]}
 - **Trained**: {"" if seconds is None else f"{seconds:.0f} seconds, "}{record["machine"]}, {record["date"]}.
-
+{note}
 | number | value |
 |---|---|
 {numbers}

@@ -7,8 +7,9 @@
     README.md                     the same for readers, in the form that the Hub shows
     digests.json                  SHA-256 of each of these
 
-The weights take the fewest bytes that cost no more than a tolerance of the validation figure; the test figure
-is measured afterwards. What is written is a run folder of its own: every command and `regard.load` read it.
+The weights take the fewest bytes that cost no more than a tolerance of the validation figure, which is the
+mean over all its sizes where there are several; the test figure is measured afterwards. What is written is a
+run folder of its own: every command and `regard.load` read it.
 """
 
 import json
@@ -21,7 +22,7 @@ import safetensors.torch
 
 from regard import catalog, storage
 from regard.decode.translator import Translator
-from regard.evaluate.base import evaluate
+from regard.evaluate.base import Sized, evaluate
 from regard.evaluate.pictures import draw
 from regard.evaluate.results import commit, machine
 from regard.models.base import Translating
@@ -29,7 +30,7 @@ from regard.shipped.card import write_card
 from regard.shipped.find import RECORD
 from regard.shipped.publish import copy_files, write_digests, write_json
 from regard.shipped.table import SENTENCES, Shipped
-from regard.tasks.base import Split, Task
+from regard.tasks.base import Task
 from regard.tasks.pictures import PictureTask
 from regard.tasks.texts import TextTask
 from regard.train import quantization, serialization
@@ -41,7 +42,7 @@ from regard.train.run_folder import RunFolder
 
 DRAWN = 200  # pictures whose halves are compared
 # what is known of the training; a folder that is packed once more keeps it
-KEPT = ("before_packing", "numbers", "training_seconds", "machine", "date", "commit")
+KEPT = ("before_packing", "note", "training_seconds", "machine", "date", "commit")
 
 
 class Figure(NamedTuple):
@@ -51,13 +52,16 @@ class Figure(NamedTuple):
     value: float
 
 
-def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> dict[str, Any]:
-    """Write a run's best weights and all they need into `out`, which is replaced; the record."""
+def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None, note: str = "") -> dict[str, Any]:
+    """Write a run's best weights and all they need into `out`, which is replaced; the record.
+
+    `note` says for the card what recipe and settings do not.
+    """
     opened = open_run(run, device=device)
-    trained, numbers = measure(opened)
+    trained, _ = measure(opened)
     tensors = serialization.weights(opened.model)
     encoding, validation = choose_encoding(opened, tensors, row)
-    packed, _ = measure(opened)
+    packed, numbers = measure(opened)
     again = json.loads((run / RECORD).read_text(encoding="utf-8")) if (run / RECORD).is_file() else {}
     aside = storage.aside(out)
     aside.mkdir(parents=True)
@@ -93,6 +97,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None) -> di
             "machine": machine(),
             "date": date.today().isoformat(),
             "commit": commit(),
+            **({"note": note} if note else {}),
             **{name: again[name] for name in KEPT if name in again},
         }
         write_json(aside / RECORD, record)
@@ -112,19 +117,25 @@ def choose_encoding(
     """The smallest encoding, of the row's smallest or larger, that changes the validation figure by no more
     than its tolerance; and both figures. The model is left with the weights as they will be read back.
     """
-    before = measure(run, split="valid")[0].value
+    before = validation_figure(run)
     for encoding in ENCODINGS[ENCODINGS.index(row.smallest) :]:
         packed = quantization.decode(quantization.encode(tensors, encoding))
         serialization.load_weights(run.model, packed)
-        value = measure(run, split="valid")[0].value
+        value = validation_figure(run)
         if abs(value - before) <= row.tolerance:
             break
     return encoding, {"before": round(before, 4), "value": round(value, 4)}
 
 
-def measure(run: Run, task: Task | None = None, split: Split = "test") -> tuple[Figure, dict[str, Any]]:
-    """The headline of the task's evaluation of a split, decoded as the recipe says; all numbers."""
-    found = evaluate(run.model, task or run.task, split, decoding=run.config.decode)
+def validation_figure(run: Run) -> float:
+    """The headline of the validation split, over all sizes: what spares the first may cost the others."""
+    found = evaluate(run.model, run.task, "valid", decoding=run.config.decode)
+    return found.over_sizes() if isinstance(found, Sized) else found.headline()[1]
+
+
+def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]:
+    """The headline of the task's evaluation of the test split, decoded as the recipe says; all numbers."""
+    found = evaluate(run.model, task or run.task, decoding=run.config.decode)
     return Figure(*found.headline()), found.summary()
 
 

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 import regard
 from regard.errors import DataError, RegardError
+from regard.evaluate.pointing import PointingEvaluation
 from regard.shipped import find, pack
 from regard.shipped.table import SENTENCES, Shipped
 from regard.train.config import load_recipe
@@ -118,9 +119,14 @@ def test_a_packed_run_that_is_packed_once_more_keeps_what_is_known_of_its_traini
     packed, tmp_path, monkeypatch
 ):
     record = json.loads((packed / "record.json").read_text(encoding="utf-8"))
+    kept = set(pack.KEPT) - {"note"}
     monkeypatch.setattr(pack, "machine", lambda: "another machine")
     again = pack.pack(packed, tmp_path / "tiny", ROW)
-    assert {name: again[name] for name in pack.KEPT} == {name: record[name] for name in pack.KEPT}
+    assert {name: again[name] for name in kept} == {name: record[name] for name in kept}
+    assert "**Note**" not in (tmp_path / "tiny" / "README.md").read_text(encoding="utf-8")
+    pack.pack(packed, tmp_path / "noted", ROW, note="It went on.")
+    pack.pack(tmp_path / "noted", tmp_path / "again", ROW)
+    assert "- **Note**: It went on.\n" in (tmp_path / "again" / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_packed_run_does_not_go_on(packed):
@@ -155,8 +161,10 @@ def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken
     opened = open_run(run, device="cpu")
     tensors = pack.serialization.weights(opened.model)
     asked = []
-    exact = pack.measure
-    monkeypatch.setattr(pack, "measure", lambda run, split: asked.append(split) or exact(run, split=split))
+    exact = pack.evaluate
+    monkeypatch.setattr(
+        pack, "evaluate", lambda *given, decoding: asked.append(given[2]) or exact(*given, decoding=decoding)
+    )
     for spoilt, expected in (
         ("to_int8", ("int8-groups", "int10-groups", "bf16", "float32")),
         ("to_groups", ("bf16", "float32")),
@@ -172,6 +180,22 @@ def test_where_int8_costs_too_much_of_the_validation_figure_more_bytes_are_taken
         pack.serialization.load_weights(opened.model, tensors)
         assert pack.choose_encoding(opened, tensors, replace(ROW, tolerance=0.0))[0] in expected
     assert set(asked) == {"valid"}
+
+
+def test_what_spares_the_smallest_size_and_costs_the_largest_is_too_much(run, monkeypatch):
+    """int8 is made to hurt tours of 10 points and none of 5, which are the headline."""
+
+    def tours(above):
+        sizes = {5: {"above": 0.001}, 10: {"above": above}}
+        return PointingEvaluation("tsp", "valid", 8, sizes, {5: 9, 10: 9}, [], 0.0)
+
+    opened, found = open_run(run, device="cpu"), iter([tours(0.005), tours(0.045), tours(0.006)])
+    monkeypatch.setattr(pack, "evaluate", lambda *given, decoding: next(found))
+    encoding, figures = pack.choose_encoding(
+        opened, pack.serialization.weights(opened.model), replace(ROW, tolerance=0.002)
+    )
+    assert encoding == "int8-groups"
+    assert figures == {"before": 0.003, "value": 0.0035}
 
 
 def test_a_row_can_ask_for_more_bits_than_validation_does(run):
