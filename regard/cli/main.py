@@ -23,28 +23,12 @@ from regard.errors import RegardError
 
 EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
 
-COMMANDS = [
-    "demo",
-    "models",
-    "list",
-    "prepare",
-    "train",
-    "evaluate",
-    "compare",
-    "translate",
-    "dictionary",
-    "export",
-    "pack",
-    "ask",
-    "point",
-    "caption",
-    "sample",
-    "show",
-    "serve",
-    "studio",
-    "results",
-    "bench",
-]  # each in its module here, `list` in list_.py; in the order of the help
+# each in its module here, `list` in list_.py; in the order of the help
+NAMES = """
+    demo models list prepare train evaluate compare translate dictionary export pack ask point caption sample
+    show serve studio results bench
+"""
+COMMANDS = NAMES.split()
 
 
 class Commands(TyperGroup):
