@@ -1,8 +1,8 @@
 """The processes that a launcher (torchrun, `accelerate launch`) started: how many, which, and their end.
 
 A process ends with its launcher, even if the launcher is killed. The training then saves and stops as on
-SIGTERM. If other processes are gone too, a step may never end: after `GRACE` seconds this process ends without
-saving; what was saved before is whole.
+SIGTERM. If other processes are gone too, a step may never end: after `GRACE` seconds this process ends
+without saving; what was saved before is whole.
 """
 
 import os
