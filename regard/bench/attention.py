@@ -6,10 +6,10 @@
     3. rivals that need no compiler
     4. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
        what it costs to ask for the largest weights of each query
-    5. as far as the deadline lets, what the reference alone computes; then the rivals that are compiled for
-       their size, which takes seconds: on a GPU several processes have done it before 1 (`preparing`)
+    5. until the deadline: mechanisms that only the reference computes; then rivals that are compiled for
+       their size, which takes seconds. On a GPU several processes do it before 1 (`preparing`)
 
-What cannot run says why, in the row where its number would stand.
+If something cannot run, the row has the reason in place of its number.
 """
 
 import time
@@ -97,11 +97,11 @@ def measure(
 def settle(device: str) -> None:
     """Let the allocator keep what is freed from now on.
 
-    Until a process has freed something large, that of a CPU takes fresh pages for each tensor of some
-    megabytes: the reference that was measured first took twice as long for it.
+    Until a process has freed something large, the CPU's allocator takes fresh pages for every tensor of a few
+    megabytes; the reference, which is measured first, took twice as long because of it.
     """
     torch.empty(2**23 - 2**12, dtype=torch.float32, device=device)  # below 32 MiB, the most that counts
-    if device == "cuda":  # what is measured first would pay for clocks that have yet to rise
+    if device == "cuda":  # or the first measurement would include the time until the clocks rise
         x = torch.zeros(1024, 1024, device=device)
         began = time.perf_counter()
         while time.perf_counter() - began < WARM_UP:

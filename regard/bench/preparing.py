@@ -1,9 +1,9 @@
 """Compile in several processes at once, before anything is measured, what is compiled for its size.
 
-torch.compile and FlexAttention take seconds to minutes for each size. What they make lies on disk afterwards
-(TORCHINDUCTOR_CACHE_DIR), so that the process that measures need not make it, one after the other: others do
-it beforehand, all at once, and it finds what they made. What they did not finish is not measured, since it
-would be compiled again for as long; what failed is not tried again.
+torch.compile and FlexAttention need seconds to minutes for each size, and leave the result on disk
+(TORCHINDUCTOR_CACHE_DIR). So several processes compile everything beforehand, and the process that measures
+finds it there. What they did not finish is not measured, since compiling it again would take as long; what
+failed is not tried again.
 """
 
 import os

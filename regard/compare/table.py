@@ -111,21 +111,14 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
 def _costs(trainings: Sequence[Training]) -> dict[str, Any]:
     """Means over the seeds; the memory is that of the largest."""
     losses = [one.valid_loss for one in trainings if one.valid_loss is not None]
-    first = trainings[0]
+    first = ("parameters", "device", "machine", "commit")
+    most = ("steps", "memory", "side_by_side", "processes", "date")
+    means = ("tokens", "tokens_per_second", "seconds")
     return {
         "valid_loss": statistics.fmean(losses) if losses else None,
-        "parameters": first.parameters,
-        "steps": max(one.steps for one in trainings),
-        "tokens": statistics.fmean(one.tokens for one in trainings),
-        "tokens_per_second": statistics.fmean(one.tokens_per_second for one in trainings),
-        "seconds": statistics.fmean(one.seconds for one in trainings),
-        "memory": max(one.memory for one in trainings),
-        "device": first.device,
-        "side_by_side": max(one.side_by_side for one in trainings),
-        "processes": max(one.processes for one in trainings),
-        "machine": first.machine,
-        "date": max(one.date for one in trainings),
-        "commit": first.commit,
+        **{name: getattr(trainings[0], name) for name in first},
+        **{name: max(getattr(one, name) for one in trainings) for name in most},
+        **{name: statistics.fmean(getattr(one, name) for one in trainings) for name in means},
     }
 
 

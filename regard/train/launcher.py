@@ -1,7 +1,7 @@
 """The processes that a launcher (torchrun, `accelerate launch`) started: how many, which, and their end.
 
-A process ends with its launcher, also where that is killed. The training then saves as it does on SIGTERM and
-stops. Where other processes are gone too, a step may never end: after `GRACE` seconds this process ends
+A process ends with its launcher, even if the launcher is killed. The training then saves and stops as on
+SIGTERM. If other processes are gone too, a step may never end: after `GRACE` seconds this process ends
 without saving; what was saved before is whole.
 """
 

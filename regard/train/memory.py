@@ -1,4 +1,4 @@
-"""How much memory a model asks for, told before it is taken."""
+"""Refuses a model that needs more memory than there is, before it is allocated."""
 
 import math
 import os

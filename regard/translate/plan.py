@@ -5,8 +5,8 @@
     chunks/a.txt/000017.json           its entry: digests and counts
     a.txt                              the chunks of a.txt one behind the other, when all are there
 
-Nobody shares a file with anybody: a chunk is written under a name of its own and renamed, its entry after it.
-So no process waits for another, and one that is killed leaves nothing that could be taken for a whole chunk.
+No two processes write the same file: a chunk is written under a name of its own and renamed, then its entry.
+So no process waits for another, and a killed one leaves nothing that could be mistaken for a whole chunk.
 The translation of a .gz file is a .gz file; each chunk of it is a gzip member, and members may be joined.
 """
 

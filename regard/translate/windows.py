@@ -1,4 +1,4 @@
-"""Lines in windows: sorted by length inside by whoever translates them, in their order one after another.
+"""Lines in windows, which come one after another in order; the translator sorts the lines inside by length.
 
 A stream is read ahead in a thread of its own. Its first windows are small, so that the first lines come out
 soon; when nothing more comes for a moment, what there is makes a window.

@@ -58,6 +58,14 @@ def test_every_documented_line_prepares(command, text, monkeypatch, line):
     assert outcome.out.startswith("118 pairs in ")
 
 
+def test_it_takes_the_options_of_training_the_test_set_too(command, text, monkeypatch):
+    monkeypatch.setattr(prepared, "LARGE", 0)
+    with forks():
+        plain = command("prepare", *FILES, *SMALL)
+        given = command("prepare", *FILES, "--test-source", "train.en", "--test-target", "train.fr", *SMALL)
+    assert (given.status, given.out) == (0, plain.out), given.err  # the training text is the same
+
+
 def test_small_text_needs_no_preparing(command, text):
     outcome = command("prepare", *FILES, *SMALL)
     assert outcome.status == 0
