@@ -15,13 +15,12 @@ from regard.data.grammar.adjuncts import (
 )
 from regard.data.grammar.choosing import PLURAL_DETERMINERS, frame_group
 from regard.data.grammar.clauses import Clause
-from regard.data.grammar.frames import FRAMES, Frame
+from regard.data.grammar.frames import FRAMES, THING_RELATIVES, Frame
 from regard.data.grammar.lexicon import NAMES, NOUNS, SINGULAR_ONLY, TOPICS
 from regard.data.grammar.phrases import OBJECT_PRONOUNS, POSSESSIVE, WE, YOU, Choice, I, Mode, Phrase, phrase
 from regard.data.grammar.pieces import Linked, Piece
 from regard.data.grammar.planning import PERSONS, object_policy, subject_pool
 from regard.data.grammar.pools import NAME, OWNER, RELATIVE_SLOTS, ByLength, objects, subjects
-from regard.data.grammar.relatives import THING_RELATIVES
 from regard.data.grammar.scenes import (
     DESCRIBED,
     PLACED,

@@ -1,8 +1,8 @@
 """Where words are joined without a space, by language; and what all ways to cut text share."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 _NO_BREAK = "\u00a0"
@@ -29,8 +29,12 @@ class Spacing:
 
     def join(self, pieces: Sequence[str]) -> str:
         shapes = _directed_quotes(pieces)
-        gaps = [self._gap(shapes, i) if i else "" for i in range(len(shapes))]
-        return "".join(gap + piece for gap, piece in zip(gaps, pieces, strict=True))
+        words = [self.language != "zh" and shape.isalpha() for shape in shapes]
+        text = "".join(pieces[:1])
+        for i in range(1, len(pieces)):
+            # most gaps are between two words, of which no rule speaks
+            text += (" " if words[i - 1] and words[i] else self._gap(shapes, i)) + pieces[i]
+        return text
 
     def _gap(self, shapes: Sequence[str], i: int) -> str:
         left, right = shapes[i - 1], shapes[i]
@@ -79,13 +83,8 @@ def _within_initials(shapes: Sequence[str], i: int) -> bool:
 
 def _directed_quotes(pieces: Sequence[str]) -> list[str]:
     """Straight quotes open and close in turn; seen as “ ” ‘ ’ they follow the rules of those."""
-    directed = {'"': "“”", "'": "‘’"}
-    seen: Counter[str] = Counter()
-    shapes = []
-    for piece in pieces:
-        shapes.append(directed[piece][seen[piece] % 2] if piece in directed else piece)
-        seen[piece] += 1
-    return shapes
+    shapes = {'"': cycle("“”"), "'": cycle("‘’")}
+    return [next(shapes[piece]) if piece in shapes else piece for piece in pieces]
 
 
 class Cutter:

@@ -1,10 +1,11 @@
 """Phrases of place, time, company and instrument."""
 
 from functools import cache
+from itertools import chain
 
 from regard.data.grammar.lexicon import ADJECTIVES, NOUNS
 from regard.data.grammar.phrases import Choice, Mode, phrase
-from regard.data.grammar.pieces import Piece, linked, moved, piece, table
+from regard.data.grammar.pieces import Piece, by_length, linked, moved, piece, table
 
 # English preposition -> French words, how the French noun phrase is taken, Chinese word after the noun.
 _PREPOSITIONS: dict[str, tuple[str, Mode, str]] = {
@@ -52,18 +53,11 @@ _SHORTHANDS = {
 }
 
 
-def _read_groups() -> dict[str, tuple[str, ...]]:
-    groups: dict[str, tuple[str, ...]] = {"": ()}
-    for name, places in table("places"):
-        found: list[str] = []
-        for place_name in places.split(", "):
-            found += _SHORTHANDS.get(place_name, (place_name,))
-        groups[name] = tuple(found)
-    return groups
-
-
 # Places that make sense together; a frame names the group it can happen in.
-PLACE_GROUPS = _read_groups()
+PLACE_GROUPS: dict[str, tuple[str, ...]] = {"": ()} | {
+    name: tuple(chain.from_iterable(_SHORTHANDS.get(key, (key,)) for key in places.split(", ")))
+    for name, places in table("places")
+}
 
 
 @cache
@@ -83,17 +77,17 @@ def without_zai(made: Piece) -> Piece:
 @cache
 def places_by_length(group: str) -> dict[int, tuple[Piece, ...]]:
     """All places of a group, by the number of English words."""
-    found: dict[int, list[Piece]] = {}
+    found: list[Piece] = []
     for key in PLACE_GROUPS[group]:
-        made = place(key)
-        found.setdefault(len(made.english), []).append(made)
+        found.append(place(key))
         if key in _FIXED:
             continue
-        for adjectives in NOUNS[key.rpartition(" ")[2]].adjectives:
-            if len(adjectives) == 1 and ADJECTIVES[adjectives[0]].attachment != "close":
-                made = place(key, adjectives[0])
-                found.setdefault(len(made.english), []).append(made)
-    return {length: tuple(items) for length, items in found.items()}
+        found += [
+            place(key, *adjectives)
+            for adjectives in NOUNS[key.rpartition(" ")[2]].adjectives
+            if len(adjectives) == 1 and ADJECTIVES[adjectives[0]].attachment != "close"
+        ]
+    return by_length((len(made.english), made) for made in found)
 
 
 def _times(tense: str) -> tuple[Piece, ...]:

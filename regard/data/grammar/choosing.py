@@ -2,7 +2,7 @@
 
 from bisect import bisect
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from regard.data.grammar.adjuncts import (
     DURATIONS,
@@ -13,7 +13,14 @@ from regard.data.grammar.adjuncts import (
     without_zai,
 )
 from regard.data.grammar.clauses import Clause, Position, Relative
-from regard.data.grammar.frames import FRAME_GROUPS, FRAME_NAMED, FRAMES, Frame
+from regard.data.grammar.frames import (
+    FRAME_GROUPS,
+    FRAME_NAMED,
+    FRAMES,
+    PLACES_OF_THINGS,
+    THING_RELATIVES,
+    Frame,
+)
 from regard.data.grammar.lexicon import FEMININE_NAMES, NAMES, SINGULAR_ONLY
 from regard.data.grammar.phrases import (
     HE,
@@ -21,6 +28,7 @@ from regard.data.grammar.phrases import (
     POSSESSIVE,
     THEY,
     THEY_FEMININE,
+    UNKNOWN_GENDER,
     WE,
     YOU,
     Choice,
@@ -29,7 +37,7 @@ from regard.data.grammar.phrases import (
     Phrase,
     phrase,
 )
-from regard.data.grammar.pieces import Piece
+from regard.data.grammar.pieces import Item, Piece
 from regard.data.grammar.planning import (
     PERSONS,
     Plan,
@@ -41,14 +49,11 @@ from regard.data.grammar.planning import (
     subject_pool,
 )
 from regard.data.grammar.pools import NAME, OWNER, objects, subjects
-from regard.data.grammar.relatives import THING_RELATIVES, place_of_thing
 from regard.data.grammar.states import located
 from regard.data.grammar.verbs import VERBS, Group, GroupChoice, group
 
-Item = TypeVar("Item")
 _NAMES = tuple(NAMES)
 _ATTEMPTS = 12
-_UNKNOWN_GENDER = frozenset({I, YOU})
 # Who cannot be the object of whom: "I see me", "we see me".
 _SAME = {I: frozenset({"me", "us"}), WE: frozenset({"me", "us"}), YOU: frozenset({"you"})}
 # Many people wear many hats: "a hat" becomes "their hats".
@@ -183,7 +188,7 @@ def choose_action(
     kind = "given" if subject else "none" if agreement >= 0 else "free"
     if subject:
         agreement = phrase(subject).agreement
-    person = 2 if agreement in _UNKNOWN_GENDER else int(agreement == WE)
+    person = 2 if agreement in UNKNOWN_GENDER else int(agreement == WE)
     candidates = _candidates(tense, negative, kind, times, length, person, only)
     if not candidates:
         return None
@@ -238,7 +243,7 @@ def _filled(
         who = phrase(subject)
     if who:
         agreement = who.agreement
-        if agreement in _UNKNOWN_GENDER and tense == "past" and VERBS[frame.verb].with_être:
+        if agreement in UNKNOWN_GENDER and tense == "past" and VERBS[frame.verb].with_être:
             return None
         if question and agreement in (I, WE):
             return None
@@ -369,7 +374,7 @@ def thing_with_relative(
     """A relative clause of ``length`` words for a thing: "that Marie bought", "which is on the table"."""
     noun = choice[2]
     agreement = phrase(choice).agreement
-    where = place_of_thing(noun)
+    where = PLACES_OF_THINGS.get(noun)
     if where and random() < 0.4:
         found = places_by_length(where).get(length - 2)
         if found:

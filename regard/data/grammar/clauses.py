@@ -73,6 +73,13 @@ def lay_out(clause: Clause, source: list[str]) -> Layout:
     return Layout(clause, begins, subject_relative, object_relative)
 
 
+def clause_length(clause: Clause) -> int:
+    """The number of its English words."""
+    words: list[str] = []
+    lay_out(clause, words)
+    return len(words)
+
+
 def question_source(layout: Layout, end: int) -> int:
     """The English word that makes the clause a question: "do", or else the question mark."""
     return layout.begins["auxiliary"] if layout.clause.group.auxiliary in ("do", "does", "did") else end

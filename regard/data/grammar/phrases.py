@@ -19,6 +19,7 @@ from regard.data.grammar.spelling import begins_with_vowel, elide, indefinite_ar
 
 # The seven kinds of subject a verb can agree with.
 I, YOU, WE, HE, SHE, THEY, THEY_FEMININE = range(7)
+UNKNOWN_GENDER = frozenset({I, YOU})
 
 # How the French sentence takes the phrase: as it is, under negation, after "à", after "de", or as a kind
 # of thing in general ("aimer les pommes").

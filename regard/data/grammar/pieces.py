@@ -1,8 +1,10 @@
 """The smallest unit of the grammar: a few English words with their translations and word links."""
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+Item = TypeVar("Item")
 Words = tuple[str, ...]
 # A target word and the English positions it comes from, counted from where the piece begins.
 LinkedWord = tuple[str, tuple[int, ...]]
@@ -36,6 +38,14 @@ def piece(english: str, french: str, chinese: str) -> Piece:
 def moved(words: Linked, distance: int) -> Linked:
     """The same words, linked to English words that stand so many places further on."""
     return tuple((word, tuple(source + distance for source in sources)) for word, sources in words)
+
+
+def by_length(items: Iterable[tuple[int, Item]]) -> dict[int, tuple[Item, ...]]:
+    """Items by their number of English words."""
+    found: dict[int, list[Item]] = {}
+    for length, item in items:
+        found.setdefault(length, []).append(item)
+    return {length: tuple(same) for length, same in found.items()}
 
 
 def table(name: str) -> list[list[str]]:

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from regard.data.grammar.lexicon import ADJECTIVES, KIN, NAMES, NOUNS, SINGULAR_ONLY
 from regard.data.grammar.phrases import PRONOUNS, Choice, phrase
-from regard.data.grammar.pieces import table
+from regard.data.grammar.pieces import by_length, table
 
 # Nouns an object slot can hold. Names in capitals stand for phrases fixed as a whole.
 OBJECTS = {slot: tuple(words.split()) for slot, _, words in table("objects")}
@@ -35,7 +35,8 @@ _MEASURES = {
 ByLength = dict[int, tuple[Choice, ...]]
 
 
-def _english_length(choice: Choice) -> int:
+def english_length(choice: Choice) -> int:
+    """The number of English words of a noun phrase."""
     determiner, adjectives, noun, plural = choice
     if determiner in ("", "fixed"):
         return len(phrase(choice).english)
@@ -49,11 +50,7 @@ def _english_length(choice: Choice) -> int:
 
 
 def _sorted_by_length(choices: list[Choice]) -> ByLength:
-    found: dict[int, list[Choice]] = {}
-    for choice in choices:
-        length = _english_length(choice)
-        found.setdefault(length, []).append(choice)
-    return {length: tuple(found[length]) for length in sorted(found)}
+    return dict(sorted(by_length((english_length(choice), choice) for choice in choices).items()))
 
 
 def _with_determiners(noun: str, policy: str) -> list[Choice]:

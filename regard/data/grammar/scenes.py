@@ -4,14 +4,14 @@ from functools import cache
 
 from regard.data.grammar.adjuncts import CITIES, TIMES, place, places_by_length, time_first, without_zai
 from regard.data.grammar.choosing import person_with_relative, pick, thing_with_relative
-from regard.data.grammar.clauses import Clause, Relative
+from regard.data.grammar.clauses import Clause, Relative, clause_length
 from regard.data.grammar.lexicon import KIN, NAMES, NOUNS, PEOPLE, SINGULAR_ONLY, TOPICS
-from regard.data.grammar.phrases import WE, YOU, Choice, I, phrase
+from regard.data.grammar.phrases import UNKNOWN_GENDER, WE, Choice, I, phrase
+from regard.data.grammar.pieces import by_length
 from regard.data.grammar.planning import Random
-from regard.data.grammar.pools import NAME, ByLength, subjects
+from regard.data.grammar.pools import NAME, ByLength, english_length, subjects
 from regard.data.grammar.states import FORECASTS, STATES, WITHOUT_GENDER, existing, located, predicate
 
-_UNKNOWN_GENDER = frozenset({I, YOU})
 _NAMES = tuple(NAMES)
 QUALITIES_OF_PEOPLE = ("tall", "kind", "young")
 # Things that can be described, and things that can lie or stand somewhere.
@@ -64,7 +64,7 @@ def state(random: Random, length: int, question: bool) -> Clause | None:
     if question and who.agreement in (I, WE):
         return None
     keys: tuple[str, ...] = STATES
-    if who.agreement in _UNKNOWN_GENDER:
+    if who.agreement in UNKNOWN_GENDER:
         keys = WITHOUT_GENDER
     elif who.agreement != WE and random() < 0.35:
         noun = NOUNS.get(choice[2])
@@ -94,11 +94,7 @@ def described(noun: str) -> ByLength:
             found = [(word, (), noun, False) for word in ("the", "the", "the", "this", "that", *owners)]
         if entry.plural:
             found += [(word, (), noun, True) for word in ("the", "these", *owners[:2])]
-    result: dict[int, list[Choice]] = {}
-    for choice in found:
-        shown: Choice = ("Marie", *choice[1:]) if choice[0] == NAME else choice
-        result.setdefault(len(phrase(shown).english), []).append(choice)
-    return {length: tuple(choices) for length, choices in result.items()}
+    return by_length((english_length(choice), choice) for choice in found)
 
 
 def quality(random: Random, length: int, question: bool) -> Clause | None:
@@ -132,14 +128,12 @@ def quality(random: Random, length: int, question: bool) -> Clause | None:
 def new_things(noun: str) -> ByLength:
     """The phrases for a thing that is mentioned for the first time, by length."""
     entry = NOUNS[noun]
-    result: dict[int, list[Choice]] = {}
-    for adjectives in ((), *entry.adjectives):
-        if entry.singular:
-            count = 1 + len(adjectives) + 1
-            result.setdefault(count, []).extend([("a", adjectives, noun, False)] * 3)
-            if entry.plural and SINGULAR_ONLY.isdisjoint(adjectives):
-                result[count] += [(word, adjectives, noun, True) for word in ("two", "three", "some", "many")]
-    return {length: tuple(choices) for length, choices in result.items()}
+    found: list[Choice] = []
+    for adjectives in ((), *entry.adjectives) if entry.singular else ():
+        found += [("a", adjectives, noun, False)] * 3
+        if entry.plural and SINGULAR_ONLY.isdisjoint(adjectives):
+            found += [(word, adjectives, noun, True) for word in ("two", "three", "some", "many")]
+    return by_length((english_length(choice), choice) for choice in found)
 
 
 def existence(random: Random, length: int) -> Clause | None:
@@ -186,7 +180,7 @@ def location(random: Random, length: int, question: bool) -> Clause | None:
 @cache
 def forecasts() -> dict[int, tuple[Clause, ...]]:
     """All sentences about the weather, by length."""
-    found: dict[int, list[Clause]] = {}
+    found: list[tuple[int, Clause]] = []
     for tense, groups in FORECASTS.items():
         for verb in groups:
             for city in ("", *CITIES):
@@ -194,15 +188,11 @@ def forecasts() -> dict[int, tuple[Clause, ...]]:
                 clauses = [Clause(verb, adjunct=where, position="front")]
                 if tense in ("past", "future"):
                     days = [time for time in TIMES[tense] if time.english[-1] not in ("week", "year")]
-                    clauses = [clause._replace(last=day) for clause in clauses for day in days] + [
-                        clause._replace(first=time_first(day)) for clause in clauses for day in days
+                    clauses = [clauses[0]._replace(last=day) for day in days] + [
+                        clauses[0]._replace(first=time_first(day)) for day in days
                     ]
-                for clause in clauses:
-                    count = sum(
-                        len(part.english) for part in (verb, where, clause.first, clause.last) if part
-                    )
-                    found.setdefault(count, []).append(clause)
-    return {length: tuple(clauses) for length, clauses in found.items()}
+                found += [(clause_length(clause), clause) for clause in clauses]
+    return by_length(found)
 
 
 def weather(random: Random, length: int) -> Clause | None:

@@ -2,8 +2,17 @@
 
 from regard.data.grammar.adjuncts import TIMES, time_first
 from regard.data.grammar.choosing import Action, choose_action, pick
-from regard.data.grammar.clauses import Clause, lay_out
-from regard.data.grammar.phrases import HE, SHE, SUBJECT_PRONOUN, THEY, THEY_FEMININE, YOU, Choice, I, phrase
+from regard.data.grammar.clauses import Clause, clause_length, lay_out
+from regard.data.grammar.phrases import (
+    HE,
+    SHE,
+    SUBJECT_PRONOUN,
+    THEY,
+    THEY_FEMININE,
+    UNKNOWN_GENDER,
+    Choice,
+    phrase,
+)
 from regard.data.grammar.planning import PERSONS, Random
 from regard.data.grammar.pools import subjects
 from regard.data.grammar.scenes import scene
@@ -14,7 +23,6 @@ from regard.data.grammar.verbs import GroupChoice, group
 REPORTS = {"say": "说", "think": "认为", "know_that": "知道", "hope": "希望"}
 COMINGS = (("come", "来"), ("leave", "走"), ("arrive", "到"))
 _THIRD = frozenset({HE, SHE, THEY})
-_UNKNOWN_GENDER = frozenset({I, YOU})
 
 
 class _Writer:
@@ -31,12 +39,6 @@ class _Writer:
         self.source += CONJUNCTIONS[conjunction].english
         self.segments.append((conjunction, before, lay_out(clause, self.source)))
         self.left -= len(self.source) - before
-
-
-def _length(clause: Clause) -> int:
-    words: list[str] = []
-    lay_out(clause, words)
-    return len(words)
 
 
 def _begins_with_that(clause: Clause) -> bool:
@@ -66,7 +68,7 @@ def circumstance(random: Random, keys: str, subject: Choice, form: int) -> Claus
         return Clause(having_time(agreement), who) if form == 1 else None
     if key not in STATES or agreement == THEY_FEMININE:
         return None
-    if agreement in _UNKNOWN_GENDER and key not in WITHOUT_GENDER:
+    if agreement in UNKNOWN_GENDER and key not in WITHOUT_GENDER:
         return None
     if form == 2 and agreement not in _THIRD:
         return None
@@ -148,7 +150,7 @@ def _continue(writer: _Writer, last: Action, tense: str) -> tuple[Action, str] |
 def _coming(random: Random, other: int) -> Clause | None:
     """ "Marie arrived", of somebody who cannot be taken for the person with the agreement ``other``."""
     who = phrase(pick(random, subjects("named")[1]))
-    if who.agreement == other or who.agreement in _UNKNOWN_GENDER:
+    if who.agreement == other or who.agreement in UNKNOWN_GENDER:
         return None
     verb, chinese = pick(random, COMINGS)
     return Clause(group(GroupChoice(verb, "past", False, who.agreement, chinese, style="state")), who)
@@ -183,7 +185,7 @@ def _explain(writer: _Writer, last: Action, tense: str) -> bool:
         clause = circumstance(random, keys, pronoun, 2 if tense == "past" else 0)
     if clause is None:
         return False
-    after = writer.left - 1 - _length(clause)
+    after = writer.left - 1 - clause_length(clause)
     if after != 0 and after < 6:
         return False
     writer.add(joint, clause)
@@ -240,7 +242,7 @@ def _begin_with_condition(writer: _Writer, tense: str) -> Action | None:
         if before and before.subject is None:
             # The weather has no subject, so the main clause must say who it is about.
             main = main._replace(clause=main.clause._replace(subject=who))
-    if main is None or before is None or _length(before) != count:
+    if main is None or before is None or clause_length(before) != count:
         return None
     writer.add(word, before)
     writer.add("main", main.clause)

@@ -1,25 +1,18 @@
 """Rules of spelling: French elision, the English article, and raw text from tokens."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
+
+from regard.data.spacing import Spacing
 
 # Every word of the grammar that begins with h has a mute h.
 _VOWELS = frozenset("aeiouhâàéèêîôûœAEIOUHÉ")
 
-ELISIONS = {
-    "je": "j'",
-    "le": "l'",
-    "la": "l'",
-    "me": "m'",
-    "ne": "n'",
-    "de": "d'",
-    "que": "qu'",
-}
+ELISIONS = {"je": "j'", "le": "l'", "la": "l'", "me": "m'", "ne": "n'", "de": "d'", "que": "qu'"}
 _SI_BEFORE = frozenset({"il", "ils"})
-_ELIDABLE = frozenset({*ELISIONS, "si"})
 
-_NO_SPACE_BEFORE = frozenset(".,?!;:") | {"'s"}
-_NO_BREAK_SPACE_BEFORE = frozenset("?!;:")
+_SPACING = {language: Spacing(language) for language in ("en", "fr", "zh")}
 
 
 def begins_with_vowel(word: str) -> bool:
@@ -30,15 +23,12 @@ def begins_with_vowel(word: str) -> bool:
 def elide(words: Sequence[str]) -> list[str]:
     """Put the elided form of every French word that stands before a vowel; the count stays the same."""
     result = list(words)
-    last = len(result) - 1
-    for index, word in enumerate(words):
-        if word in _ELIDABLE and index < last:
-            following = words[index + 1]
-            if word == "si":
-                if following in _SI_BEFORE:
-                    result[index] = "s'"
-            elif following[0] in _VOWELS or following == "y":
-                result[index] = ELISIONS[word]
+    for index, (word, following) in enumerate(pairwise(words)):
+        if word == "si":
+            if following in _SI_BEFORE:
+                result[index] = "s'"
+        elif word in ELISIONS and begins_with_vowel(following):
+            result[index] = ELISIONS[word]
     return result
 
 
@@ -51,18 +41,7 @@ def indefinite_article(following: str) -> str:
 
 def join(tokens: Sequence[str], language: Literal["en", "fr", "zh"]) -> str:
     """Write tokens as raw text, with the spaces of the language and a capital at the beginning."""
-    if language not in ("en", "fr", "zh"):
+    if language not in _SPACING:
         raise ValueError(f"grammar: the language is {language!r}; expected 'en', 'fr' or 'zh'.")
-    if language == "zh":
-        return "".join(tokens)
-    text = ""
-    for token in tokens:
-        if not text or (language == "fr" and text.endswith("'")):
-            text += token
-        elif language == "fr" and token in _NO_BREAK_SPACE_BEFORE:
-            text += "\u00a0" + token
-        elif token in _NO_SPACE_BEFORE:
-            text += token
-        else:
-            text += " " + token
+    text = _SPACING[language].join(tokens)
     return text[:1].upper() + text[1:]
