@@ -4,15 +4,7 @@ from torch import Tensor
 
 from regard.attention import paths
 from regard.data.batches import PairBatch
-from regard.decode.base import (
-    Decoding,
-    Hypothesis,
-    Lengths,
-    PowerPenalty,
-    best_tokens,
-    evaluating,
-    limits_of,
-)
+from regard.decode.base import Decoding, Hypothesis, Lengths, PowerPenalty, best_tokens, evaluating, limits_of
 from regard.decode.beam import Call, Options, beam_search
 from regard.decode.rollout import walk
 from regard.models.base import State, StepDecoder

@@ -45,16 +45,6 @@ Rule = Callable[[Tensor, Tensor, int, torch.Generator], Tensor]
 # bandits
 
 
-def random_arms(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) -> Tensor:
-    """Whatever comes."""
-    return torch.rand(paid.shape, generator=generator)
-
-
-def greedy_arms(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) -> Tensor:
-    """The posterior means."""
-    return (paid + 1) / (paid + not_paid + 2)
-
-
 def thompson(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) -> Tensor:
     """One draw from each Beta(s + 1, f + 1), as the share of the first of two gamma variables."""
     first, second = (torch._standard_gamma(count + 1, generator=generator) for count in (paid, not_paid))
@@ -76,8 +66,8 @@ def gittins(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generato
 
 
 RULES: dict[str, Rule] = {
-    "random": random_arms,
-    "greedy": greedy_arms,
+    "random": lambda paid, not_paid, left, generator: torch.rand(paid.shape, generator=generator),
+    "greedy": lambda paid, not_paid, left, generator: (paid + 1) / (paid + not_paid + 2),
     "Thompson": thompson,
     "UCB1": ucb1,
     "Gittins": gittins,

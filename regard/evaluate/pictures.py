@@ -41,11 +41,9 @@ class Sampler(Protocol):
 
     def sample(self, noise: Tensor, labels: Tensor) -> Tensor:
         """(B, noise), (B,) labels -> (B, 3, H, W) from -1 to 1."""
-        ...
 
     def gammas(self) -> Mapping[str, float]:
         """How much each attention layer lets in."""
-        ...
 
 
 @dataclass(frozen=True)

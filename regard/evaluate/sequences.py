@@ -15,7 +15,7 @@ from regard.decode.base import Decoding
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, by_batch, evaluator
 from regard.models.base import Model
 from regard.tasks.base import Split
-from regard.tasks.bits import BitTask, costs
+from regard.tasks.bits import BitTask, Shape, costs
 
 BATCH = 64
 
@@ -24,7 +24,7 @@ BATCH = 64
 class ShapeScore:
     """What was measured on the sequences of one shape."""
 
-    shape: tuple[int, ...]
+    shape: Shape
     sequences: int
     bits: int  # that count, in one sequence
     cost: float  # bits per sequence
@@ -102,10 +102,9 @@ def evaluate_sequences(
 ) -> SequenceEvaluation:
     """Run the model over a split. Nothing is decoded: an answer is not fed back."""
     device = next(model.parameters()).device
-    sums: dict[tuple[int, ...], torch.Tensor] = {}
-    bits: dict[tuple[int, ...], int] = {}
+    sums: dict[tuple[Shape, int], torch.Tensor] = {}  # of a shape, and of its bits that count
 
-    def measure(rows: Sequence[int]) -> tuple[tuple[int, ...], torch.Tensor, int]:
+    def measure(rows: Sequence[int]) -> tuple[tuple[Shape, int], torch.Tensor]:
         batch = task.batch(split, rows)
         best = task.optimum(batch).sum()
         batch = batch.to(device)
@@ -114,18 +113,14 @@ def evaluate_sequences(
         errors = wrong.flatten(1).sum(1)  # (B,)
         found = [len(rows), costs(logits, batch).sum(), best, errors.sum(), (errors == 0).sum()]
         total = torch.tensor([float(x) for x in found], dtype=torch.float64)
-        return task.shape(split, rows[0]), total, int(batch.counted[0].sum()) * batch.targets.shape[-1]
+        bits = int(batch.counted[0].sum()) * batch.targets.shape[-1]
+        return (task.shape(split, rows[0]), bits), total
 
-    for shape, total, own_bits in by_batch(task, split, measure, batch=BATCH, progress=progress):
-        sums[shape] = sums.get(shape, 0) + total
-        bits[shape] = own_bits
-    scores = tuple(_score(shape, bits[shape], *total.tolist()) for shape, total in sums.items())
-    return SequenceEvaluation(split, task.units, scores)
-
-
-def _score(
-    shape: tuple[int, ...], bits: int, count: float, cost: float, best: float, errors: float, right: float
-) -> ShapeScore:
-    return ShapeScore(
-        shape, int(count), bits, cost / count, best / count, errors / (count * bits), right / count
-    )
+    for key, total in by_batch(task, split, measure, batch=BATCH, progress=progress):
+        sums[key] = sums.get(key, 0) + total
+    scores = []
+    for (shape, bits), total in sums.items():
+        count, cost, best, errors, right = total.tolist()
+        each = (cost / count, best / count, errors / (count * bits), right / count)
+        scores.append(ShapeScore(shape, int(count), bits, *each))
+    return SequenceEvaluation(split, task.units, tuple(scores))

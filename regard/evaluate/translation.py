@@ -190,6 +190,14 @@ def _all(own: Sequence[Item]) -> list[Item]:
     return [item for part in together([own]) for item in part]
 
 
+def measure_alignment(
+    model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
+) -> AlignmentCounts | None:
+    """The alignment counted one way; None as above."""
+    counts = measure_alignments(model, task, split)
+    return None if counts is None else counts[credit]
+
+
 def word_links(pieces: Links, source: Owners, target: Owners) -> Links:
     """Links between pieces -> links between the words they are part of."""
     return frozenset(Link(s, t) for link in pieces for s in source[link.source] for t in target[link.target])

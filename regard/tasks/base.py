@@ -51,36 +51,28 @@ class Task(Protocol):
     @classmethod
     def create(cls, settings: Any) -> Self:
         """The task with its data, from nothing but its Settings."""
-        ...
 
     @classmethod
     def restore(cls, settings: Any, folder: Path) -> Self:
         """The task as it was when `save` wrote this folder."""
-        ...
 
     def sizes(self) -> Mapping[str, int]:
         """What a model's Config takes from the data: `source_vocab`, `target_vocab`, …"""
-        ...
 
     def plan(self, epoch: int, *, seed: int, batch: int) -> Sequence[Sequence[int]]:
         """The training batches of one epoch, each of about `batch` units, as example numbers."""
-        ...
 
     def batch(self, split: Split, rows: Sequence[int]) -> Any:
         """The examples of these numbers as tensors (something with `.to(device)`)."""
-        ...
 
     def evaluation_plan(self, split: Split, *, batch: int) -> Sequence[Sequence[int]]:
         """Every example of a split once, in batches."""
-        ...
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         """Call the model once and sum the loss."""
-        ...
 
     def save(self, folder: Path) -> None:
         """Write what a user of the model needs beside the weights (tokenizers, settings)."""
-        ...
 
 
 class SettledTask:
@@ -177,4 +169,3 @@ class Filling(Protocol):
 
     def fill(self, model: nn.Module) -> None:
         """Called once on a new model, before it is trained."""
-        ...

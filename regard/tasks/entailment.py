@@ -41,7 +41,7 @@ from regard.data.entailment import (
 )
 from regard.data.rows import Rows, no_rows, require_dataset
 from regard.data.wordlist import WordList
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, check_sizes
 from regard.tasks.base import SPLITS, Loss, Split, WordListTask
 
 UNKNOWN = tuple(f"<unk{number}>" for number in range(100))
@@ -56,7 +56,6 @@ class TakesVectors(Protocol):
 
     def take_vectors(self, vectors: Tensor) -> None:
         """(V, D) one vector for each word's number."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +72,7 @@ class EntailmentSettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.train, self.valid, self.test) < 1:
-            raise ConfigError("entailment: `train`, `valid` or `test` has 0 pairs; expected 1 or more.")
+        check_sizes("entailment", self, "train", "valid", "test")
         if self.size <= len(FIRST):
             raise ConfigError(
                 f"entailment: `size` has {self.size}; expected more than {len(FIRST)}, which are NULL and "

@@ -29,11 +29,7 @@ from regard.data.pictures import PictureBatch
 from regard.errors import ConfigError, check_sizes
 from regard.tasks.base import Loss, SettledTask, Split, class_loss
 
-CLASSES = {
-    "shapes": shapes.SHAPES,
-    "fashion-mnist": fashion_mnist.CLASSES,
-    "cifar10": cifar10.CLASSES,
-}
+CLASSES = {"shapes": shapes.SHAPES, "fashion-mnist": fashion_mnist.CLASSES, "cifar10": cifar10.CLASSES}
 SIDES = {"shapes": shapes.SIDE, "fashion-mnist": fashion_mnist.SIDE, "cifar10": cifar10.SIDE}
 
 

@@ -67,7 +67,13 @@ class PointingTask(SettledTask):
 
     def __init__(self, settings: PointingSettings) -> None:
         super().__init__(settings)
-        self._check()
+        least = self.smallest
+        check_range(self.question, settings, "shortest", "longest", least)
+        if not settings.tests or min(settings.tests) < least:
+            raise ConfigError(
+                f"{self.question}: `tests` has {list(settings.tests)}; expected sizes of {least} or more."
+            )
+        check_sizes(self.question, settings, "groups", "train", "valid", "test")
         self._train: Answers | None = None
         self._others: dict[tuple[Split, int], Numbers] = {}
 
@@ -77,15 +83,6 @@ class PointingTask(SettledTask):
         task = cls(settings)
         task.train_answers()  # a restored task finds them only if training goes on
         return task
-
-    def _check(self) -> None:
-        s, least = self.settings, self.smallest
-        check_range(self.question, s, "shortest", "longest", least)
-        if not s.tests or min(s.tests) < least:
-            raise ConfigError(
-                f"{self.question}: `tests` has {list(s.tests)}; expected sizes of {least} or more."
-            )
-        check_sizes(self.question, s, "groups", "train", "valid", "test")
 
     def train_answers(self) -> Answers:
         """(train, M), in memory, mapped from the cache, or solved when they are asked for."""

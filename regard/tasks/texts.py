@@ -77,15 +77,12 @@ class Texts(Protocol):
 
     def stream(self, split: Split) -> Iterator[Example]:
         """The pairs of a split, one after the other; can be asked for again."""
-        ...
 
     def files(self) -> Sequence[Path]:
         """What the training pairs are read from."""
-        ...
 
     def choice(self) -> str:
         """What decides, beside the content of the files, which pairs are trained on."""
-        ...
 
 
 class TextTask(TranslationTask):

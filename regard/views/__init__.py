@@ -20,6 +20,6 @@ VIEWERS = {  # by the name of a task's class, or of one that it inherits from
     "FewShotTask": "regard.views.episode:view",
     "BanditTask": "regard.views.acting:view",
     "MDPTask": "regard.views.acting:view",
-    "PictureClassesTask": "regard.views.pooling:view",
+    "PictureClassesTask": "regard.views.captions:view_class",
     "PictureTask": "regard.views.pictures:view",
 }

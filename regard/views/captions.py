@@ -1,16 +1,19 @@
-"""A picture, what the model said of it, and where it looked at each word."""
+"""A picture, what the model said of it or called it, and where it looked meanwhile."""
 
 from pathlib import Path
 
 import numpy as np
 
+from regard.attention.record import record
 from regard.data.images import Pixels, image_batch, read_image
+from regard.decode.base import evaluating
 from regard.decode.captions import Caption, describe
 from regard.errors import ConfigError
 from regard.models.base import Translating
 from regard.tasks.captions import CaptionTask
+from regard.tasks.picture_classes import PictureClassesTask
 from regard.train.run import Run
-from regard.views.shared import require_picture, whole_number
+from regard.views.shared import example_number, require_picture, whole_number
 from regard.viz.pictures import draw_caption
 
 
@@ -69,3 +72,25 @@ def draw(task: CaptionTask, picture: Pixels, found: Caption, out: Path) -> None:
     words = words_of(task, found)
     assert found.weights is not None
     draw_caption(picture, words, found.weights[: len(words)], title=said(task, found), path=out)
+
+
+def view_class(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
+    """Draw a test picture and the places that the pooling weighed most; `text` is its number, default 0."""
+    task, model = run.task, run.model
+    assert isinstance(task, PictureClassesTask)
+    require_picture(out, "pictures")
+    batch = task.batch("test", [example_number(text, task.count("test"), "picture")])
+    with evaluating(model), record(model) as trace:
+        shares = model(batch.to(next(model.parameters()).device))[0].float().softmax(-1)
+        (result,) = (result for results in trace.values() for result in results)
+        weights = result.weights[0].float().cpu()  # (1, L)
+    said, right = int(shares.argmax()), int(batch.labels[0])
+    draw_caption(
+        batch.pictures[0].numpy(),
+        [task.labels[said]],
+        weights,
+        title=f"{task.labels[right]}, called {task.labels[said]}",
+        path=out,
+    )
+    verdict = "right" if said == right else f"it is {task.labels[right]}"
+    return f"{task.labels[said]} ({verdict}), probability {float(shares[said]):.3f}"

@@ -23,7 +23,6 @@ class LooksBack(Protocol):
 
     def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
         """Named maps (T, C + T - 1): for the first row, each predicted word's weights over the inputs."""
-        ...
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:

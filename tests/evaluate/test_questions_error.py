@@ -54,6 +54,15 @@ def test_a_task_fails_above_five_per_cent_and_the_paper_stands_beside():
     assert found.tables()[0].rows[1] == ("2 two supporting facts", "5.1", "11.4")
 
 
+def test_a_model_in_training_is_measured_without_dropout_and_goes_on_training(task):
+    model, modes = MemN2N(MemN2NConfig(**task.sizes(), embedding=8)).train(), []
+    model.register_forward_pre_hook(lambda module, _: modes.append(module.training))
+    evaluate_questions(model, task, "test")
+    assert modes
+    assert not any(modes)
+    assert model.training
+
+
 def test_the_papers_mean_is_the_papers():
     assert sum(PAPER.values()) / 20 == pytest.approx(12.4, abs=0.05)
 

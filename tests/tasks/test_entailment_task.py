@@ -235,7 +235,7 @@ def test_vectors_that_are_not_there_or_not_wanted_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"train": 0}, "entailment: `train`, `valid` or `test` has 0 pairs; expected 1 or more."),
+        ({"train": 0}, "entailment: `train` has 0; expected 1 or more."),
         (
             {"size": 101},
             "entailment: `size` has 101; expected more than 101, which are NULL and the 100 unknown",
