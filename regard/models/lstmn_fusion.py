@@ -175,7 +175,6 @@ class LSTMNFusion(Translating):
         return FusionState(tape, self.fusion.prepare(tapes, batch.source_lengths), tape.asked)
 
     def step(self, tokens: Tensor, state: FusionState) -> tuple[Tensor, FusionState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         h, state = self.fusion(self.fusion.project(self.dropout(self.E(tokens[:, None]))), state)
         return self.W(self.dropout(h[:, 0])).log_softmax(-1), state
 
