@@ -209,7 +209,7 @@ ALGEBRA = (
     ("trace",),
     ("scores", "normalizers", "windows", "mistakes"),
     ("dispatch",),
-    ("reference", "remembering"),
+    ("reference",),
     ("looks",),
     ("top_k",),
     ("memory", "compose"),

@@ -107,7 +107,8 @@ def read_native_layer(*given: Any) -> SeenPacked:
     """The fast path of nn.TransformerEncoderLayer."""
     inputs, width, heads, weight, bias, _, _, _, norm_first, eps, *rest = given
     norm = (rest[0].detach().clone(), rest[1].detach().clone(), eps) if norm_first else None
-    return _packed(inputs, width, heads, weight, bias, *rest[-2:], norm)
+    mask, mask_type = rest[-2:]
+    return _packed(inputs, width, heads, weight, bias, mask, mask_type, norm)
 
 
 def _packed(
