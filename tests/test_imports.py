@@ -255,7 +255,7 @@ ALGEBRA = (
     ("trace",),
     ("scores", "normalizers", "windows", "mistakes"),
     ("dispatch",),
-    ("reference", "remembering"),
+    ("reference",),
     ("looks",),
     ("top_k",),
     ("memory", "compose"),

@@ -15,14 +15,13 @@ from regard.attention.dispatch import Call, check_kernel, choose_kernel, explain
 from regard.attention.fitting import asked, with_batch_axis
 from regard.attention.hidden import guarded, projected, silenced
 from regard.attention.history import History
-from regard.attention.looks import look
+from regard.attention.looks import look, remembered
 from regard.attention.mask import Mask
 from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
 from regard.attention.normalizers.hard import HardNormalizer
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.paths import Explanation
-from regard.attention.remembering import remembered
 from regard.attention.result import Alignment, AttentionResult
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source

@@ -67,7 +67,7 @@ class Keep:
             context,
             kernel=result.kernel,
             rows=weights.shape[-2],
-            align=lambda targets: _rows(alignment, targets),
+            align=lambda _: alignment,
             alignment=alignment,
         )
 
@@ -111,12 +111,6 @@ class Keep:
 def version_of(x: Tensor) -> int:
     """Counts changes in place; of a tensor made in inference mode they are not counted."""
     return 0 if x.is_inference() else x._version
-
-
-def _rows(alignment: Alignment, targets: Tensor | None) -> Alignment:
-    if targets is None:
-        return alignment
-    return Alignment(alignment.scores[..., targets, :], alignment.weights[..., targets, :])
 
 
 def whole_numbers(owner: str, name: str, found: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -210,19 +210,13 @@ class Translating(Model):
 
 
 class StepDecoder(Protocol[State]):
-    """What greedy, beam and sampled decoding need of a model, and all they know of it."""
+    """What greedy, beam and sampled decoding need of a model, and all they know of it: see `Translating`."""
 
-    def start(self, batch: PairBatch) -> State:
-        """Encode the source; the state before the first target token."""
-        ...
+    def start(self, batch: PairBatch) -> State: ...
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """(B,) last tokens, state -> (B, V) log-probabilities of the next token, next state."""
-        ...
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]: ...
 
-    def select(self, state: State, rows: Tensor) -> State:
-        """Keep (R,) rows of the state, in this order; rows may repeat."""
-        ...
+    def select(self, state: State, rows: Tensor) -> State: ...
 
 
 def teacher_inputs(batch: PairBatch) -> Tensor:

@@ -144,20 +144,11 @@ class LSTMNClassifier(Model):
         return self.W_2(self.dropout(torch.relu(self.W_1(self.dropout(pooled)))))
 
 
-class Reader(nn.Module):
-    """(B, T, m) -> (B, T, n): a state for each step; `aligner` is the path of its attention, if any."""
-
-    aligner: str | None = None
+class TapeReader(nn.Module):
+    """(B, T, m) -> (B, T, n): the hidden tape, a state for each step."""
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
         super().__init__()
-
-
-class TapeReader(Reader):
-    """The hidden tape."""
-
-    def __init__(self, config: LSTMNClassifierConfig) -> None:
-        super().__init__(config)
         self.lstmn = LSTMN(
             inputs=config.embedding,
             hidden=config.hidden,
@@ -173,11 +164,13 @@ class TapeReader(Reader):
         return self.lstmn(words).chunk(2, -1)[0]
 
 
-class LSTMReader(Reader):
-    """The states of an LSTM."""
+class LSTMReader(nn.Module):
+    """(B, T, m) -> (B, T, n): the states of an LSTM."""
+
+    aligner: str | None = None
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
-        super().__init__(config)
+        super().__init__()
         between = config.dropout if config.layers > 1 else 0.0
         self.lstm = nn.LSTM(config.embedding, config.hidden, config.layers, batch_first=True, dropout=between)
         open_forget_gates(self.lstm)
@@ -209,5 +202,5 @@ def open_forget_gates(lstm: nn.LSTM) -> None:
                 bias[n : 2 * n] = 1.0 if name.startswith("bias_ih") else 0.0
 
 
-READERS: dict[str, type[Reader]] = {"lstmn": TapeReader, "lstm": LSTMReader}
+READERS: dict[str, type[TapeReader] | type[LSTMReader]] = {"lstmn": TapeReader, "lstm": LSTMReader}
 POOLS = {"mean": mean, "last": last}

@@ -63,6 +63,8 @@ class FusionState(NamedTuple):
 class Fusion(nn.Module):
     """A decoder's cell, and how it takes in what it finds in the source."""
 
+    W: nn.Linear
+
     def __init__(self, *, inputs: int, hidden: int, span: int | None) -> None:
         super().__init__()
         self.cell = LSTMNCell(inputs=inputs, hidden=hidden, span=span)
@@ -70,7 +72,7 @@ class Fusion(nn.Module):
 
     def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T, m) -> what the words add to the cell (B, T, 5 n), and to the look at the source."""
-        raise NotImplementedError(f"{type(self).__name__} defines no project(words).")
+        return self.cell.project(words), self.W(words)
 
     def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
         """(B, S, 2 n) tapes of the source, (B,) -> what is attended to."""
@@ -88,9 +90,6 @@ class DeepFusion(Fusion):
         super().__init__(inputs=inputs, hidden=hidden, span=span)
         self.W = nn.Linear(inputs, 2 * hidden)
         self.U = nn.Linear(hidden, 2 * hidden, bias=False)
-
-    def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        return self.cell.project(words), self.W(words)
 
     def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
         return self.attention.prepare(tapes.chunk(2, -1)[0], tapes, mask=Mask(lengths=lengths))
@@ -112,9 +111,6 @@ class ShallowFusion(Fusion):
         self.W = nn.Linear(inputs, hidden)
         self.U = nn.Linear(hidden, hidden, bias=False)
         self.C = nn.Linear(hidden, 5 * hidden, bias=False)
-
-    def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        return self.cell.project(words), self.W(words)
 
     def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
         return self.attention.prepare(tapes.chunk(2, -1)[0], mask=Mask(lengths=lengths))
@@ -175,7 +171,6 @@ class LSTMNFusion(Translating):
         return FusionState(tape, self.fusion.prepare(tapes, batch.source_lengths), tape.asked)
 
     def step(self, tokens: Tensor, state: FusionState) -> tuple[Tensor, FusionState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         h, state = self.fusion(self.fusion.project(self.dropout(self.E(tokens[:, None]))), state)
         return self.W(self.dropout(h[:, 0])).log_softmax(-1), state
 

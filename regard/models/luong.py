@@ -133,7 +133,6 @@ class Luong(Translating):
         return LuongState(hidden, fed, source, history, self.decoder.matrices(), 0)
 
     def step(self, tokens: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         words = self.dropout(self.E(tokens))
         attentional, state = self._advance(self.decoder.project(words), state)
         return self.W_s(attentional).log_softmax(-1), state

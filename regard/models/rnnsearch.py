@@ -148,7 +148,6 @@ class RNNsearch(Translating):
         )
 
     def step(self, tokens: Tensor, state: SearchState) -> tuple[Tensor, SearchState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         word = self.dropout(self.E(tokens[:, None]))
         source = state.source.at(state.step)
         new, history, result = self._advance(

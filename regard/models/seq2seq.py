@@ -109,7 +109,6 @@ class Seq2Seq(Translating):
         return self._from_all(annotations, lengths, self.W_s)
 
     def step(self, tokens: Tensor, state: Seq2SeqState) -> tuple[Tensor, Seq2SeqState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         outputs, hidden = self._decode(tokens[:, None], state)
         return self.W(self.dropout(outputs))[:, 0].log_softmax(-1), Seq2SeqState(hidden, state.context)
 

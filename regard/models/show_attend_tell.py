@@ -189,7 +189,6 @@ class ShowAttendTell(Translating):
         return TellState(torch.tanh(self.start_h(first)), torch.tanh(self.start_c(first)), source)
 
     def step(self, tokens: Tensor, state: TellState) -> tuple[Tensor, TellState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         word = self.E(tokens)
         found = self.attention(state.h[:, None], state.source).context[:, 0]
         h, c, context = self._advance(self.W(word), state.h, state.c, found)

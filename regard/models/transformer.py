@@ -204,7 +204,6 @@ class Transformer(Translating):
         return TransformerState(sources, caches, looked, stepper, 0)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
-        """(B,) previous words -> (B, V) log-probabilities of the next, and the state after it."""
         words = self.E(tokens[:, None]) * math.sqrt(self.shape.d_model)
         words = self.dropout(self.positions(words, state.step))
         stepper, caches, looked = state.stepper, state.caches, state.looked

@@ -24,8 +24,8 @@ from regard import (
     record,
 )
 from regard.attention import dispatch, reference
+from regard.attention.looks import remembered
 from regard.attention.parts import Sizes
-from regard.attention.remembering import remembered
 from regard.attention.scores.base import Score
 from regard.attention.windows.base import View, Window
 from regard.kernels.additive import additive_cuda

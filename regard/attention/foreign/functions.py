@@ -1,7 +1,7 @@
 """The attention functions that can be seen: where each stands, and what its arguments mean.
 
-A reader has the function's own signature after the context, and says what the call saw. It returns a sentence
-where the call cannot be recorded; a function it does not understand never goes wrong because of it.
+A reader has the function's own signature, and says what the call saw. It returns a sentence where the call
+cannot be recorded; a function it does not understand never goes wrong because of it.
 """
 
 from collections.abc import Callable
@@ -97,44 +97,18 @@ def read_flex(
     return Seen(query, key, value, scale, EVERYTHING, tuple(adjusts), 0.0, lowered_by(query))
 
 
-def read_native_heads(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    embed_dim: int,
-    num_heads: int,
-    in_proj_weight: Tensor,
-    in_proj_bias: Tensor,
-    out_proj_weight: Tensor,
-    out_proj_bias: Tensor,
-    mask: Tensor | None,
-    need_weights: bool,
-    average_attn_weights: bool,
-    mask_type: int | None,
-) -> SeenPacked:
+def read_native_heads(*given: Any) -> SeenPacked:
     """The fast path of nn.MultiheadAttention, which is for self-attention alone."""
-    return _packed(query, embed_dim, num_heads, in_proj_weight, in_proj_bias, mask, mask_type)
+    inputs, _, _, width, heads, weight, bias, _, _, mask, _, _, mask_type = given  # by position
+    return _packed(inputs, width, heads, weight, bias, mask, mask_type)
 
 
-def read_native_layer(
-    src: Tensor,
-    embed_dim: int,
-    num_heads: int,
-    in_proj_weight: Tensor,
-    in_proj_bias: Tensor,
-    out_proj_weight: Tensor,
-    out_proj_bias: Tensor,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    norm1_weight: Tensor,
-    norm1_bias: Tensor,
-    *rest: Any,
-) -> SeenPacked:
+def read_native_layer(*given: Any) -> SeenPacked:
     """The fast path of nn.TransformerEncoderLayer."""
+    inputs, width, heads, weight, bias, _, _, _, norm_first, eps, *rest = given
+    norm = (rest[0].detach().clone(), rest[1].detach().clone(), eps) if norm_first else None
     mask, mask_type = rest[-2:]
-    norm = (norm1_weight.detach().clone(), norm1_bias.detach().clone(), eps) if norm_first else None
-    return _packed(src, embed_dim, num_heads, in_proj_weight, in_proj_bias, mask, mask_type, norm)
+    return _packed(inputs, width, heads, weight, bias, mask, mask_type, norm)
 
 
 def _packed(

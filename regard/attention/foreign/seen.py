@@ -78,6 +78,10 @@ class Seen:
         """The number of heads; 1 where there is no axis of heads."""
         return self.query.shape[-3] if self.query.ndim > 3 else 1
 
+    def projected(self) -> Self:
+        """The call itself: query and keys are there."""
+        return self
+
     def held(self) -> list[Tensor]:
         """The tensors that must not change before a look."""
         parts = [self.query, self.keys]
@@ -185,6 +189,10 @@ class SeenScores:
         """The number of queries that are kept."""
         return self.scores.shape[-2]
 
+    def projected(self) -> Self:
+        """The call itself."""
+        return self
+
     def held(self) -> list[Tensor]:
         """The tensors that must not change before a look."""
         return [self.scores]
@@ -239,22 +247,8 @@ class SeenPacked:
         if self.hidden is not None:
             visible = ~self.hidden.bool()
             mask = Mask(dense=visible[:, None, None, :] if self.mask_type == 1 else visible)
-        return Seen(self._split(query), self._split(keys), mask=mask)
-
-    def align(self, targets: Tensor | None) -> Alignment:
-        """Scores and weights of all queries, or of these (R,)."""
-        return self.projected().align(targets)
-
-    def top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        """The largest weights, in tiles of both axes."""
-        return self.projected().top(k)
-
-    def choose(self, keep: Keep) -> Seen:
-        """The heads and queries that are kept, which are projected now."""
-        return self.projected().choose(keep)
-
-    def _split(self, x: Tensor) -> Tensor:
-        return torch.unflatten(x, -1, (self.heads, -1)).transpose(-2, -3)
+        query, keys = (torch.unflatten(x, -1, (self.heads, -1)).transpose(-2, -3) for x in (query, keys))
+        return Seen(query, keys, mask=mask)
 
     def _lengths(self) -> Tensor:
         return self.inputs._nested_tensor_size()[:, 0]
@@ -292,10 +286,10 @@ class RecordedResult(AttentionResult):
         return max(map(Tensor.numel, self.seen.held()))
 
     def _align(self, targets: Tensor | None) -> Alignment:
-        return self._unchanged().align(targets)
+        return self._unchanged().projected().align(targets)
 
     def _top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        return self._unchanged().top(k)
+        return self._unchanged().projected().top(k)
 
     def _unchanged(self) -> AnySeen:
         """The call, or an error if one of its tensors has changed since."""
@@ -313,7 +307,7 @@ class RecordedResult(AttentionResult):
 
     def choose(self, keep: Keep) -> "RecordedResult":
         """What is kept of the result."""
-        seen = self.seen.choose(keep)
+        seen = self.seen.projected().choose(keep)
         by_head = isinstance(self.seen, Seen)
         context = keep.moved(keep.cut(self.context, keep.rows(self.seen.T), heads=by_head))
         return RecordedResult(seen, context, self.kernel)
