@@ -186,11 +186,12 @@ def prepared(call: Call) -> Prepared:
     keys, values = source.keys, source.values
     version = version_of(keys) + version_of(values)
     lead = leading(call.query, keys, values)
-    found: Prepared | None = source.__dict__.get("_exponentials")
+    made: dict[str, Prepared] = source.__dict__.setdefault("_made", {})  # shared by the steps of a decoder
+    found = made.get("exponentials")
     if found is None or found.version != version or found.lead != lead:
         b = flat(keys.detach(), lead)
         own = flat(values.detach(), lead).contiguous()
         e = exponentials(b)
         found = Prepared(version, lead, e, panels_of(e), own, float(b.abs().max()))
-        source.__dict__["_exponentials"] = found
+        made["exponentials"] = found
     return found
