@@ -65,30 +65,31 @@ class NTMKernel:
     name = "ntm"
 
     def refuses(self, call: Sequence) -> str | None:
-        x, layers, rows, width, heads, foreign, _ = call
-        if foreign is not None:
-            return foreign
-        if not x.is_cuda:
-            return f"device is {x.device.type}, this kernel needs cuda"
-        if x.dtype != torch.float32:
-            return f"dtype is {x.dtype}, this kernel has float32"
-        if torch.is_autocast_enabled(x.device.type):
-            return "autocast is on, this kernel has one precision"
-        if layers > 1:
-            return f"the controller has {layers} layers, this kernel has one"
-        if heads > HEADS:
-            return f"there are {heads} heads, this kernel has up to {HEADS}"
-        if rows < 16 or rows & (rows - 1):
-            return f"the memory has {rows} rows, this kernel has a power of two, 16 or more"
-        if rows * _padded(width) > MOST:
-            return f"the memory has {rows} x {width} cells, this kernel has up to {MOST}"
-        return None
+        return call.foreign or _refuses(call.inputs, call.layers, call.rows, call.width, call.heads)
 
     def run(self, call: Sequence) -> Tensor:
         return machine(*call.operands())
 
 
 NTM = NTMKernel()
+
+
+def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str | None:
+    if not x.is_cuda:
+        return f"device is {x.device.type}, this kernel needs cuda"
+    if x.dtype != torch.float32:
+        return f"dtype is {x.dtype}, this kernel has float32"
+    if torch.is_autocast_enabled(x.device.type):
+        return "autocast is on, this kernel has one precision"
+    if layers > 1:
+        return f"the controller has {layers} layers, this kernel has one"
+    if heads > HEADS:
+        return f"there are {heads} heads, this kernel has up to {HEADS}"
+    if rows < 16 or rows & (rows - 1):
+        return f"the memory has {rows} rows, this kernel has a power of two, 16 or more"
+    if rows * _padded(width) > MOST:
+        return f"the memory has {rows} x {width} cells, this kernel has up to {MOST}"
+    return None
 
 
 @card(
