@@ -311,11 +311,40 @@ def test_one_function_has_the_same_gradients(where):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+FACTS = (None, None, None, None, 0, 1.0)
+
+
+@pytest.mark.parametrize("wanted", [(0, 1, 2, 3, 4), (1,), (2, 3)])
+def test_a_step_gives_autograd_what_many_queries_give(wanted):
+    given = (torch.randn(*s) for s in ((2, 3, 3), (6, 3), (2, 5, 6), (1, 6), (2, 5, 4)))
+    leaves = [x.requires_grad_(i in wanted) for i, x in enumerate(given)]
+    learning, grad = [leaves[i] for i in wanted], torch.randn(2, 3, 4)
+    context, expected = additive_step_cuda.step(*leaves, *FACTS), additive_cuda.attended(*leaves, FACTS)
+    found, expected = [torch.autograd.grad(x, learning, grad) for x in (context, expected)]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_operator_of_a_step_takes_a_query_that_lies_in_memory_in_any_way():
+    (a, b, v, values, *facts), grad = arguments_of((2,), 3, 5, 6)
+    given = Operands(a.mT.contiguous().mT, b, v, values, *facts)
+    context, kept = additive_step_cuda.forward_of_rows(given)
+    needed = [True, False, True, True]
+    found = additive_step_cuda.backward_of_rows(grad, kept, *given[:4], given.scale, needed)
+    of_a, _, of_v, of_values = additive_launch.backward(grad, given)
+    assert found[1].numel() == 0
+    torch.testing.assert_close(context, additive_launch.forward(given), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close((found[0], *found[2:]), (of_a, of_v, of_values), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("run", ["many", "few"])
 @pytest.mark.parametrize("own", range(5))
-def test_a_gradient_of_a_gradient_is_refused(own):
-    given = (torch.randn(*s) for s in ((1, 5, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4)))
+def test_a_gradient_of_a_gradient_is_refused(own, run):
+    given = (torch.randn(*s) for s in ((1, 3, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4)))
     leaves = [x.requires_grad_(i == own) for i, x in enumerate(given)]
-    context = additive_cuda.attended(*leaves, (None, None, None, None, 0, 1.0))
+    if run == "many":
+        context = additive_cuda.attended(*leaves, FACTS)
+    else:
+        context = additive_step_cuda.step(*leaves, *FACTS)
     (once,) = torch.autograd.grad(context.sin().sum(), leaves[own], create_graph=True)
     with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient"):
         once.square().sum().backward()
