@@ -30,7 +30,6 @@ from regard.bench.preparing import in_parallel
 from regard.bench.records import measured
 from regard.bench.rule import Errors
 from regard.evaluate.results import Result, write_result
-from regard.kernels import ops
 from regard.kernels.additive import additive_cuda, additive_step_cuda
 from regard.kernels.additive.additive_cuda import ADDITIVE_STEP_CUDA, STEP
 
@@ -68,7 +67,7 @@ def fused(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
         return additive_step_cuda.step(a, None, b, v, values, *NONE)
     if a.is_cuda:
         return additive_cuda.attended(a, None, b, v, values, NONE)
-    return ops.additive(a, b, v, values, *NONE)
+    return torch.ops.regard.additive(a, b, v, values, *NONE)
 
 
 def operands(shape: Shape, dtype: torch.dtype, device: str) -> list[Tensor]:

@@ -111,7 +111,15 @@ class Source:
 
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
-        return replace(self, mask=self.mask.at(offset), grown=False)
+        mask = self.mask.at(offset)
+        if torch.compiler.is_compiling():
+            return replace(self, mask=mask, grown=False)
+        self.__dict__.setdefault("_made", {})  # what kernels make of keys and values serves every step
+        later = object.__new__(Source)  # what was checked once is not read again at every step
+        later.__dict__.update(self.__dict__, mask=mask, grown=False)
+        if mask.offset < 0 or self.mask.offset < 0:
+            later.__dict__.pop("_no_row_is_empty", None)
+        return later
 
     def asked_by(self, T: int) -> "Source":
         """The source as T queries see it; if it has grown, they are its last T positions."""

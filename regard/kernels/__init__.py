@@ -12,9 +12,8 @@ from regard.kernels.ntm.ntm_sequence import NTM
 from regard.kernels.product.blocks import BLOCKS
 from regard.kernels.product.cosine_query import COSINE_QUERY
 from regard.kernels.product.linear import DIVIDE_BY_LENGTH, MEAN
+from regard.kernels.product.product_looks import PRODUCT_TOP, PRODUCT_WEIGHTS
 from regard.kernels.product.product_step import PRODUCT_STEP
-from regard.kernels.product.product_top import PRODUCT_TOP
-from regard.kernels.product.product_weights import PRODUCT_WEIGHTS
 from regard.kernels.product.sdpa import SDPA
 from regard.kernels.product.self_attention import SELF_ATTENTION_CPU, SELF_ATTENTION_CUDA
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX

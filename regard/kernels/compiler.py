@@ -31,15 +31,27 @@ from regard import storage
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
 LIMIT = 60.0  # seconds that a compiler may take
+KINDS = {"p": ctypes.c_void_p, "l": ctypes.c_long, "f": ctypes.c_float}
 
 
 @cache
-def library(source: str, instead: str) -> ctypes.CDLL | None:
+def library(source: str, instead: str, **functions: str) -> ctypes.CDLL | None:
     """The compiled file of this folder, from the cache or built; None if that fails, which is said once.
 
-    Where the cache cannot be used, because it is not writable or mounted noexec, a temporary folder is tried.
-    `instead` is what runs without the loops, as a clause.
+    `instead` is what runs without the loops, as a clause. `functions` are those that return nothing, with the
+    types of their arguments: "4p 2l f" are four pointers, two longs and a float.
     """
+    loops = _library(source, instead)
+    if loops is not None:
+        for name, arguments in functions.items():
+            function, types = getattr(loops, name), re.findall(r"(\d*)([plf])", arguments)
+            function.argtypes = [KINDS[kind] for count, kind in types for _ in range(int(count or 1))]
+            function.restype = None
+    return loops
+
+
+def _library(source: str, instead: str) -> ctypes.CDLL | None:
+    """Where the cache cannot be used, since it is not writable or mounted noexec, a temporary folder is."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         _say(instead, "there is no C++ compiler")

@@ -17,6 +17,14 @@ def leading(*tensors: Tensor) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
 
 
+def refuses_lengths(lengths: Tensor | None, lead: tuple[int, ...]) -> str | None:
+    """Why these are not the lengths of the leading axis, as a clause."""
+    first = lead[0] if lead else 1
+    if lengths is None or lengths.shape[0] in (1, first):
+        return None
+    return f"lengths has {lengths.shape[0]} rows where the leading axis has {first}"
+
+
 def four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     """(..., T, D) -> (B, H, T, D): one batch and one head axis, as fused attention wants them."""
     if len(lead) == 2 and x.shape[:-2] == lead:
@@ -32,3 +40,8 @@ def flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
     if x.shape[:-2] != lead:
         x = x.expand(*lead, *x.shape[-2:])
     return x if len(lead) == 1 else x.reshape(prod(lead), *x.shape[-2:])
+
+
+def side_by_side(x: Tensor) -> Tensor:
+    """The same tensor with neighbouring features next to each other in memory."""
+    return x if x.stride(-1) == 1 else x.contiguous()

@@ -86,16 +86,7 @@ class Fire(nn.Module):
 
 
 # squeeze and expand of fire2 … fire9; a pooling stands before those of POOLED, as in version 1.0
-FIRES = {
-    2: (16, 64),
-    3: (16, 64),
-    4: (32, 128),
-    5: (32, 128),
-    6: (48, 192),
-    7: (48, 192),
-    8: (64, 256),
-    9: (64, 256),
-}
+FIRES = {number: (number // 2 * 16, number // 2 * 64) for number in range(2, 10)}
 POOLED = (2, 5, 9)
 PARTS = {"squeeze": "conv1x1_1", "expand1": "conv1x1_2", "expand3": "conv3x3_2"}  # here -> the original's
 MEAN = (104.0, 117.0, 123.0)  # of blue, green, red; nothing is scaled

@@ -14,7 +14,7 @@ Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -40,14 +40,7 @@ from regard.kernels.decoder.decoder_cpu import (
     Written,
 )
 from regard.kernels.product.product_step import ProductStep
-from regard.layers.transformer import (
-    Decoder,
-    DecoderLayer,
-    FeedForward,
-    LayerNorm,
-    PostNorm,
-    PreNorm,
-)
+from regard.layers.transformer import Decoder, DecoderLayer, FeedForward, LayerNorm, PostNorm, PreNorm
 
 Caches = tuple[Cache, ...] | Written  # of all layers
 ALL = Mask()
@@ -55,18 +48,6 @@ PRINTED = (  # the parts that are called at a step, of the decoder that the pape
     *(MultiHead, Attention, DotScore, Softmax, FeedForward),
     *(PostNorm, PreNorm, LayerNorm, nn.Linear, nn.Dropout, nn.ModuleList),
 )
-
-
-class Stepper(Protocol):
-    """The decoder's weights, flat."""
-
-    def listening(self) -> bool:
-        """Somebody records an attention, or has put a hook on a part: then the modules must run."""
-        ...
-
-    def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
-        """(R, dim) words -> (R, V) log-probabilities of the next, and the caches one position longer."""
-        ...
 
 
 class _Watched(NamedTuple):
@@ -88,47 +69,35 @@ class _Watched(NamedTuple):
         return any(self.hooks) or any(is_recorded(each) for each in self.attentions)
 
 
-class TensorStepper(NamedTuple):
-    """The step in operations of PyTorch."""
+class Stepper(NamedTuple):
+    """The decoder's weights, flat, for a step in operations of PyTorch; or packed, for a step in one call."""
 
-    layers: tuple[LayerWeights, ...]
-    heads: int
-    pre: bool
-    last: nn.LayerNorm | None
-    readout: nn.Linear
+    weights: DecoderWeights | PackedDecoder
     watched: _Watched
 
     def listening(self) -> bool:
+        """Somebody records an attention, or has put a hook on a part: then the modules must run."""
         return self.watched.listening()
 
     def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
-        grown, pre = [], self.pre
-        for layer, source, cache in zip(self.layers, sources, as_caches(caches, self.heads), strict=True):
+        """(R, dim) words -> (R, V) log-probabilities of the next, and the caches one position longer."""
+        if isinstance(self.weights, PackedDecoder):
+            written = caches if isinstance(caches, Written) else Written.of(caches)
+            return self.weights.step(x, sources, written)
+        layers, heads, pre, last, readout = self.weights
+        grown = []
+        for layer, source, cache in zip(layers, sources, as_caches(caches, heads), strict=True):
             first, second, third = layer.norms
-            h, cache = _look_back(layer, self.heads, _normal(x, first) if pre else x, cache)
+            h, cache = _look_back(layer, heads, _normal(x, first) if pre else x, cache)
             x = x + h if pre else _normal(x + h, first)
-            h = _look_over(layer, self.heads, _normal(x, second) if pre else x, source)
+            h = _look_over(layer, heads, _normal(x, second) if pre else x, source)
             x = x + h if pre else _normal(x + h, second)
             h = F.linear(_normal(x, third) if pre else x, *layer.W_1)
             h = F.linear(h.relu_(), *layer.W_2)
             x = x + h if pre else _normal(x + h, third)
             grown.append(cache)
-        x = x if self.last is None else self.last(x)
-        return self.readout(x).log_softmax(-1), tuple(grown)
-
-
-class CompiledStepper(NamedTuple):
-    """The step in one call of compiled loops."""
-
-    packed: PackedDecoder
-    watched: _Watched
-
-    def listening(self) -> bool:
-        return self.watched.listening()
-
-    def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
-        written = caches if isinstance(caches, Written) else Written.of(caches)
-        return self.packed.step(x, sources, written)
+        x = x if last is None else _normal(x, last)
+        return F.linear(x, *readout).log_softmax(-1), tuple(grown)
 
 
 def as_caches(caches: Caches, heads: int) -> tuple[Cache, ...]:
@@ -217,15 +186,7 @@ class FastDecoder:
         return None
 
     def run(self, call: Steps) -> Stepper:
-        layers, last = _layers(call.decoder), call.decoder.norm
-        return TensorStepper(
-            tuple(_flat(layer) for layer in layers),
-            layers[0].self_attention.heads,
-            isinstance(layers[0].around_feed_forward, PreNorm),
-            last if isinstance(last, LayerNorm) else None,
-            call.readout,
-            _Watched.of(call),
-        )
+        return Stepper(_weights(call), _Watched.of(call))
 
 
 class CompiledDecoder:
@@ -242,7 +203,7 @@ class CompiledDecoder:
     def run(self, call: Steps) -> Stepper:
         parts = (call.decoder, call.readout)
         packed = decoder_cpu.packed(call.decoder, parts, lambda: _weights(call))
-        return CompiledStepper(packed, _Watched.of(call))
+        return Stepper(packed, _Watched.of(call))
 
 
 FAST_DECODER = FastDecoder()

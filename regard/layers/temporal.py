@@ -111,6 +111,28 @@ class DenseBlock(nn.Module):
         return torch.cat([x, f.tanh() * g.sigmoid()], -1)
 
 
+class Blocks(nn.Sequential):
+    """Blocks one after the other, over a whole sequence or one step at a time."""
+
+    def forward(self, x: Tensor, ends: int = 1) -> Tensor:
+        """(B, T, C) -> (B, T, C'); the last `ends` steps are alternatives."""
+        for block in self:
+            x = block(x, ends)
+        return x
+
+    def start(self, B: int) -> tuple[Any, ...]:
+        """What the blocks know before the first step of B sequences."""
+        return tuple(block.start(B) for block in self)  # type: ignore[operator]
+
+    def step(self, x: Tensor, states: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+        """(B, C) -> (B, C'), and the states for the next step."""
+        later = []
+        for block, state in zip(self, states, strict=True):
+            x, state = block.step(x, state)  # type: ignore[operator]
+            later.append(state)
+        return x, tuple(later)
+
+
 class TCBlock(nn.Module):
     """Dense blocks with growing dilations, as many as a sequence of `steps` steps needs."""
 
@@ -118,7 +140,7 @@ class TCBlock(nn.Module):
         super().__init__()
         self.dilations = dilations_for(steps, dilations)
         self.outputs = inputs + len(self.dilations) * filters
-        self.blocks = nn.Sequential(
+        self.blocks = Blocks(
             *(
                 DenseBlock(inputs=inputs + i * filters, dilation=dilation, filters=filters)
                 for i, dilation in enumerate(self.dilations)
@@ -128,23 +150,14 @@ class TCBlock(nn.Module):
     def forward(self, x: Tensor, ends: int = 1) -> Tensor:
         """(B, T, C) -> (B, T, C + m D)."""
         check_shapes("TCBlock", ("x", x, "B T C"))
-        for block in self._dense():
-            x = block(x, ends)
-        return x
+        return self.blocks(x, ends)
 
     def start(self, B: int) -> tuple[Past, ...]:
-        return tuple(block.start(B) for block in self._dense())
+        return self.blocks.start(B)
 
     def step(self, x: Tensor, pasts: tuple[Past, ...]) -> tuple[Tensor, tuple[Past, ...]]:
         """(B, C) -> (B, C + m D), and what the next steps need."""
-        later = []
-        for block, past in zip(self._dense(), pasts, strict=True):
-            x, past = block.step(x, past)
-            later.append(past)
-        return x, tuple(later)
-
-    def _dense(self) -> list[DenseBlock]:
-        return [block for block in self.blocks if isinstance(block, DenseBlock)]
+        return self.blocks.step(x, pasts)
 
 
 class AttentionBlock(nn.Module):
@@ -186,25 +199,3 @@ class AttentionBlock(nn.Module):
 
     def _source(self, x: Tensor) -> Source:
         return self.attention.prepare(self.keys(x), self.values(x))
-
-
-class Blocks(nn.Sequential):
-    """TC and attention blocks one after the other, over a whole sequence or one step at a time."""
-
-    def forward(self, x: Tensor, ends: int = 1) -> Tensor:
-        """(B, T, C) -> (B, T, C'); the last `ends` steps are alternatives."""
-        for block in self:
-            x = block(x, ends)
-        return x
-
-    def start(self, B: int) -> tuple[Any, ...]:
-        """What the blocks know before the first step of B sequences."""
-        return tuple(block.start(B) for block in self)  # type: ignore[operator]
-
-    def step(self, x: Tensor, states: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
-        """(B, C) -> (B, C'), and the states for the next step."""
-        later = []
-        for block, state in zip(self, states, strict=True):
-            x, state = block.step(x, state)  # type: ignore[operator]
-            later.append(state)
-        return x, tuple(later)

@@ -24,14 +24,14 @@ from regard.attention.reference import weighted_sum
 from regard.errors import KernelRefused
 from regard.kernels import tuning
 from regard.kernels.additive import additive_cuda, additive_launch, additive_step_cuda
-from regard.kernels.additive.additive_operands import operands, visible
+from regard.kernels.additive.additive_operands import Block, Operands, blocks, operands, visible
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 pytestmark = pytest.mark.usefixtures("poisoned")
 
 
 def many(arguments, grad):
-    return additive_launch.forward(*arguments), *additive_launch.backward(grad, *arguments)
+    return additive_launch.forward(arguments), *additive_launch.backward(grad, arguments)
 
 
 def few(arguments, grad):
@@ -42,9 +42,9 @@ def step(arguments, grad, needed, W=None):
     """The context, and the gradients of query, W, b, v and values that are needed."""
     query, b, v, values, *facts = arguments
     a = additive_step_cuda.projected(query, W)
-    context, kept = additive_step_cuda.forward(a, b, v, values, *facts)
-    rest = (query, W, a, b, v, values, facts[-1], needed)
-    found = additive_step_cuda.backward(grad, kept, *rest)
+    given = Operands(a, b, v, values, *facts)
+    context, kept = additive_step_cuda.forward(given)
+    found = additive_step_cuda.backward(grad, kept, query, W, given, needed)
     return context, *(x for x, wanted in zip(found, needed, strict=True) if wanted)
 
 
@@ -54,10 +54,9 @@ def plain(arguments, grad, dtype, W=None):
     leaves = [x.to(dtype).requires_grad_() for x in given]
     *asked, b, v, values = leaves
     a = asked[0] if W is None else asked[0] @ asked[1].mT
-    *facts, scale = arguments[4:]
-    N, T, S = *a.shape[:2], b.shape[1]
-    shown = visible(slice(0, T), slice(0, N), (N, T, S), tuple(facts), a.device)
-    scores = scale * (torch.tanh(upcast(a)[:, :, None] + upcast(b)[:, None]) @ upcast(v))
+    given = Operands(a, b, v, values, *arguments[4:])
+    shown = visible(given, Block(slice(0, a.shape[0]), slice(0, a.shape[1])))
+    scores = given.scale * (torch.tanh(upcast(a)[:, :, None] + upcast(b)[:, None]) @ upcast(v))
     context = weighted_sum(Softmax()(scores, shown), values)
     return context.detach(), *torch.autograd.grad(context, leaves, grad.to(context.dtype))
 
@@ -155,7 +154,7 @@ def test_tiles_of_a_row_are_joined_whichever_has_its_largest_score(left, monkeyp
     (a, b, v, values, *_), grad = arguments_of((2,), 9, 44, 6, dtype=torch.float16)
     rising = b + (v.sign() * torch.linspace(-3, 3, 44, dtype=b.dtype)[:, None])
     facts = (None, None, left, None, 60, 2.0)  # t + 60 - left <= s
-    check(many, (a, rising, v, values, *facts), grad)
+    check(many, Operands(a, rising, v, values, *facts), grad)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ def test_heads_share_masks():
 @pytest.mark.parametrize(("run", "T"), [(many, 5), (few, 2)])
 def test_extremes(run, T, name):
     a, b = extremes(T, 7, 5)[name]
-    arguments = (a, b, torch.randn(5), torch.randn(1, 7, 3), None, None, None, None, 0, 1.0)
+    arguments = Operands(a, b, torch.randn(5), torch.randn(1, 7, 3))
     check(run, arguments, torch.randn(1, T, 3))
 
 
@@ -187,7 +186,7 @@ def test_many_features_far_from_zero_are_summed_as_exactly_as_by_the_reference()
     """Only the sums a + b are small: they are formed first, and no rounding is free."""
     torch.manual_seed(offset_seed(0))
     arguments = far_from_zero(1, 16, 60, 150, 8)
-    context = additive_launch.forward(*arguments, None, None, None, None, 0, 1.0)
+    context = additive_launch.forward(Operands(*arguments))
     assert_errors_by_norm(context, arguments)
 
 
@@ -204,7 +203,7 @@ def test_weights_of_every_size(v):
     """The weights divide the exponentials of the queries: zero must not, and tiny ones must not overflow."""
     torch.manual_seed(offset_seed(0))
     arguments = (torch.randn(1, 5, 9), torch.randn(1, 7, 9), torch.tensor(v), torch.randn(1, 7, 3))
-    check(many, (*arguments, None, None, None, None, 0, 1.0), torch.randn(1, 5, 3))
+    check(many, Operands(*arguments), torch.randn(1, 5, 3))
 
 
 @pytest.mark.parametrize(("N", "T"), [(2, 5), (1, 35)], ids=["at once", "in blocks"])
@@ -269,7 +268,7 @@ def test_one_function_has_the_gradients_of_all_that_it_takes(projects, lead, row
         return [context, *torch.autograd.grad(context, [x for x in leaves if x is not None], grad.to(dtype))]
 
     def ours(*leaves):
-        return additive_cuda.attended(*leaves, facts, getattr(additive_launch, rows))
+        return additive_cuda.attended(*leaves, facts, normalizer=getattr(additive_launch, rows))
 
     def theirs(*leaves):
         return formula(*leaves, hidden, lambda x: normalize(x, dim=-1))
@@ -312,11 +311,40 @@ def test_one_function_has_the_same_gradients(where):
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+FACTS = (None, None, None, None, 0, 1.0)
+
+
+@pytest.mark.parametrize("wanted", [(0, 1, 2, 3, 4), (1,), (2, 3)])
+def test_a_step_gives_autograd_what_many_queries_give(wanted):
+    given = (torch.randn(*s) for s in ((2, 3, 3), (6, 3), (2, 5, 6), (1, 6), (2, 5, 4)))
+    leaves = [x.requires_grad_(i in wanted) for i, x in enumerate(given)]
+    learning, grad = [leaves[i] for i in wanted], torch.randn(2, 3, 4)
+    context, expected = additive_step_cuda.step(*leaves, *FACTS), additive_cuda.attended(*leaves, FACTS)
+    found, expected = [torch.autograd.grad(x, learning, grad) for x in (context, expected)]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_operator_of_a_step_takes_a_query_that_lies_in_memory_in_any_way():
+    (a, b, v, values, *facts), grad = arguments_of((2,), 3, 5, 6)
+    given = Operands(a.mT.contiguous().mT, b, v, values, *facts)
+    context, kept = additive_step_cuda.forward_of_rows(given)
+    needed = [True, False, True, True]
+    found = additive_step_cuda.backward_of_rows(grad, kept, *given[:4], given.scale, needed)
+    of_a, _, of_v, of_values = additive_launch.backward(grad, given)
+    assert found[1].numel() == 0
+    torch.testing.assert_close(context, additive_launch.forward(given), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close((found[0], *found[2:]), (of_a, of_v, of_values), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("run", ["many", "few"])
 @pytest.mark.parametrize("own", range(5))
-def test_a_gradient_of_a_gradient_is_refused(own):
-    given = (torch.randn(*s) for s in ((1, 5, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4)))
+def test_a_gradient_of_a_gradient_is_refused(own, run):
+    given = (torch.randn(*s) for s in ((1, 3, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4)))
     leaves = [x.requires_grad_(i == own) for i, x in enumerate(given)]
-    context = additive_cuda.attended(*leaves, (None, None, None, None, 0, 1.0))
+    if run == "many":
+        context = additive_cuda.attended(*leaves, FACTS)
+    else:
+        context = additive_step_cuda.step(*leaves, *FACTS)
     (once,) = torch.autograd.grad(context.sin().sum(), leaves[own], create_graph=True)
     with pytest.raises(KernelRefused, match=r"^a fused kernel has no gradient of its gradient"):
         once.square().sum().backward()
@@ -325,6 +353,6 @@ def test_a_gradient_of_a_gradient_is_refused(own):
 def test_blocks_of_rows_and_strides(monkeypatch):
     monkeypatch.setattr(tuning, "PAIRS", 32 * 3)
     (a, b, v, values, *facts), grad = arguments_of((1,), 35, 3, 2)
-    strided = (a.mT.contiguous().mT, b.flip(-1), v, values.mT.contiguous().mT, *facts)
-    assert len(list(additive_launch.blocks(1, 35, 3))) == 2
+    strided = Operands(a.mT.contiguous().mT, b.flip(-1), v, values.mT.contiguous().mT, *facts)
+    assert len(list(blocks(1, 35, 3, tuning.PAIRS, tuning.PAD_ROWS))) == 2
     check(many, strided, grad)

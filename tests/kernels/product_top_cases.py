@@ -4,7 +4,7 @@ import torch
 
 from regard import Mask
 from regard.attention.looks import Products
-from regard.kernels.product.product_top import PRODUCT_TOP
+from regard.kernels.product.product_looks import PRODUCT_TOP
 
 
 def check(lead, T, S, D, k, *, dtype=torch.float32, mask=None, device="cpu", broadcast=False):

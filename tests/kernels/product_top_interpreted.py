@@ -7,7 +7,7 @@ import torch
 from kernels.product_top_cases import check
 
 from regard import Mask
-from regard.kernels.product import product_top
+from regard.kernels.product import product_looks
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 pytestmark = pytest.mark.usefixtures("poisoned")
@@ -51,5 +51,5 @@ def test_half_precision_and_keys_for_all():
 
 
 def test_items_in_turns(monkeypatch):
-    monkeypatch.setattr(product_top, "BYTES", 4 * 3 * 2 * 2)
+    monkeypatch.setattr(product_looks, "BYTES", 4 * 3 * 2 * 2)
     check((5,), 3, 20, 4, 2)

@@ -4,7 +4,7 @@ import torch
 
 from regard import Mask
 from regard.attention.looks import Products
-from regard.kernels.product.product_weights import PRODUCT_WEIGHTS
+from regard.kernels.product.product_looks import PRODUCT_WEIGHTS
 
 
 def check(lead, T, S, D, *, dtype=torch.float16, mask=None, device="cpu", broadcast=False):

@@ -8,7 +8,7 @@ from kernels.product_weights_cases import check
 
 from regard import Mask
 from regard.attention.looks import Products
-from regard.kernels.product.product_weights import PRODUCT_WEIGHTS
+from regard.kernels.product.product_looks import PRODUCT_WEIGHTS
 
 assert os.environ["TRITON_INTERPRET"] == "1"
 pytestmark = pytest.mark.usefixtures("poisoned")

@@ -11,6 +11,7 @@ from seeds import offset_seed
 from regard import Attention, DotScore, Sparsemax
 from regard.kernels import tuning
 from regard.kernels.additive import additive_launch
+from regard.kernels.additive.additive_operands import Operands
 from regard.kernels.sparsemax import sparsemax_cuda
 
 assert os.environ["TRITON_INTERPRET"] == "1"
@@ -75,9 +76,9 @@ def test_additive_scores_of_many_queries(N, T, monkeypatch):
     torch.manual_seed(offset_seed(0))
     inputs = [torch.randn(N, T, 6), torch.randn(N, 9, 6), 4 * torch.randn(6), torch.randn(N, 9, 3)]
     grad, ends = torch.randn(N, T, 3), torch.tensor([7, 0])[:N]
-    facts = (ends, None, None, None, 0, 1.0)
-    ours = [additive_launch.forward(*inputs, *facts, normalizer=additive_launch.SPARSEMAX)]
-    ours += additive_launch.backward(grad, *inputs, *facts, normalizer=additive_launch.SPARSEMAX)
+    given = Operands(*inputs, ends)
+    ours = [additive_launch.forward(given, additive_launch.SPARSEMAX)]
+    ours += additive_launch.backward(grad, given, additive_launch.SPARSEMAX)
     hidden = torch.arange(9) >= ends[:, None, None]
 
     def plain(dtype):

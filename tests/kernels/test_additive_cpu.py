@@ -30,6 +30,7 @@ from regard.bench.rule import UNITS
 from regard.kernels import compiler
 from regard.kernels.additive import additive_cpu
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU
+from regard.kernels.additive.additive_operands import Operands, blocks
 from regard.kernels.sparsemax.sparsemax_attention import SPARSEMAX
 
 SIZES = [(4, 1), (5, 17), (64, 65), (65, 3), (17, 1000)]
@@ -146,10 +147,10 @@ def test_keys_broadcast_over_heads():
 def test_positions_that_lie_before_items_in_memory_are_read_as_what_they_are(D, monkeypatch):
     monkeypatch.setattr(additive_cpu, "SMALL", 0)
     a, b, values, grad = (torch.randn(n, 3, d).transpose(0, 1) for n, d in ((7, D), (9, D), (9, 4), (7, 4)))
-    arguments, facts = (a, b, torch.randn(D), values), (None, None, None, None, 0, 1.0)
-    found = [additive_cpu.forward(*arguments, *facts), *additive_cpu.backward(grad, *arguments, *facts)]
-    plain, grad = [x.contiguous() for x in arguments], grad.contiguous()
-    expected = [additive_cpu.forward(*plain, *facts), *additive_cpu.backward(grad, *plain, *facts)]
+    given = Operands(a, b, torch.randn(D), values)
+    found = [additive_cpu.forward(given), *additive_cpu.backward(grad, given)]
+    plain, grad = Operands(*(x.contiguous() for x in given[:4])), grad.contiguous()
+    expected = [additive_cpu.forward(plain), *additive_cpu.backward(grad, plain)]
     for x, y in zip(found, expected, strict=True):
         assert_close(x, y)
 
@@ -157,13 +158,15 @@ def test_positions_that_lie_before_items_in_memory_are_read_as_what_they_are(D, 
 def test_many_short_items_are_one_call_and_give_what_each_gives_alone(monkeypatch):
     monkeypatch.setattr(additive_cpu, "SMALL", 0)
     a, b, v, values = torch.randn(9, 5, 8), torch.randn(9, 6, 8), torch.randn(8), torch.randn(9, 6, 4)
-    facts = (None, None, None, None, 0, 1.0)
-    together = additive_cpu.forward(a, b, v, values, *facts)
-    alone = [additive_cpu.forward(a[i : i + 1], b[i : i + 1], v, values[i : i + 1], *facts) for i in range(9)]
+    given = Operands(a, b, v, values)
+    together = additive_cpu.forward(given)
+    alone = [
+        additive_cpu.forward(Operands(a[i : i + 1], b[i : i + 1], v, values[i : i + 1])) for i in range(9)
+    ]
     assert torch.equal(together, torch.cat(alone))
     for threads in (2, 4, 20):  # several items to a thread, and several threads to an item
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        assert torch.equal(additive_cpu.forward(a, b, v, values, *facts), together)
+        assert torch.equal(additive_cpu.forward(given), together)
 
 
 def test_strided_inputs_and_temperature():
@@ -204,7 +207,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     score = score_of(7, 9, 6, torch.float32)
     whole = outcomes(ADDITIVE_CPU.run, score, inputs, grad, Mask(causal=True))
     monkeypatch.setattr(additive_cpu, "PAIRS", 700)
-    assert len(list(additive_cpu.blocks(3, 50, 40))) == 12
+    assert len(list(blocks(3, 50, 40, additive_cpu.PAIRS, additive_cpu.LANES))) == 12
     parts = outcomes(ADDITIVE_CPU.run, score, inputs, grad, Mask(causal=True))
     assert_close(parts, whole)
 

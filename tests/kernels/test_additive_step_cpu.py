@@ -8,7 +8,7 @@ from kernels.error_rule import assert_rule
 from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, KernelRefused, Mask, Softmax
-from regard.kernels.additive import additive_cpu
+from regard.kernels.additive import additive_cpu, additive_step_cpu
 
 MASKS = {
     "all": lambda S: Mask(),
@@ -78,6 +78,20 @@ def test_a_source_that_was_written_to_is_read_again():
     assert first.kernel == again.kernel == "additive-step-cpu"
     assert_close(again.context, fresh.context, rtol=0, atol=0)
     assert not torch.equal(first.weights, again.weights)
+
+
+def test_the_steps_of_a_decoder_share_what_is_computed_of_its_source(monkeypatch):
+    attention, taken = attention_of(8, "auto"), []
+    exponentials = additive_step_cpu.exponentials
+    monkeypatch.setattr(additive_step_cpu, "exponentials", lambda x: taken.append(x) or exponentials(x))
+    with torch.no_grad():
+        source = attention.prepare(torch.randn(2, 9, 8), mask=Mask(lengths=[9, 4]))
+        steps = [attention(torch.randn(2, 1, 8), source.at(t)) for t in range(5)]
+        assert {step.kernel for step in steps} == {"additive-step-cpu"}
+        assert len(taken) == 1
+        source.keys.add_(1.0)
+        attention(torch.randn(2, 1, 8), source.at(5))
+    assert len(taken) == 2
 
 
 @pytest.mark.parametrize("size", [34.0, 60.0, 1e4])

@@ -15,7 +15,7 @@ from regard.decode.greedy import greedy
 from regard.kernels import compiler
 from regard.kernels.decoder import decoder_cpu
 from regard.kernels.decoder.decoder_cpu import BEST_TOKENS, TokenChoice, Written
-from regard.layers.fast_decoder import CompiledStepper, TensorStepper
+from regard.layers.fast_decoder import PackedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
 V = 83
@@ -39,7 +39,7 @@ def sentences(lengths):
 
 def by_modules(model, run):
     """What `run` finds while a hook keeps every fused step away."""
-    hook = model.W.register_forward_hook(lambda *_: None)
+    hook = model.W.register_forward_hook(lambda *_, **__: None)
     try:
         return run()
     finally:
@@ -72,7 +72,7 @@ def test_no_rows_have_no_words():
 def test_a_row_has_the_same_bits_whatever_stands_beside_it():
     model, batch = transformer(), sentences([6] * 29)
     together, state = [], model.start(batch)
-    assert isinstance(state.stepper, CompiledStepper)
+    assert isinstance(state.stepper.weights, PackedDecoder)
     words = torch.randint(4, V, (5, 29))
     for tokens in words:
         found, state = model.step(tokens, state)
@@ -138,7 +138,7 @@ def test_weights_that_have_changed_are_packed_again(change):
 @torch.no_grad()
 def test_weights_are_packed_once_for_many_batches():
     model = transformer()
-    first, second = (model.start(sentences([3])).stepper.packed for _ in range(2))
+    first, second = (model.start(sentences([3])).stepper.weights for _ in range(2))
     assert first is second
 
 
@@ -157,11 +157,11 @@ def test_several_threads_find_the_same_bits(monkeypatch):
 def test_without_a_compiler_operations_of_pytorch_run(monkeypatch):
     model, batch = transformer(), sentences([5, 8])
     expected = greedy(model, batch, maximum=9)
-    monkeypatch.setattr(compiler, "library", lambda *_: None)
-    monkeypatch.setattr(decoder_cpu, "library", lambda *_: None)
+    monkeypatch.setattr(compiler, "library", lambda *_, **__: None)
+    monkeypatch.setattr(decoder_cpu, "library", lambda *_, **__: None)
     decoder_cpu.compiled.cache_clear()
     try:
-        assert isinstance(model.start(batch).stepper, TensorStepper)
+        assert not isinstance(model.start(batch).stepper.weights, PackedDecoder)
         found = greedy(model, batch, maximum=9)
     finally:
         decoder_cpu.compiled.cache_clear()

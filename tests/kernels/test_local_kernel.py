@@ -221,7 +221,7 @@ def test_nothing_of_the_size_of_all_pairs_is_made(window, score, monkeypatch):
     x = torch.randn(1, 2000, D)
     with torch.no_grad():
         operands = []
-        monkeypatch.setattr(local_attention.ops, "local", lambda *a: operands.append(a) or a[2])
+        monkeypatch.setattr(local_attention, "local_operator", lambda *a: operands.append(a) or a[2])
         attention(x, attention.prepare(x, None, Mask(window=(3, 2))))
         with Largest() as seen:
             context = local_attention.forward(local_attention.Band(*operands[0]))

@@ -9,7 +9,7 @@ from regard import Attention, Mask
 from regard.attention import paths
 from regard.attention.looks import Products
 from regard.attention.scores.dot import DotScore
-from regard.kernels.product.product_top import PRODUCT_TOP
+from regard.kernels.product.product_looks import PRODUCT_TOP
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 

@@ -10,7 +10,7 @@ from regard import Attention, Mask, MultiHead, record
 from regard.attention import paths
 from regard.attention.looks import Products
 from regard.attention.scores.dot import DotScore
-from regard.kernels.product.product_weights import PRODUCT_WEIGHTS
+from regard.kernels.product.product_looks import PRODUCT_WEIGHTS
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 

@@ -10,7 +10,6 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard import Attention, CosineScore, DotScore, FeedForwardScore, GeneralScore, Mask, MultiHead, Softmax
-from regard.kernels import ops
 from regard.kernels.product import causal_offset, sdpa
 
 B, D, DV = 2, 5, 3
@@ -220,7 +219,9 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         inside = {
-            ops.causal_offset.default: causal_offset.forward,
+            torch.ops.regard.causal_offset.default: lambda *given: causal_offset.forward(
+                causal_offset.Causal(*given)
+            ),
             torch.ops.regard.causal_offset_backward.default: causal_offset.backward,
         }
         with self if function in inside else nullcontext():

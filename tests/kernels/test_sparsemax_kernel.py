@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from regard import AdditiveScore, Attention, DotScore, LocalPredictive, Mask, Sparsemax
 from regard.bench.rule import UNITS
-from regard.kernels import compiler, ops
+from regard.kernels import compiler
 from regard.kernels.product import blocks
 from regard.kernels.sparsemax import sparsemax_cpu
 
@@ -24,19 +24,19 @@ SIZES = (1, 2, 7, 8, 9, 64, 65, 1000)
 @pytest.mark.parametrize("S", SIZES)
 def test_it_is_as_exact_as_the_sorted_one(S):
     for label, scores in rows_of(S).items():
-        check(ops.sparsemax, scores, label)
+        check(torch.ops.regard.sparsemax, scores, label)
 
 
 def test_it_equals_the_paper():
     rows = torch.randn(20, 6)
-    assert_close(ops.sparsemax(rows), torch.tensor([oracle(row) for row in rows.tolist()]))
+    assert_close(torch.ops.regard.sparsemax(rows), torch.tensor([oracle(row) for row in rows.tolist()]))
 
 
 def test_a_row_of_nothing_is_zero_and_a_row_of_nan_stays_nan():
     scores = torch.randn(3, 20)
     scores[1] = -torch.inf
     scores[2, 5] = torch.nan
-    weights = ops.sparsemax(scores)
+    weights = torch.ops.regard.sparsemax(scores)
     assert (weights[1] == 0).all()
     assert weights[2].isnan().any()
 
@@ -56,7 +56,7 @@ def test_without_a_compiler_rows_are_sorted_and_it_is_said_once(monkeypatch, cap
     sparsemax_cpu.compiled.cache_clear()
     with caplog.at_level(logging.WARNING, "regard"):
         for label, scores in rows_of(9).items():
-            check(ops.sparsemax, scores, label)
+            check(torch.ops.regard.sparsemax, scores, label)
     compiler.library.cache_clear()
     sparsemax_cpu.compiled.cache_clear()
     assert caplog.messages == [
@@ -163,7 +163,9 @@ def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden,
 
     assert_rule(
         (
-            lambda: found(torch.float32, lambda q, k, v: ops.sparsemax_product(q, k, v, mask, 0.5)[0]),
+            lambda: found(
+                torch.float32, lambda q, k, v: torch.ops.regard.sparsemax_product(q, k, v, mask, 0.5)[0]
+            ),
             lambda: found(torch.float32, plain),
             lambda: found(torch.float64, plain),
         )
@@ -173,9 +175,9 @@ def test_a_product_under_sparsemax_is_as_exact_as_its_parts(T, S, D, Dv, hidden,
 @pytest.mark.parametrize("number", [torch.nan, torch.inf])
 def test_a_query_without_scores_has_no_context_and_leaves_the_others_theirs(number):
     q, k, v = (torch.randn(1, n, 8) for n in (5, 20, 20))
-    expected = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+    expected = torch.ops.regard.sparsemax_product(q, k, v, None, 1.0)[0]
     q[0, 2, 3] = number
-    found = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+    found = torch.ops.regard.sparsemax_product(q, k, v, None, 1.0)[0]
     assert found[0, 2].isnan().all()
     rest = [0, 1, 3, 4]
     assert torch.equal(found[:, rest], expected[:, rest])
@@ -185,7 +187,7 @@ def test_a_product_on_all_threads_is_that_on_one(monkeypatch):
     q, k, v = (torch.randn(5, n, 8, requires_grad=True) for n in (6, 30, 30))
 
     def found():
-        context = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+        context = torch.ops.regard.sparsemax_product(q, k, v, None, 1.0)[0]
         return [context, *torch.autograd.grad(context.sin().sum(), (q, k, v))]
 
     alone = found()
@@ -214,12 +216,12 @@ def test_strided_inputs_change_nothing():
     assert not k.is_contiguous()
 
     def found():
-        context = ops.sparsemax_product(q, k, v, None, 1.0)[0]
+        context = torch.ops.regard.sparsemax_product(q, k, v, None, 1.0)[0]
         return [context, *torch.autograd.grad(context.sin().sum(), (q, k, v))]
 
     expected = found()
     whole = (x.detach().contiguous().requires_grad_() for x in (q, k, v))
-    assert_close(ops.sparsemax_product(*whole, None, 1.0)[0], expected[0], rtol=0, atol=0)
+    assert_close(torch.ops.regard.sparsemax_product(*whole, None, 1.0)[0], expected[0], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("T", [1, 5])
@@ -237,7 +239,7 @@ def test_rows_longer_than_the_stack_change_nothing(T):
 
     assert_rule(
         (
-            lambda: outcome(lambda *x: ops.sparsemax_product(*x, None, 1.0)[0], torch.float32),
+            lambda: outcome(lambda *x: torch.ops.regard.sparsemax_product(*x, None, 1.0)[0], torch.float32),
             lambda: outcome(plain, torch.float32),
             lambda: outcome(plain, torch.float64),
         )
@@ -246,11 +248,11 @@ def test_rows_longer_than_the_stack_change_nothing(T):
 
 def test_it_does_not_depend_on_the_defaults_of_torch():
     q, k, v = (torch.randn(2, n, 4) for n in (3, 7, 7))
-    expected = ops.sparsemax_product(q, k, v, None, 1.0)
+    expected = torch.ops.regard.sparsemax_product(q, k, v, None, 1.0)
     torch.set_default_dtype(torch.float64)
     try:
         with torch.device("meta"):
-            found = ops.sparsemax_product(q, k, v, None, 1.0)
+            found = torch.ops.regard.sparsemax_product(q, k, v, None, 1.0)
     finally:
         torch.set_default_dtype(torch.float32)
     assert_close(found, expected, rtol=0, atol=0)
@@ -303,4 +305,4 @@ def test_the_triton_kernels_in_the_interpreter():
 @pytest.mark.parametrize("S", [*SIZES, 4096, 20000, 40000])
 def test_it_is_as_exact_as_the_sorted_one_on_a_gpu(S):
     for label, scores in rows_of(S, "cuda").items():
-        check(ops.sparsemax, scores, label)
+        check(torch.ops.regard.sparsemax, scores, label)

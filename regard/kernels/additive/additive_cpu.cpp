@@ -154,45 +154,33 @@ static inline void tanh_slopes(const float *__restrict A, const float *__restric
 
 extern "C" {
 
-// out[t, s] = Σ_d w_d tanh(a + b), for rows A (T, D) and panels B (P, D, 16); out has P·16 columns; D % 4 == 0
-void additive_scores(const float *A, const float *B, const float *w, float *out, long T, long D, long P) {
-    for (long p = 0; p < P; p++) {
-        const float *panel = B + p * D * LANES;
-        long t = 0;
-        for (; t + 2 <= T; t += 2) rows<2>(A + t * D, panel, w, out + (t * P + p) * LANES, D, P * LANES);
-        if (t < T) rows<1>(A + t * D, panel, w, out + (t * P + p) * LANES, D, P * LANES);
-    }
+// out[n, t, s] = Σ_d w_d tanh(a + b), for rows A (N, T, D) and panels B (N, P, D, 16); out has P·16 columns; D % 4 == 0
+void additive_scores(const float *A, const float *B, const float *w, float *out, long N, long T, long D, long P) {
+    for (long n = 0; n < N; n++, A += T * D, B += P * D * LANES, out += T * P * LANES)
+        for (long p = 0; p < P; p++) {
+            const float *panel = B + p * D * LANES;
+            long t = 0;
+            for (; t + 2 <= T; t += 2) rows<2>(A + t * D, panel, w, out + (t * P + p) * LANES, D, P * LANES);
+            if (t < T) rows<1>(A + t * D, panel, w, out + (t * P + p) * LANES, D, P * LANES);
+        }
 }
 
-// first[p, d, n] += Σ_m g r and slope[p, d, n] += Σ_m g r (1 - r), for panels own (P, D, 16), rows other (M, D) and
-// g (M, P·16), whose rows are `stride` apart; D % 2 == 0. Both gradients of a score are sums of `slope`, that of v is a sum of `first`.
+// first[n, p, d, i] += Σ_m g r and slope[n, p, d, i] += Σ_m g r (1 - r), for panels own (N, P, D, 16), rows other (N, M, D) and
+// g (N, M, P·16), whose rows are `stride` apart; D % 2 == 0. Both gradients of a score are sums of `slope`, that of v is a sum of `first`.
 void additive_sums(const float *own, const float *other, const float *g, float *first, float *slope,
-                   long M, long D, long P, long stride) {
+                   long N, long M, long D, long P, long stride) {
     const long block = 128;  // rows of g and other that stay in the first-level cache
-    for (long m0 = 0; m0 < M; m0 += block) {
-        long m1 = m0 + block < M ? m0 + block : M;
-        for (long p = 0; p < P; p++)
-            for (long d = 0; d < D; d += 2)
-                for (long half = 0; half < LANES; half += HALF) {
-                    long at = (p * D + d) * LANES + half;
-                    const float *rows = other + d, *weights = g + p * LANES + half;
-                    two_features(own + at, rows, weights, first + at, slope + at, m0, m1, D, stride);
-                }
-    }
-}
-
-// both for N items, one after the other in memory: many short ones are not worth a call each
-void additive_scores_of_items(const float *A, const float *B, const float *w, float *out, long N, long T, long D,
-                              long P) {
-    for (long n = 0; n < N; n++)
-        additive_scores(A + n * T * D, B + n * P * D * LANES, w, out + n * T * P * LANES, T, D, P);
-}
-
-void additive_sums_of_items(const float *own, const float *other, const float *g, float *first, float *slope, long N,
-                            long M, long D, long P) {
-    for (long n = 0; n < N; n++) {
-        long at = n * P * D * LANES;
-        additive_sums(own + at, other + n * M * D, g + n * M * P * LANES, first + at, slope + at, M, D, P, P * LANES);
+    for (long n = 0; n < N; n++, other += M * D, g += M * stride) {
+        for (long m0 = 0; m0 < M; m0 += block) {
+            long m1 = m0 + block < M ? m0 + block : M;
+            for (long p = 0; p < P; p++)
+                for (long d = 0; d < D; d += 2)
+                    for (long half = 0; half < LANES; half += HALF) {
+                        long at = ((n * P + p) * D + d) * LANES + half;
+                        const float *rows = other + d, *weights = g + p * LANES + half;
+                        two_features(own + at, rows, weights, first + at, slope + at, m0, m1, D, stride);
+                    }
+        }
     }
 }
 
@@ -209,7 +197,7 @@ void additive_step(const float *a, const float *panels, const float *v, const fl
             x = x > largest ? largest : x < -largest ? -largest : x;
             rows[i] = (float)std::exp(2.0 * (double)x);
         }
-        additive_scores(rows, panels + n * P * D * LANES, v, wide, T, D, P);
+        additive_scores(rows, panels + n * P * D * LANES, v, wide, 1, T, D, P);
         long length = lengths ? lengths[n / share] : S;
         for (long t = 0; t < T; t++) {
             long place = t + offset, at = n * T + t;

@@ -14,9 +14,8 @@ finite inputs.
 
 import ctypes
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -27,9 +26,18 @@ from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast, upcast
 from regard.catalog import card
-from regard.kernels import ops
-from regard.kernels.additive.additive_operands import Operands, operands, refuses_additive, restored, visible
-from regard.kernels.compiler import library
+from regard.kernels.additive.additive_operands import (
+    Block,
+    Operands,
+    additive_operator,
+    blocks,
+    operands,
+    refuses_additive,
+    restored,
+    visible,
+)
+from regard.kernels.compiler import in_threads, library
+from regard.kernels.ops import once
 from regard.kernels.sparsemax import sparsemax_cpu
 
 LANES = 16  # positions to a panel, as in additive_cpu.cpp
@@ -66,21 +74,11 @@ class AdditiveCPU(Kernel):
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():
-            return restored(ops.additive(*operands(call)), call)
+            return restored(additive_operator(*operands(call)), call)
         return restored(attended(operands(call)), call)
 
 
 ADDITIVE_CPU = AdditiveCPU()
-
-
-class Block(NamedTuple):
-    """Some rows of some items, small enough that their scores fit the budget."""
-
-    items: slice
-    rows: slice
-
-
-Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int]
 
 
 class Rows(NamedTuple):
@@ -111,16 +109,16 @@ SOFTMAX = Rows(_softmax, _softmax_slopes)
 SPARSEMAX = Rows(_sparsemax, lambda weights, slopes: sparsemax_cpu.backward(slopes, weights))
 
 
-def attended(arguments: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
+def attended(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
     """The context, (N, T, Dv), with its gradient.
 
     No operator stands between autograd and what runs: on the machine of the CPU tables it takes 0.1 ms of a
     call with its gradient, as long as the attention of a short sequence.
     """
     if torch.is_grad_enabled():
-        return _Attended.apply(normalizer, *arguments)  # type: ignore[no-untyped-call]
-    with no_autocast(arguments.a):
-        return forward(*arguments, normalizer=normalizer)
+        return _Attended.apply(normalizer, *given)  # type: ignore[no-untyped-call]
+    with no_autocast(given.a):
+        return forward(given, normalizer)
 
 
 class _Attended(torch.autograd.Function):
@@ -131,87 +129,68 @@ class _Attended(torch.autograd.Function):
         ctx.save_for_backward(*arguments[:6])
         ctx.normalizer, ctx.rest = normalizer, arguments[6:]
         with no_autocast(arguments[0]):  # the products inside stay float32
-            return forward(*arguments, normalizer=normalizer)
+            return forward(Operands(*arguments), normalizer)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        run: Callable[..., tuple[Tensor, ...]] = partial(backward, normalizer=ctx.normalizer)
-        # with `create_graph`, the backward of this graph raises
-        run = partial(ops.once, run) if torch.is_grad_enabled() else run
+    @once
+    def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Any, ...]:
         with no_autocast(grad):
-            return (None, *run(grad, *ctx.saved_tensors, *ctx.rest), *[None] * 6)
+            return (None, *backward(grad, Operands(*saved, *ctx.rest), ctx.normalizer), *[None] * 6)
 
 
-def forward(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    lengths: Tensor | None,
-    dense: Tensor | None,
-    left: int | None,
-    right: int | None,
-    offset: int,
-    scale: float,
-    *,
-    normalizer: Rows = SOFTMAX,
-) -> Tensor:
+def forward(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
     """The context, (N, T, Dv)."""
-    N, T, S = *a.shape[:2], b.shape[1]
-    context = values.new_empty(N, T, values.shape[-1])
-    facts: Facts = (lengths, dense, left, right, offset)
-    engine = choose_engine(a, b, v)
-    for block in blocks(N, T, S):
-        scores = engine.scores(block).mul_(scale)
-        shown = visible(block.rows, block.items, (N, T, S), facts, scores.device)
-        weights = normalizer.weigh(scores, shown)
+    values = given.values
+    context = values.new_empty(*given.a.shape[:2], values.shape[-1])
+    engine = choose_engine(*given[:3])
+    for block in _blocks(given.a, given.b):
+        weights = _weights(engine, given, block, normalizer)
         context[block] = (weights @ upcast(values[block.items])).to(values.dtype)
     return context
 
 
 def backward(
-    grad: Tensor,
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    lengths: Tensor | None,
-    dense: Tensor | None,
-    left: int | None,
-    right: int | None,
-    offset: int,
-    scale: float,
-    *,
-    normalizer: Rows = SOFTMAX,
+    grad: Tensor, given: Operands, normalizer: Rows = SOFTMAX
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of a, b, v and values: the weights are computed again, block by block."""
-    N, T, S = *a.shape[:2], b.shape[1]
+    a, b, v, values = given[:4]
     engine = choose_engine(a, b, v)
     engine.start_gradient()
     grad_values = torch.zeros(values.shape, dtype=torch.float32)
     rest = torch.zeros(())
-    facts: Facts = (lengths, dense, left, right, offset)
-    for block in blocks(N, T, S):
-        scores = engine.scores(block).mul_(scale)
-        shown = visible(block.rows, block.items, (N, T, S), facts, scores.device)
-        weights = normalizer.weigh(scores, shown)
+    for block in _blocks(a, b):
+        weights = _weights(engine, given, block, normalizer)
         outer = upcast(grad[block])
         grad_values[block.items] += weights.mT @ outer
         slopes = outer @ upcast(values[block.items]).mT  # d loss / d weight
-        slopes = normalizer.slope(weights, slopes).mul_(scale)
+        slopes = normalizer.slope(weights, slopes).mul_(given.scale)
         engine.add_gradient(block, slopes)
         rest += slopes.sum()
+    return *_gradients(engine, a, b, v, rest), grad_values.to(values.dtype)
+
+
+def _weights(engine: "Engine", given: Operands, block: Block, normalizer: Rows) -> Tensor:
+    scores = engine.scores(block).mul_(given.scale)
+    return normalizer.weigh(scores, visible(given, block))
+
+
+def _blocks(a: Tensor, b: Tensor) -> Iterator[Block]:
+    return blocks(a.shape[0], a.shape[1], b.shape[1], PAIRS, LANES)
+
+
+def _gradients(
+    engine: "Engine", a: Tensor, b: Tensor, v: Tensor, rest: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Those of a, b and v. Σ g tanh = Σ g - 2 Σ g r, and Σ g, the rest, is zero only up to rounding."""
     grad_a, grad_b, grad_v = engine.gradient()
-    grad_v = grad_v + rest  # Σ g tanh = Σ g - 2 Σ g r, and Σ g is zero only up to rounding
-    return grad_a.to(a.dtype), grad_b.to(b.dtype), grad_v.to(v.dtype), grad_values.to(values.dtype)
+    return grad_a.to(a.dtype), grad_b.to(b.dtype), (grad_v + rest).to(v.dtype)
 
 
 def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
     """(N, T, S) float32: the scores of all."""
-    N, T, S = *a.shape[:2], b.shape[1]
-    found = torch.empty(N, T, S)
+    found = torch.empty(*a.shape[:2], b.shape[1])
     engine = choose_engine(a, b, v)
-    for block in blocks(N, T, S):
+    for block in _blocks(a, b):
         found[block] = engine.scores(block)
     return found
 
@@ -220,39 +199,9 @@ def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tens
     """Gradients of a, b and v."""
     engine = choose_engine(a, b, v)
     engine.start_gradient()
-    for block in blocks(*grad.shape):
+    for block in _blocks(a, b):
         engine.add_gradient(block, grad[block])
-    grad_a, grad_b, grad_v = engine.gradient()
-    return grad_a.to(a.dtype), grad_b.to(b.dtype), (grad_v + grad.sum()).to(v.dtype)
-
-
-def blocks(N: int, T: int, S: int) -> Iterator[Block]:
-    """Whole items while they fit the budget, else rows of one item."""
-    items = max(1, PAIRS // (T * S))
-    rows = T if T * S <= PAIRS else max(LANES, PAIRS // S // LANES * LANES)
-    for n in range(0, N, items):
-        for t in range(0, T, rows):
-            yield Block(slice(n, min(n + items, N)), slice(t, min(t + rows, T)))
-
-
-class Engine(Protocol):
-    """Scores of a block, and the sums of its gradient."""
-
-    def scores(self, block: Block) -> Tensor:
-        """(n, R, S) float32, unmasked: Σ_d v_d tanh(a_d + b_d)."""
-        ...
-
-    def start_gradient(self) -> None:
-        """Set the sums to zero."""
-        ...
-
-    def add_gradient(self, block: Block, slopes: Tensor) -> None:
-        """Add what d loss / d score (n, R, S) of a block gives to a, b and v."""
-        ...
-
-    def gradient(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The sums, float32, in the shapes of a, b and v."""
-        ...
+    return _gradients(engine, a, b, v, grad.sum())
 
 
 def choose_engine(a: Tensor, b: Tensor, v: Tensor) -> "Engine":
@@ -276,7 +225,11 @@ def exponentials(x: Tensor) -> Tensor:
 
 
 class Tensors:
-    """The formula in blocks of tensors: without a compiler, and where the sum must be formed first."""
+    """The formula in blocks of tensors: without a compiler, and where the sum must be formed first.
+
+    As of `Loops`: `scores` are those of a block (n, R, S), unmasked, in float32; `start_gradient` sets sums
+    to zero, `add_gradient` adds what d loss / d score of a block gives to a, b and v, `gradient` has them.
+    """
 
     def __init__(self, a: Tensor, b: Tensor, v: Tensor, *, sum_first: bool) -> None:
         self.v, self.sum_first = v, sum_first
@@ -334,17 +287,13 @@ class Loops:
         n, R, D = rows.shape
         P = self.panels.shape[1]
         out = torch.empty(n, R, P * LANES)
-        panels, cells = self.panels[block.items], n * R * P * LANES * D
+        panels = self.panels[block.items]
 
-        def whole(i: slice) -> None:
-            at = _pointers(rows[i], panels[i], self.v, out[i])
-            self.library.additive_scores_of_items(*at, i.stop - i.start, R, D, P)
-
-        def part(i: int, r: slice) -> None:
+        def run(i: slice, r: slice) -> None:
             at = _pointers(rows[i, r], panels[i], self.v, out[i, r])
-            self.library.additive_scores(*at, r.stop - r.start, D, P)
+            self.library.additive_scores(*at, i.stop - i.start, r.stop - r.start, D, P)
 
-        _in_threads(whole, part, n, R, cells=cells)
+        _in_threads(run, n, R, cells=n * R * P * LANES * D)
         return out[..., : self.S].contiguous()
 
     def start_gradient(self) -> None:
@@ -363,22 +312,21 @@ class Loops:
         n, P, D, _ = own.shape
         M = other.shape[1]
 
-        def whole(i: slice) -> None:
-            at = _pointers(own[i], other[i], g[i], first[i], slope[i])
-            self.library.additive_sums_of_items(*at, i.stop - i.start, M, D, P)
-
-        def part(i: int, p: slice) -> None:
+        def run(i: slice, p: slice) -> None:
             columns = g[i, :, p.start * LANES :]
             at = _pointers(own[i, p], other[i], columns, first[i, p], slope[i, p])
-            self.library.additive_sums(*at, M, D, p.stop - p.start, P * LANES)
+            self.library.additive_sums(*at, i.stop - i.start, M, D, p.stop - p.start, P * LANES)
 
-        _in_threads(whole, part, n, P, cells=n * P * LANES * M * D)
+        _in_threads(run, n, P, cells=n * P * LANES * M * D)
 
     def gradient(self) -> tuple[Tensor, Tensor, Tensor]:
         grad_a = self.grad_a.mul_(4.0 * self.v)
         grad_b = _rows(self.slope, self.S).mul_(4.0 * self.v)
         grad_v = self.first.sum((0, 1, 3)).mul_(-2.0)
         return grad_a[..., : self.D], grad_b[..., : self.D], grad_v[: self.D]
+
+
+Engine = Tensors | Loops
 
 
 def panels_of(x: Tensor) -> Tensor:
@@ -397,49 +345,32 @@ def _padded(g: Tensor) -> Tensor:
     return F.pad(g, (0, -g.shape[-1] % LANES)).contiguous()
 
 
-def _pointers(*tensors: Tensor) -> Iterator[ctypes.c_void_p]:
-    return (ctypes.c_void_p(x.data_ptr()) for x in tensors)
+def _pointers(*tensors: Tensor) -> Iterator[int]:
+    return (x.data_ptr() for x in tensors)
 
 
-def _in_threads(
-    whole: Callable[[slice], None], part: Callable[[int, slice], None], items: int, parts: int, *, cells: int
-) -> None:
-    """All of it on as many threads as torch uses: whole items, or parts of each where there are few."""
-    threads = torch.get_num_threads() if cells >= SMALL else 1
-    if items >= threads:
-        step = -(-items // threads)
-        work = [partial(whole, slice(i, min(i + step, items))) for i in range(0, items, step)]
-    else:
-        step = max(1, -(-parts // -(-2 * threads // items)))
-        step += step % 2  # rows are taken two at a time
-        cuts = [slice(p, min(p + step, parts)) for p in range(0, parts, step)]
-        work = [partial(part, i, cut) for i in range(items) for cut in cuts]
-    if len(work) == 1:
-        work[0]()
+def _in_threads(run: Callable[[slice, slice], None], items: int, parts: int, *, cells: int) -> None:
+    """Of all items all parts, on as many threads as torch uses: whole items, or parts where these are few."""
+    worth = cells >= SMALL
+    if not worth or items >= torch.get_num_threads():
+        in_threads(lambda first, last: run(slice(first, last), slice(0, parts)), items, worth=worth)
         return
-    with ThreadPoolExecutor(threads) as pool:  # the loops run without Python's lock
-        for done in [pool.submit(task) for task in work]:
-            done.result()
+
+    def some(first: int, last: int) -> None:  # two at a time, as rows are taken
+        for i in range(items):
+            run(slice(i, i + 1), slice(2 * first, min(2 * last, parts)))
+
+    in_threads(some, -(-parts // 2), worth=True)
 
 
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled loops, built once per process; None without a compiler."""
-    loops = library(
+    return library(
         "additive/additive_cpu.cpp",
         "additive attention runs in blocks of tensors, several times slower than compiled",
+        additive_scores="4p 4l",
+        additive_sums="5p 5l",
+        additive_step="5p 4l 2f 5p 6l",
+        additive_step_backward="8p 2f 5p 5l",
     )
-    if loops is not None:
-        pointer, size = ctypes.c_void_p, ctypes.c_long
-        loops.additive_scores.argtypes = [pointer] * 4 + [size] * 3
-        loops.additive_sums.argtypes = [pointer] * 5 + [size] * 4
-        loops.additive_scores_of_items.argtypes = [pointer] * 4 + [size] * 4
-        loops.additive_sums_of_items.argtypes = [pointer] * 5 + [size] * 4
-        numbers: list[Any] = [size] * 4 + [ctypes.c_float] * 2
-        loops.additive_step.argtypes = [pointer] * 5 + numbers + [pointer] * 5 + [size] * 6
-        backward: list[Any] = [pointer] * 8 + [ctypes.c_float] * 2 + [pointer] * 5 + [size] * 5
-        loops.additive_step_backward.argtypes = backward
-        loops.additive_step.restype = loops.additive_step_backward.restype = None
-        for function in ("additive_scores", "additive_sums"):
-            getattr(loops, function).restype = getattr(loops, f"{function}_of_items").restype = None
-    return loops

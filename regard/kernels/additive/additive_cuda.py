@@ -5,8 +5,6 @@ for autograd, the projection of the query and the joining of leading axes includ
 additive_launch.py.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -18,18 +16,21 @@ from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast
 from regard.catalog import card
-from regard.kernels import ops
 from regard.kernels.additive.additive_launch import SOFTMAX, Rows, backward, forward
 from regard.kernels.additive.additive_operands import (
     STEP,
     Facts,
+    Operands,
     additive,
+    additive_operator,
+    additive_step_operator,
     facts,
     operands,
     refuses_additive,
     restored,
 )
 from regard.kernels.compiler import triton_missing
+from regard.kernels.ops import once
 from regard.kernels.shapes import flat, leading
 
 
@@ -56,7 +57,7 @@ class AdditiveCUDA(Kernel):
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():
-            return restored(ops.additive(*operands(call)), call)
+            return restored(additive_operator(*operands(call)), call)
         return restored(attended(*arguments(call)), call)
 
 
@@ -83,12 +84,12 @@ class AdditiveStepCUDA(Kernel):
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():
-            return restored(ops.additive_step(*operands(call))[0], call)
+            return restored(additive_step_operator(*operands(call))[0], call)
         from regard.kernels.additive.additive_step_cuda import step
 
-        form, values = additive(call), call.source.values
-        lead = leading(form.query, form.keys, values)
-        rows = (flat(form.query, lead), form.W, flat(form.keys, lead), form.v, flat(values, lead))
+        (query, keys, v, W), values = additive(call), call.source.values
+        lead = leading(query, keys, values)
+        rows = (flat(query, lead), W, flat(keys, lead), v, flat(values, lead))
         return restored(step(*rows, *facts(call, lead)), call)
 
 
@@ -107,25 +108,17 @@ def arguments(call: Call) -> Arguments:
     return query, W, keys, v, values, facts(call, lead)
 
 
-def attended(
-    query: Tensor,
-    W: Tensor | None,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    facts: Facts,
-    normalizer: Rows | None = None,
-) -> Tensor:
-    """The context (..., T, Dv), with its gradient.
+def attended(query: Tensor, W: Tensor | None, *rest: Any, normalizer: Rows = SOFTMAX) -> Tensor:
+    """The context (..., T, Dv), with its gradient, of query, W, b, v, values and facts.
 
     W (D, Dq) projects the query (..., T, Dq); None where it is a, projected already. The leading axes are
-    those of b (..., S, D) and values (..., S, Dv) too; v may have axes of one. `facts` are the last six of
-    the arguments explained in additive_operands.py, for one leading axis. The default is softmax.
+    those of b (..., S, D) and values (..., S, Dv) too; v may have axes of one. The facts are the last six of
+    `Operands`, for one leading axis.
     """
-    rows = SOFTMAX if normalizer is None else normalizer
     if torch.is_grad_enabled():
-        return Attended.apply(query, W, b, v, values, facts, rows)  # type: ignore[no-untyped-call]
-    return _context(projected(query, W), b, v, values, facts, rows)
+        return Attended.apply(normalizer, query, W, *rest)  # type: ignore[no-untyped-call]
+    b, v, values, facts = rest
+    return _context(projected(query, W), b, v, values, facts, normalizer)
 
 
 def projected(query: Tensor, W: Tensor | None) -> Tensor:
@@ -135,7 +128,7 @@ def projected(query: Tensor, W: Tensor | None) -> Tensor:
 
 def _context(a: Tensor, b: Tensor, v: Tensor, values: Tensor, facts: Facts, normalizer: Rows) -> Tensor:
     lead = b.shape[:-2]
-    context = forward(a, flat(b, lead), v, flat(values, lead), *facts, normalizer=normalizer)
+    context = forward(Operands(a, flat(b, lead), v, flat(values, lead), *facts), normalizer)
     return context if len(lead) == 1 else context.view(*lead, *context.shape[1:])
 
 
@@ -143,38 +136,22 @@ class Attended(torch.autograd.Function):
     """`attended`, as autograd takes it."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        W: Tensor | None,
-        b: Tensor,
-        v: Tensor,
-        values: Tensor,
-        facts: Facts,
-        normalizer: Rows,
-    ) -> Tensor:
-        a = projected(query, W)
+    def forward(ctx: Any, normalizer: Rows, query: Tensor, W: Tensor | None, *rest: Any) -> Tensor:
+        a, (b, v, values, facts) = projected(query, W), rest
         ctx.save_for_backward(query, W, a, b, v, values, *facts[:2])
         ctx.rest, ctx.normalizer = facts[2:], normalizer
         return _context(a, b, v, values, facts, normalizer)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        with no_autocast(grad):  # who calls backward inside autocast too
-            return Attended._gradients(ctx, grad)
-
-    @staticmethod
-    def _gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        query, W, a, b, v, values, *masks = ctx.saved_tensors
+    @once
+    def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Any, ...]:
+        query, W, a, b, v, values, *masks = saved
         lead = b.shape[:-2]
-        outer, inner, mixed = flat(grad, lead), flat(b, lead), flat(values, lead)
-        run: Callable[..., tuple[Tensor, ...]] = partial(backward, normalizer=ctx.normalizer)
-        if torch.is_grad_enabled():
-            # with `create_graph`, the backward of this graph raises
-            run, a = partial(ops.once, run), projected(query, W)
-        of_a, of_b, of_v, of_values = run(outer, a, inner, v, mixed, *masks, *ctx.rest)
-        of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
-        return of_query, of_W, like(of_b, b), like(of_v, v), like(of_values, values), None, None
+        with no_autocast(grad):  # who calls backward inside autocast too
+            given = Operands(a, flat(b, lead), v, flat(values, lead), *masks, *ctx.rest)
+            of_a, of_b, of_v, of_values = backward(flat(grad, lead), given, ctx.normalizer)
+            of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad[1:])
+        return None, of_query, of_W, like(of_b, b), like(of_v, v), like(of_values, values), None
 
 
 def back_to_query(

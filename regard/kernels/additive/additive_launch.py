@@ -17,7 +17,9 @@ from torch import Tensor
 
 from regard.attention.numerics import HALF
 from regard.kernels import tuning
+from regard.kernels.additive.additive_operands import Block, Operands, blocks
 from regard.kernels.launching import launch
+from regard.kernels.shapes import side_by_side
 from regard.kernels.sparsemax import sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import full_product
 
@@ -52,130 +54,93 @@ SPARSEMAX = Rows(
 )
 
 
-def forward(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    lengths: Tensor | None,
-    dense: Tensor | None,
-    left: int | None,
-    right: int | None,
-    offset: int,
-    scale: float,
-    *,
-    normalizer: Rows = SOFTMAX,
-) -> Tensor:
+def forward(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
     """The context, (N, T, Dv)."""
-    N, T, S = *a.shape[:2], b.shape[1]
-    seen = mask_facts(N, a, lengths, dense, left, right, offset)
-    call = Launch(a, b, v, seen, scale, normalizer, gradient=False)
+    call, values = Launch(given, normalizer, gradient=False), side_by_side(given.values)
+    N, T, S = call.N, call.T, call.S
     context = values.new_empty(N, T, values.shape[-1])
-    values = side_by_side(values)
     if N * T * S <= tuning.PAIRS:
         call.context(slice(0, N), slice(0, T), values, context)
         return context
-    for items, rows in blocks(N, T, S):
+    for items, rows in _blocks(call):
         call.context(items, rows, values[items], context[items, rows])
     return context
 
 
-def backward(
-    grad: Tensor,
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    lengths: Tensor | None,
-    dense: Tensor | None,
-    left: int | None,
-    right: int | None,
-    offset: int,
-    scale: float,
-    *,
-    normalizer: Rows = SOFTMAX,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def backward(grad: Tensor, given: Operands, normalizer: Rows = SOFTMAX) -> tuple[Tensor, ...]:
     """Gradients of a, b, v and values: the weights are computed again, block by block."""
-    N, T, S = *a.shape[:2], b.shape[1]
-    seen = mask_facts(N, a, lengths, dense, left, right, offset)
-    call = Launch(a, b, v, seen, scale, normalizer, gradient=True)
+    call, values = Launch(given, normalizer, gradient=True), given.values
+    N, T, S = call.N, call.T, call.S
     if N * T * S <= tuning.PAIRS:
-        slopes, of_values = call.slopes(slice(0, N), slice(0, T), grad, values)
-        return *call.joined(slopes, a, b, v), of_values.to(values.dtype)
-    grad_a, grad_b, grad_values = (x.new_empty(x.shape) for x in (a, b, values))
-    grad_v = torch.zeros(v.numel(), dtype=torch.float32, device=v.device)
-    sums: tuple[Tensor, Tensor] | None = None
-    for items, rows in blocks(N, T, S):
-        slopes, of_values = call.slopes(items, rows, grad[items, rows], values[items])
-        of_a, of_b, of_v = call.gradient(items, rows, slopes)
-        grad_a[items, rows] = of_a
-        grad_v += of_v
-        sums = (of_b, of_values) if sums is None else (sums[0] + of_b, sums[1] + of_values)
-        if rows.stop == T:
-            grad_b[items], grad_values[items] = sums
-            sums = None
-    return grad_a, grad_b, grad_v.to(v.dtype).view(v.shape), grad_values
+        found, of_values = call.slopes(slice(0, N), slice(0, T), grad, values)
+        return *call.joined(found, *given[:3]), of_values.to(values.dtype)
+
+    def slopes(items: slice, rows: slice) -> tuple[Tensor, Tensor]:
+        return call.slopes(items, rows, grad[items, rows], values[items])
+
+    grad_values = values.new_empty(values.shape)
+    return *_in_blocks(call, given, slopes, grad_values), grad_values
 
 
 def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
     """(N, T, S) float32: the scores of all, the constant included, which softmax alone forgets."""
-    N, T, S = *a.shape[:2], b.shape[1]
-    call = Launch(a, b, v, mask_facts(N, a, None, None, None, None, 0), 1.0, gradient=False)
+    call = Launch(Operands(a, b, v, b), gradient=False)
+    N, T, S = call.N, call.T, call.S
     if N * T * S <= tuning.PAIRS:
         found = call.scores(slice(0, N), slice(0, T))
     else:
         found = a.new_empty(N, T, S, dtype=torch.float32)
-        for items, rows in blocks(N, T, S):
+        for items, rows in _blocks(call):
             found[items, rows] = call.scores(items, rows)
     return found.add_(v.float().sum())
 
 
 def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of a, b and v."""
-    N, T, S = grad.shape
-    call = Launch(a, b, v, mask_facts(N, a, None, None, None, None, 0), 1.0, gradient=True)
-    if N * T * S <= tuning.PAIRS:
+    given = Operands(a, b, v, b)
+    call = Launch(given, gradient=True)
+    if grad.numel() <= tuning.PAIRS:
         return call.joined(grad.float().contiguous(), a, b, v)
+    return _in_blocks(call, given, lambda *block: (grad[block].float().contiguous(), None), None)
+
+
+def _in_blocks(
+    call: "Launch",
+    given: Operands,
+    slopes: Callable[[slice, slice], tuple[Tensor, Tensor | None]],
+    grad_values: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of a, b and v from d loss / d score of each block, and what it gives to `grad_values`."""
+    a, b, v = given[:3]
     grad_a, grad_b = a.new_empty(a.shape), b.new_empty(b.shape)
     grad_v = torch.zeros(v.numel(), dtype=torch.float32, device=v.device)
-    total: Tensor | None = None
-    for items, rows in blocks(N, T, S):
-        of_a, of_b, of_v = call.gradient(items, rows, grad[items, rows].float().contiguous())
+    of_keys: Any = 0  # sums over the rows of an item
+    of_values: Any = 0
+    for items, rows in _blocks(call):
+        own, mixed = slopes(items, rows)
+        of_a, of_b, of_v = call.gradient(items, rows, own)
         grad_a[items, rows] = of_a
         grad_v += of_v
-        total = of_b if total is None else total + of_b
-        if rows.stop == T:
-            grad_b[items] = total
-            total = None
+        of_keys, of_values = of_keys + of_b, 0 if mixed is None else of_values + mixed
+        if rows.stop == call.T:
+            grad_b[items] = of_keys
+            if grad_values is not None:
+                grad_values[items] = of_values
+            of_keys = of_values = 0
     return grad_a, grad_b, grad_v.to(v.dtype).view(v.shape)
 
 
-def blocks(N: int, T: int, S: int) -> Iterator[tuple[slice, slice]]:
-    """Whole items while they fit the budget, else rows of one item."""
-    items = max(1, tuning.PAIRS // (T * S))
-    whole = tuning.PAIRS // S // tuning.PAD_ROWS * tuning.PAD_ROWS
-    rows = T if T * S <= tuning.PAIRS else max(tuning.PAD_ROWS, whole)
-    for n in range(0, N, items):
-        for t in range(0, T, rows):
-            yield slice(n, min(n + items, N)), slice(t, min(t + rows, T))
+def _blocks(call: "Launch") -> Iterator[Block]:
+    return blocks(call.N, call.T, call.S, tuning.PAIRS, tuning.PAD_ROWS)
 
 
 class Launch:
     """The kernels of one call, with what they share."""
 
-    def __init__(
-        self,
-        a: Tensor,
-        b: Tensor,
-        v: Tensor,
-        facts: "Seen",
-        scale: float,
-        normalizer: Rows = SOFTMAX,
-        *,
-        gradient: bool,
-    ) -> None:
+    def __init__(self, given: Operands, normalizer: Rows = SOFTMAX, *, gradient: bool) -> None:
+        a, b, v = given[:3]
         self.a, self.b = side_by_side(a), side_by_side(b)
-        self.facts, self.scale, self.normalizer = facts, scale, normalizer
+        self.facts, self.scale, self.normalizer = mask_facts(given), given.scale, normalizer
         self.N, self.T, self.D = a.shape
         self.S = b.shape[1]
         self.G = -(-self.D // 8) * 2  # groups of four features, taken two at a time
@@ -243,36 +208,19 @@ class Launch:
         self.normalizer.weights(weights)
         return weights
 
-    def _score(
-        self,
-        items: slice,
-        rows: slice,
-        tile: tuning.Tile,
-        out: Tensor,
-        tops: Tensor,
-        totals: Tensor,
-        *,
-        partial: bool,
-    ) -> None:
+    def _score(self, items: slice, rows: slice, tile: tuning.Tile, *made: Tensor, partial: bool) -> None:
+        """Into what is `made`: scores or parts, the largest of each tile's rows, and their sums."""
         from regard.kernels.additive.additive_triton.scores import scores_kernel
 
-        n, R = out.shape[:2]
+        n, R = made[0].shape[:2]
         facts, flags = self.facts
         launch(
             *(scores_kernel, (-(-self.S // tile.columns), -(-R // tile.rows), n)),
             (self.a, self.b, *facts[:2]),
-            (out, tops, totals),
+            made,
             (
-                items.start,
-                rows.start,
-                R,
-                self.T,
-                self.S,
-                self.D,
-                *self.padded,
-                self.G,
-                *self.strides,
-                *facts[2:7],
+                *(items.start, rows.start, R, self.T, self.S, self.D, *self.padded, self.G),
+                *(*self.strides, *facts[2:7]),
             ),
             (*facts[7:], self.scale),
             (*flags, *tile[:4], tuning.partial_sum(self.full_precision), partial, self.assembler),
@@ -354,11 +302,6 @@ def fours(size: int) -> int:
     return -(-size // 4) * 4
 
 
-def side_by_side(x: Tensor) -> Tensor:
-    """The same tensor with neighbouring features next to each other in memory."""
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
 def has_assembler(x: Tensor) -> bool:
     """Whether the kernels may be written for NVIDIA's assembler; Triton's interpreter has none."""
     return x.is_cuda and torch.version.hip is None
@@ -371,32 +314,17 @@ class Seen(NamedTuple):
     flags: tuple[bool, bool, bool, bool]  # which of lengths, dense, low, high are there
 
 
-def mask_facts(
-    N: int,
-    unused: Tensor,
-    lengths: Tensor | None,
-    dense: Tensor | None,
-    left: int | None,
-    right: int | None,
-    offset: int,
-) -> Seen:
-    """t + low <= s <= t + high, lengths, dense; `unused` stands for a tensor that is not there."""
+def mask_facts(given: Operands) -> Seen:
+    """t + low <= s <= t + high, lengths, dense; `a` stands for a tensor that is not there."""
+    a, _, _, _, lengths, dense, left, right, offset, _ = given
     strides: tuple[int, ...] = (0, 0, 0)
     if dense is not None:
         dense = dense.view(torch.uint8)
         sizes = zip(dense.shape, dense.stride(), strict=True)
         strides = tuple(0 if size == 1 else stride for size, stride in sizes)
-    shares = [1 if x is None else N // x.shape[0] for x in (lengths, dense)]
+    shares = [1 if x is None else len(a) // x.shape[0] for x in (lengths, dense)]
     low = 0 if left is None else offset - left
     high = 0 if right is None else offset + right
-    return Seen(
-        (
-            unused if lengths is None else lengths.contiguous(),
-            unused if dense is None else dense,
-            *shares,
-            *strides,
-            low,
-            high,
-        ),
-        (lengths is not None, dense is not None, left is not None, right is not None),
-    )
+    tensors = a if lengths is None else lengths.contiguous(), a if dense is None else dense
+    flags = (lengths is not None, dense is not None, left is not None, right is not None)
+    return Seen((*tensors, *shares, *strides, low, high), flags)

@@ -1,48 +1,85 @@
-"""From a call of Attention to the arguments of the additive operators: one batch axis, facts for a mask.
-
-    context = additive(a, b, v, values, lengths, dense, left, right, offset, scale)
-
-    a       (N, T, D)    W q           leading axes flattened to N
-    b       (N, S, D)    U k           the prepared keys
-    v       (D,)
-    values  (N, S, Dv)
-    lengths (NL,)        NL divides N: item n has lengths[n // (N / NL)], so heads share their row's length
-    dense   (ND, T or 1, S or 1) bool, likewise
-    left, right, offset  t + offset - left <= s <= t + offset + right; None: no bound on that side
-    scale   1 / temperature; 1 under sparsemax
+"""What the kernels of additive attention take: one batch axis, facts for a mask; and their operators.
 
 The reference is Attention(AdditiveScore, normalizer=Softmax) with the same mask.
 """
 
+from collections.abc import Iterator
+from functools import reduce
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.attention.dispatch import Call
 from regard.attention.forms import Additive
-from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
-from regard.kernels.shapes import flat, leading
+from regard.kernels.ops import operator
+from regard.kernels.shapes import flat, leading, refuses_lengths
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 STEP = 4  # up to this many queries the weights are as small as the scores of a step, and are kept
 
 
 class Operands(NamedTuple):
-    """The arguments of the additive operators, in their order."""
+    """The arguments of the additive operators."""
 
-    a: Tensor
-    b: Tensor
-    v: Tensor
-    values: Tensor
-    lengths: Tensor | None
-    dense: Tensor | None
-    left: int | None
-    right: int | None
-    offset: int
-    scale: float
+    a: Tensor  # (N, T, D): W q, leading axes flattened to N
+    b: Tensor  # (N, S, D): U k, the prepared keys
+    v: Tensor  # (D,)
+    values: Tensor  # (N, S, Dv)
+    lengths: Tensor | None = None  # (NL,), NL divides N: item n has lengths[n // (N / NL)], as all its heads
+    dense: Tensor | None = None  # (ND, T or 1, S or 1) bool, likewise
+    left: int | None = None  # t + offset - left <= s <= t + offset + right; None: no bound on that side
+    right: int | None = None
+    offset: int = 0
+    scale: float = 1.0  # 1 / temperature; 1 under sparsemax
+
+
+Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int, float]  # the last six of them
+
+
+def _step_shapes(given: Operands) -> tuple[Tensor, Tensor]:
+    a, values = given.a, given.values
+    (N, T, _), (S, Dv) = a.shape, values.shape[1:]
+    return values.new_empty(N, T, Dv), a.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
+
+
+def _step_slopes(grad: Tensor, kept: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    *inputs, _, needed = rest
+    given = zip(inputs, needed, strict=True)
+    return tuple(x.new_empty(x.shape) if wanted else grad.new_empty(0) for x, wanted in given)
+
+
+additive_operator = operator(
+    "additive",
+    Operands,
+    "Tensor",
+    of="a b v values",
+    shapes=lambda given: given.values.new_empty(*given.a.shape[:2], given.values.shape[-1]),
+    cpu=("additive.additive_cpu.forward", "additive.additive_cpu.backward"),
+    cuda=("additive.additive_launch.forward", "additive.additive_launch.backward"),
+)
+additive_step_operator = operator(
+    "additive_step",
+    Operands,
+    "(Tensor, Tensor)",
+    of="a b v values",
+    shapes=_step_shapes,
+    saves=lambda inputs, output: (output[1], *inputs[:4], inputs[-1]),
+    kept="Tensor kept, Tensor a, Tensor b, Tensor v, Tensor values, float scale, bool[4] needed",
+    slopes=_step_slopes,
+    cuda=("additive.additive_step_cuda.forward_of_rows", "additive.additive_step_cuda.backward_of_rows"),
+)
+additive_scores_operator = operator(
+    "additive_scores",
+    "Tensor a, Tensor b, Tensor v",
+    "Tensor",
+    of="a b v",
+    shapes=lambda a, b, v: a.new_empty(*a.shape[:2], b.shape[1], dtype=torch.float32),
+    cpu=("additive.additive_cpu.scores", "additive.additive_cpu.scores_backward"),
+    cuda=("additive.additive_launch.scores", "additive.additive_launch.scores_backward"),
+)
 
 
 def refuses_additive(call: Call) -> str | None:
@@ -57,7 +94,10 @@ def refuses_additive(call: Call) -> str | None:
     mask = call.source.mask
     if mask.lengths is None and mask.dense is None:
         return None
-    return _refuses_mask(mask, leading(*tensors))
+    lead = leading(*tensors)
+    if mask.dense is not None and mask.dense.ndim > len(lead) + 2:
+        return f"the dense mask has {mask.dense.ndim} axes where the query has {len(lead) + 2}"
+    return refuses_lengths(mask.lengths, lead)
 
 
 def additive(call: Call) -> Additive:
@@ -75,9 +115,6 @@ def operands(call: Call) -> Operands:
     lead = leading(a, form.keys, values)
     b, v = flat(form.keys, lead), form.v.squeeze(0)
     return Operands(flat(a, lead), b, v, flat(values, lead), *facts(call, lead))
-
-
-Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int, float]
 
 
 def facts(call: Call, lead: tuple[int, ...]) -> Facts:
@@ -104,20 +141,18 @@ def restored(context: Tensor, call: Call) -> Tensor:
     return context if context.shape[:-2] == lead else context.reshape(*lead, *context.shape[-2:])
 
 
-def visible(
-    rows: slice,
-    items: slice,
-    sizes: tuple[int, int, int],
-    facts: tuple[Tensor | None, Tensor | None, int | None, int | None, int],
-    device: torch.device,
-) -> Tensor | None:
-    """What these rows of these items may see, broadcastable to (n, R, S); None: everything.
+class Block(NamedTuple):
+    """Some rows of some items, small enough that their scores fit a budget."""
 
-    `sizes` is (N, T, S), `facts` is (lengths, dense, left, right, offset): the meaning of the arguments, for
-    implementations that work on blocks of rows.
-    """
-    N, _, S = sizes
-    lengths, dense, left, right, offset = facts
+    items: slice
+    rows: slice
+
+
+def visible(given: Operands, block: Block) -> Tensor | None:
+    """What the rows of a block may see, broadcastable to (n, R, S); None: everything."""
+    items, rows = block
+    N, S, device = len(given.a), given.b.shape[1], given.a.device
+    _, _, _, _, lengths, dense, left, right, offset, _ = given
     t = torch.arange(rows.start, rows.stop, device=device)[:, None] + offset
     s = torch.arange(S, device=device)
     n = torch.arange(items.start, items.stop, device=device)
@@ -131,19 +166,16 @@ def visible(
     if dense is not None:
         some = dense if dense.shape[1] == 1 else dense[:, rows]
         parts.append(some[n // (N // dense.shape[0])])
-    mask = None
-    for part in parts:
-        mask = part if mask is None else mask & part
-    return mask
+    return reduce(torch.logical_and, parts) if parts else None
 
 
-def _refuses_mask(mask: Mask, lead: tuple[int, ...]) -> str | None:
-    first = lead[0] if lead else 1
-    if mask.lengths is not None and mask.lengths.shape[0] not in (1, first):
-        return f"lengths has {mask.lengths.shape[0]} rows where the leading axis has {first}"
-    if mask.dense is not None and mask.dense.ndim > len(lead) + 2:
-        return f"the dense mask has {mask.dense.ndim} axes where the query has {len(lead) + 2}"
-    return None
+def blocks(N: int, T: int, S: int, pairs: int, least: int) -> Iterator[Block]:
+    """Items and rows of at most so many (t, s) pairs: whole items, or `least` rows of one, or a multiple."""
+    items = max(1, pairs // (T * S))
+    rows = T if pairs >= T * S else max(least, pairs // S // least * least)
+    for n in range(0, N, items):
+        for t in range(0, T, rows):
+            yield Block(slice(n, min(n + items, N)), slice(t, min(t + rows, T)))
 
 
 def _flat_mask(dense: Tensor, lead: tuple[int, ...]) -> Tensor:

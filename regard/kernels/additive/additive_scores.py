@@ -20,12 +20,12 @@ from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import is_transformed, no_autocast
 from regard.attention.reference import normalize, weighted_sum
 from regard.catalog import card
-from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_launch
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
 from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, arguments, back_to_query, like, projected
-from regard.kernels.additive.additive_operands import DTYPES, operands, restored
+from regard.kernels.additive.additive_operands import DTYPES, additive_scores_operator, operands, restored
 from regard.kernels.compiler import triton_missing
+from regard.kernels.ops import once
 from regard.kernels.product.blocks import cells
 from regard.kernels.shapes import flat, leading
 
@@ -104,7 +104,7 @@ def _scores(call: Call) -> Tensor:
     """(..., T, S), -inf where hidden."""
     if torch.compiler.is_compiling():
         a, b, v, *_ = operands(call)
-        return _shown(restored(ops.additive_scores(a, b, v), call), call)
+        return _shown(restored(additive_scores_operator(a, b, v), call), call)
     query, W, b, v, *_ = arguments(call)
     if b.shape[:-2] != call.query.shape[:-2]:  # leading axes had to be joined first
         return _shown(restored(_Scores.apply(query, W, b, v, None), call), call)  # type: ignore[no-untyped-call]
@@ -138,14 +138,12 @@ class _Scores(torch.autograd.Function):
         return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        query, W, a, b, v, hidden = ctx.saved_tensors
+    @once
+    def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Any, ...]:
+        query, W, a, b, v, hidden = saved
         lead = b.shape[:-2]
         grad = flat(grad if hidden is None else grad.masked_fill(hidden, 0.0), lead)
-        if torch.is_grad_enabled():  # as in additive_cuda.Attended
-            run, a = torch.ops.regard.additive_scores_backward, projected(query, W)
-        else:
-            run = (additive_launch if a.is_cuda else additive_cpu).scores_backward
+        run = (additive_launch if a.is_cuda else additive_cpu).scores_backward
         with no_autocast(grad):  # who calls backward inside autocast too
             of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
             of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)

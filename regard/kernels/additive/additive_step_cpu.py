@@ -7,8 +7,6 @@ scores, softmax and context of a step are one call into additive_cpu.cpp. Scores
 With gradients all of it is one step of autograd, whose backward pass is one call too.
 """
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -21,9 +19,9 @@ from regard.attention.forms import Additive
 from regard.attention.keep import version_of
 from regard.attention.normalizers.softmax import Softmax
 from regard.catalog import card
-from regard.kernels import ops
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
+from regard.kernels.ops import once
 from regard.kernels.shapes import flat, leading
 
 QUERIES = 16  # more than this are worth what additive_cpu.py does for many
@@ -76,7 +74,8 @@ class AdditiveStepCPU(Kernel):
             alignment = reference.align(call)
             return Fused(reference.mixed(call, alignment), alignment)
         if not _is_trained(query, keys, values, v, W):
-            return _attended(call, ready, query if W is None else F.linear(query, W))
+            a = flat(query if W is None else F.linear(query, W), ready.lead)
+            return _unflattened(*_loops(call, ready, a, v), ready.lead)
         if len(ready.lead) != 1 or not query.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
             query, keys, values = (flat(x, ready.lead) for x in (query, keys, values))
         context, scores, weights = _Step.apply(call, ready, query, keys, v, W, values)  # type: ignore[no-untyped-call]
@@ -85,12 +84,6 @@ class AdditiveStepCPU(Kernel):
 
 def _is_trained(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-
-
-def _attended(call: Call, ready: "Prepared", a: Tensor) -> Fused:
-    """Scores, weights and context of the projected queries (..., T, D)."""
-    found = _loops(call, ready, flat(a, ready.lead), additive(call).v)
-    return _unflattened(*found, ready.lead)
 
 
 def _unflattened(context: Tensor, scores: Tensor, weights: Tensor, lead: tuple[int, ...]) -> Fused:
@@ -138,28 +131,22 @@ class _Step(torch.autograd.Function):
         return context, scores, weights
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor | None) -> tuple[Any, ...]:
-        run: Callable[..., tuple[Any, ...]] = partial(_gradients, ctx.ready, ctx.scale)
-        # with `create_graph`, the backward of this graph raises
-        run = partial(ops.once, run) if torch.is_grad_enabled() else run
-        return (None, None, *run(*slopes, *ctx.saved_tensors))
+    @once
+    def backward(ctx: Any, saved: tuple[Any, ...], *slopes: Tensor | None) -> tuple[Any, ...]:
+        return (None, None, *_gradients(ctx.ready, ctx.scale, slopes, saved))
 
 
 def _gradients(
-    ready: "Prepared",
-    scale: float,
-    of_context: Tensor | None,
-    of_scores: Tensor | None,
-    of_weights: Tensor | None,
-    *saved: Tensor,
+    ready: "Prepared", scale: float, slopes: tuple[Tensor | None, ...], saved: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """Gradients of query, keys, v, W and values."""
+    """Gradients of query, keys, v, W and values, from those of context, scores and weights."""
+    of_context, of_scores, of_weights = slopes
     query, _, v, W, _, a, scores, weights = saved
     if of_scores is not None:
         of_scores = of_scores.masked_fill(scores.isneginf(), 0.0)
     (N, T, D), (S, Dv) = a.shape, ready.values.shape[1:]
     a, v = a.contiguous(), v.contiguous()
-    slopes = [None if x is None else x.contiguous() for x in (of_context, of_scores, of_weights)]
+    slopes = tuple(None if x is None else x.contiguous() for x in (of_context, of_scores, of_weights))
     room, grad_a, grad_v = a.new_empty(S + 3 * D), a.new_zeros(N, T, D), a.new_zeros(N, T, D)
     grad_keys, grad_values = a.new_zeros(N, S, D), a.new_zeros(N, S, Dv)
     loops = compiled()
@@ -199,11 +186,12 @@ def prepared(call: Call) -> Prepared:
     keys, values = source.keys, source.values
     version = version_of(keys) + version_of(values)
     lead = leading(call.query, keys, values)
-    found: Prepared | None = source.__dict__.get("_exponentials")
+    made: dict[str, Prepared] = source.__dict__.setdefault("_made", {})  # shared by the steps of a decoder
+    found = made.get("exponentials")
     if found is None or found.version != version or found.lead != lead:
         b = flat(keys.detach(), lead)
         own = flat(values.detach(), lead).contiguous()
         e = exponentials(b)
         found = Prepared(version, lead, e, panels_of(e), own, float(b.abs().max()))
-        source.__dict__["_exponentials"] = found
+        made["exponentials"] = found
     return found

@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from regard.attention.numerics import no_autocast
 from regard.kernels import tuning
-from regard.kernels.additive.additive_launch import has_assembler, mask_facts, side_by_side
+from regard.kernels.additive.additive_launch import has_assembler, mask_facts
+from regard.kernels.additive.additive_operands import Operands
 from regard.kernels.launching import launch
+from regard.kernels.ops import once
+from regard.kernels.shapes import side_by_side
 
 Needed = tuple[bool, bool, bool, bool, bool]  # which of query, W, b, v and values want their gradient
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
@@ -25,39 +27,31 @@ def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, 
     """The context, (N, T, Dv), with its gradient.
 
     W (D, Dq) projects the query (N, T, Dq); None where it is a, projected already. The other arguments are
-    explained in additive_operands.py; v may have axes of one.
+    those of `Operands`; v may have axes of one.
     """
     if torch.is_grad_enabled():
         return Step.apply(query, W, b, v, values, facts)  # type: ignore[no-untyped-call]
-    return forward(projected(query, W), b, v, values, *facts)[0]
+    return forward(Operands(projected(query, W), b, v, values, *facts))[0]
 
 
 class Step(torch.autograd.Function):
     """`forward` and `backward` below, as autograd takes them."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        W: Tensor | None,
-        b: Tensor,
-        v: Tensor,
-        values: Tensor,
-        facts: tuple[Any, ...],
-    ) -> Tensor:
-        a = projected(query, W)
-        context, kept = forward(a, b, v, values, *facts)
-        ctx.save_for_backward(kept, query, W, a, b, v, values)
+    def forward(ctx: Any, query: Tensor, W: Tensor | None, *rest: Any) -> Tensor:
+        a, (*inputs, facts) = projected(query, W), rest
+        context, kept = forward(Operands(a, *inputs, *facts))
+        ctx.save_for_backward(kept, query, W, a, *inputs)
         ctx.scale = facts[-1]
         return context
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        kept, query, W, a, b, v, values = ctx.saved_tensors
-        needed = ctx.needs_input_grad[:5]
+    @once
+    def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Any, ...]:
         with no_autocast(grad):  # who calls backward inside autocast too
-            return (*backward(grad, kept, query, W, a, b, v, values, ctx.scale, needed), None)
+            kept, query, W, a, b, v, values = saved
+            given = Operands(a, b, v, values, scale=ctx.scale)
+            return (*backward(grad, kept, query, W, given, ctx.needs_input_grad[:5]), None)
 
 
 def projected(query: Tensor, W: Tensor | None) -> Tensor:
@@ -78,28 +72,18 @@ def projected(query: Tensor, W: Tensor | None) -> Tensor:
     return a
 
 
-def forward(
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    lengths: Tensor | None,
-    dense: Tensor | None,
-    left: int | None,
-    right: int | None,
-    offset: int,
-    scale: float,
-) -> tuple[Tensor, Tensor]:
+def forward(given: Operands) -> tuple[Tensor, Tensor]:
     """Context (N, T, Dv), and what is kept: (N, T, S + 2 + Dv) in float32, see additive_triton/step.py.
 
     The rows of a lie one after the other in memory.
     """
     from regard.kernels.additive.additive_triton.step import mix_step_kernel, score_step_kernel
 
+    a, b, v, values = given[:4]
     N, T, D = a.shape
     S, Dv = values.shape[1:]
     b, v, values = side_by_side(b), v.contiguous(), side_by_side(values)
-    arguments, flags = mask_facts(N, a, lengths, dense, left, right, offset)
+    arguments, flags = mask_facts(given)
     context = values.new_empty(N, T, Dv)
     kept = a.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
     BT = tuning.power_of_two(T)
@@ -109,7 +93,7 @@ def forward(
     launch(
         *(score_step_kernel, (-(-S // BS), N, 1), (a, b, v, *arguments[:2]), (kept,)),
         (S, *strides, *arguments[2:7]),
-        (*arguments[7:], scale),
+        (*arguments[7:], given.scale),
         (*flags, T, D, Dv, unit, BT, BS, BD, has_assembler(a)),
         warps=warps,
     )
@@ -123,42 +107,26 @@ def forward(
     return context, kept
 
 
-def forward_of_rows(a: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+def forward_of_rows(given: Operands) -> tuple[Tensor, Tensor]:
     """The operator regard::additive_step, whose a may lie in memory in any way."""
-    return forward(a.contiguous(), *rest)
+    return forward(given._replace(a=given.a.contiguous()))
 
 
-def backward_of_rows(
-    grad: Tensor,
-    kept: Tensor,
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    scale: float,
-    needed: tuple[bool, bool, bool, bool],
-) -> tuple[Tensor, ...]:
+def backward_of_rows(grad: Tensor, kept: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     """The operator regard::additive_step_backward: empty where no gradient is needed."""
-    a = a.contiguous()
-    found = backward(grad, kept, a, None, a, b, v, values, scale, (needed[0], False, *needed[1:]))
+    a, b, v, values, scale, needed = rest
+    given = Operands(a.contiguous(), b, v, values, scale=scale)
+    found = backward(grad, kept, given.a, None, given, (needed[0], False, *needed[1:]))
     return tuple(grad.new_empty(0) if x is None else x for x in (found[0], *found[2:]))
 
 
 def backward(
-    grad: Tensor,
-    kept: Tensor,
-    query: Tensor,
-    W: Tensor | None,
-    a: Tensor,
-    b: Tensor,
-    v: Tensor,
-    values: Tensor,
-    scale: float,
-    needed: Needed,
+    grad: Tensor, kept: Tensor, query: Tensor, W: Tensor | None, given: Operands, needed: Needed
 ) -> Gradients:
     """Gradients of query, W, b, v and values, None where not needed. The mask is in the scores already."""
     from regard.kernels.additive.additive_triton.step import key_step_kernel, slope_step_kernel
 
+    a, b, v, values = given[:4]
     N, T, D = a.shape
     S, Dv = values.shape[1:]
     b, v, values = side_by_side(b), v.contiguous(), side_by_side(values)
@@ -174,7 +142,7 @@ def backward(
     launch(
         *(slope_step_kernel, (-(-S // BS), N, 1), (grad.contiguous(), values)),
         (kept, passed, passed if grad_values is None else grad_values),
-        *((S, *strides), (scale,), (T, Dv, unit, BT, BS, BD, needed[4])),
+        *((S, *strides), (given.scale,), (T, Dv, unit, BT, BS, BD, needed[4])),
         warps=warps,
     )
     if not any(needed[:4]):
@@ -190,29 +158,29 @@ def backward(
         warps=warps,
     )
     grad_v = v.new_empty(v.shape)
-    of_query, of_W = _back_to_query(passed, grad_v, query, W, a, S, splits, needed)
+    of_query, of_W = _back_to_query(passed, grad_v, query, W, given, splits, needed)
     return of_query, of_W, grad_b, grad_v if needed[3] else None, grad_values
 
 
 def _back_to_query(
     passed: Tensor,
-    grad_v: Tensor,
+    of_v: Tensor,
     query: Tensor,
     W: Tensor | None,
-    a: Tensor,
-    S: int,
+    given: Operands,
     splits: int,
     needed: Needed,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of query and W, and `grad_v`, from the parts that were `passed` on."""
+    """Gradients of query and W, and `of_v` itself, from the parts that were `passed` on."""
     from regard.kernels.additive.additive_triton.step import sum_step_kernel
 
+    a, S = given.a, given.b.shape[1]
     N, T, D = a.shape
     M, K = N * T, query.shape[2]
     BM, BD, BK = tuning.step_product(M)
     own = W is not None and tuning.projects(M, D, K) and splits <= tuning.SPLITS
     programs = -(-D // 8)
-    of_query = of_W = grad_v  # which nothing is written to in their place
+    of_query = of_W = of_v  # which nothing is written to in their place
     if own:
         if needed[0]:
             of_query = query.new_empty(N, T, K)
@@ -225,7 +193,7 @@ def _back_to_query(
         programs += -(-M * D // 512)
     launch(
         *(sum_step_kernel, (programs, 1, 1), (query.contiguous(), a if W is None else W.contiguous())),
-        *((passed, grad_v, of_query, of_W), (), (S, N, splits)),
+        *((passed, of_v, of_query, of_W), (), (S, N, splits)),
         (T, D, K, BM, BD, BK, splits if own else 1, own, needed[0], has_assembler(a)),
     )
     if own or W is None:

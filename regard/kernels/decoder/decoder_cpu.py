@@ -16,7 +16,7 @@ import ctypes
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -27,6 +27,7 @@ from regard.attention.cache import Cache
 from regard.attention.mask import Mask
 from regard.attention.source import Source
 from regard.kernels.compiler import in_threads, library
+from regard.kernels.shapes import side_by_side
 
 SHARED = 2**22  # fewer multiplications than this are not worth a second thread
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
@@ -125,7 +126,9 @@ class PackedDecoder:
         tensors = (x.data_ptr() for x in (written.rows, words, out))
         step = _Step(*at, *tensors, t, R, sources[0].copies, sources[0].S)
         worth = R * self._products >= SHARED
-        in_threads(lambda first, last: self._loops.decoder_step(step, first, last), R, worth=worth)
+        in_threads(
+            lambda first, last: self._loops.decoder_step(ctypes.byref(step), first, last), R, worth=worth
+        )
         own = torch.arange(R)[None]
         return out, Written(positions, torch.cat([written.rows, own]), written.mask)
 
@@ -151,7 +154,7 @@ class PackedDecoder:
 
 
 def _source(source: Source, alive: list[Tensor]) -> _Source:
-    keys, values = (x if x.stride(-1) == 1 else x.contiguous() for x in (source.keys, source.values))
+    keys, values = map(side_by_side, (source.keys, source.values))
     dense, B = source.mask.dense, len(keys)
     alive += [keys, values]
     if dense is not None:
@@ -260,13 +263,12 @@ BEST_TOKENS = BestTokens()
 def compiled() -> ctypes.CDLL | None:
     """The compiled loops; None without a compiler."""
     loops = library(
-        "decoder/decoder_cpu.cpp", "a Transformer decodes with PyTorch's operations, slower than compiled"
+        "decoder/decoder_cpu.cpp",
+        "a Transformer decodes with PyTorch's operations, slower than compiled",
+        decoder_step="p 2l",
+        decoder_best="p l p 2l 2p 2l",
     )
     if loops is not None:
-        loops.decoder_step.argtypes = [ctypes.POINTER(_Step), _Long, _Long]
-        best: list[Any] = [_Pointer, _Long, _Pointer, _Long, _Long, _Pointer, _Pointer, _Long, _Long]
-        loops.decoder_best.argtypes = best
         loops.decoder_digest.argtypes, loops.decoder_digest.restype = [_Pointer, _Long], ctypes.c_uint64
         loops.decoder_columns.restype = _Long
-        loops.decoder_step.restype = loops.decoder_best.restype = None
     return loops

@@ -13,25 +13,13 @@ pass gathers them again, so memory beside inputs and outputs is a constant. Prod
 compiled loops read keys and values where they are (local_cpu.py), and on a GPU, where no centre is predicted,
 Triton's kernels do (local_cuda.py).
 
-    context = local(q, k, values, v, low, high, p, half, block, scale)
-
-    q       (N, T, D)    leading axes flattened to N; W q of the additive score
-    k       (N, S, D)    prepared keys
-    values  (N, S, Dv)
-    v       (D,)         of the additive score vᵀ tanh(q + k); None: the score is q · k
-    low, high (M, T)     M divides N: item n has row n // (N / M), so heads share their row's bounds
-    p       (N, T)       predicted centres, or None
-    half    D, the half width about p
-    block   queries that share a slice
-    width   positions in a slice
-    scale   multiplies the scores
-
-The reference is Attention with the same score, Softmax, window and mask.
+The operator is regard::local, of a `Band`. The reference is Attention with the same score, Softmax, window
+and mask.
 """
 
 from collections.abc import Iterator
 from ctypes import CDLL
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -45,16 +33,44 @@ from regard.attention.numerics import no_autocast, upcast
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import Around, LocalPredictive
 from regard.catalog import card
-from regard.kernels import ops
 from regard.kernels.local import local_cpu, local_cuda
+from regard.kernels.ops import operator
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
-from regard.kernels.shapes import flat, leading
+from regard.kernels.shapes import flat, leading, refuses_lengths
 
 CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
 LEAST = 4  # a source shorter than so many bands is not worth the gathering
 LARGE = 2**24  # but from so many pairs on the scores of a product, or a mask for them, are too many
 LAUNCHES = 2**25  # on a GPU, where launches set the pace, the reference is faster up to so many scores
+
+
+class Band(NamedTuple):
+    """Queries and what they see of their sources."""
+
+    q: Tensor  # (N, T, D): leading axes flattened to N; W q of the additive score
+    k: Tensor  # (N, S, D): prepared keys
+    values: Tensor  # (N, S, Dv)
+    v: Tensor | None  # (D,): of the additive score vᵀ tanh(q + k); None: the score is q · k
+    low: Tensor  # (M, T): M divides N: item n has row n // (N / M), so heads share their row's bounds
+    high: Tensor
+    p: Tensor | None  # (N, T): predicted centres
+    half: int  # D, the half width about p
+    block: int  # queries that share a slice
+    width: int  # positions in a slice
+    scale: float  # multiplies the scores
+
+
+RUNS = ("local.local_attention.forward", "local.local_attention.backward")
+local_operator = operator(
+    "local",
+    Band,
+    "Tensor",
+    of="q k values v p",
+    shapes=lambda band: band.values.new_empty(*band.q.shape[:2], band.values.shape[-1]),
+    cpu=RUNS,
+    cuda=RUNS,
+)
 
 
 @card(
@@ -77,7 +93,31 @@ class LocalKernel(Kernel):
     def refuses(self, call: Call) -> str | None:
         if call.source.mask.window is None and not isinstance(call.window, LocalMonotonic | LocalPredictive):
             return "there is no window"
-        return _refuses_rest(call)
+        mask, tensors = call.source.mask, (call.query, call.source.keys, call.source.values)
+        others = sorted({str(x.dtype) for x in tensors if x.dtype not in HALF_OR_SINGLE})
+        if others:
+            return f"dtype is {', '.join(others)}, which goes to the reference"
+        if (reason := refuses_weights(call)) is not None:
+            return reason
+        own = call.window.W.weight.dtype if isinstance(call.window, LocalPredictive) else torch.float32
+        if own not in HALF_OR_SINGLE:
+            return f"dtype of the window's weights is {own}, which goes to the reference"
+        if mask.dense is not None:
+            return "the mask has a dense part"
+        if (reason := refuses_lengths(mask.lengths, leading(*tensors))) is not None:
+            return reason
+        if local_cuda.takes(call):
+            return None
+        T, S = call.query.shape[-2], call.source.S
+        if 0 in (T, S):
+            return "there is nothing to attend to"
+        least = LEAST * _band(call)
+        if least > S and (T * S < LARGE or call.form_type is Additive):
+            return f"the source has {S} positions, this kernel gains from {least} on"
+        if call.query.is_cuda and cells(call) < LAUNCHES:
+            found = cells(call)
+            return f"the reference's largest tensor has {found} numbers, on a GPU this gains from {LAUNCHES}"
+        return None
 
     def run(self, call: Call) -> Tensor:
         assert isinstance(call.normalizer, Softmax)
@@ -102,7 +142,7 @@ class LocalKernel(Kernel):
             p = flat(centre, lead).squeeze(-1)
         block = 1 if p is not None else _block(band, T, additive=v is not None)
         with no_autocast(query):
-            context = ops.local(
+            context = local_operator(
                 *(flat(query, lead), flat(keys, lead), flat(values, lead), v, low, high, p),
                 *(half, block, min(S, block - 1 + band), scale / call.normalizer.temperature),
             )
@@ -138,35 +178,6 @@ def _block(band: int, T: int, *, additive: bool) -> int:
     return min(T, max(4, band // 4) if additive else max(16, min(band, CELLS // band)))
 
 
-def _refuses_rest(call: Call) -> str | None:
-    mask, tensors = call.source.mask, (call.query, call.source.keys, call.source.values)
-    others = sorted({str(x.dtype) for x in tensors if x.dtype not in HALF_OR_SINGLE})
-    if others:
-        return f"dtype is {', '.join(others)}, which goes to the reference"
-    if (reason := refuses_weights(call)) is not None:
-        return reason
-    if isinstance(call.window, LocalPredictive) and call.window.W.weight.dtype not in HALF_OR_SINGLE:
-        return f"dtype of the window's weights is {call.window.W.weight.dtype}, which goes to the reference"
-    if mask.dense is not None:
-        return "the mask has a dense part"
-    lead = leading(*tensors)
-    if mask.lengths is not None and mask.lengths.shape[0] not in (1, lead[0] if lead else 1):
-        return f"lengths has {mask.lengths.shape[0]} rows where the leading axis has {lead[0] if lead else 1}"
-    if local_cuda.takes(call):
-        return None
-    T, S = call.query.shape[-2], call.source.S
-    if 0 in (T, S):
-        return "there is nothing to attend to"
-    least = LEAST * _band(call)
-    if least > S and (T * S < LARGE or call.form_type is Additive):
-        return f"the source has {S} positions, this kernel gains from {least} on"
-    if call.query.is_cuda and cells(call) < LAUNCHES:
-        return (
-            f"the reference's largest tensor has {cells(call)} numbers, on a GPU this gains from {LAUNCHES}"
-        )
-    return None
-
-
 def bounds(mask: Mask, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """(M, T) first and last position that the mask shows to each query; first > last: none."""
     t = mask.positions(T, device)[None]
@@ -178,22 +189,6 @@ def bounds(mask: Mask, T: int, S: int, device: torch.device) -> tuple[Tensor, Te
     if mask.lengths is not None:
         high = torch.minimum(high, mask.lengths.to(device)[:, None] - 1)
     return low.expand_as(high), high
-
-
-class Band(NamedTuple):
-    """The arguments of the operator, in its order; the beginning of this file explains them."""
-
-    q: Tensor
-    k: Tensor
-    values: Tensor
-    v: Tensor | None
-    low: Tensor
-    high: Tensor
-    p: Tensor | None
-    half: int
-    block: int
-    width: int
-    scale: float
 
 
 class Slices(NamedTuple):
@@ -215,16 +210,6 @@ class Weights(NamedTuple):
     soft: Tensor  # (n, m, Q, W)
     factor: Tensor | None
     hidden: Tensor | None  # tanh(q + k), (n, m, Q, W, D), of an additive score
-
-
-def forward_of_band(*band: Any) -> Tensor:
-    """The operator regard::local."""
-    return forward(Band(*band))
-
-
-def backward_of_band(grad: Tensor, *band: Any) -> tuple[Tensor, ...]:
-    """The operator regard::local_backward."""
-    return backward(grad, Band(*band))
 
 
 def forward(band: Band) -> Tensor:

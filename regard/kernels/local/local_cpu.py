@@ -80,10 +80,9 @@ def _at(n: int, *tensors: Tensor | None) -> tuple[ctypes.c_void_p, ...]:
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The compiled loops; None without a compiler."""
-    loops = library("local/local_cpu.cpp", "local attention gathers its slices, slower than compiled")
-    if loops is not None:
-        pointer, size, number = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
-        loops.local_forward.argtypes = [pointer] * 8 + [size] * 5 + [number] * 2
-        loops.local_backward.argtypes = [pointer] * 12 + [size] * 6 + [number] * 2
-        loops.local_forward.restype = loops.local_backward.restype = None
-    return loops
+    return library(
+        "local/local_cpu.cpp",
+        "local attention gathers its slices, slower than compiled",
+        local_forward="8p 5l 2f",
+        local_backward="12p 6l 2f",
+    )

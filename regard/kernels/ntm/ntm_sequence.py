@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.catalog import card
+from regard.kernels.tuning import power_of_two
 
 HEADS = 16  # rows that heads are padded to: the smallest side of a matrix product in Triton
 MOST = 2**14  # elements of one tile of the memory: beyond, registers are spilt
@@ -108,25 +109,15 @@ def machine(projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: First,
 
 class _Machine(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        projected: Tensor,
-        V: Tensor,
-        S: Tensor,
-        bias: Tensor,
-        heard: Tensor,
-        inner: Tensor,
-        cells: Tensor,
-        weights: Tensor,
-        layout: Layout,
-    ) -> Tensor:
+    def forward(ctx: Any, projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, *rest: Any) -> Tensor:
         from regard.kernels.ntm import ntm_triton
 
+        *first, layout = rest
         projected, V, S, bias = (x.contiguous() for x in (projected, V, S, bias))
         B, T, _ = projected.shape
-        runs = [_run(x, T) for x in (heard, inner, cells, weights)]
+        runs = [_run(x, T) for x in first]
         gates, spoken = torch.empty_like(projected), projected.new_empty(B, T, S.shape[0])
-        ctx.constants = _constants(V, S, cells, layout)
+        ctx.constants = _constants(V, S, First(*first).cells, layout)
         ntm_triton.forward_kernel[(B,)](
             *(projected, V, S, bias, *runs, gates, spoken),
             T,
@@ -173,16 +164,11 @@ def _run(first: Tensor, T: int) -> Tensor:
 def _constants(V: Tensor, S: Tensor, cells: Tensor, layout: Layout) -> tuple[int | bool, ...]:
     """Sizes that a compiled kernel is made for."""
     (P, n), (N, M) = S.shape, cells.shape[1:]
-    moves = _power(2 * layout.reach + 1)
+    moves = power_of_two(2 * layout.reach + 1)
     tile = (HEADS, _padded(M), moves, ROWS, COLUMNS)
     return (n, P, N, M, *layout, V.shape[0] == 4 * n, *tile)
 
 
 def _padded(width: int) -> int:
     """Columns of the memory's tile."""
-    return max(16, _power(width))
-
-
-def _power(size: int) -> int:
-    """The smallest power of two that is not less."""
-    return 1 << (size - 1).bit_length()
+    return max(16, power_of_two(width))

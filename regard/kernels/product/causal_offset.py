@@ -7,83 +7,107 @@
 The kernel's own gradient of each piece, given the joined out and lse, is that piece's part of the gradient:
 it recomputes the weights as exp(score - lse), and these are the weights of the whole.
 
-    q (B, H, T, D), k, v (B, H, S, D), bias (B or 1, H or 1, 1, S) added to the scores or None
-
 Everything that leaves has its memory in the order (B, T, H, D), as the kernels themselves make it. CUDA's
 backward kernel for half precision reads the context in that order, whatever its strides say.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from regard.kernels.ops import operator
 
 ALIGNED = 8  # features in a multiple of this, for CUDA's kernel
 BIAS = 16  # and the rows of the bias begin at multiples of this
 ROWS = 32  # and its log-sum-exp has whole groups of so many rows
 
 
+class Causal(NamedTuple):
+    """Queries, and what they see up to their own place."""
+
+    q: Tensor  # (B, H, T, D)
+    k: Tensor  # (B, H, S, D)
+    v: Tensor
+    bias: Tensor | None  # (B or 1, H or 1, 1, S), added to the scores
+    offset: int
+    scale: float
+
+
+def _shapes(given: Causal) -> tuple[Tensor, Tensor]:
+    (B, H, T), v = given.q.shape[:3], given.v
+    return v.new_empty(B, T, H, v.shape[-1]).transpose(1, 2), v.new_empty(B, H, T, dtype=torch.float32)
+
+
+def _slopes(grad: Tensor, out: Tensor, lse: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    return tuple(x.new_empty(x.transpose(1, 2).shape).transpose(1, 2) for x in given[:3])
+
+
+RUNS = ("product.causal_offset.forward", "product.causal_offset.backward")
+causal_offset_operator = operator(
+    "causal_offset",
+    Causal,
+    "(Tensor, Tensor)",
+    of="q k v",
+    shapes=_shapes,
+    saves=lambda inputs, output: (*output, *inputs),
+    kept="Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, Tensor? bias, SymInt offset, float scale",
+    slopes=_slopes,
+    cpu=RUNS,
+    cuda=RUNS,
+)
+
+
 class Piece(NamedTuple):
-    """Some of the keys: those before the offset, seen by all, or those from it on, seen causally."""
+    """Queries and some of the keys: those before the offset, seen by all, or the others, seen causally."""
 
-    keys: slice
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    bias: Tensor | None
     causal: bool
+    scale: float
 
 
-def pieces_of(S: int, offset: int) -> Iterator[Piece]:
+def pieces_of(given: Causal) -> Iterator[Piece]:
     """The keys before the offset, if any, and those from it on."""
-    if offset > 0:
-        yield Piece(slice(0, offset), causal=False)
-    yield Piece(slice(offset, S), causal=True)
+    q, k, v, bias, offset, scale = given
+    for keys in ([slice(0, offset)] if offset > 0 else []) + [slice(offset, k.shape[2])]:
+        part = None if bias is None else bias[..., keys]
+        yield Piece(q, k[:, :, keys], v[:, :, keys], part, keys.start == offset, scale)
 
 
-def forward(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, offset: int, scale: float
-) -> tuple[Tensor, Tensor]:
+def forward(given: Causal) -> tuple[Tensor, Tensor]:
     """Context (B, H, T, D) and log-sum-exp (B, H, T); both 0 in a row that sees nothing."""
-    (out, lse), *others = (_seen(q, k, v, bias, piece, scale) for piece in pieces_of(k.shape[2], offset))
+    (out, lse), *others = map(_seen, pieces_of(given))
     for other, own in others:
         share = torch.sigmoid(own - lse).nan_to_num(0.0).unsqueeze(-1)  # of the sum; NaN where neither sees
         out, lse = torch.lerp(out.float(), other.float(), share), torch.logaddexp(lse, own)
-    return ordered(out.to(v.dtype)), lse.masked_fill(lse == -torch.inf, 0.0)
+    return ordered(out.to(given.v.dtype)), lse.masked_fill(lse == -torch.inf, 0.0)
 
 
-def _seen(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, piece: Piece, scale: float
-) -> tuple[Tensor, Tensor]:
+def _seen(piece: Piece) -> tuple[Tensor, Tensor]:
     """Context and log-sum-exp of one piece; 0 and -inf where it shows nothing."""
-    part = None if bias is None else bias[..., piece.keys]
-    out, lse = _attend(q, k[:, :, piece.keys], v[:, :, piece.keys], part, piece.causal, scale)
-    if part is None:
+    out, lse = _attend(piece)
+    if piece.bias is None:
         return out, lse
-    nothing = _sees_nothing(part, q.shape[2], piece)
+    nothing = _sees_nothing(piece, piece.bias)
     return out.masked_fill(nothing.unsqueeze(-1), 0.0), lse.masked_fill(nothing, -torch.inf)
 
 
-def backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    out: Tensor,
-    lse: Tensor,
-    offset: int,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def backward(grad: Tensor, out: Tensor, lse: Tensor, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v."""
     found = []
-    for piece in pieces_of(k.shape[2], offset):
-        part = None if bias is None else bias[..., piece.keys]
+    for piece in pieces_of(Causal(*inputs)):
         # exp(score - inf) is 0: where this piece shows nothing, it gets nothing
-        own = lse if part is None else lse.masked_fill(_sees_nothing(part, q.shape[2], piece), torch.inf)
-        tensors = (q, k[:, :, piece.keys], v[:, :, piece.keys])
-        found.append(_attend_backward(grad, *tensors, part, out, own, piece.causal, scale))
+        bias = piece.bias
+        own = lse if bias is None else lse.masked_fill(_sees_nothing(piece, bias), torch.inf)
+        found.append(_attend_backward(grad, piece, out, own))
     (of_q, of_k, of_v), *others = found
     for other, further_k, further_v in others:
-        of_q = (of_q.float() + other).to(q.dtype)
+        of_q = (of_q.float() + other).to(of_q.dtype)
         of_k, of_v = torch.cat([of_k, further_k], 2), torch.cat([of_v, further_v], 2)
     return ordered(of_q), ordered(of_k), ordered(of_v)
 
@@ -93,20 +117,19 @@ def ordered(x: Tensor) -> Tensor:
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
-def _sees_nothing(bias: Tensor, T: int, piece: Piece) -> Tensor:
+def _sees_nothing(piece: Piece, bias: Tensor) -> Tensor:
     """(B or 1, H or 1, T or 1) rows to which the piece shows no key."""
     visible = bias[..., 0, :] == 0  # (B or 1, H or 1, S)
     none = ~visible.any(-1, keepdim=True)
     if not piece.causal:
         return none
     first = visible.int().argmax(-1, keepdim=True)
-    return none | (torch.arange(T, device=bias.device) < first)
+    return none | (torch.arange(piece.q.shape[2], device=bias.device) < first)
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, causal: bool, scale: float
-) -> tuple[Tensor, Tensor]:
+def _attend(piece: Piece) -> tuple[Tensor, Tensor]:
     """One piece: context and log-sum-exp (B, H, T)."""
+    q, k, v, bias, causal, scale = piece
     if not q.is_cuda:
         out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             q, k, v, 0.0, causal, attn_mask=bias, scale=scale
@@ -119,18 +142,9 @@ def _attend(
     return out[..., :Dv], lse[..., : q.shape[2]]
 
 
-def _attend_backward(
-    grad: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    out: Tensor,
-    lse: Tensor,
-    causal: bool,
-    scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _attend_backward(grad: Tensor, piece: Piece, out: Tensor, lse: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """One piece's gradients of q, k and v, from the context and log-sum-exp of the whole."""
+    q, k, v, bias, causal, scale = piece
     if not q.is_cuda:
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             grad.contiguous(), q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale
@@ -142,11 +156,7 @@ def _attend_backward(
         _aligned_bias(bias, q, k),
         ordered(_aligned(out)),
         F.pad(lse, (0, -lse.shape[-1] % ROWS), value=torch.inf),
-        seed,
-        seed,
-        0.0,
-        [True, True, True, False],
-        causal,
+        *(seed, seed, 0.0, [True, True, True, False], causal),
         scale=scale,
     )
     return of_q[..., :D], of_k[..., :D], of_v[..., :Dv]

@@ -17,8 +17,6 @@ Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/ab
 Katharopoulos, Vyas, Pappas, Fleuret. Transformers are RNNs. 2020. https://arxiv.org/abs/2006.16236
 """
 
-from typing import NamedTuple
-
 from torch import Tensor
 
 from regard.attention.dispatch import Call, Kernel
@@ -99,16 +97,12 @@ def fewer_products(call: Call) -> bool:
 MEAN, DIVIDE_BY_LENGTH = MeanKernel(), DivideByLengthKernel()
 
 
-class _Visible(NamedTuple):
-    values: Tensor  # (..., S, Dv) in full precision, zero where hidden
-    inverse: Tensor | float  # 1 / N, (..., 1, 1); any number where nothing is visible
-
-
-def _visible(call: Call) -> _Visible:
+def _visible(call: Call) -> tuple[Tensor, Tensor | float]:
+    """The values (..., S, Dv) in full precision, zero where hidden; 1 / N (..., 1, 1), any if N = 0."""
     source = call.source
     values, shown = upcast(source.values), source.visible(call.query)
     if shown is None:
-        return _Visible(values, 1.0 / max(1, source.S))
+        return values, 1.0 / max(1, source.S)
     shown = shown.expand(*shown.shape[:-1], source.S).reshape(*shown.shape[:-2], source.S, 1)
     count = shown.sum(-2, keepdim=True).clamp(min=1).to(values.dtype)
-    return _Visible(values.masked_fill(~shown, 0.0), count.reciprocal())
+    return values.masked_fill(~shown, 0.0), count.reciprocal()

@@ -1,4 +1,4 @@
-"""The k largest weights of a softmax of products in Triton, in two passes. See product_top.py.
+"""The k largest weights of a softmax of products in Triton, in two passes. See product_looks.py.
 
 Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes; lines are (B, H, T).
 Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest score of each. Scores

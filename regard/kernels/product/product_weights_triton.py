@@ -1,4 +1,4 @@
-"""The weights of a softmax of products in Triton. See product_weights.py.
+"""The weights of a softmax of products in Triton. See product_looks.py.
 
 Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes;
 weights (B, H, T, S). Scores come with a factor of log2 e in their scale: the device computes powers of two.

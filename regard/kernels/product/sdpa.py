@@ -34,7 +34,7 @@ from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, is_lowered, no_autocast
 from regard.catalog import card
-from regard.kernels import ops
+from regard.kernels.product.causal_offset import causal_offset_operator
 from regard.kernels.product.products import (
     HALF_OR_SINGLE,
     bias_of,
@@ -44,7 +44,7 @@ from regard.kernels.product.products import (
     refuses_dtypes,
     row_mask,
 )
-from regard.kernels.shapes import four_axes, leading
+from regard.kernels.shapes import four_axes, leading, side_by_side
 
 LARGE = 2**24  # numbers of a mask for all pairs that a GPU does without
 TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
@@ -262,7 +262,7 @@ def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: fl
     if not causal:
         context = _masked(q, k, v, visible, 0.0, scale)
     elif mask.offset or q.is_cuda:
-        context, _ = ops.causal_offset(q, k, v, bias_of(visible, q.dtype), mask.offset, scale)
+        context, _ = causal_offset_operator(q, k, v, bias_of(visible, q.dtype), mask.offset, scale)
     else:  # the public function takes a mask or the flag
         context, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             q, k, v, 0.0, True, attn_mask=bias_of(visible, q.dtype), scale=scale
@@ -293,7 +293,7 @@ def _fitted(query: Tensor, keys: Tensor, values: Tensor, lead: tuple[int, ...]) 
     """(B, H, T, D) each, as the kernels want them; values narrower than keys are filled up with zeros."""
     width = max(keys.shape[-1], values.shape[-1])
     parts = (four_axes(x, lead) for x in (query, keys, values))
-    return tuple(_rows_together(padded(x, width)) for x in parts)
+    return tuple(side_by_side(padded(x, width)) for x in parts)
 
 
 def _restored(context: Tensor, lead: tuple[int, ...], Dv: int) -> Tensor:
@@ -303,7 +303,3 @@ def _restored(context: Tensor, lead: tuple[int, ...], Dv: int) -> Tensor:
     if len(lead) == 2:
         return context
     return context.squeeze(1) if len(lead) == 1 else context.reshape(*lead, *context.shape[-2:])
-
-
-def _rows_together(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()

@@ -24,10 +24,10 @@ from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores, weighted_sum
 from regard.attention.windows.everywhere import Everywhere
 from regard.catalog import card
-from regard.kernels import ops
 from regard.kernels.additive import additive_cpu, additive_cuda, additive_launch
 from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
 from regard.kernels.compiler import triton_missing
+from regard.kernels.ops import once, operator
 from regard.kernels.product.blocks import block_by_block, in_blocks, is_large
 from regard.kernels.product.products import HALF_OR_SINGLE, has_rows, product, refuses_dtypes
 from regard.kernels.shapes import flat, leading
@@ -79,12 +79,41 @@ class SparsemaxKernel(Kernel):
 SPARSEMAX = SparsemaxKernel()
 
 
+def _product_shapes(q: Tensor, k: Tensor, values: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    N, T = q.shape[:2]
+    return q.new_empty(N, T, values.shape[-1]), q.new_empty(N, T, k.shape[1])
+
+
+rows_operator = operator(
+    "sparsemax",
+    "Tensor scores",
+    "Tensor",
+    of="scores",
+    shapes=lambda scores: scores.new_empty(scores.shape),
+    saves=lambda inputs, output: (output,),
+    kept="Tensor weights",
+    cpu=("sparsemax.sparsemax_cpu.forward", "sparsemax.sparsemax_cpu.backward"),
+    cuda=("sparsemax.sparsemax_cuda.forward", "sparsemax.sparsemax_cuda.backward"),
+)
+product_operator = operator(
+    "sparsemax_product",
+    "Tensor q, Tensor k, Tensor values, Tensor? hidden, float scale",
+    "(Tensor, Tensor)",
+    of="q k values",
+    shapes=_product_shapes,
+    saves=lambda inputs, output: (*inputs[:3], output[1], inputs[4]),
+    kept="Tensor q, Tensor k, Tensor values, Tensor weights, float scale",
+    cpu=("sparsemax.sparsemax_cpu.product", "sparsemax.sparsemax_cpu.product_backward"),
+    cuda=("sparsemax.sparsemax_cuda.product", "sparsemax.sparsemax_cuda.product_backward"),
+)
+
+
 def rows(scores: Tensor) -> Tensor:
     """(..., S) -> weights. Outside of compiled graphs no operator stands between autograd and what runs."""
     if scores.dtype is not torch.float32:  # of a score with float64 weights: the loops have one precision
         return Sparsemax()(scores)
     if torch.compiler.is_compiling():
-        return ops.sparsemax(scores.contiguous())
+        return rows_operator(scores.contiguous())
     if not (scores.requires_grad and torch.is_grad_enabled()):
         return (sparsemax_cuda if scores.is_cuda else sparsemax_cpu).forward(scores)
     return _Rows.apply(scores)  # type: ignore[no-untyped-call]
@@ -115,7 +144,7 @@ def _additive(call: Call) -> Tensor:
         return additive_cpu.attended(operands(call), additive_cpu.SPARSEMAX)
     arguments = additive_cuda.arguments(call)
     with no_autocast(call.query):
-        return additive_cuda.attended(*arguments, additive_launch.SPARSEMAX)
+        return additive_cuda.attended(*arguments, normalizer=additive_launch.SPARSEMAX)
 
 
 def _product(call: Call) -> Tensor:
@@ -177,7 +206,7 @@ def _hidden(call: Call) -> Tensor | None:
 
 def _of_rows(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
     if torch.compiler.is_compiling():
-        context: Tensor = ops.sparsemax_product(q, k, values, hidden, scale)[0]
+        context: Tensor = product_operator(q, k, values, hidden, scale)[0]
         return context
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or values.requires_grad):
         return _Product.apply(q, k, values, hidden, scale)  # type: ignore[no-untyped-call]
@@ -194,11 +223,9 @@ class _Rows(torch.autograd.Function):
         return weights
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        own = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
-        # with `create_graph`, the backward of this operator raises
-        run = torch.ops.regard.sparsemax_backward if torch.is_grad_enabled() else own.backward
-        return run(grad, *ctx.saved_tensors)
+    @once
+    def backward(ctx: Any, saved: tuple[Tensor, ...], grad: Tensor) -> Tensor:
+        return (sparsemax_cuda if grad.is_cuda else sparsemax_cpu).backward(grad, *saved)
 
 
 class _Product(torch.autograd.Function):
@@ -215,16 +242,14 @@ class _Product(torch.autograd.Function):
         return context
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        q, k, values, weights = ctx.saved_tensors
-        given = (grad, q, k, values, weights, ctx.scale)
-        if grad.is_cpu and not torch.is_grad_enabled() and not is_lowered(grad):  # nothing to care for
+    @once
+    def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Tensor | None, ...]:
+        given: tuple[Any, ...] = (grad, *saved, ctx.scale)
+        if grad.is_cpu and not is_lowered(grad):  # nothing to care for
             return (*sparsemax_cpu.product_backward(*given), None, None)
         with no_autocast(grad):  # who calls backward inside autocast too
-            if torch.is_grad_enabled():  # as in _Rows
-                found = torch.ops.regard.sparsemax_product_backward(*given)
-            elif grad.is_cuda:
-                found = sparsemax_cuda.product_backward(*given, ctx.needs_input_grad)
+            if grad.is_cuda:
+                found = sparsemax_cuda.product_backward(*(*given, ctx.needs_input_grad))
             else:
                 found = sparsemax_cpu.product_backward(*given)
         return (*found, None, None)

@@ -12,6 +12,7 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import HALF
 from regard.kernels.launching import launch
 from regard.kernels.sparsemax.sparsemax_cpu import plain_gradient
+from regard.kernels.tuning import power_of_two
 
 WIDEST = 2**15  # numbers of a row that fit the registers of one program
 
@@ -31,10 +32,7 @@ def write_weights(scores: Tensor, weights: Tensor, scale: float = 1.0) -> None:
     """Those of contiguous rows, which `weights` may be itself; rows of at most WIDEST."""
     from regard.kernels.sparsemax import sparsemax_triton
 
-    S = scores.shape[-1]
-    block = _power(S)
-    grid, kernel = (scores.numel() // S, 1, 1), sparsemax_triton.forward_kernel
-    launch(kernel, grid, (scores,), (weights,), (S,), (scale,), (block,), warps=_warps(block))
+    _launch(sparsemax_triton.forward_kernel, (scores,), weights, scale)
 
 
 def backward(grad: Tensor, weights: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
@@ -52,10 +50,15 @@ def write_slopes(grad: Tensor, weights: Tensor, out: Tensor, scale: float = 1.0)
     """Of contiguous rows, and `out` may be `grad` itself; rows of at most WIDEST."""
     from regard.kernels.sparsemax import sparsemax_triton
 
-    S = grad.shape[-1]
-    block = _power(S)
-    grid, kernel = (grad.numel() // S, 1, 1), sparsemax_triton.gradient_kernel
-    launch(kernel, grid, (grad, weights), (out,), (S,), (scale,), (block,), warps=_warps(block))
+    _launch(sparsemax_triton.gradient_kernel, (grad, weights), out, scale)
+
+
+def _launch(kernel: Any, given: tuple[Tensor, ...], out: Tensor, scale: float) -> None:
+    """One program for each row, with at most 32 numbers to a thread, if there are threads enough."""
+    S = out.shape[-1]
+    block = max(16, power_of_two(S))
+    warps = min(32, max(1, block // 1024) * (1 if block <= 1024 else 2))
+    launch(kernel, (out.numel() // S, 1, 1), given, (out,), (S,), (scale,), (block,), warps=warps)
 
 
 def product(
@@ -96,12 +99,3 @@ def full_product(x: Tensor, y: Tensor) -> Tensor:
     if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
         return torch.bmm(x, y, out_dtype=torch.float32)
     return torch.bmm(x.float(), y.float())
-
-
-def _power(S: int) -> int:
-    return max(16, 1 << (S - 1).bit_length())
-
-
-def _warps(block: int) -> int:
-    """At most 32 numbers to a thread, if there are threads enough."""
-    return min(32, max(1, block // 1024) * (1 if block <= 1024 else 2))

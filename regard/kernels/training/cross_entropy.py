@@ -31,6 +31,7 @@ from regard.attention import paths
 from regard.attention.numerics import HALF, upcast_dtype
 from regard.errors import KernelRefused
 from regard.kernels.compiler import triton_missing
+from regard.kernels.tuning import power_of_two
 
 CHUNK = 2**24  # scores of a pass that are looked at together
 IN_TRITON = True  # by one kernel where there is Triton and a device for it
@@ -122,7 +123,7 @@ def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, w
     N, V = len(words), scores.shape[-1]
     losses = torch.empty(N, dtype=torch.float32, device=scores.device)
     grad = torch.empty_like(scores, dtype=kept_dtype(scores)) if wanted else None
-    block = min(cross_entropy_triton.WIDEST, max(16, 1 << (V - 1).bit_length()))
+    block = min(cross_entropy_triton.WIDEST, max(16, power_of_two(V)))
     if N:
         cross_entropy_triton.kernel[(N,)](
             *(scores, words, losses, scores if grad is None else grad, N, V, float(smoothing), float(weight)),

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from regard.attention.numerics import HALF
 from regard.errors import KernelRefused
 from regard.kernels.compiler import triton_missing
+from regard.kernels.tuning import power_of_two
 
 WIDEST = 4096  # features that a program holds
 PROGRAMS = 1024  # of the backward pass, each with a sum of its own for g and b
@@ -134,5 +135,5 @@ class _NormalizedSum(torch.autograd.Function):
 def _sizes(x: Tensor) -> tuple[int, int, int]:
     """Rows, the power of two that holds the features, and warps: eight numbers to a thread."""
     width = x.shape[-1]
-    block = max(16, 1 << (width - 1).bit_length())
+    block = max(16, power_of_two(width))
     return x.numel() // width, block, max(1, min(8, block // 256))

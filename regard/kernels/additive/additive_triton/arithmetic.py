@@ -7,8 +7,7 @@ inner loop. Four features share a reciprocal, with p = x₁x₂, q = x₃x₄:
 
     1/x₁ + 1/x₂ + 1/x₃ + 1/x₄ = ((x₁ + x₂) q + (x₃ + x₄) p) / (p q)
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: ignore-errors
 
 import triton
 import triton.language as tl
@@ -169,25 +168,9 @@ def exponential(x):
 
 @triton.jit
 def is_shown(
-    t,
-    s,
-    n,
-    T,
-    S,
-    lengths,
-    dense,
-    lengths_share,
-    dense_share,
-    dense_n,
-    dense_t,
-    dense_s,
-    low,
-    high,
-    HAS_LENGTHS: tl.constexpr,
-    HAS_DENSE: tl.constexpr,
-    HAS_LOW: tl.constexpr,
-    HAS_HIGH: tl.constexpr,
-):
+    t, s, n, T, S, lengths, dense, lengths_share, dense_share, dense_n, dense_t, dense_s, low, high,
+    HAS_LENGTHS: tl.constexpr, HAS_DENSE: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
+):  # fmt: skip
     """What query t of item n may see of positions s: t + low <= s <= t + high, lengths, the dense mask."""
     shown = (s < S) & (t < T)
     if HAS_LENGTHS:

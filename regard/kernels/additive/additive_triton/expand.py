@@ -14,8 +14,7 @@ the range of float32; where it does, it counts as reach. A feature whose weight 
 largest, or that is not there, gets A' = 0 and c = ±1: a constant, which softmax forgets. It is small next to
 a weight of 2¹⁶, and the signs alternate, so that such constants do not add up.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: ignore-errors
 
 import triton
 import triton.language as tl
@@ -66,21 +65,9 @@ def expand_kernel(
     weights,  # (G * 4,): v in float32
     inverse,  # (G * 4,): c
     more,  # (G + 1,): what Π c adds to the reach of a group, then the unit of the weights
-    T,
-    S,
-    D,
-    a_n,
-    a_t,
-    b_n,
-    b_s,
-    T_pad,
-    S_pad,
-    G,
-    GROUPS: tl.constexpr,
-    WHOLE: tl.constexpr,
-    HALF: tl.constexpr,
-    SASS: tl.constexpr,
-):
+    T, S, D, a_n, a_t, b_n, b_s, T_pad, S_pad, G, GROUPS: tl.constexpr, WHOLE: tl.constexpr,
+    HALF: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
     """One span of positions of one item, GROUPS groups of features.
 
     One warp, so that nothing waits for others. A thread has the four features of a group at a time, in

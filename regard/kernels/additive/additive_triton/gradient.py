@@ -4,8 +4,7 @@
 
 with g = d loss / d score. Each program leaves its own sums; `join_kernel` adds them up.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: ignore-errors
 
 import triton
 import triton.language as tl
@@ -72,31 +71,15 @@ def gradient_kernel(
     A,  # (N, G, T_pad, 4) exponentials
     B,  # (N, G, S_pad, 4)
     weights,  # (G * 4,)
-    reach_a,
-    reach_b,
+    reach_a, reach_b,
     slopes,  # (items, rows, S): d loss / d score
     grad_a,  # (blocks, items, G, rows made even, 4)
     grad_b,  # (splits, items, G * 4, S)
     grad_v,  # (splits, blocks, items, G * 4)
-    first_item,
-    first_row,
-    items,
-    rows,
-    S,
-    D,
-    T_pad,
-    S_pad,
-    G,
-    a_n,
-    a_t,
-    b_n,
-    b_s,
+    first_item, first_row, items, rows, S, D, T_pad, S_pad, G, a_n, a_t, b_n, b_s,
     part,  # rows to a split, even
-    C: tl.constexpr,
-    MIDDLE: tl.constexpr,
-    EXACT: tl.constexpr,
-    SASS: tl.constexpr,
-):
+    C: tl.constexpr, MIDDLE: tl.constexpr, EXACT: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
     """Four features, one block of S, some rows: all three gradients of the score at once.
 
     MIDDLE: grad_v from r - 1/2, one operation more and exact to the last digits of float32; without it Σ g is
@@ -267,18 +250,9 @@ def join_kernel(
     grad_a,  # (N, T, D)
     grad_b,  # (N, S, D)
     grad_v,  # (D,)
-    T,
-    S,
-    D,
-    G,
-    N,
-    blocks,
-    splits,
-    LINES: tl.constexpr,
-    POSITIONS: tl.constexpr,
-    GROUPS: tl.constexpr,
+    T, S, D, G, N, blocks, splits, LINES: tl.constexpr, POSITIONS: tl.constexpr, GROUPS: tl.constexpr,
     MORE: tl.constexpr,
-):
+):  # fmt: skip
     """Sums over blocks and splits, in the order and the precision of a, b and v: first the tiles of v."""
     of_v = tl.cdiv(D, 8)
     of_a = N * tl.cdiv(T, POSITIONS) * tl.cdiv(G, GROUPS)

@@ -7,8 +7,7 @@ In half precision a tile leaves as 2^(e - its row's largest), e in units of ln 2
 values, with that largest and the sum beside it; `mix_kernel` joins the tiles of a row. In float32 the scores
 themselves leave, `softmax_kernel` follows, and the product is left to the caller.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: ignore-errors
 
 import triton
 import triton.language as tl
@@ -31,16 +30,9 @@ FEW = tl.constexpr(16)  # features to a partial sum where a + b is formed first
 
 @triton.jit
 def is_near(
-    far_a,
-    far_b,
-    more,
-    spans_a,
-    spans_b,
-    G,
-    COUNT_A: tl.constexpr,
-    COUNT_B: tl.constexpr,
+    far_a, far_b, more, spans_a, spans_b, G, COUNT_A: tl.constexpr, COUNT_B: tl.constexpr,
     GROUPS: tl.constexpr,
-):
+):  # fmt: skip
     """Whether the product of four factors fits float32 in every group of features of a tile."""
     near = True
     for start in range(0, G, GROUPS):
@@ -113,8 +105,7 @@ def sums(
 def scores_kernel(
     a,  # (N, T, D), as given
     b,  # (N, S, D)
-    lengths,
-    dense,
+    lengths, dense,
     folded,  # (N, G, T_pad, 4), as expand.py wrote them
     B,  # (N, G, S_pad, 4)
     reach_a,  # (N, G, T_pad / SPAN)
@@ -125,39 +116,11 @@ def scores_kernel(
     out,  # (items, rows, S)
     tops,  # (items, rows, tiles): the largest score of a row of a tile, if PARTIAL
     totals,  # (items, rows, tiles): the sum of its exponentials
-    first_item,
-    first_row,
-    rows,
-    T,
-    S,
-    D,
-    T_pad,
-    S_pad,
-    G,
-    a_n,
-    a_t,
-    b_n,
-    b_s,
-    lengths_share,
-    dense_share,
-    dense_n,
-    dense_t,
-    dense_s,
-    low,
-    high,
-    scale,
-    HAS_LENGTHS: tl.constexpr,
-    HAS_DENSE: tl.constexpr,
-    HAS_LOW: tl.constexpr,
-    HAS_HIGH: tl.constexpr,
-    RT: tl.constexpr,
-    RS: tl.constexpr,
-    WT: tl.constexpr,
-    WS: tl.constexpr,
-    CHUNK: tl.constexpr,
-    PARTIAL: tl.constexpr,
-    SASS: tl.constexpr,
-):
+    first_item, first_row, rows, T, S, D, T_pad, S_pad, G, a_n, a_t, b_n, b_s, lengths_share, dense_share,
+    dense_n, dense_t, dense_s, low, high, scale, HAS_LENGTHS: tl.constexpr, HAS_DENSE: tl.constexpr,
+    HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, RT: tl.constexpr, RS: tl.constexpr, WT: tl.constexpr,
+    WS: tl.constexpr, CHUNK: tl.constexpr, PARTIAL: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
     """e[t, s] = scale · (-2 Σ_d v_d r), -inf where hidden; Σ v is a constant that softmax forgets."""
     BT: tl.constexpr = RT * WT
     BS: tl.constexpr = RS * WS
@@ -232,20 +195,9 @@ def mix_kernel(
     context,  # (items, rows, Dv)
     parts,  # (items, rows, S)
     tops,  # (items, rows, tiles)
-    totals,
-    rows,
-    S,
-    Dv,
-    tiles,
-    v_n,
-    v_s,
-    c_n,
-    c_t,
-    BT: tl.constexpr,
-    BS: tl.constexpr,
-    BD: tl.constexpr,
+    totals, rows, S, Dv, tiles, v_n, v_s, c_n, c_t, BT: tl.constexpr, BS: tl.constexpr, BD: tl.constexpr,
     SASS: tl.constexpr,
-):
+):  # fmt: skip
     """Some rows of the context from their tiles: Σ 2^(top - peak) (part @ values), divided by the total.
 
     The peak is the largest top so far; what was summed before a larger one came is made smaller.

@@ -24,8 +24,7 @@ kernel to kernel in the backward pass is one allocation, since each takes as lon
 Distances in memory are given in units of UNIT numbers: so the compiler knows how they divide, and loads 16
 bytes at a time where it may.
 """
-# mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
-# mypy: disable-error-code="no-untyped-call, untyped-decorator"
+# mypy: ignore-errors
 
 import triton
 import triton.language as tl
@@ -40,14 +39,9 @@ def project_step_kernel(
     query,  # (M, K), M = N T
     W,  # (D, K)
     a,  # (M, D)
-    M,
-    D: tl.constexpr,
-    K: tl.constexpr,
-    BM: tl.constexpr,
-    BD: tl.constexpr,
-    BK: tl.constexpr,
+    M, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr,
     SASS: tl.constexpr,
-):
+):  # fmt: skip
     """Some features of some queries: W q."""
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     m = tl.program_id(1) * BM + tl.arange(0, BM)
@@ -68,33 +62,13 @@ def score_step_kernel(
     a,  # (N, T, D)
     b,  # (N, S, D)
     v,  # (D,)
-    lengths,
-    dense,
+    lengths, dense,
     kept,  # (N, T, S + 2 + Dv)
-    S,
-    b_n,
-    b_s,
-    lengths_share,
-    dense_share,
-    dense_n,
-    dense_t,
-    dense_s,
-    low,
-    high,
-    scale,
-    HAS_LENGTHS: tl.constexpr,
-    HAS_DENSE: tl.constexpr,
-    HAS_LOW: tl.constexpr,
-    HAS_HIGH: tl.constexpr,
-    T: tl.constexpr,
-    D: tl.constexpr,
-    Dv: tl.constexpr,
-    UNIT: tl.constexpr,
-    BT: tl.constexpr,
-    BS: tl.constexpr,
-    BD: tl.constexpr,
-    SASS: tl.constexpr,
-):
+    S, b_n, b_s, lengths_share, dense_share, dense_n, dense_t, dense_s, low, high, scale,
+    HAS_LENGTHS: tl.constexpr, HAS_DENSE: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
+    T: tl.constexpr, D: tl.constexpr, Dv: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr,
+    BS: tl.constexpr, BD: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
     """Some keys of one item: e[t, s] = scale · Σ_d v_d tanh(a + b), -inf where hidden."""
     n = tl.program_id(1).to(tl.int64)
     s = tl.program_id(0) * BS + tl.arange(0, BS)
@@ -124,17 +98,9 @@ def mix_step_kernel(
     values,  # (N, S, Dv)
     context,  # (N, T, Dv)
     kept,  # (N, T, S + 2 + Dv)
-    S,
-    v_n,
-    v_s,
-    T: tl.constexpr,
-    Dv: tl.constexpr,
-    UNIT: tl.constexpr,
-    BT: tl.constexpr,
-    BS: tl.constexpr,
-    BD: tl.constexpr,
-    ROW: tl.constexpr,
-):
+    S, v_n, v_s, T: tl.constexpr, Dv: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
+    BD: tl.constexpr, ROW: tl.constexpr,
+):  # fmt: skip
     """Some features of the context of one item: softmax(scores) @ values.
 
     Every program sees all scores of its queries twice before it begins: that is less than a launch.
@@ -183,18 +149,9 @@ def slope_step_kernel(
     kept,  # (N, T, S + 2 + Dv)
     slopes,  # (N, T, S)
     grad_values,  # (N, S, Dv), if VALUES
-    S,
-    v_n,
-    v_s,
-    scale,
-    T: tl.constexpr,
-    Dv: tl.constexpr,
-    UNIT: tl.constexpr,
-    BT: tl.constexpr,
-    BS: tl.constexpr,
-    BD: tl.constexpr,
-    VALUES: tl.constexpr,
-):
+    S, v_n, v_s, scale, T: tl.constexpr, Dv: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr,
+    BS: tl.constexpr, BD: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
     """Some keys of one item: d loss / d score, and what the context gives to the values."""
     n = tl.program_id(1).to(tl.int64)
     s = (tl.program_id(0) * BS + tl.arange(0, BS))[None, :, None]
@@ -228,20 +185,11 @@ def key_step_kernel(
     v,  # (D,)
     passed,  # slopes | parts_v | parts_a
     grad_b,  # (N, S, D), if KEYS
-    S,
-    b_n,
-    b_s,
-    N,
+    S, b_n, b_s, N,
     part,  # keys to a split
-    T: tl.constexpr,
-    D: tl.constexpr,
-    UNIT: tl.constexpr,
-    BT: tl.constexpr,
-    BS: tl.constexpr,
-    BD: tl.constexpr,
-    KEYS: tl.constexpr,
-    SASS: tl.constexpr,
-):
+    T: tl.constexpr, D: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
+    BD: tl.constexpr, KEYS: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
     """Some features of one item, down a part of its keys. What is hidden has the slope zero."""
     split = tl.program_id(1)
     n = tl.program_id(2).to(tl.int64)
@@ -338,20 +286,11 @@ def sum_step_kernel(
     grad_v,  # (D,)
     grad_query,  # (N T, K), if QUERY; without PROJECTS it is grad_a, (N T, D)
     grad_W,  # (D, K), if PROJECTS
-    S,
-    N,
-    splits,
-    T: tl.constexpr,
-    D: tl.constexpr,
-    K: tl.constexpr,
-    BM: tl.constexpr,
-    BD: tl.constexpr,
+    S, N, splits, T: tl.constexpr, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr,
     BK: tl.constexpr,
     SPLITS: tl.constexpr,  # the same as `splits`, if PROJECTS
-    PROJECTS: tl.constexpr,
-    QUERY: tl.constexpr,
-    SASS: tl.constexpr,
-):
+    PROJECTS: tl.constexpr, QUERY: tl.constexpr, SASS: tl.constexpr,
+):  # fmt: skip
     """grad_v over everything; then, if there are more programs, grad_a, or what W makes of it."""
     parts_v = passed + N.to(tl.int64) * T * S
     parts_a = parts_v + N.to(tl.int64) * splits * D
