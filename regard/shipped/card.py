@@ -35,19 +35,7 @@ def render_card(record: dict[str, Any]) -> str:
     settings = "".join(f" --set {setting}" for setting in record["settings"])
     seconds = record["training_seconds"]
     tags = ["attention", record["model"], record["task"]]
-    return f"""{head(hub_licence(record["licence"]), tags, _figures(record))}
-
-# {record["name"]}
-
-{record["sentence"]} {model.title} ({model.authors}, {model.year}).
-
-```python
-import regard
-
-model = regard.load("{record["name"]}")
-{call(record["task"])}
-```
-
+    facts = f"""\
 - **Figure**: {record["metric"]} {record["value"]} (test split); {record["before_packing"]} before packing.
 - **Data**: {record["data"]}. Licence: {record["licence"]}.
 - **Recipe**: `regard train {record["recipe"]}{settings}`, {record["step"]} steps.
@@ -58,11 +46,10 @@ model = regard.load("{record["name"]}")
 | number | value |
 |---|---|
 {numbers}
-
-## Citation
-
-{citation(model)}
 """
+    first = head(hub_licence(record["licence"]), tags, _figures(record))
+    sentence = f"{record['sentence']} {model.title} ({model.authors}, {model.year})."
+    return _card(first, record["name"], sentence, record["task"], facts, model)
 
 
 def render_plain_card(
@@ -70,12 +57,21 @@ def render_plain_card(
 ) -> str:
     """The card of a run that was not packed: it has no figures yet."""
     row = catalog.find(model, "model")
-    facts = "".join(f"- **{key.capitalize()}**: {text}\n" for key, text in said.items() if key != "license")
-    return f"""{head(said.get("license"), ["attention", model, task])}
+    facts = f"""\
+- **Trained**: {step} steps of the task {task}; `regard pack` measures it and writes the figures here.
+- **Size**: {parameters:,} parameters.
+"""
+    more = "".join(f"- **{key.capitalize()}**: {text}\n" for key, text in said.items() if key != "license")
+    first, sentence = head(said.get("license"), ["attention", model, task]), row.sentence
+    return _card(first, name, f"{row.title} ({row.authors}, {row.year}). {sentence}", task, facts + more, row)
+
+
+def _card(first: str, name: str, sentence: str, task: str, facts: str, row: catalog.Row) -> str:
+    return f"""{first}
 
 # {name}
 
-{row.title} ({row.authors}, {row.year}). {row.sentence}
+{sentence}
 
 ```python
 import regard
@@ -84,8 +80,6 @@ model = regard.load("{name}")
 {call(task)}
 ```
 
-- **Trained**: {step} steps of the task {task}; `regard pack` measures it and writes the figures here.
-- **Size**: {parameters:,} parameters.
 {facts}
 ## Citation
 
