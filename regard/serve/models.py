@@ -14,7 +14,6 @@ from typing import Any
 
 from regard import catalog
 from regard.errors import DataError, RegardError
-from regard.export.base import is_export
 from regard.serve.batching import Worker
 from regard.serve.limits import Pace, limits_of
 from regard.serve.metrics import Metrics
@@ -22,7 +21,7 @@ from regard.serve.problems import Problem, unknown_model
 from regard.serve.runs import Runs
 from regard.serve.work import KINDS, compute
 from regard.shipped.find import RECORD, find_run, read_packed
-from regard.systems.loading import SYSTEMS, load
+from regard.systems.loading import load, refuse_export, system_of
 from regard.systems.system import System
 from regard.train.config import load_run
 from regard.train.run_folder import RunFolder
@@ -134,17 +133,10 @@ class Models:
 
 def find_model(folder: Path) -> Served:
     """What its folder says of a model, without loading it."""
-    if is_export(folder):
-        raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
-    run = RunFolder(folder)
+    run = RunFolder(refuse_export(folder))
     run.require_run()
     config = load_run(run.config)
-    task = catalog.find(config.task, "task").load()
-    kind = next((KINDS[system] for base, system in SYSTEMS.items() if issubclass(task, base)), None)
-    if kind is None:
-        raise DataError(
-            f"{folder}: task is {config.task!r}, for which there is no system; see `regard show`."
-        )
+    kind = KINDS[system_of(catalog.find(config.task, "task").load(), folder, config.task)]
     about: dict[str, Any] = {"system": config.model, "summary": f"{config.model} on {config.task}"}
     about |= {"figure": "", "examples": []}
     own = folder.resolve().name

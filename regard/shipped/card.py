@@ -36,19 +36,7 @@ def render_card(record: dict[str, Any]) -> str:
     seconds = record["training_seconds"]
     tags = ["attention", record["model"], record["task"]]
     note = f"- **Note**: {record['note']}\n" if "note" in record else ""
-    return f"""{head(hub_licence(record["licence"]), tags, _figures(record))}
-
-# {record["name"]}
-
-{record["sentence"]} {model.title} ({model.authors}, {model.year}).
-
-```python
-import regard
-
-model = regard.load("{record["name"]}")
-{call(record["task"])}
-```
-
+    facts = f"""\
 - **Figure**: {record["metric"]} {record["value"]} (test split); {record["before_packing"]} before packing.
 - **Data**: {record["data"]}. Licence: {record["licence"]}.
 - **Recipe**: `regard train {record["recipe"]}{settings}`, {record["step"]} steps.
@@ -59,11 +47,10 @@ model = regard.load("{record["name"]}")
 | number | value |
 |---|---|
 {numbers}
-
-## Citation
-
-{citation(model)}
 """
+    first = head(hub_licence(record["licence"]), tags, _figures(record))
+    sentence = f"{record['sentence']} {model.title} ({model.authors}, {model.year})."
+    return _card(first, record["name"], sentence, record["task"], facts, model)
 
 
 def render_plain_card(
@@ -71,12 +58,21 @@ def render_plain_card(
 ) -> str:
     """The card of a run that was not packed: it has no figures yet."""
     row = catalog.find(model, "model")
-    facts = "".join(f"- **{key.capitalize()}**: {text}\n" for key, text in said.items() if key != "license")
-    return f"""{head(said.get("license"), ["attention", model, task])}
+    facts = f"""\
+- **Trained**: {step} steps of the task {task}; `regard pack` measures it and writes the figures here.
+- **Size**: {parameters:,} parameters.
+"""
+    more = "".join(f"- **{key.capitalize()}**: {text}\n" for key, text in said.items() if key != "license")
+    first, sentence = head(said.get("license"), ["attention", model, task]), row.sentence
+    return _card(first, name, f"{row.title} ({row.authors}, {row.year}). {sentence}", task, facts + more, row)
+
+
+def _card(first: str, name: str, sentence: str, task: str, facts: str, row: catalog.Row) -> str:
+    return f"""{first}
 
 # {name}
 
-{row.title} ({row.authors}, {row.year}). {row.sentence}
+{sentence}
 
 ```python
 import regard
@@ -85,8 +81,6 @@ model = regard.load("{name}")
 {call(task)}
 ```
 
-- **Trained**: {step} steps of the task {task}; `regard pack` measures it and writes the figures here.
-- **Size**: {parameters:,} parameters.
 {facts}
 ## Citation
 

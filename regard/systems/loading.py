@@ -54,16 +54,24 @@ def load(
         raise ConfigError(f"load: `dtype` has {dtype}; expected a floating-point dtype.")
     if device is not None and not is_there(torch.device(device)):
         raise ConfigError(f"load: `device` has {device}, which PyTorch does not find here; expected cpu.")
-    folder = find_run(name)
-    if is_export(folder):
-        raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
+    folder = refuse_export(find_run(name))
     run = open_run(folder, device=device)
     half = dtype if dtype in (torch.bfloat16, torch.float16) else None
     if dtype is not None and half is None:
         run.model.to(dtype)
-    for task, system in SYSTEMS.items():
-        if isinstance(run.task, task):
-            return system(run, half)
-    raise DataError(
-        f"{folder}: task is {run.config.task!r}, for which there is no system; see `regard show`."
-    )
+    return system_of(type(run.task), folder, run.config.task)(run, half)
+
+
+def refuse_export(folder: Path) -> Path:
+    """The folder, unless it holds an export."""
+    if is_export(folder):
+        raise DataError(f"{folder}: an export, which the command `regard translate` reads; expected a run.")
+    return folder
+
+
+def system_of(task: type, folder: Path, name: str) -> type[System]:
+    """The class of system for runs of this task, which their config calls `name`."""
+    for base, system in SYSTEMS.items():
+        if issubclass(task, base):
+            return system
+    raise DataError(f"{folder}: task is {name!r}, for which there is no system; see `regard show`.")

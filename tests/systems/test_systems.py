@@ -227,7 +227,7 @@ def test_a_story_is_a_text_or_sentences_and_may_have_several_questions(trained):
     listed = system.ask(["Anna took the lamp.", "Anna went to the garden."], "Where is the lamp?")
     assert repr(text) == repr(listed)
     both = system.ask(STORY, ["Where is the lamp?", "Where is Anna?"])
-    assert [each.found.question for each in both] == ["Where is the lamp?", "Where is Anna?"]
+    assert [each.question for each in both] == ["Where is the lamp?", "Where is Anna?"]
     assert text.weights.shape == (3, 2)
     with pytest.raises(RegardError, match="ask: `story` has 1 entries and `question` 2; expected as many"):
         system.ask([STORY], ["Where is the lamp?", "Where is Anna?"])

@@ -338,5 +338,9 @@ def test_the_widget_asks_its_model_for_exact_rows(page, trace):
     page.locator(".rg-list button", has_text="sat").hover()
     said = page.locator(".rg-say").text_content()
     assert said.startswith(f"“sat” looked at {TOKENS[int(weights[2].argmax())]} ")
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")  # the notebook becomes dark meanwhile
+    page.wait_for_function("getComputedStyle(box).getPropertyValue('--card').trim() === '#1a1f28'")
+    page.evaluate("document.body.dataset.jpThemeLight = 'true'")
+    page.wait_for_function("getComputedStyle(box).getPropertyValue('--card').trim() === '#ffffff'")
     page.evaluate("end()")
     assert page.evaluate("box.childElementCount") == 0

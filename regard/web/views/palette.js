@@ -107,7 +107,7 @@ export function onThemeChange(changed) {
   const observer = new MutationObserver(changed);
   query.addEventListener("change", changed);
   for (const root of [document.documentElement, document.body]) {
-    observer.observe(root, { attributes: true, attributeFilter: ["data-theme", "class", "style"] });
+    observer.observe(root, { attributes: true, attributeFilter: ["data-theme", "data-jp-theme-light", "class", "style"] });
   }
   return () => {
     query.removeEventListener("change", changed);

@@ -1,6 +1,7 @@
 // The same view as a widget: exact rows come from the kernel.
 
 import { themeOfHost } from "./host.js";
+import { onThemeChange } from "./palette.js";
 import { trace } from "./trace.js";
 
 /**
@@ -18,8 +19,12 @@ const THEMES = {
 
 /** @param {{model: WidgetModel, el: HTMLElement}} given */
 export function render({ model, el }) {
-  const dark = themeOfHost(document) ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  el.style.cssText = `${THEMES[dark]}; background: var(--card); color: var(--ink); padding: 16px; border-radius: 14px`;
+  const dress = () => {
+    const theme = themeOfHost(document) ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    el.style.cssText = `${THEMES[theme]}; background: var(--card); color: var(--ink); padding: 16px; border-radius: 14px`;
+  };
+  dress();
+  const undress = onThemeChange(dress); // before the drawings listen, which look at the colours set here
   /** @type {Map<number, {resolve: (values: Float32Array) => void, reject: (reason: Error) => void}>} */
   const waiting = new Map();
   let last = 0;
@@ -45,6 +50,7 @@ export function render({ model, el }) {
   model.on("msg:custom", received);
   const view = trace(el, { data: model.get("data"), fetchRows });
   return () => {
+    undress();
     model.off("msg:custom", received);
     view.destroy();
   };
