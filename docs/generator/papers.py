@@ -26,7 +26,7 @@ PAPERS = (
     Paper("memory-networks", ("memn2n", "memn2n-lm")),
     Paper("pointer-networks", ("pointer", "point-attention", "point-seq2seq")),
     Paper("luong", ("luong",)),
-    Paper("lstmn", ("lstmn", "lstmn-classifier", "lstmn-fusion", "lstm-lm")),
+    Paper("lstmn", ("lstmn", "lstmn-classifier", "lstmn-pairs", "lstmn-fusion", "lstm-lm")),
     Paper("decomposable", ("decomposable", "bag-of-words")),
     Paper("pooling", ("pooled-pictures", "pooled-sentences")),
     Paper("transformer", ("transformer",)),

@@ -82,6 +82,21 @@ class Fusion(nn.Module):
         """One step: h_t (B, 1, n) and the state after it."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward(projected, state).")
 
+    def start(self, tapes: Tensor, lengths: Tensor) -> FusionState:
+        """(B, S, 2 n) tapes of the source, (B,) -> the state before the first word."""
+        tape = self.cell.start(len(tapes))
+        return FusionState(tape, self.prepare(tapes, lengths), tape.asked)
+
+    def read(self, words: Tensor, state: FusionState) -> Tensor:
+        """(B, T, m) -> (B, T, n): the hidden states of all steps."""
+        own, other = self.project(words)
+        hidden = []
+        for t in range(words.shape[1]):
+            here = slice(t, t + 1)
+            h, state = self((own[:, here], other[:, here]), state)
+            hidden.append(h)
+        return torch.cat(hidden, 1)
+
 
 class DeepFusion(Fusion):
     """The source's memory enters the target's through the gate r."""
@@ -156,19 +171,12 @@ class LSTMNFusion(Translating):
 
     def forward(self, batch: PairBatch) -> Tensor:
         """Teacher forcing: (B, T, V) scores of each target word given those before it."""
-        state = self.start(batch)
-        own, other = self.fusion.project(self.dropout(self.E(teacher_inputs(batch))))
-        hidden = []
-        for t in range(own.shape[1]):
-            here = slice(t, t + 1)
-            h, state = self.fusion((own[:, here], other[:, here]), state)
-            hidden.append(h)
-        return self.W(self.dropout(torch.cat(hidden, 1)))
+        words = self.dropout(self.E(teacher_inputs(batch)))
+        return self.W(self.dropout(self.fusion.read(words, self.start(batch))))
 
     def start(self, batch: PairBatch) -> FusionState:
         tapes = self.encoder(self.dropout(self.E_source(batch.source)))
-        tape = self.fusion.cell.start(batch.size)
-        return FusionState(tape, self.fusion.prepare(tapes, batch.source_lengths), tape.asked)
+        return self.fusion.start(tapes, batch.source_lengths)
 
     def step(self, tokens: Tensor, state: FusionState) -> tuple[Tensor, FusionState]:
         h, state = self.fusion(self.fusion.project(self.dropout(self.E(tokens[:, None]))), state)

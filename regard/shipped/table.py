@@ -161,7 +161,7 @@ MODELS: tuple[Shipped, ...] = (
         name="tour",
         sentence="A short tour through 5 to 10 points, a pointer network.",
         recipe="pointer-tsp",
-        small=("task.test=100", "task.tests=[5]"),
+        small=("task.test=100", "task.tests=[10]"),
     ),
     Shipped(
         name="sort",

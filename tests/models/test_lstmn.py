@@ -8,6 +8,7 @@ from torch import nn
 from regard.attention.normalizers.mean import Mean
 from regard.attention.record import record
 from regard.data.batches import PairBatch
+from regard.data.entailment import PairTextBatch, fill_up
 from regard.data.labelled import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, KernelRefused, ShapeError
@@ -16,6 +17,7 @@ from regard.layers.lstmn import LSTMN, LSTMNCell
 from regard.models.lstm_lm import LSTMLanguageConfig, LSTMLanguageModel
 from regard.models.lstmn import LSTMNClassifier, LSTMNClassifierConfig, LSTMNConfig, LSTMNLanguageModel
 from regard.models.lstmn_fusion import LSTMNFusion, LSTMNFusionConfig
+from regard.models.lstmn_pairs import LSTMNPairs, LSTMNPairsConfig
 
 SPANS = [None, 1, 2]
 CUT = pytest.mark.parametrize("span", SPANS, ids=["whole", "span1", "span2"])
@@ -292,6 +294,59 @@ def test_a_fused_decoder_ignores_source_padding_and_follows_its_rows(fusion):
     swapped, _ = model.step(torch.tensor([5, 4]), model.select(state, torch.tensor([1, 0])))
     straight, _ = model.step(torch.tensor([4, 5]), state)
     torch.testing.assert_close(swapped, straight.flip(0))
+
+
+def sentence_pairs(premises=([0, 3, 4, 5], [0, 7, 8]), hypotheses=([0, 4], [0, 8, 7, 2])):
+    labels = torch.zeros(len(premises), dtype=torch.long)
+    return PairTextBatch(*fill_up(premises), *fill_up(hypotheses), labels)
+
+
+def paired(fusion, **choices):
+    sizes = {"vocab": 10, "classes": 3, "embedding": 3, "hidden": 4}
+    return LSTMNPairs(LSTMNPairsConfig(**sizes, fusion=fusion, **choices)).double().eval()
+
+
+def mean_hidden(words, cell, span):
+    hidden = [h for h, _, _ in oracle.lstmn(words.tolist(), numbers(cell), span)]
+    return torch.tensor(hidden, dtype=torch.double).mean(0)
+
+
+@pytest.mark.parametrize("span", [None, 1], ids=["whole", "two LSTMs"])
+def test_a_pair_is_labelled_by_the_means_of_two_tapes(span):
+    model, batch = paired("none", span=span), sentence_pairs()
+    a, b = model.words(batch.premise[0]), model.words(batch.hypothesis[0, :2])
+    means = [
+        mean_hidden(words, reader.cells[0], span)
+        for words, reader in ((a, model.premise), (b, model.hypothesis))
+    ]
+    torch.testing.assert_close(model(batch)[0], model.H(torch.cat(means)))
+
+
+def test_with_deep_fusion_a_hypothesis_remembers_the_premise():
+    model, batch = paired("deep"), sentence_pairs()
+    premise = oracle.lstmn(model.words(batch.premise[0]).tolist(), numbers(model.premise.cells[0]))
+    words, fusion = model.words(batch.hypothesis[0, :2]), model.hypothesis
+    tapes = torch.tensor([[h + c for h, c, _ in premise]], dtype=torch.double)
+    hidden = fusion.read(words[None], fusion.start(tapes, torch.tensor([4])))
+    means = tapes[0, :, :4].mean(0), hidden[0].mean(0)
+    torch.testing.assert_close(model(batch)[0], model.H(torch.cat(means)))
+
+
+@pytest.mark.parametrize("fusion", ["none", "shallow", "deep"])
+def test_a_pair_is_labelled_the_same_alone_and_in_company(fusion):
+    model, batch = paired(fusion), sentence_pairs()
+    alone = sentence_pairs([[0, 7, 8]], [[0, 8, 7, 2]])
+    torch.testing.assert_close(model(batch)[1:], model(alone))
+    torch.testing.assert_close(model(batch.rounded())[:2], model(batch))
+
+
+@pytest.mark.parametrize("fusion", ["none", "shallow", "deep"])
+def test_only_fusion_shows_the_premise_to_the_reader_of_the_hypothesis(fusion):
+    model, seen = paired(fusion), []
+    model.H.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0][0, 4:]))
+    for premise in ([0, 3, 4, 5], [0, 3, 4, 6]):
+        model(sentence_pairs([premise], [[0, 4]]))
+    assert torch.equal(*seen) == (fusion == "none")
 
 
 def test_recording_takes_the_steps_and_changes_nothing():

@@ -7,6 +7,7 @@ import pytest
 from regard import catalog
 from regard.errors import ConfigError
 from regard.models.decomposable import BagOfWordsConfig, DecomposableConfig
+from regard.models.lstmn_pairs import LSTMNPairsConfig
 from regard.models.pooled import PooledPicturesConfig, PooledSentencesConfig
 from regard.models.sagan import SAGANConfig
 from regard.models.show_attend_tell import ShowAttendTellConfig
@@ -50,6 +51,7 @@ PAIR = {"vocab": 9, "classes": 3}
         (DecomposableConfig, PAIR, {"hidden": 0}, "decomposable: `hidden` has 0; {more}"),
         (DecomposableConfig, PAIR, {"dropout": float("nan")}, "decomposable: `dropout` has nan; {share}"),
         (BagOfWordsConfig, PAIR, {"embedding": -3}, "bag-of-words: `embedding` has -3; {more}"),
+        (LSTMNPairsConfig, PAIR, {"span": 0}, "lstmn-pairs: `span` has 0; {more}"),
         (PooledSentencesConfig, PAIR, {"hidden": 0}, "pooled-sentences: `hidden` has 0; {more}"),
         (
             PooledPicturesConfig,
