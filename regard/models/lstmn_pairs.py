@@ -17,33 +17,27 @@ https://arxiv.org/abs/1601.06733
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.catalog import card
 from regard.data.entailment import PairTextBatch
-from regard.errors import check_sizes
 from regard.layers.lstmn import LSTMN
+from regard.models.base import Size
 from regard.models.decomposable import BagOfWordsConfig, PairClassifier
 from regard.models.lstmn import mean
 from regard.models.lstmn_fusion import FUSIONS
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSTMNPairsConfig(BagOfWordsConfig):
+class LSTMNPairsConfig(BagOfWordsConfig, key="lstmn-pairs"):
     """Sizes and choices; the paper's are embedding 300, hidden 100, 300 or 450."""
 
-    OWNER: ClassVar[str] = "lstmn-pairs"
-
     fusion: Literal["none", "shallow", "deep"] = "deep"
-    span: int | None = None  # slots kept of each tape; None: all of the sentence
+    span: Size | None = None  # slots kept of each tape; None: all of the sentence
     kernel: str = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_sizes(self.OWNER, self, "span")
 
 
 @card(
