@@ -22,7 +22,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, NamedTuple, Self
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -79,14 +78,6 @@ class PairTextBatch(TensorBatch):
             F.pad(self.hypothesis_lengths, (0, more), value=1),
             F.pad(self.labels, (0, more), value=UNLABELLED),
         )
-
-
-def fill_up(sentences: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Sentences of different lengths -> (B, T) numbers, 0 behind the end, and (B,) lengths."""
-    T = max(map(len, sentences), default=0)
-    rows = [[*sentence, *[0] * (T - len(sentence))] for sentence in sentences]
-    lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.long)
-    return torch.tensor(rows, dtype=torch.long).reshape(len(rows), T), lengths
 
 
 @cache

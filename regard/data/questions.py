@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data.batches import pad
 from regard.data.tensor_batch import TensorBatch
 from regard.data.wordlist import WordList
 
@@ -78,14 +79,10 @@ class EncodedQuestions:
         self._numbers: dict[Sentence, int] = {(): 0}
         rows = [[self._sentence(s) for s in q.story[-memory:]] for q in questions]
         asked = [self._sentence(q.question) for q in questions]
-        S = max((len(row) for row in rows), default=1)
-        self._stories = torch.tensor([[*row, *[0] * (S - len(row))] for row in rows], dtype=torch.long)
-        self._counts = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        self._stories, self._counts = pad(rows)
         self._asked = torch.tensor(asked, dtype=torch.long)
         self._answers = torch.tensor([words.number(q.answer) for q in questions], dtype=torch.long)
-        J = max(map(len, self._numbers))
-        padded = [[*words.numbers(s), *[0] * (J - len(s))] for s in self._numbers]
-        self._pool = torch.tensor(padded, dtype=torch.long)
+        self._pool, _ = pad([words.numbers(s) for s in self._numbers])
 
     def batch(self, rows: Sequence[int]) -> StoryBatch:
         """The questions of these numbers, rounded up to few shapes."""

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.catalog import card
-from regard.data.batches import in_batches
+from regard.data.batches import in_batches, pad
 from regard.data.entailment import (
     LABELS,
     NULL,
@@ -32,7 +32,6 @@ from regard.data.entailment import (
     Pair,
     PairTextBatch,
     cut,
-    fill_up,
     make_pairs,
     read_sick,
     read_snli,
@@ -189,8 +188,8 @@ class EntailmentTask(WordListTask):
 
     def tensors(self, pairs: Sequence[Pair]) -> PairTextBatch:
         """The pairs as numbers, NULL before each sentence."""
-        premise, premise_lengths = fill_up([self.numbers(pair.premise) for pair in pairs])
-        hypothesis, hypothesis_lengths = fill_up([self.numbers(pair.hypothesis) for pair in pairs])
+        premise, premise_lengths = pad([self.numbers(pair.premise) for pair in pairs])
+        hypothesis, hypothesis_lengths = pad([self.numbers(pair.hypothesis) for pair in pairs])
         labels = torch.tensor([pair.label for pair in pairs], dtype=torch.long)
         return PairTextBatch(premise, premise_lengths, hypothesis, hypothesis_lengths, labels)
 

@@ -7,7 +7,8 @@ from torch import nn
 
 from regard.attention.config import AttentionConfig
 from regard.attention.record import record
-from regard.data.entailment import PairTextBatch, fill_up
+from regard.data.batches import pad
+from regard.data.entailment import PairTextBatch
 from regard.errors import ConfigError
 from regard.layers.distance import DistanceScore, with_positions
 from regard.models.decomposable import BagOfWords, BagOfWordsConfig, Decomposable, DecomposableConfig
@@ -20,7 +21,7 @@ HYPOTHESES = [[0, 4, 11], [0, 8, 7, 12, 2, 13]]
 
 def batch_of(premises, hypotheses):
     labels = torch.zeros(len(premises), dtype=torch.long)
-    return PairTextBatch(*fill_up(premises), *fill_up(hypotheses), labels)
+    return PairTextBatch(*pad(premises), *pad(hypotheses), labels)
 
 
 def small(**choices):

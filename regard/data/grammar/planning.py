@@ -14,6 +14,7 @@ from regard.data.grammar.verbs import GroupChoice, group
 Random = Callable[[], float]
 # Kind, length, weight.
 Option = tuple[str, int, float]
+Options = tuple[Option, ...]
 # Kinds of subject that are the same whatever is said of them.
 ANY_SUBJECT = frozenset({"young", "adult", "owner", "political"})
 # Kinds of subject that are persons.
@@ -136,19 +137,13 @@ def _time_options(frame: Frame, situation: Situation) -> list[Option]:
     return options
 
 
-class _Options(NamedTuple):
-    verb: int
-    subject: tuple[Option, ...]
-    object: tuple[Option, ...]
-    adjunct: tuple[Option, ...]
-    time: tuple[Option, ...]
-
-
 @cache
-def _options(situation: Situation) -> _Options:
-    frame = FRAMES[situation.frame]
-    return _Options(
-        _verb_length(frame, situation.tense, situation.negative),
+def _options(situation: Situation) -> tuple[int, Options, Options, Options, Options]:
+    """The length of the verb; what can be the subject, the object, the adjunct, the time."""
+    frame, tense, negative = FRAMES[situation.frame], situation.tense, situation.negative
+    verb = group(GroupChoice(frame.verb, tense, negative, HE, frame.chinese, frame.particle))
+    return (
+        len(verb.english),
         tuple(_subject_options(frame, situation)),
         tuple(_object_options(frame, situation)),
         tuple(_adjunct_options(frame)),
@@ -174,31 +169,19 @@ def plans(situation: Situation, length: int) -> Table:
 
 
 @cache
-def _verb_length(frame: Frame, tense: str, negative: bool) -> int:
-    return len(group(GroupChoice(frame.verb, tense, negative, HE, frame.chinese, frame.particle)).english)
-
-
-@cache
-def _plans(
-    verb: int,
-    subject_options: tuple[Option, ...],
-    object_options: tuple[Option, ...],
-    adjunct_options: tuple[Option, ...],
-    time_options: tuple[Option, ...],
-    length: int,
-) -> Table:
+def _plans(verb: int, who: Options, what: Options, where: Options, when: Options, length: int) -> Table:
     found: list[Plan] = []
     weights: list[float] = []
-    for thing, object_length, object_weight in object_options:
-        for adjunct, adjunct_length, adjunct_weight in adjunct_options:
+    for thing, object_length, object_weight in what:
+        for adjunct, adjunct_length, adjunct_weight in where:
             # A phrase after a relative clause would seem to belong to that clause.
             if thing == "relative" and adjunct != "none":
                 continue
-            for time, time_length, time_weight in time_options:
+            for time, time_length, time_weight in when:
                 if thing == "relative" and time == "last":
                     continue
                 rest = length - verb - object_length - adjunct_length - time_length
-                for subject, subject_length, subject_weight in subject_options:
+                for subject, subject_length, subject_weight in who:
                     if subject_length == rest and not (thing == "relative" and subject == "relative"):
                         ends = subject, subject_length, thing, object_length
                         found.append(Plan(*ends, adjunct, adjunct_length, time, time_length))
