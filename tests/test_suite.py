@@ -11,6 +11,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 HERE = Path(__file__).parent
+PLUGINS = ("-p", "no:cacheprovider", "-p", "no:schemathesis")  # the second takes a second to import
 
 DRAWING = """
     import random
@@ -39,7 +40,7 @@ def suite(pytester, monkeypatch):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, str(value))
-        return pytester.runpytest_inprocess("-q", "-s", "-p", "no:cacheprovider", *words)
+        return pytester.runpytest_inprocess("-qs", *PLUGINS, *words)
 
     return run
 

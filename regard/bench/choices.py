@@ -221,13 +221,14 @@ def table(
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    fake = FakeTensorMode()
     parts = (catalog.names("score"), catalog.names("normalizer"), catalog.names("window"))
     for score, normalizer, window in product(*parts):
         with torch.device("meta"):
             config = AttentionConfig(score, normalizer=normalizer, window=window, positions=S, half_width=4)
             attention = config.build(query=32, keys=32, keep_weights=keep_weights).train(training)
         for device in ("cpu", "cuda"):
-            with FakeTensorMode(), torch.set_grad_enabled(training):
+            with fake, torch.set_grad_enabled(training):
                 keys = torch.empty(2, S, 32, device=device, requires_grad=training)
                 source = Source(keys, keys, Mask())
                 query = torch.empty(2, T, 32, device=device, requires_grad=training)

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
+
+from documentation import ROOT, script
+from forking import forks
 
 import regard
 
-TOOL = Path(__file__).parents[2] / "tools" / "train_shipped.py"
+TOOL = ROOT / "tools" / "train_shipped.py"
 TINY = ("train.steps=4", "task.train=200", "task.valid=20", "task.test=40", "model.hidden=8")
 
 
@@ -16,10 +18,13 @@ def call(*words):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_a_model_is_trained_packed_and_its_figures_are_written(tmp_path):
-    folders = ("--out", tmp_path / "out", "--runs", tmp_path / "runs")
-    done = call("entailment", *folders, "--deadline", 200, *(f"--set={setting}" for setting in TINY))
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_a_model_is_trained_packed_and_its_figures_are_written(tmp_path, monkeypatch, capfd):
+    words = ["entailment", "--out", tmp_path / "out", "--runs", tmp_path / "runs", "--deadline", 200]
+    settings = (f"--set={setting}" for setting in TINY)
+    monkeypatch.setattr(sys, "argv", [str(TOOL), *map(str, words), *settings])
+    with forks():
+        status = script(TOOL.parent, "train_shipped").main()
+    assert status == 0, "".join(capfd.readouterr())
     [figures] = json.loads((tmp_path / "out" / "figures.json").read_text(encoding="utf-8"))
     assert (figures["name"], figures["step"], figures["seed"]) == ("entailment", 4, 1)
     assert figures["bytes"] > 1000
