@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from forking import forks
 
 from regard.data import solving
 from regard.data.points import FIRST, PointSets, own_batch, points_of, positions
@@ -147,7 +148,8 @@ def test_many_sets_are_solved_by_processes_into_one_file(tmp_path, monkeypatch, 
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     sets = PointSets("tsp", "1 train", 3, 6, spread)
     numbers = np.array([7, 49, 0])
-    found = solved(sets, 50, processes=2)
+    with forks():
+        found = solved(sets, 50, processes=2)
     assert np.array_equal(found[numbers], sets.answers(numbers)), "asked for before they are there"
     assert capsys.readouterr().err == "tsp: 50 point sets are solved while training\n"
     for worker in found._workers:
@@ -179,7 +181,8 @@ def test_parts_that_another_run_has_solved_are_read(tmp_path, monkeypatch):
 def test_a_process_that_fails_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(solving, "IN_PROCESS", 10)
     monkeypatch.setattr(solving, "LOOK", 0.0)
-    found = solved(PointSets("riddle", "1 train", 5, 9), 50, folder=str(tmp_path), processes=1)
+    with forks():
+        found = solved(PointSets("riddle", "1 train", 5, 9), 50, folder=str(tmp_path), processes=1)
     found._workers[0].wait(timeout=60)
     with pytest.raises(DataError, match=r"^riddle: solving failed: KeyError: 'riddle'\.$"):
         found[np.array([1])]
