@@ -7,8 +7,8 @@ from torch import nn
 
 from regard.attention.normalizers.mean import Mean
 from regard.attention.record import record
-from regard.data.batches import PairBatch
-from regard.data.entailment import PairTextBatch, fill_up
+from regard.data.batches import PairBatch, pad
+from regard.data.entailment import PairTextBatch
 from regard.data.labelled import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.errors import ConfigError, KernelRefused, ShapeError
@@ -298,7 +298,7 @@ def test_a_fused_decoder_ignores_source_padding_and_follows_its_rows(fusion):
 
 def sentence_pairs(premises=([0, 3, 4, 5], [0, 7, 8]), hypotheses=([0, 4], [0, 8, 7, 2])):
     labels = torch.zeros(len(premises), dtype=torch.long)
-    return PairTextBatch(*fill_up(premises), *fill_up(hypotheses), labels)
+    return PairTextBatch(*pad(premises), *pad(hypotheses), labels)
 
 
 def paired(fusion, **choices):

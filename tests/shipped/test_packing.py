@@ -187,7 +187,7 @@ def test_what_spares_the_smallest_size_and_costs_the_largest_is_too_much(run, mo
 
     def tours(above):
         sizes = {5: {"above": 0.001}, 10: {"above": above}}
-        return PointingEvaluation("tsp", "valid", 8, sizes, {5: 9, 10: 9}, [], 0.0)
+        return PointingEvaluation("valid", "tsp", 8, sizes, {5: 9, 10: 9}, [])
 
     opened, found = open_run(run, device="cpu"), iter([tours(0.005), tours(0.045), tours(0.006)])
     monkeypatch.setattr(pack, "evaluate", lambda *given, decoding: next(found))
