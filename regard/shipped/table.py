@@ -182,7 +182,7 @@ MODELS: tuple[Shipped, ...] = (
         name="ntm-recall",
         sentence="Shown an item of a list, gives the next, a Neural Turing Machine.",
         recipe="ntm-recall",
-        small=("task.test=8", "task.tested=[6]"),
+        small=("task.test=8", "task.tested=[10]"),
         tolerance=0.05,
         seeds=2,
     ),
