@@ -54,8 +54,8 @@ catalog.contents(
 )
 catalog.contents(
     "regard.models",
-    "seq2seq rnnsearch transformer luong memn2n memn2n_lm pointer index_decoders lstmn lstmn_pairs lstmn_fusion "
-    "lstm_lm ntm lstm_sequence decomposable pooled snail sagan snail_policy show_attend_tell",
+    "seq2seq rnnsearch transformer luong memn2n memn2n_lm pointer index_decoders lstmn lstmn_pairs "
+    "lstmn_fusion lstm_lm ntm lstm_sequence decomposable pooled snail sagan snail_policy show_attend_tell",
 )
 catalog.contents(
     "regard.tasks",
