@@ -64,6 +64,7 @@ class LSTMNPairs(PairClassifier):
             if config.fusion == "none"
             else FUSIONS[config.fusion](inputs=n, hidden=n, span=span)
         )
+        self.aligner = None if config.fusion == "none" else "hypothesis.attention"
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, batch: PairTextBatch) -> Tensor:

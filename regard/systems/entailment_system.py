@@ -13,7 +13,7 @@ from regard.models.pooled import PooledSentences
 from regard.systems.drawable import Drawable
 from regard.systems.system import System, chunks, same_length
 from regard.tasks.entailment import SEPARATOR, EntailmentTask
-from regard.views.entailment import NOTHING, draw, draw_pooled
+from regard.views.entailment import NOTHING, draw, draw_pooled, looks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +23,8 @@ class Entailed(Drawable):
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
     probabilities: dict[str, float]  # of entailment, neutral and contradiction
-    weights: tuple[Tensor, Tensor] | None  # each word of the premise over the hypothesis, and the reverse
+    # each word of the premise over the hypothesis, where the model looks there, and the reverse
+    weights: tuple[Tensor | None, Tensor] | None
     pooled: bool  # the weights are of each sentence over its own words
     title = "Soft alignment"
 
@@ -53,7 +54,7 @@ class EntailmentSystem(System):
         pair = load("entailment", device="cpu").entails("w14 w52 w16", "w52 w14")
         pair.label, pair.probabilities
 
-    The weights show which words of the two sentences were aligned.
+    The weights show which words of the two sentences were aligned; an LSTMN aligns the hypothesis alone.
     """
 
     task: EntailmentTask
@@ -74,10 +75,8 @@ class EntailmentSystem(System):
             maps = [r.weights.float().cpu() for r in trace[model.aligner]] if model.aligner else None
             for b, pair in enumerate(part):
                 A, B = len(pair.premise) + 1, len(pair.hypothesis) + 1
-                pooled, weights = isinstance(model, PooledSentences), None
-                if maps is not None:
-                    there, back = maps[0][b], maps[1][b]
-                    weights = (there[:, :A], back[:, :B]) if pooled else (there[:A, :B], back[:B, :A])
+                weights = None if maps is None else looks(model, maps, b, A, B)
+                pooled = isinstance(model, PooledSentences)
                 chances = dict(zip(LABELS, shares[b], strict=True))
                 results.append(Entailed(pair.premise, pair.hypothesis, chances, weights, pooled))
         return results[0] if single else results

@@ -3,14 +3,17 @@
 import pytest
 import torch
 from matplotlib.image import imread
+from torch.testing import assert_close
 
+from regard.attention.record import record
 from regard.data.entailment import LABELS
 from regard.errors import DataError
 from regard.models.decomposable import BagOfWords, BagOfWordsConfig, Decomposable, DecomposableConfig
+from regard.models.lstmn_pairs import LSTMNPairs, LSTMNPairsConfig
 from regard.tasks.entailment import EntailmentSettings, EntailmentTask
 from regard.train.config import RunConfig
 from regard.train.run import Run
-from regard.views.entailment import view
+from regard.views.entailment import looks, view
 
 TASK = EntailmentTask.create(EntailmentSettings(train=30, valid=3, test=3))
 
@@ -51,6 +54,34 @@ def test_a_page_has_both_directions(run, tmp_path):
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "Each premise word in the hypothesis" in page
     assert "Each hypothesis word in the premise" in page
+
+
+def test_an_lstmn_shows_what_the_hypothesis_looked_at(tmp_path):
+    model = LSTMNPairs(LSTMNPairsConfig(**TASK.sizes(), embedding=4, hidden=5))
+    line = view(run_of(model, tmp_path, "lstmn-pairs"), "w1 w2 w3 ||| w3", tmp_path / "a.html", beam=None)
+    assert line.startswith("entailment ")
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Each hypothesis word in the premise" in page
+    assert "Each premise word in the hypothesis" not in page
+
+
+def test_the_looks_of_each_pair_are_its_own_in_a_batch():
+    model = LSTMNPairs(LSTMNPairsConfig(**TASK.sizes(), embedding=4, hidden=5)).eval()
+    texts = ["w1 w2 w3 ||| w3", "w4 ||| w1 w2 w5 w6"]
+
+    def back(*texts):
+        pairs = [TASK.read(text) for text in texts]
+        with torch.no_grad(), record(model) as trace:
+            model(TASK.tensors(pairs))
+        weights = [result.weights for result in trace[model.aligner]]
+        sizes = [(len(pair.premise) + 1, len(pair.hypothesis) + 1) for pair in pairs]
+        return [looks(model, weights, number, A, B)[1] for number, (A, B) in enumerate(sizes)]
+
+    together = back(*texts)
+    assert [tuple(each.shape) for each in together] == [(2, 4), (5, 2)]
+    for each, alone in zip(together, [*back(texts[0]), *back(texts[1])], strict=True):
+        assert_close(each, alone)
+        assert_close(each.sum(-1), torch.ones(len(each)))
 
 
 def test_a_bag_of_words_has_nothing_to_show(tmp_path):
