@@ -8,6 +8,7 @@ typedef float vec __attribute__((vector_size(32), aligned(4)));
 extern "C" float expf(float);
 
 static const long LANES = 8;
+static const long RUN = 128;  // keys summed at a time: a long serial sum in single precision loses digits
 
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
@@ -27,6 +28,11 @@ static inline void add(float *y, const float *x, float c, long n) {
     long i = 0;
     for (; i + LANES <= n; i += LANES) store(y + i, load(y + i) + c * load(x + i));
     for (; i < n; i++) y[i] += c * x[i];
+}
+
+// y += part, which starts again from zero
+static inline void carry(float *y, float *part, long n) {
+    for (long i = 0; i < n; i++) y[i] += part[i], part[i] = 0;
 }
 
 struct Band {
@@ -51,7 +57,8 @@ static inline float gauss(long s, const float *p, float half) {
 
 // softmax of the band into w; false where nothing is visible
 static bool softmax(const float *q, const float *k, Band b, const float *p, float half, float scale, float *w, long D) {
-    float most = -__builtin_inff(), sum = 0;
+    float most = -__builtin_inff();
+    double sum = 0;
     for (long s = b.first; s <= b.last; s++) {
         float score = inside(s, p, half) ? dot(q, k + s * D, D) * scale : -__builtin_inff();
         w[s - b.first] = score;
@@ -59,31 +66,39 @@ static bool softmax(const float *q, const float *k, Band b, const float *p, floa
     }
     if (most == -__builtin_inff()) return false;
     for (long i = 0; i <= b.last - b.first; i++) sum += w[i] = expf(w[i] - most);
-    for (long i = 0; i <= b.last - b.first; i++) w[i] /= sum;
+    for (long i = 0; i <= b.last - b.first; i++) w[i] /= (float)sum;
     return true;
 }
 
-// out (T, V) for q (T, D), k (S, D), v (S, V); p may be null; `w` has room for the widest band
+// out (T, V) for q (T, D), k (S, D), v (S, V); p may be null; `w` has room for the widest band and a row of v
 static void forward(const float *q, const float *k, const float *v, const long long *low, const long long *high, const float *p,
-                   float *out, float *w, long T, long S, long D, long V, float half, float scale) {
+                   float *out, float *w, long room, long T, long S, long D, long V, float half, float scale) {
+    float *part = w + room;
+    for (long i = 0; i < V; i++) part[i] = 0;
     for (long t = 0; t < T; t++) {
         const float *centre = p ? p + t : 0;
         float *row = out + t * V;
         for (long i = 0; i < V; i++) row[i] = 0;
         Band b = band(low[t], high[t], centre, half, S);
         if (!softmax(q + t * D, k, b, centre, half, scale, w, D)) continue;
-        for (long s = b.first; s <= b.last; s++)
-            if (w[s - b.first] != 0.0f) add(row, v + s * V, w[s - b.first] * gauss(s, centre, half), V);
+        for (long s = b.first; s <= b.last; s++) {
+            if (w[s - b.first] != 0.0f) add(part, v + s * V, w[s - b.first] * gauss(s, centre, half), V);
+            if (s == b.last || (s - b.first) % RUN == RUN - 1) carry(row, part, V);
+        }
     }
 }
 
 // grad_q (T, D) and grad_p (T) are written, grad_k (S, D) and grad_v (S, V) are added to; `w` has room for two bands
+// and a row of k
 static void backward(const float *g, const float *q, const float *k, const float *v, const long long *low,
                      const long long *high, const float *p, float *grad_q, float *grad_k, float *grad_v, float *grad_p,
                      float *w, long room, long T, long S, long D, long V, float half, float scale) {
+    float *slopes = w + room, *part = slopes + room;
+    for (long i = 0; i < D; i++) part[i] = 0;
     for (long t = 0; t < T; t++) {
         const float *centre = p ? p + t : 0, *outer = g + t * V, *query = q + t * D;
-        float *row = grad_q + t * D, *slopes = w + room, mean = 0, of_p = 0, sigma = half / 2;
+        float *row = grad_q + t * D, sigma = half / 2;
+        double mean = 0, of_p = 0;
         for (long i = 0; i < D; i++) row[i] = 0;
         if (p) grad_p[t] = 0;
         Band b = band(low[t], high[t], centre, half, S);
@@ -96,12 +111,14 @@ static void backward(const float *g, const float *q, const float *k, const float
             if (p) of_p += slope * weight * ((float)s - *centre);
             if (weight != 0.0f) add(grad_v + s * V, outer, weight * factor, V);
         }
-        if (p) grad_p[t] = of_p / (sigma * sigma);
+        if (p) grad_p[t] = (float)of_p / (sigma * sigma);
         for (long s = b.first; s <= b.last; s++) {
-            float slope = w[s - b.first] * (slopes[s - b.first] - mean) * scale;
-            if (slope == 0.0f) continue;
-            add(row, k + s * D, slope, D);
-            add(grad_k + s * D, query, slope, D);
+            float slope = w[s - b.first] * (slopes[s - b.first] - (float)mean) * scale;
+            if (slope != 0.0f) {
+                add(part, k + s * D, slope, D);
+                add(grad_k + s * D, query, slope, D);
+            }
+            if (s == b.last || (s - b.first) % RUN == RUN - 1) carry(row, part, D);
         }
     }
 }
@@ -110,10 +127,10 @@ extern "C" {
 
 // N items one after the other
 void local_forward(const float *q, const float *k, const float *v, const long long *low, const long long *high, const float *p,
-                   float *out, float *w, long N, long T, long S, long D, long V, float half, float scale) {
+                   float *out, float *w, long room, long N, long T, long S, long D, long V, float half, float scale) {
     for (long n = 0; n < N; n++)
         forward(q + n * T * D, k + n * S * D, v + n * S * V, low + n * T, high + n * T, p ? p + n * T : 0, out + n * T * V, w,
-                T, S, D, V, half, scale);
+                room, T, S, D, V, half, scale);
 }
 
 void local_backward(const float *g, const float *q, const float *k, const float *v, const long long *low,

@@ -26,10 +26,11 @@ def forward(loops: ctypes.CDLL, band: "Band") -> Tensor:
     out = torch.empty(N, T, V)
 
     def run(first: int, last: int) -> None:
-        room = torch.empty(_room(width, S))
+        size = _room(width, S)
+        room = torch.empty(size + V)
         loops.local_forward(
             *_at(first, q, k, v, low, high, centre, out),
-            *(*_at(0, room), last - first, T, S, D, V, half, scale),
+            *(*_at(0, room), size, last - first, T, S, D, V, half, scale),
         )
 
     in_threads(run, N, worth=N * T * width * D >= SHARED)
@@ -47,7 +48,7 @@ def backward(loops: ctypes.CDLL, grad: Tensor, band: "Band") -> tuple[Tensor, Te
 
     def run(first: int, last: int) -> None:
         size = _room(width, S)
-        room = torch.empty(2 * size)
+        room = torch.empty(2 * size + D)
         loops.local_backward(
             *_at(first, grad, q, k, v, low, high, centre, of_q, of_k, of_v, of_p),
             *(*_at(0, room), size, last - first, T, S, D, V, half, scale),
@@ -83,6 +84,6 @@ def compiled() -> ctypes.CDLL | None:
     return library(
         "local/local_cpu.cpp",
         "local attention gathers its slices, slower than compiled",
-        local_forward="8p 5l 2f",
+        local_forward="8p 6l 2f",
         local_backward="12p 6l 2f",
     )
