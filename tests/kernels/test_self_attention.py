@@ -6,6 +6,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from regard import Attention, DotScore, GeneralScore, Mask, MultiHead, Softmax, record
+from regard.attention.multihead import SelfCall
+from regard.kernels.product.self_attention import SELF_ATTENTION_CUDA
 
 NAME = "self-attention-cpu"
 
@@ -34,14 +36,28 @@ def test_it_gives_what_the_parts_give(bias, B):
     assert_close(ours.top(3)[0], theirs.top(3)[0], rtol=1e-5, atol=1e-6)
 
 
-def test_a_look_shows_the_call_after_the_parameters_have_changed():
+@pytest.mark.parametrize("bias", [False, True])
+def test_without_weights_as_on_a_gpu_the_operator_gives_the_same(bias):
+    module, x = heads(bias=bias), torch.randn(2, 7, 24)
+    with torch.no_grad():
+        ours, theirs = SELF_ATTENTION_CUDA.run(SelfCall(module, x, None, None)), module(x, module.prepare(x))
+        assert not ours.has_weights
+        for name in ("context", "weights", "scores"):
+            assert_close(getattr(ours, name), getattr(theirs, name), rtol=1e-5, atol=1e-6)
+        assert_close(ours.top(3)[0], theirs.top(3)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_look_shows_the_call_after_parameters_and_query_have_changed():
     module, x = heads(), torch.randn(2, 5, 24)
     result = ask(module, x)
-    expected = ask(module, x, module.prepare(x)).scores
+    expected = ask(module, x, module.prepare(x))
+    scores, top = expected.scores, expected.top(2)[0]
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(-3.0)
-    assert_close(result.scores, expected, rtol=1e-5, atol=1e-6)
+    x += result.context
+    assert_close(result.scores, scores, rtol=1e-5, atol=1e-6)
+    assert_close(result.top(2)[0], top, rtol=1e-5, atol=1e-6)
 
 
 class Counted(nn.Linear):
@@ -124,3 +140,11 @@ def test_long_or_empty_calls_go_another_way():
     module = heads()
     assert ask(module, torch.randn(1, 200, 24)).kernel == "sdpa"
     assert ask(module, torch.randn(0, 5, 24)).context.shape == (0, 5, 24)
+
+
+def test_autocast_does_not_lower_a_later_look():
+    module, x = heads(), torch.randn(2, 5, 24)
+    result, other = ask(module, x), ask(module, x)
+    with torch.autocast("cpu", torch.bfloat16):
+        lowered = result.scores
+    assert torch.equal(lowered, other.scores)

@@ -3,12 +3,11 @@
     [q; k; v] = x [W_Q; W_K; W_V]ᵀ,   softmax(q kᵀ / √d) v W_Oᵀ
 
 A short call takes longer for what stands around its arithmetic (modules, sources, the choice of a kernel)
-than for the arithmetic itself; on a GPU most calls are short. On a CPU the operator is the one that
-nn.MultiheadAttention runs without gradients: the weights come with it, and the scores are computed when
-somebody looks at them. On a GPU one product projects the query, the keys and the values.
+than for the arithmetic itself; on a GPU most calls are short. The operator is the one that
+nn.MultiheadAttention runs without gradients. On a CPU the weights come with it.
 """
 
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -23,10 +22,10 @@ from regard.attention.looks import LazyScores, look
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.normalizers.softmax import Softmax
-from regard.attention.numerics import HALF, is_lowered, is_transformed
+from regard.attention.numerics import HALF, is_lowered, is_transformed, no_autocast
 from regard.attention.parts import is_own, unchanged
 from regard.attention.reference import align
-from regard.attention.result import Alignment, AttentionResult
+from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
 from regard.attention.top_k import largest
@@ -52,21 +51,7 @@ class SelfAttentionCPU:
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
-        x, H = call.query, call.heads.heads
-        weight, bias, O = _joined(call.heads)
-        D = x.shape[-1]
-        last = O["bias"]
-        if bias is None:
-            bias, last = x.new_zeros(3 * D), x.new_zeros(D)
-        given = x, x, x, D, H, weight, bias, O["weight"], last, None, True, False
-        context, weights = torch._native_multi_head_attention(*given)
-
-        def scores() -> Tensor:
-            q, k, v = _split(F.linear(x, weight, bias), H)
-            return align(_later(q, k, v, call.heads)).scores
-
-        alignment: Any = LazyScores(weights, scores)
-        return AttentionResult(context, kernel=self.name, rows=x.shape[1], align=_never, alignment=alignment)
+        return _run(call, self.name, weighs=True)
 
 
 class SelfAttentionCUDA:
@@ -75,27 +60,39 @@ class SelfAttentionCUDA:
     name = "self-attention-cuda"
 
     def refuses(self, call: SelfCall) -> str | None:
-        x = call.query
+        x, heads = call.query, call.heads
         if type(x) not in PLAIN or not x.is_cuda or x.dtype not in (*HALF, torch.float32):
             return "the query is no half or single precision tensor on a GPU"
         if x.ndim != 3 or not x.numel() or (x.shape[1] == 1 and x.dtype is torch.float32):
             return "the query is not (B, T, D), is empty, or is one in single precision"
+        if heads.dim % (8 * heads.heads):
+            return "a head is no multiple of eight wide"
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
-        x = call.query
-        weight, bias, O = _joined(call.heads)
-        q, k, v = _split(F.linear(x, weight, bias), call.heads.heads)
-        context = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)
-        later = partial(_later, q, k, v, call.heads)
-        return AttentionResult(
-            F.linear(context, O["weight"], O["bias"]),
-            kernel=self.name,
-            rows=x.shape[1],
-            align=lambda targets: look(later(), targets),
-            top=lambda count: largest(later(), count),
-            numbers=k.numel(),
-        )
+        return _run(call, self.name, weighs=False)
+
+
+def _run(call: SelfCall, kernel: str, *, weighs: bool) -> AttentionResult:
+    """By one operator; a copy of the query is projected again when somebody looks."""
+    x, H, D = call.query, call.heads.heads, call.heads.dim
+    weight, bias, O = _joined(call.heads)
+    last = O["bias"]
+    if bias is None:
+        bias, last = x.new_zeros(4 * D).split((3 * D, D))  # type: ignore[no-untyped-call]
+    given = x, x, x, D, H, weight, bias, O["weight"], last, None, weighs, False
+    context, weights = torch._native_multi_head_attention(*given)
+    later = cache(partial(_later, x.clone(), weight, bias, call.heads))
+    alignment: Any = LazyScores(weights, lambda: align(later()).scores) if weighs else None
+    return AttentionResult(
+        context,
+        kernel=kernel,
+        rows=x.shape[1],
+        align=lambda targets: look(later(), targets),
+        alignment=alignment,
+        top=lambda count: largest(later(), count),
+        numbers=x.numel(),
+    )
 
 
 def _joined(heads: MultiHead) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
@@ -107,21 +104,13 @@ def _joined(heads: MultiHead) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
     return weight, torch.cat((Q["bias"], K["bias"], V["bias"])), O  # type: ignore[arg-type]
 
 
-def _split(joint: Tensor, H: int) -> tuple[Tensor, ...]:
-    """(B, T, 3 D) -> query, keys and values (B, H, T, D / H)."""
-    B, T, D = joint.shape
-    return joint.view(B, T, 3, H, D // (3 * H)).permute(2, 0, 3, 1, 4).unbind()
-
-
-def _later(query: Tensor, keys: Tensor, values: Tensor, heads: MultiHead) -> Call:
-    """What a later look starts from."""
+def _later(x: Tensor, weight: Tensor, bias: Tensor, heads: MultiHead) -> Call:
+    """What a later look starts from: query, keys and values (B, H, T, D / H)."""
+    with no_autocast(x):
+        joint = F.linear(x, weight, bias).unflatten(-1, (3, heads.heads, -1))  # type: ignore[no-untyped-call]
+    query, keys, values = joint.permute(2, 0, 3, 1, 4)
     inner: dict[str, Any] = heads.attention._modules
-    source = Source(keys, values, Mask())
-    return Call(query, source, inner["score"], inner["normalizer"], None, None, 0.0)
-
-
-def _never(targets: Tensor | None) -> Alignment:
-    raise AssertionError("a result that has its alignment was asked to make it.")
+    return Call(query, Source(keys, values, Mask()), inner["score"], inner["normalizer"], None, None, 0.0)
 
 
 def _refuses(call: SelfCall) -> str | None:
