@@ -143,20 +143,21 @@ def steps_table(folder: Path, device: str) -> str:
 
 
 def calls_table(folder: Path, device: str) -> str:
-    """One call of ours beside one of a module written by hand."""
+    """One call of ours beside one of a module written by hand, and beside the same compiled."""
     found = benchmark(folder, f"calls-{device}")
     if not found:
         return UNMEASURED
-    header = ["call", "pass", "B × T × S × D", "kernel", "µs by hand", "µs", "of the time by hand"]
+    compiled = any("compiled" in result.details["microseconds"] for result in found)
+    sides = {"by hand": "µs by hand"} | ({"compiled": "µs compiled"} if compiled else {}) | {"ours": "µs"}
+    header = ["call", "pass", "B × T × S × D", "kernel", *sides.values(), "ratio"]
     body = []
     for result in found:
         of = result.details
         us = {side: short(value) for side, value in of["microseconds"].items()}
         share = f"{result.value:.2f}" if "by hand" in us else ""
         size = " × ".join(map(str, of["size"]))
-        body.append(
-            [of["call"], of["pass"], size, f"`{of['kernel']}`", us.get("by hand", ""), us["ours"], share]
-        )
+        times = (us.get(side, "") for side in sides)
+        body.append([of["call"], of["pass"], size, f"`{of['kernel']}`", *times, share])
     made = f"{found[0].details['dtype']}, {place(found[0])}, {found[0].date}."
     return "\n".join([recorded(markdown(header, body, sides="llllr")), "", recorded(made)])
 

@@ -53,7 +53,22 @@ def test_a_record_names_call_size_pass_and_both_times():
     assert record.recipe == "calls-cpu"
     assert record.value == 2.0
     assert record.details["microseconds"] == {"ours": 60.0, "by hand": 30.0}
-    assert rows([cost])[0][5:] == ("30", "60", "2.00")
+    assert rows([cost])[0][5:] == ("30", "", "60", "2.00")
+
+
+def test_the_ratio_is_to_the_faster_of_the_others():
+    cost = Cost(ON_GPU[-1], "additive", {"ours": 0.06, "by hand": 0.3, "compiled": 0.12})
+    assert cost.ratio == 0.5
+    assert rows([cost])[0][5:] == ("300", "120", "60", "0.50")
+
+
+def test_a_compiled_module_is_compared_too(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda module, **options: module)
+    contest = Contest("additive", (2, 3, 5, 64), calls.additive, compiles=True)
+    with torch.no_grad():
+        cost = compare(contest, "cpu", budget=0.001)
+    assert cost.broken == ""
+    assert set(cost.ms) == {"ours", "by hand", "compiled"}
 
 
 def test_every_call_of_the_lists_has_a_name_of_its_own():
