@@ -22,13 +22,5 @@ def command(as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps([{**m.record, "bytes": m.bytes} for m in found], ensure_ascii=False, indent=2))
         return
-    rows = [
-        (
-            m.name,
-            f"{m.bytes / 1e6:.2f} MB",
-            f"{m.record['metric']} {m.record['value']:g}",
-            m.record["sentence"],
-        )
-        for m in found
-    ]
+    rows = [(m.name, f"{m.bytes / 1e6:.2f} MB", m.figure, m.record["sentence"]) for m in found]
     print_rows(("name", "size", "figure", "what"), rows, numeric=("size",), names=True)

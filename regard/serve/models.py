@@ -145,7 +145,7 @@ def find_model(folder: Path) -> Served:
         own, record = packed.name, packed.record
         about |= {
             "summary": record["sentence"],
-            "figure": f"{record['metric']} {record['value']:g}",
+            "figure": packed.figure,
             "examples": list(record.get("examples", {}))[:12],
         }
     return Served(own, folder, kind, about)

@@ -16,6 +16,15 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 RUNS = "runs"  # where `regard train` writes: runs/x is never a Hub id
 
 
+SAID = {  # how the values of a metric are said; of the others the name comes first
+    "accuracy": (100, "% right"),
+    "exact": (100, "% exactly right"),
+    "above": (100, "% above the shortest"),
+    "mean error": (1, "% wrong"),
+    "bits per sequence": (1, "bits per sequence"),
+}
+
+
 @dataclass(frozen=True)
 class Packed:
     """A packed model, as its record tells it."""
@@ -24,6 +33,20 @@ class Packed:
     folder: Path
     record: dict[str, Any]
     bytes: int
+
+    @property
+    def figure(self) -> str:
+        """What was measured on the test split, in words."""
+        return said(self.record["metric"], self.record["value"])
+
+
+def said(metric: str, value: float) -> str:
+    """accuracy at n = 5, 0.938 -> 93.8 % right at n = 5."""
+    name, at, where = metric.partition(" at ")
+    if name not in SAID:
+        return f"{metric} {value:.4g}"
+    factor, words = SAID[name]
+    return f"{factor * value:.4g} {words}{at}{where}"
 
 
 def find_run(name: str | Path) -> Path:

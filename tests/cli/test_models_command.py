@@ -1,8 +1,11 @@
 """regard models, regard pack, and shipped names in the place of run folders."""
 
 import json
+import re
 
-from regard.shipped.find import FOLDER, names
+import pytest
+
+from regard.shipped.find import FOLDER, names, said
 
 
 def test_models_are_listed_with_size_and_figure(command):
@@ -12,9 +15,24 @@ def test_models_are_listed_with_size_and_figure(command):
     listed = {row[0]: row for row in rows}
     assert listed["demo-rnnsearch"][1].endswith(" MB")
     assert listed["demo-rnnsearch"][2].startswith("BLEU 9")
+    assert re.fullmatch(r"9\d\.?\d* % right at n = 5", listed["hull"][2])
     records = json.loads(command("models", "--json").out)
     assert [record["name"] for record in records] == list(names())
     assert all(record["bytes"] > 1000 and record["licence"] for record in records)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "words"),
+    [
+        ("BLEU", 38.9585, "BLEU 38.96"),
+        ("accuracy at n = 5", 0.9375, "93.75 % right at n = 5"),
+        ("above at n = 5", 0.0006, "0.06 % above the shortest at n = 5"),
+        ("mean error", 0.0, "0 % wrong"),
+        ("bits per sequence at length 20", 0.013, "0.013 bits per sequence at length 20"),
+    ],
+)
+def test_figures_are_said_in_words(metric, value, words):
+    assert said(metric, value) == words
 
 
 def test_commands_take_the_names_of_models_that_ship(command, tmp_path):
