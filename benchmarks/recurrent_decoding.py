@@ -51,6 +51,7 @@ def chosen(scores: Tensor) -> Tensor:
 
 
 def rnnsearch_by_hand(model: RNNsearch, batch: PairBatch) -> Tensor:
+    """Bahdanau's appendix A: (B, T) words."""
     annotations, first = model.encoder(model.E_source(batch.source), batch.source_lengths)
     hidden = torch.arange(annotations.shape[1]) >= batch.source_lengths[:, None]
     projected, cell, out = model.attention.score.U(annotations), model.cell, model.readout
@@ -70,6 +71,7 @@ def rnnsearch_by_hand(model: RNNsearch, batch: PairBatch) -> Tensor:
 
 
 def luong_by_hand(model: Luong, batch: PairBatch) -> Tensor:
+    """Luong's section 3, with input feeding: (B, T) words."""
     annotations, state = model.encoder(model.E_source(batch.source), batch.source_lengths)
     hidden = torch.arange(annotations.shape[1]) >= batch.source_lengths[:, None]
     projected, [layer] = model.attention.score.U(annotations), model.decoder.layers
@@ -87,6 +89,7 @@ def luong_by_hand(model: Luong, batch: PairBatch) -> Tensor:
 
 
 def ours(model: Translating, batch: PairBatch) -> Tensor:
+    """(B, T) words by the package's greedy search."""
     found = greedy(model, batch, maximum=LENGTH, minimum=LENGTH)
     return torch.tensor([each.tokens for each in found])
 
