@@ -2,6 +2,7 @@
 
     BLEU-n    brevity penalty × geometric mean of the precisions of 1 … n words; every picture's references
               are used at once. Beside it the same without the penalty, as the paper prints it.
+    CIDEr-D   agreement with all references, rare words counting more (cider.py)
     exact     the share of captions that equal one of their references
     hit       the share of named things at whose words the largest weight lies on the thing itself; a thing
               that is named and is not there is a miss. Chance is the share of the places that would hit.
@@ -23,6 +24,7 @@ from regard.decode.base import Decoding
 from regard.decode.captions import Caption, describe
 from regard.errors import DataError
 from regard.evaluate.base import Advance, Evaluation, MeasureTable, evaluator
+from regard.evaluate.cider import cider
 from regard.evaluate.divided import divide
 from regard.extras import needs
 from regard.models.base import Translating
@@ -69,6 +71,7 @@ class CaptionEvaluation(Evaluation):
     beam: int
     pictures: int
     bleu: Bleus
+    cider: float
     exact: float
     hits: Hits | None  # None where nobody knows what lies where
     captions: list[str]
@@ -82,7 +85,7 @@ class CaptionEvaluation(Evaluation):
         if self.hits is not None:
             lines = [lines[1], ("attention hits", f"{100 * self.hits.rate:.1f} %"), lines[0]]
             lines.append(("hits by chance", f"{100 * self.hits.chance:.1f} %"))
-        return [*lines, ("pictures", str(self.pictures))]
+        return [*lines, ("CIDEr-D", f"{self.cider:.3f}"), ("pictures", str(self.pictures))]
 
     def tables(self) -> list[MeasureTable]:
         columns = ("", *(f"BLEU-{n}" for n in ORDERS))
@@ -111,6 +114,7 @@ class CaptionEvaluation(Evaluation):
             "unpenalized": [round(score, 3) for score in self.bleu.unpenalized],
             "brevity": round(self.bleu.brevity, 4),
             "ratio": round(self.bleu.ratio, 4),
+            "cider": round(self.cider, 4),
             "exact": round(self.exact, 4),
             "seconds": round(self.seconds, 1),
         }
@@ -158,6 +162,7 @@ def evaluate_captions(
         beam=decoding.beam,
         pictures=count,
         bleu=corpus_bleu(captions, references),
+        cider=cider(captions, references),
         exact=exact,
         hits=hits,
         captions=captions,

@@ -48,7 +48,7 @@ def test_a_place_is_touched_if_one_of_its_pixels_is():
 
 def evaluation(hits):
     bleu = corpus_bleu(["a b c d"], [["a b c d"]])
-    return CaptionEvaluation("test", 5, 1, bleu, 1.0, hits, ["a b c d"])
+    return CaptionEvaluation("test", 5, 1, bleu, 2.5, 1.0, hits, ["a b c d"])
 
 
 def test_an_evaluation_says_all_its_numbers():
@@ -56,6 +56,8 @@ def test_an_evaluation_says_all_its_numbers():
     assert photographs.headline() == ("BLEU-4", pytest.approx(100.0))
     assert scenes.headline() == ("exact", 1.0)
     assert ("attention hits", "90.0 %") in scenes.measures()
+    assert ("CIDEr-D", "2.500") in photographs.measures()
+    assert photographs.summary()["cider"] == 2.5
     assert scenes.summary()["hits"]["rate"] == pytest.approx(0.9)
     assert "hits" not in photographs.summary()
     assert ("paper, soft, without", "67.0", "44.8", "29.9", "19.5") in photographs.tables()[0].rows
