@@ -328,6 +328,9 @@ CALLS = {
     "select by halves": lambda: causal().select(zeros(2)),
     "select by a list": lambda: causal().select([0, 1]),
     "share by a list": lambda: causal().share([0, 1]),
+    "select rows of a source that has none": lambda: Source(zeros(S, D), zeros(S, D), Mask()).select(
+        torch.tensor([0])
+    ),
     "append a tensor to a cache": lambda: cached().append(zeros(B, 1, D)),
     "append another batch to a cache": lambda: cached().append(
         Source(zeros(1, 1, D), zeros(1, 1, D), Mask())

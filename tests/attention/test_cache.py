@@ -177,6 +177,7 @@ def test_shared_rows_attend_as_rows_of_their_own(score, kernel):
     torch.testing.assert_close(mine.context, expected.context)
     torch.testing.assert_close(mine.weights, expected.weights)
     torch.testing.assert_close(mine.rows(torch.tensor([0])), expected.weights)
+    torch.testing.assert_close(attention.align(query, source.share(GROUPED)).weights, expected.weights)
 
 
 @pytest.mark.parametrize(
