@@ -16,8 +16,8 @@ from threading import Lock
 from torch import Tensor
 
 from regard.attention.mask import Mask
-from regard.attention.source import Source
-from regard.errors import MaskError
+from regard.attention.source import Source, check_rows, check_source, chosen
+from regard.errors import MaskError, ShapeError
 
 _LOCK = Lock()
 ROOM = 8  # positions that a buffer has more than it needs, when it is made: what is selected copies them too
@@ -51,8 +51,7 @@ class Cache:
     @staticmethod
     def of(source: Source, mask: Mask) -> "Cache":
         """A cache that begins with a source, which may be empty; its own mask must hide nothing."""
-        _check_plain(source)
-        mask = Mask.of(mask)
+        source, mask = _plain("Cache.of", "source", source), Mask.of(mask)
         if mask.lengths is not None or mask.dense is not None:
             raise MaskError(
                 "Cache: `mask` has lengths or a dense part; expected only causality and a window."
@@ -67,30 +66,42 @@ class Cache:
 
     def append(self, new: Source) -> "Cache":
         """One position or several more."""
-        _check_plain(new)
+        new, buffer = _plain("Cache.append", "new", new), self.buffer
+        _check_alike("keys", new.keys, buffer.keys)
+        _check_alike("values", new.values, buffer.values)
         end = self.length + new.S
-        buffer = self.buffer
-        # a buffer that gradients were recorded on may not be written to again
-        if new.keys.requires_grad or not buffer.claim(self.length, end):
+        # without `data` autograd would take what it has kept of earlier positions for changed
+        keys, values = buffer.keys.data, buffer.values.data
+        if new.keys.requires_grad or new.values.requires_grad or not buffer.claim(self.length, end):
             keys, values = (x[..., : self.length, :] for x in (buffer.keys, buffer.values))
             buffer = _grown(keys, values, end)
-            buffer.filled = end
-        buffer.keys[..., self.length : end, :] = new.keys
-        buffer.values[..., self.length : end, :] = new.values
+            buffer.filled, keys, values = end, buffer.keys, buffer.values
+        keys[..., self.length : end, :] = new.keys
+        values[..., self.length : end, :] = new.values
         return replace(self, buffer=buffer, length=end)
 
     def select(self, rows: Tensor) -> "Cache":
         """Keep these rows of the batch, in this order; rows may repeat."""
-        keys, values = (x.index_select(0, rows) for x in (self.buffer.keys, self.buffer.values))
+        check_rows("Cache.select", rows)
+        keys, values = (chosen("Cache.select", x, rows) for x in (self.buffer.keys, self.buffer.values))
         return replace(self, buffer=_Buffer(keys, values, self.length))
 
 
-def _check_plain(source: Source) -> None:
+def _plain(owner: str, name: str, source: Source) -> Source:
+    """The source with a row of its own for each row of the query, if it has no mask."""
+    check_source(owner, name, source)
     if not source.mask.is_trivial:
         raise MaskError(
             "Cache: `source` has a mask of its own; expected none. `Cache.of(source, mask)` takes causality "
             "and a window for all positions, `Source.append` keeps the mask of each part."
         )
+    return source.spread()
+
+
+def _check_alike(name: str, new: Tensor, kept: Tensor) -> None:
+    if (new.shape[:-2], new.shape[-1]) != (kept.shape[:-2], kept.shape[-1]):
+        expected = ", ".join(map(str, (*kept.shape[:-2], "T", kept.shape[-1])))
+        raise ShapeError(f"Cache.append: `new.{name}` has shape {tuple(new.shape)}; expected ({expected}).")
 
 
 def _grown(keys: Tensor, values: Tensor, needed: int) -> _Buffer:

@@ -186,7 +186,7 @@ class Attention(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Alignment:
         """(..., T, Dq), source -> scores and weights (..., T, S), without the context."""
-        return self._align(self._call(query, asked(query, source), history, 0.0), generator)
+        return self._align(self._call(query, asked(query, source).spread(), history, 0.0), generator)
 
     def _log_probability(self) -> Callable[[Alignment], Tensor] | None:
         """How to find the log-probability of a choice, if the normalizer chooses."""

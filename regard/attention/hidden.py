@@ -67,9 +67,10 @@ def _can_look(keys: Tensor, values: Tensor) -> bool:
 
 
 def _is_tame(x: Tensor) -> bool:
-    """All finite, and so small that their squares have a finite sum."""
+    """All finite, and so small that even the sum of their squares fits their dtype."""
     dtype = torch.float32 if x.element_size() < 4 else None
-    return math.isfinite(torch.linalg.vector_norm(x.detach(), dtype=dtype).item())
+    norm = torch.linalg.vector_norm(x.detach(), dtype=dtype).item()
+    return norm * norm <= torch.finfo(x.dtype).max
 
 
 def _is_finite(x: Tensor) -> bool:

@@ -157,6 +157,11 @@ class Source:
     def select(self, rows: Tensor) -> "Source":
         """Keep these rows of the batch, in this order, as beam search does with its hypotheses."""
         check_rows("Source.select", rows)
+        if self.keys.ndim < 3:
+            raise ShapeError(
+                f"Source.select: `keys` has shape {tuple(self.keys.shape)}; expected (B, ..., S, Dp), with "
+                "rows to choose from."
+            )
         mask = self.mask
         if self.copies > 1:
             rows = rows // self.copies
@@ -164,8 +169,9 @@ class Source:
         if lengths is not None and lengths.shape[0] == self.keys.shape[0]:
             lengths = lengths[rows]
         dense = mask.dense
-        if dense is not None and dense.ndim == self.keys.ndim and dense.shape[0] > 1:
-            dense = dense[rows]
+        if dense is not None and dense.ndim >= self.keys.ndim:
+            axis = dense.ndim - self.keys.ndim  # that of the rows: queries may have more before it
+            dense = dense.index_select(axis, rows) if dense.shape[axis] > 1 else dense
         keys, values = (chosen("Source.select", x, rows) for x in (self.keys, self.values))
         kept = Source(keys, values, replace(mask, lengths=lengths, dense=dense), grown=self.grown)
         return kept.known(self.is_silent)

@@ -17,6 +17,11 @@ def leading(*tensors: Tensor) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(*(x.shape[:-2] for x in tensors)))  # type: ignore[no-untyped-call]
 
 
+def number(size: int) -> str:
+    """A size that is too small, as a reason names it; its digits would fix it in a graph being compiled."""
+    return "too few" if torch.compiler.is_compiling() else str(size)
+
+
 def refuses_lengths(lengths: Tensor | None, lead: tuple[int, ...]) -> str | None:
     """Why these are not the lengths of the leading axis, as a clause."""
     first = lead[0] if lead else 1

@@ -75,6 +75,10 @@ def causal(n=S):
     return Source(zeros(B, n, D), zeros(B, n, D), Mask(causal=True))
 
 
+def cached():
+    return Cache.of(Source(zeros(B, S, D), zeros(B, S, D), Mask()), Mask(causal=True))
+
+
 CONSTRUCTION = {
     # Attention
     "a name for a score": lambda: Attention("additive"),
@@ -324,6 +328,19 @@ CALLS = {
     "select by halves": lambda: causal().select(zeros(2)),
     "select by a list": lambda: causal().select([0, 1]),
     "share by a list": lambda: causal().share([0, 1]),
+    "select rows of a source that has none": lambda: Source(zeros(S, D), zeros(S, D), Mask()).select(
+        torch.tensor([0])
+    ),
+    "append a tensor to a cache": lambda: cached().append(zeros(B, 1, D)),
+    "append another batch to a cache": lambda: cached().append(
+        Source(zeros(1, 1, D), zeros(1, 1, D), Mask())
+    ),
+    "append another width to a cache": lambda: cached().append(
+        Source(zeros(B, 1, D), zeros(B, 1, 1), Mask())
+    ),
+    "a cache of a tensor": lambda: Cache.of(zeros(B, S, D), Mask()),
+    "select rows of a cache by a list": lambda: cached().select([0, 1]),
+    "select rows of a cache that are not there": lambda: cached().select(torch.tensor([0, B])),
     "stand at a half": lambda: causal().at(0.5),
     "advance by other weights": lambda: history().advance(zeros(B, 1, S + 1)),
     "advance by a list": lambda: history().advance([1.0]),

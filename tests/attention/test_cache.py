@@ -100,6 +100,27 @@ def test_growing_writes_the_new_position_alone():
     assert torch.equal(cache.source.keys, x)
 
 
+@pytest.mark.parametrize("wanted", [{"query"}, {"keys"}, {"values"}, {"query", "keys", "values"}], ids=str)
+def test_gradients_of_steps_are_those_of_all_at_once(wanted):
+    attention, mask = Attention(DotScore()), Mask(causal=True)
+    x = {name: torch.randn(2, 6, 5).requires_grad_(name in wanted) for name in ("query", "keys", "values")}
+    query, keys, values = x.values()
+    cache, steps = Cache.of(attention.prepare(keys[:, :0], values[:, :0]), mask), []
+    for t in range(6):
+        cache = cache.append(attention.prepare(keys[:, t : t + 1], values[:, t : t + 1]))
+        steps.append(attention(query[:, t : t + 1], cache.source).context)
+    once = attention(query, attention.prepare(keys, values, mask)).context
+    leaves = [x[name] for name in wanted]
+    found, expected = (torch.autograd.grad(y.square().sum(), leaves) for y in (torch.cat(steps, 1), once))
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_cache_of_a_shared_source_has_a_row_for_each_hypothesis():
+    source = shared_source().share(GROUPED)
+    assert torch.equal(Cache.of(source, Mask()).source.keys, source.spread().keys)
+
+
 def test_selected_rows_are_copies_that_grow_apart():
     attention, x = Attention(DotScore()), torch.randn(3, 4, 6)
     cache = grown(attention, x, T=3)
@@ -156,6 +177,7 @@ def test_shared_rows_attend_as_rows_of_their_own(score, kernel):
     torch.testing.assert_close(mine.context, expected.context)
     torch.testing.assert_close(mine.weights, expected.weights)
     torch.testing.assert_close(mine.rows(torch.tensor([0])), expected.weights)
+    torch.testing.assert_close(attention.align(query, source.share(GROUPED)).weights, expected.weights)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from regard.attention.normalizers.hard import Hard
 from regard.attention.parts import Sizes
 from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.dot import DotScore
+from regard.attention.scores.general import GeneralScore
 from regard.attention.source import Source
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.errors import KernelRefused
@@ -221,3 +222,19 @@ def test_a_kernel_asked_for_by_name_says_why_it_cannot():
     assert (
         attention(torch.randn(2, 9, 4), attention.prepare(x[:, :5], mask=Mask(causal=True))).kernel == "sdpa"
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_padding_whose_projection_overflows_half_precision_is_not_noticed(dtype):
+    score = GeneralScore(query=D, keys=D).to(dtype)
+    with torch.no_grad():
+        score.W.weight.fill_(2.0)
+    attention = Attention(score)
+    query, keys = torch.randn(2, 3, D, dtype=dtype).requires_grad_(), torch.randn(2, 6, D, dtype=dtype)
+    values = keys.clone()
+    expected = attention(query, attention.prepare(keys, values, Mask(lengths=[4, 4]))).context
+    keys[:, 4:] = torch.finfo(dtype).max
+    context = attention(query, attention.prepare(keys, values, Mask(lengths=[4, 4]))).context
+    assert torch.equal(context, expected)
+    for slope in torch.autograd.grad(context.sum(), [query, score.W.weight]):
+        assert slope.isfinite().all()

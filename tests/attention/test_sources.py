@@ -153,6 +153,13 @@ def test_selecting_rows_selects_a_dense_mask(shape):
     assert_close(attention(query[rows], source.select(rows)).weights, attention(query, source).weights[rows])
 
 
+def test_selecting_rows_selects_a_dense_mask_of_queries_with_more_axes():
+    attention, query, rows = Attention(DotScore()), torch.randn(4, B, T, D), torch.tensor([1, 1, 0])
+    source = attention.prepare(torch.randn(B, 6, D), mask=torch.rand(4, B, 1, 6) > 0.4)
+    expected = attention(query, source).weights[:, rows]
+    assert_close(attention(query[:, rows], source.select(rows)).weights, expected)
+
+
 def test_selecting_rows_of_heads():
     heads, query, rows = MultiHead(10, 2), torch.randn(B, 4, 10), torch.tensor([1, 1, 0])
     table = torch.rand(B, 4, 6) > 0.4

@@ -136,8 +136,12 @@ def test_weights_that_have_changed_are_packed_again(change):
 
 
 @torch.no_grad()
-def test_weights_are_packed_once_for_many_batches():
+@pytest.mark.parametrize("transposed", [False, True])
+def test_weights_are_packed_once_for_many_batches(transposed):
     model = transformer()
+    if transposed:  # as memory has them; they are copied to be read
+        network = model.decoder.layers[0].feed_forward
+        network.W_1.weight = torch.nn.Parameter(torch.randn(48, 70).mT)
     first, second = (model.start(sentences([3])).stepper.weights for _ in range(2))
     assert first is second
 

@@ -107,6 +107,18 @@ def check(build, problems, direction):
     )
 
 
+def test_a_query_that_is_not_a_number_has_no_context(engine):
+    attention = Attention(DotScore(), window=WINDOWS["local-p"]())
+    query, source = torch.randn(1, 5, D), attention.prepare(torch.randn(1, 40, D))
+    query[:, 2] = torch.nan
+    result = attention(query.requires_grad_(), source)
+    assert result.kernel == "local"
+    lost = torch.tensor([False, False, True, False, False])
+    assert torch.equal(result.context.isnan().all(-1)[0], lost)
+    (grad,) = torch.autograd.grad(result.context.nan_to_num().sum(), query)
+    assert torch.equal(grad.isnan().any(-1)[0], lost)
+
+
 def test_the_triton_kernels_in_the_interpreter():
     check_in_interpreter("local_interpreted.py")
 

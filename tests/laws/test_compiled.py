@@ -3,6 +3,7 @@
 import pytest
 import torch
 from laws.cases import NORMALIZERS, SCORES, STOCHASTIC, WINDOWS, B, Case, S, build, inputs, parametrize
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.testing import assert_close
 
 from regard import Mask, MultiHead
@@ -83,3 +84,20 @@ def test_a_compiled_training_step_of_heads_has_the_same_gradients():
     torch.compile(loss, fullgraph=True, backend="aot_eager")(x).backward()
     for parameter, grad in zip(heads.parameters(), expected, strict=True):
         assert_close(parameter.grad, grad)
+
+
+@pytest.mark.parametrize("window", ["global", "local-monotonic"])
+@pytest.mark.parametrize("score", ["dot", "location"])
+def test_sources_of_many_lengths_need_two_graphs(score, window):
+    attention, graphs = build(Case(score, window=window), torch.float32), CompileCounterWithBackend("eager")
+
+    @torch.compile(fullgraph=True, backend=graphs)
+    def run(query, keys, lengths):
+        return attention(query, attention.prepare(keys, mask=Mask(lengths=lengths))).context
+
+    for length in range(4, 16):
+        x = inputs(Case(score, window=window), s=length, dtype=torch.float32)
+        lengths = torch.tensor([length, length // 2])
+        expected = attention(x.query, attention.prepare(x.keys, mask=Mask(lengths=lengths))).context
+        assert_close(run(x.query, x.keys, lengths), expected)
+    assert graphs.frame_count <= 2

@@ -27,7 +27,7 @@ from regard.kernels.additive.additive_operands import DTYPES, additive_scores_op
 from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once
 from regard.kernels.product.blocks import cells
-from regard.kernels.shapes import flat, leading
+from regard.kernels.shapes import flat, leading, number
 
 
 @card(
@@ -56,7 +56,8 @@ class AdditiveScores(Kernel):
         if reason is not None:
             return reason
         if cells(call) < SMALL:
-            return f"the largest tensor has {cells(call)} numbers, fewer than {SMALL}, which gain nothing"
+            found = number(cells(call))
+            return f"the largest tensor has {found} numbers, fewer than {SMALL}, which gain nothing"
         return None
 
     def run(self, call: Call) -> Fused:

@@ -202,12 +202,9 @@ def packed(
     """The owner's weights in panels; packed again where those of its parts have changed."""
     loops = compiled()
     assert loops is not None
-    digests = [
-        loops.decoder_digest(x.detach().contiguous().data_ptr(), x.numel())
-        for part in parts
-        for x in part.parameters()
-    ]
-    key = tuple(digests)
+    # the list keeps copies alive: a weight that is stored transposed is copied before it is read
+    own = [x.detach().contiguous() for part in parts for x in part.parameters()]
+    key = tuple(loops.decoder_digest(x.data_ptr(), x.numel()) for x in own)
     with _lock:
         known = _packed.get(owner)
     if known is None or known[0] != key:

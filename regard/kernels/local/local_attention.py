@@ -37,7 +37,7 @@ from regard.kernels.local import local_cpu, local_cuda
 from regard.kernels.ops import operator
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
-from regard.kernels.shapes import flat, leading, refuses_lengths
+from regard.kernels.shapes import flat, leading, number, refuses_lengths
 
 CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
 LEAST = 4  # a source shorter than so many bands is not worth the gathering
@@ -113,9 +113,9 @@ class LocalKernel(Kernel):
             return "there is nothing to attend to"
         least = LEAST * _band(call)
         if least > S and (T * S < LARGE or call.form_type is Additive):
-            return f"the source has {S} positions, this kernel gains from {least} on"
+            return f"the source has {number(S)} positions, this kernel gains from {least} on"
         if call.query.is_cuda and cells(call) < LAUNCHES:
-            found = cells(call)
+            found = number(cells(call))
             return f"the reference's largest tensor has {found} numbers, on a GPU this gains from {LAUNCHES}"
         return None
 

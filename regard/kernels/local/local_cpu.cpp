@@ -40,6 +40,7 @@ struct Band {
 };
 
 static inline Band band(long low, long high, const float *p, float half, long S) {
+    if (p && *p != *p) return Band{0, -1};  // the query is not a number
     if (p) {  // one more on each side than can be inside: what is inside is decided by subtraction, as elsewhere
         long begin = (long)__builtin_floorf(*p - half), end = (long)__builtin_floorf(*p + half) + 1;
         low = begin > low ? begin : low, high = end < high ? end : high;
@@ -78,7 +79,7 @@ static void forward(const float *q, const float *k, const float *v, const long l
     for (long t = 0; t < T; t++) {
         const float *centre = p ? p + t : 0;
         float *row = out + t * V;
-        for (long i = 0; i < V; i++) row[i] = 0;
+        for (long i = 0; i < V; i++) row[i] = p ? *centre - *centre : 0;  // NaN of a centre that is none
         Band b = band(low[t], high[t], centre, half, S);
         if (!softmax(q + t * D, k, b, centre, half, scale, w, D)) continue;
         for (long s = b.first; s <= b.last; s++) {
@@ -100,7 +101,7 @@ static void backward(const float *g, const float *q, const float *k, const float
         float *row = grad_q + t * D, sigma = half / 2;
         double mean = 0, of_p = 0;
         for (long i = 0; i < D; i++) row[i] = 0;
-        if (p) grad_p[t] = 0;
+        if (p) grad_p[t] = *centre - *centre;
         Band b = band(low[t], high[t], centre, half, S);
         if (!softmax(query, k, b, centre, half, scale, w, D)) continue;
         for (long s = b.first; s <= b.last; s++) {

@@ -19,7 +19,7 @@ from regard.attention.reference import masked_scores, normalize, weighted_sum
 from regard.attention.scores.base import HistoryScore
 from regard.catalog import card
 from regard.kernels.product.products import draws
-from regard.kernels.shapes import leading
+from regard.kernels.shapes import leading, number
 
 CELLS = 2**24  # numbers of the largest tensor of a block
 ON_GPU = 8  # so many times more there: a launch costs as much as thousands of numbers
@@ -49,7 +49,8 @@ class BlocksKernel(Kernel):
         if call.form_type is None and draws(call.score):
             return "the score draws its own dropout, which cannot be drawn again in the backward pass"
         if not is_large(call):
-            return f"the largest tensor has {cells(call)} numbers, fewer than {LARGE}, which fit into memory"
+            found = number(cells(call))
+            return f"the largest tensor has {found} numbers, fewer than {LARGE}, which fit into memory"
         return None
 
     def run(self, call: Call) -> Tensor:
