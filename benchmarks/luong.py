@@ -93,7 +93,8 @@ def draw(model: Luong, task: ReverseTask) -> None:
     draw_alignment(weights, example.source.split(), example.target.split(), gold=example.links, path=path)
     path.with_suffix(".txt").write_text(
         "Luong's model with the general score writes backwards: rows are symbols written, columns symbols "
-        "read. Orange squares are the right alignment. The source is read in reverse, and shown as it is.\n",
+        "read. Orange squares are the right alignment. The network reads the source in reverse; here it is "
+        "shown in its own order.\n",
         encoding="utf-8",
     )
 

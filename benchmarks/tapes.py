@@ -27,14 +27,14 @@ SHAPES = {
     "priority-sort": (20,),
 }
 CAPTIONS = {
-    "copy": "Ten vectors and the end flag are read; then the vectors are asked for.",
-    "repeat-copy": "Five vectors, the end flag and the number of copies are read; three copies and an end "
-    "marker are asked for.",
-    "associative-recall": "Four items of three vectors, a delimiter before each; one of them again between "
-    "query flags; the item after it is asked for.",
-    "ngrams": "Sixty bits of one source; at every step the next is asked for.",
-    "priority-sort": "Twenty vectors, each with its priority in the last row but one; the sixteen of highest "
-    "priority are asked for, in order.",
+    "copy": "The network reads ten vectors and the end flag, and must then repeat the vectors.",
+    "repeat-copy": "The network reads five vectors, the end flag and the number of copies; it must write "
+    "three copies and an end marker.",
+    "associative-recall": "Four items of three vectors, a delimiter before each; then one of them again, "
+    "between query flags. The network must give the item that followed it.",
+    "ngrams": "Sixty bits of one source; at every step the network predicts the next.",
+    "priority-sort": "Twenty vectors, each with its priority in the last row but one; the network must "
+    "give the sixteen of highest priority, in order.",
 }
 
 
@@ -72,8 +72,8 @@ def draw_machine(folder: Path, length: int) -> None:
     draw_sequences(panels, path=PICTURES / "memory-ntm-heads.png")
     caption(
         "memory-ntm-heads",
-        f"{trained}: what its heads are told at each step. One shift carries each head along the tape; "
-        "the gate opens where a head is called by content.",
+        f"{trained}: what the controller tells the heads at each step. The shift moves each head along the "
+        "tape; the gate opens where a head is addressed by content.",
     )
 
 

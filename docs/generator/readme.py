@@ -92,7 +92,7 @@ SYSTEMS = (
     ),
     Figure(
         *("transformer", "transformer", "transformer-multi30k-en-de", BLEU_MOSES, "{:.1f}"),
-        ("Multi30k en–de, BLEU; beside Wu et al. 2021", "Multi30k 英德，BLEU；对照 Wu 等 2021"),
+        ("Multi30k en–de, BLEU; paper: Wu et al. 2021", "Multi30k 英德，BLEU；论文一栏为 Wu 等 2021"),
     ),
     Figure(
         *("snail", "snail", "snail-omniglot", "accuracy", "{:.1%}"),
@@ -172,8 +172,8 @@ COST: Texts = (
     "{record:.2f} times as long as the model alone. The eight largest weights of each row, in all twelve "
     "layers, take "
     "{top:.1f} times as long, and {held:.1f} GiB; eager attention takes {eager:.1f} times "
-    "as long, and {most:.0f} GiB. A GPU waits for Python at 128 and 512 tokens, and times vary by a "
-    "third from run to run; the costliest recording of this encoder and of a decoder took {worst:.1f} "
+    "as long, and {most:.0f} GiB. At 128 and 512 tokens the GPU waits for Python, and times vary by a "
+    "third from run to run. The slowest recording, of this encoder or of a decoder, took {worst:.1f} "
     "times as long as its model.",
     "与 BERT-base 同样大小的编码器，bf16，批大小 4，{where}。{long:,} 个词元时，记录用时是模型本身的 "
     "{record:.2f} 倍；算出全部十二层里每行最大的八个权重，用时是 {top:.1f} 倍，显存 {held:.1f} GiB；"
@@ -211,8 +211,8 @@ KERNELS: tuple[tuple[str, str, Texts], ...] = (  # device, mechanism, what it is
 )
 RIVALS = {"compile": "torch.compile", "flex": "FlexAttention", "entmax": "entmax", "reference": "PyTorch"}
 STEP: Texts = ("{}, forward and backward", "{}，前向与反向")
-GENERATED: Texts = ("Transformer writes 256 sentences, beam 5", "Transformer 翻译 256 句，束宽 5")
-ONE_THREAD: Texts = ("Transformer writes on one thread, greedy", "Transformer 单线程贪心翻译")
+GENERATED: Texts = ("Transformer decoding, 256 sentences, beam 5", "Transformer 解码，256 句，束宽 5")
+ONE_THREAD: Texts = ("Transformer decoding on one thread, greedy", "Transformer 单线程解码，贪心")
 
 
 def speed_table(folder: Path, language: int) -> str:
@@ -224,7 +224,7 @@ def speed_table(folder: Path, language: int) -> str:
     ]
     body += [[GENERATED[language], *row] for row in _generate_rows(folder)]
     body += [[ONE_THREAD[language], *row] for row in _thread_rows(folder)]
-    header = (["what", "where", "beside", "times as fast"], ["内容", "机器", "对照", "倍速"])
+    header = (["what", "where", "compared with", "times as fast"], ["内容", "机器", "对照", "倍速"])
     return markdown(header[language], body, sides="lllr")
 
 
