@@ -128,6 +128,7 @@ export function heatmap(element, given) {
       left, top, cellWidth, cellHeight, slanted, total, width: Math.max(1, columns * cellWidth), height: Math.max(1, rows * cellHeight),
     });
     const ratio = devicePixelRatio || 1;
+    below.style.maxWidth = `${Math.max(320, left + place.width)}px`;
     stack.style.height = `${top + place.height + 2}px`;
     resize(base, total, top + place.height + 2, ratio);
     resize(cells, place.width, place.height, ratio);
