@@ -112,7 +112,7 @@ function Example({ row, title, sentence, values, change, shown, onShow, linked, 
 /** @param {{row: Mechanism}} props */
 function Measured({ row }) {
   return html`<${Card} title=${t("mechanisms.measured")}>
-    ${row.measured.length ? html`<div class="scroller" tabindex="0" role="group" aria-label=${t("mechanisms.measured")}><table class="runs"><thead><tr>${["recipe", "metric", "value", "paper", "where"].map((name) => html`<th scope="col" key=${name}>${t(`measured.${name}`)}</th>`)}</tr></thead>
+    ${row.measured.length ? html`<div class="scroller" tabindex="0" role="group" aria-label=${t("mechanisms.measured")}><table class="runs results"><thead><tr>${["recipe", "metric", "value", "paper", "where"].map((name) => html`<th scope="col" key=${name}>${t(`measured.${name}`)}</th>`)}</tr></thead>
       <tbody>${row.measured.map((each) => html`<tr key=${`${each.recipe} ${each.metric}`}><td><code>${each.recipe}</code></td><td>${each.metric}</td><td>${Number(each.value.toPrecision(4))}</td><td>${each.paper ?? ""}</td><td class="small quiet">${each.machine}, ${each.date}</td></tr>`)}</tbody></table></div>`
     : html`<p>${t("mechanisms.unmeasured")}</p>`}
   <//>`;
