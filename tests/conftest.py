@@ -6,6 +6,7 @@ shuffles the tests; `make test-matrix` runs the suite with all of them.
 
 import os
 import random
+import shutil
 import signal
 import threading
 import zlib
@@ -136,3 +137,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 def tables():
     """docs/generator/tables.py, which makes the tables of README and documentation."""
     return generator("tables")
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser of `make test-browser`: one for all tests, because Playwright starts only once."""
+    from playwright.sync_api import sync_playwright
+
+    path = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")
+    assert path, "there is no chromium; on Debian: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -173,7 +173,7 @@ def _example(request: MechanismRequest) -> dict[str, Any]:
         weights, scores, names = _address(values) if row.kind == "memory" else _attend(row, values)
     return {
         "weights": matrix(weights),
-        "scores": matrix(scores.clamp(-1e6, 1e6)),
+        "scores": matrix(scores),
         "rows": names,
         "columns": [f"{'row' if row.kind == 'memory' else 'key'} {s + 1}" for s in range(weights.shape[1])],
     }

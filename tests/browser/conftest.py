@@ -2,8 +2,6 @@
 
 import functools
 import http.server
-import os
-import shutil
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 
 WEB = Path(__file__).parents[2] / "regard/web"
-CHROMIUM = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium") or "chromium"
 WAIT = 20_000  # milliseconds, for a busy machine
 
 
@@ -74,16 +71,6 @@ def locked():
     token = "0123456789abcdef0123456789abcdef"
     with serving(["stories"], host="0.0.0.0", token=token) as address:
         yield address, token
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """Mechanisms and Any model."""
 
+import base64
 import json
 import re
+import struct
 
 import pytest
 from waiting import until
@@ -53,6 +55,24 @@ def test_a_symbol_leads_to_what_it_stands_for(live, visit):
     page.goto(f"{live}#/mechanisms?name=additive")
     page.get_by_role("button", name="e: the scores").first.click()
     until(page, "document.querySelector('[role=radio][aria-checked=true]').innerText === 'Scores'")
+
+
+def test_scores_are_told_as_they_are_and_hidden_ones_as_hidden(live, visit):
+    page = visit(f"{live}#/mechanisms?name=dot")
+    page.get_by_role("radio", name="Scores").click()
+    cells = page.locator(".rg-cells")
+    ends = "[...document.querySelector('.rg-legend')?.childNodes ?? []].map(e => e.textContent).join(' ')"
+    until(page, f"{ends} === '-1.79  4.3'")
+    cells.hover(position={"x": 5, "y": 5})
+    answer = page.request.post(f"{live}v1/mechanism", data={"name": "dot"}).json()
+    first = struct.unpack("<f", base64.b64decode(answer["scores"]["data"])[:4])[0]
+    page.get_by_text(f"query 1, key 1: {first:.3g}.").wait_for()
+    page.goto(f"{live}#/mechanisms?name=local-monotonic")
+    page.get_by_role("radio", name="Scores").click()
+    until(page, f"{ends}.endsWith(' 4.3')")
+    box = cells.bounding_box()
+    cells.hover(position={"x": box["width"] - 5, "y": 5})
+    page.get_by_text("query 1, key 8: hidden.").wait_for()
 
 
 def test_mechanisms_have_chinese_titles_and_what_was_measured(static, visit):

@@ -37,6 +37,16 @@ def test_longer_than_it_was_trained_for(live, visit):
     page.get_by_text("320 bits of the answer").wait_for()
 
 
+def test_the_step_that_is_shown_stays_in_view_of_a_long_tape(live, visit):
+    page = visit(f"{live}#/remember?bits={'.'.join(['5a', 'c3'] * 20)}", width=390, height=844)
+    places = "['.tape .now', '.tape'].map(name => document.querySelector(name).getBoundingClientRect())"
+    inside = f"(([now, tape]) => now.right <= innerWidth - 30 && now.left > 80 && tape.width > 390)({places})"
+    page.locator(".tape .now").wait_for()
+    until(page, inside)  # the last step: without motion the end is there at once
+    page.locator(".player input").fill("0")
+    until(page, inside)
+
+
 def test_the_stages_of_a_step(static, visit):
     page = visit(f"{static}#/remember")
     figures = page.locator(".stages figure")

@@ -149,6 +149,13 @@ def test_the_room_that_is_open_can_be_seen_in_the_list_of_a_telephone(static, vi
     assert place["x"] + place["width"] <= 390
 
 
+def test_the_first_screen_of_a_telephone_shows_words_and_curves(live, visit):
+    page = visit(live, width=390, height=844)
+    page.locator(".rg-curves path").first.wait_for()
+    assert page.locator(".out").bounding_box()["y"] < 600
+    assert page.locator(".rg-curves").bounding_box()["y"] < 700
+
+
 def test_an_error_is_said_in_the_language_of_the_page(live, visit):
     page = visit(live, locale="zh-CN")
     page.locator("textarea").first.fill("word " * 160)

@@ -5,6 +5,12 @@ import re
 import shlex
 from pathlib import Path
 
+from regard.serve.limits import Pace
+from regard.serve.metrics import Metrics
+from regard.serve.models import Models
+from regard.serve.page import WEB
+from regard.shipped.find import names
+
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
 
 
@@ -33,3 +39,8 @@ def test_every_line_with_curl_is_answered_as_the_table_says(client):
 def test_every_address_of_the_schema_stands_on_the_page(client):
     for path in client.app.openapi()["paths"]:
         assert f"`{path}`" in PAGE, path
+
+
+def test_the_kept_examples_of_the_page_are_of_the_models_that_ship():
+    [kept] = json.loads((WEB / "studio/examples/models.json").read_text(encoding="utf-8"))
+    assert kept["answer"] == Models(names(), Pace(), Metrics()).describe()

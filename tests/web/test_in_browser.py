@@ -1,9 +1,7 @@
 """The views in Chromium: `make test-browser`."""
 
 import base64
-import os
 import re
-import shutil
 import struct
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -38,18 +36,6 @@ SMALL = """
       label: "test", onHover: (r, c) => calls.push(["hover", r, c]),
       onSelect: (r) => calls.push(["select", r]) };
 """
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")
-    assert path, "there is no chromium; on Debian: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

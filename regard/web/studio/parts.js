@@ -62,7 +62,7 @@ function same(a, b) {
 
 /** @typedef {{row: number, column: number}} Hot what is pointed at; -1: nothing */
 
-/** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, onSelect?: (row: number) => void, largest?: number, maxHeight?: number}} props */
+/** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, onSelect?: (row: number) => void, say?: (row: number, column: number) => string, largest?: number, least?: number, maxHeight?: number}} props */
 export function HeatMap({ keep, hot, ...data }) {
   return html`<${View} draw=${heatmap} data=${{ ...data, words: viewWords() }} hot=${hot} keep=${keep} className="map" />`;
 }

@@ -3,7 +3,7 @@
 /** @typedef {import("./types.js").Drawing} Drawing */
 
 const COPIED = [
-  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity",
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "paint-order",
   "font-family", "font-size", "font-weight", "text-anchor", "image-rendering",
 ];
 

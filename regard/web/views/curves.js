@@ -181,6 +181,9 @@ export function curves(element, given) {
     function put(each, on, far) {
       each.setAttribute("class", on ? "rg-on" : any && far ? "rg-dim" : "");
     }
+    if (hot.row < 0 && hot.column < 0 && row >= 0 && texts.rows[row]) { // what is played stays in view where the box scrolls
+      box.scrollLeft = Number(texts.rows[row].getAttribute("x")) - box.clientWidth / 2;
+    }
     if (options.say) say.textContent = options.say(row, column);
     else say.textContent = row >= 0 ? sentenceOf("rows", row) : column >= 0 ? sentenceOf("columns", column) : words.hint;
   }

@@ -16,6 +16,7 @@ import { addStyle, escapeXml, make, shown } from "./style.js";
  * @property {number} [selected] a row that stays marked
  * @property {[number, number][]} [marks] cells with a frame: [row, column]
  * @property {number} [largest] the weight at the end of the scale; by default the largest of the matrix
+ * @property {number} [least] the number at the beginning of the scale, of a matrix that holds no shares
  * @property {number} [maxHeight] of the cells, in pixels
  * @property {(row: number, column: number) => string} [say] the sentence below, instead of our own
  * @property {Partial<typeof WORDS>} [words] what the view says, in another language
@@ -79,10 +80,16 @@ export function heatmap(element, given) {
     const { rows, columns, values } = options.matrix;
     scaleEnd = options.largest ?? largestOf(options.matrix);
     const bytes = new Uint8Array(values.length);
-    for (let i = 0; i < values.length; i++) bytes[i] = levelOf(values[i], scaleEnd);
+    const least = options.least ?? 0;
+    for (let i = 0; i < values.length; i++) bytes[i] = levelOf(values[i] - least, scaleEnd - least);
     levels = pyramid({ rows, columns, values: bytes });
     const label = options.label ? `${options.label}: ` : "";
     cells.setAttribute("aria-label", `${label}${words.heatmap}, ${rows} ${words.rows}, ${columns} ${words.columns}. ${words.keys}`);
+  }
+
+  /** @param {number} value */
+  function told(value) {
+    return shown(value, options.least === undefined ? scaleEnd : Infinity);
   }
 
   /** @param {"rows" | "columns"} axis @param {number} index */
@@ -121,6 +128,7 @@ export function heatmap(element, given) {
       left, top, cellWidth, cellHeight, slanted, total, width: Math.max(1, columns * cellWidth), height: Math.max(1, rows * cellHeight),
     });
     const ratio = devicePixelRatio || 1;
+    below.style.maxWidth = `${Math.max(320, left + place.width)}px`;
     stack.style.height = `${top + place.height + 2}px`;
     resize(base, total, top + place.height + 2, ratio);
     resize(cells, place.width, place.height, ratio);
@@ -280,7 +288,7 @@ export function heatmap(element, given) {
       for (let x = 0; x < 144; x++) strip.data.set([...colourOf(x / 143, theme.dark), 255], 4 * x);
       pen.putImageData(strip, 0, 0);
     }
-    legend.append("0", canvas, shown(scaleEnd, scaleEnd));
+    legend.append(options.least === undefined ? "0" : told(options.least), canvas, told(scaleEnd));
   }
 
   /** @param {number} row @param {number} column */
@@ -288,11 +296,11 @@ export function heatmap(element, given) {
     if (options.say) return options.say(row, column);
     if (row < 0) return words.point;
     const best = strongest(options.matrix, row, 3);
-    const list = best.map(({ index, weight }) => `${numbered("columns", index)} ${shown(weight, scaleEnd)}`).join(", ");
+    const list = best.map(({ index, weight }) => `${numbered("columns", index)} ${told(weight)}`).join(", ");
     const position = options.rows && options.matrix.rows > 40 ? ` (${row})` : "";
     const start = `“${name("rows", row)}”${position} ${words.looked} ${list || words.nothing}`;
     if (column < 0 || best.some(({ index }) => index === column)) return start;
-    return `${start}; ${numbered("columns", column)} ${shown(options.matrix.values[row * options.matrix.columns + column], scaleEnd)}`;
+    return `${start}; ${numbered("columns", column)} ${told(options.matrix.values[row * options.matrix.columns + column])}`;
   }
 
   /** @param {"rows" | "columns"} axis @param {number} index */
@@ -441,7 +449,7 @@ export function heatmap(element, given) {
         hot = { row: -1, column: -1 };
         at.zoom = 1;
       }
-      if (before !== options.matrix || "largest" in data) readMatrix();
+      if (before !== options.matrix || "largest" in data || "least" in data) readMatrix();
       return whole();
     },
     /** Mark a row and a column from outside, as when a word elsewhere is pointed at. @param {number} row @param {number} column */
@@ -494,13 +502,14 @@ export function heatmap(element, given) {
   function svgCells() {
     const { rows, columns, values } = options.matrix;
     const { left, top, width, height, cellWidth, cellHeight } = place;
+    const least = options.least ?? 0;
     if (values.length > 20000 || at.zoom > 1) {
       return `<image x="${left}" y="${top}" width="${width}" height="${height}" href="${cells.toDataURL()}"/>`;
     }
     const parts = [`<g shape-rendering="crispEdges">`];
     for (let row = 0; row < rows; row++) {
       for (let column = 0; column < columns; column++) {
-        const level = levelOf(values[row * columns + column], scaleEnd);
+        const level = levelOf(values[row * columns + column] - least, scaleEnd - least);
         if (!level) continue;
         const fill = `rgb(${colourOf(level / 255, theme.dark, row === options.selected).join(",")})`;
         parts.push(`<rect x="${left + column * cellWidth}" y="${top + row * cellHeight}" width="${cellWidth}" height="${cellHeight}" fill="${fill}"/>`);

@@ -90,6 +90,12 @@ function Example({ row, title, sentence, values, change, shown, onShow, linked, 
   const { answer, error, busy } = useAnswer("mechanism", live ? { name: row.key, parameters } : null, { file: "mechanisms", delay: 120 });
   const matrices = useMatrices(answer ? [answer.weights, answer.scores] : null);
   const matrix = matrices?.[shown === "scores" ? 1 : 0];
+  const scale = matrix && scaleOf(matrix, shown === "scores");
+  const said = (/** @type {number} */ row, /** @type {number} */ column) => {
+    if (!matrix || row < 0 || column < 0) return t("view.point");
+    const value = matrix.values[row * matrix.columns + column];
+    return t(Number.isFinite(value) ? "mechanisms.said" : "mechanisms.hidden", { row: place(answer.rows[row]), column: place(answer.columns[column]), value: value.toPrecision(3) });
+  };
   const hot = { row: linked.startsWith("row ") ? Number(linked.slice(4)) : -1, column: -1 };
   const axis = (/** @type {string} */ name) => html`<span class=${`axis-name${linked === name ? " lit" : ""}`}>${t(`axis.${row.kind === "memory" ? "memory" : "attention"}.${name}`)}</span>`;
   return html`<${Card} title=${t("mechanisms.try")} keep=${matrix ? map : undefined} name=${title} note=${sentence} busy=${busy}
@@ -97,7 +103,7 @@ function Example({ row, title, sentence, values, change, shown, onShow, linked, 
     ${live && html`<div class="sliders">${row.parameters.map((/** @type {import("../types.js").Parameter} */ each) => html`<label class=${`field${linked === each.name ? " lit" : ""}`} key=${each.name} onMouseEnter=${() => onLink(each.name)} onMouseLeave=${() => onLink("")}>${tOr(`parameter.${each.name}`, each.name)}
       <span class="row"><input type="range" name=${each.name} min=${each.min} max=${each.max} step=${each.step} value=${parameters[each.name]} onInput=${(/** @type {any} */ event) => change({ [each.name]: event.target.value })} /><output>${parameters[each.name]}</output></span></label>`)}</div>`}
     <${Problem} error=${error} />
-    ${matrix && html`<div class="gap"><${HeatMap} key=${shown} matrix=${shown === "scores" ? lifted(matrix) : matrix} rows=${answer.rows.map(place)} columns=${answer.columns.map(place)} label=${title} hot=${hot} keep=${map} /></div>
+    ${matrix && html`<div class="gap"><${HeatMap} key=${`${shown} ${Boolean(scale)}`} matrix=${matrix} ...${scale && { ...scale, say: said }} rows=${answer.rows.map(place)} columns=${answer.columns.map(place)} label=${title} hot=${hot} keep=${map} /></div>
       <p class="note">${axis("rows")} ${axis("columns")}</p>`}
     <p class="note">${t(!live ? "mechanisms.noexample" : row.kind === "memory" ? "mechanisms.memory" : "mechanisms.note")}</p>
   <//>`;
@@ -106,15 +112,19 @@ function Example({ row, title, sentence, values, change, shown, onShow, linked, 
 /** @param {{row: Mechanism}} props */
 function Measured({ row }) {
   return html`<${Card} title=${t("mechanisms.measured")}>
-    ${row.measured.length ? html`<div class="scroller" tabindex="0" role="group" aria-label=${t("mechanisms.measured")}><table class="runs"><thead><tr>${["recipe", "metric", "value", "paper", "where"].map((name) => html`<th scope="col" key=${name}>${t(`measured.${name}`)}</th>`)}</tr></thead>
+    ${row.measured.length ? html`<div class="scroller" tabindex="0" role="group" aria-label=${t("mechanisms.measured")}><table class="runs results"><thead><tr>${["recipe", "metric", "value", "paper", "where"].map((name) => html`<th scope="col" key=${name}>${t(`measured.${name}`)}</th>`)}</tr></thead>
       <tbody>${row.measured.map((each) => html`<tr key=${`${each.recipe} ${each.metric}`}><td><code>${each.recipe}</code></td><td>${each.metric}</td><td>${Number(each.value.toPrecision(4))}</td><td>${each.paper ?? ""}</td><td class="small quiet">${each.machine}, ${each.date}</td></tr>`)}</tbody></table></div>`
     : html`<p>${t("mechanisms.unmeasured")}</p>`}
   <//>`;
 }
 
-/** Scores may be negative, weights not: draw them from the least upwards. @param {import("../types.js").Matrix} matrix */
-function lifted(matrix) {
-  const finite = Array.from(matrix.values).filter(Number.isFinite);
-  const least = Math.min(0, ...finite);
-  return { ...matrix, values: matrix.values.map((value) => (Number.isFinite(value) ? value - least : 0)) };
+/**
+ * From which number to which the map is drawn; null for weights that are shares.
+ * @param {import("../types.js").Matrix} matrix
+ * @param {boolean} scores
+ */
+export function scaleOf({ values }, scores) {
+  const finite = Array.from(values).filter(Number.isFinite);
+  const least = Math.min(...finite);
+  return scores || least < 0 ? { least, largest: Math.max(...finite) } : null;
 }

@@ -177,7 +177,8 @@ function Flat({ attach, points, order, closed, question, halo, move, rule, kind,
     ${halo.map((/** @type {number} */ weight, /** @type {number} */ i) => weight > 0.01 && html`<circle class="halo" key=${`h${i}`} cx=${points[i][0]} cy=${1 - points[i][1]} r=${0.016 + 0.055 * Math.sqrt(weight)} />`)}
     ${points.map((/** @type {number[]} */ [x, y], /** @type {number} */ i) => html`<circle key=${i} data-i=${i} cx=${x} cy=${1 - y} r=".014"
       class=${`dot${order.includes(i) ? " on" : ""}${move && i === last && !closed ? " now" : ""}`} tabindex=${move ? 0 : null} role=${move ? "button" : null}
-      aria-label=${move ? t("point.dot", { number: i + 1, x: x.toFixed(2), y: y.toFixed(2) }) : null} onKeyDown=${move && ((/** @type {KeyboardEvent} */ event) => keys(event, i))} />`)}
+      aria-label=${move ? t("point.dot", { number: i + 1, x: x.toFixed(2), y: y.toFixed(2) }) : null} onKeyDown=${move && ((/** @type {KeyboardEvent} */ event) => keys(event, i))} />
+      <text key=${`n${i}`} x=${x + 0.02} y=${0.985 - y} aria-hidden="true">${i + 1}</text>`)}
   </svg>`;
 }
 

@@ -91,8 +91,9 @@ function Machine({ answer, rule, bits, flip, busy, still, token }) {
       <p class=${`note ${answer.wrong ? "bad" : "good"}`} aria-live="polite">${verdict}</p>
       <p class="note">${t("remember.hint")}</p>
     <//>
-    <${Card} title=${t("remember.addressing", { step: step + 1 })} whole extra=${html`<${Choice} label=${t("remember.head")} value=${chosen} onChange=${setPicked}
-      options=${["write", "read"].map((kind) => ({ value: kind, text: t(`remember.${kind}`) }))} />`}>
+    <${Card} title=${t("remember.addressing", { step: step + 1 })} whole>
+      <div class="row small heads-row"><${Choice} label=${t("remember.head")} value=${chosen} onChange=${setPicked}
+        options=${["write", "read"].map((kind) => ({ value: kind, text: t(`remember.${kind}`) }))} /></div>
       ${most > 1 && html`<div class="row small heads-row"><span class="quiet">${t("remember.number")}</span><${Choice} label=${t("remember.number")} value=${String(place)} onChange=${(/** @type {string} */ value) => setPlace(Number(value))}
         options=${Array.from({ length: most }, (_, i) => ({ value: String(i), text: String(i + 1) }))} /></div>`}
       ${parts && range && html`<div class="stages">${STAGES.map((name, i) => html`<figure key=${name}>
@@ -145,7 +146,7 @@ function Tape({ answer, heads, weights, range, step, onStep, attach, rule, rows,
   const steps = answer.inputs.length;
   const [room, measure] = useWidth(1100);
   const LEFT = room < 520 ? 66 : 92;
-  const cell = Math.max(9, Math.min(26, Math.floor((room - LEFT - 10) / steps)));
+  const cell = Math.max(7, Math.min(26, Math.floor((room - LEFT - 10) / steps)));
   const slots = range.length;
   const slot = Math.max(4, Math.min(12, Math.floor(200 / slots)));
   const inputs = answer.inputs[0].length;
@@ -163,6 +164,12 @@ function Tape({ answer, heads, weights, range, step, onStep, attach, rule, rows,
     if (wanted.current) /** @type {any} */ (box.current?.querySelector('[data-focus="yes"]'))?.focus();
     wanted.current = false;
   }, [focus]);
+  useLayoutEffect(() => { // a long tape scrolls: the step that is shown stays in view
+    const scroller = box.current?.parentElement;
+    const left = LEFT + step * cell;
+    if (scroller && left < scroller.scrollLeft + LEFT) scroller.scrollLeft = left - LEFT;
+    else if (scroller && left + 3 * cell > scroller.scrollLeft + scroller.clientWidth) scroller.scrollLeft = left + 3 * cell - scroller.clientWidth;
+  }, [step, cell, LEFT]);
   const keys = (/** @type {KeyboardEvent} */ event, /** @type {number} */ row, /** @type {number} */ bit) => {
     const shift = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (event.key === " " || event.key === "Enter") flip(row, bit);

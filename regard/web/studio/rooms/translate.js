@@ -41,7 +41,8 @@ export function Translate({ values, change, models, still, live }) {
       <textarea class="big" rows="1" value=${text} aria-label=${t("translate.source")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => type(event.target.value.replace(/\n/g, " "))}></textarea>
       <${Limit} text=${text} limit=${limits.characters} />
-      <div class="gap"><${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} /></div>
+      <div class="tries gap small"><span class="quiet">${t("translate.model")}</span>
+        <${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} /></div>
       ${options.length > 1 && html`<div class="tries gap small"><span class="quiet">${t("translate.beside")}</span>
         <div class="chips" role="group" aria-label=${t("translate.beside")}>${options.filter(({ value }) => value !== model).map(({ value, text: name, title }) => html`<button class="chip" key=${value} title=${title}
           aria-pressed=${others.includes(value) ? "true" : "false"} onClick=${() => toggle(value)}>${name}</button>`)}</div>
@@ -62,7 +63,7 @@ function rank(name) {
 
 /** @param {string} sentence */
 function short(sentence) {
-  return sentence.length > 32 ? `${sentence.slice(0, 28).trimEnd()} …` : sentence;
+  return sentence.length > 32 ? `${sentence.slice(0, 30).replace(/\s+\S*$/, "")} …` : sentence;
 }
 
 /** @param {any} props */
