@@ -88,7 +88,7 @@ class LinearStart(Normalizer):
 
     def normalize(self, scores: Tensor) -> Tensor:
         visible = scores.masked_fill(torch.isneginf(scores), 0.0)
-        return torch.where(self.linear, visible, self.after(scores))
+        return torch.where(self.linear, visible, self.after.normalize(scores))
 
 
 @card(
@@ -132,15 +132,14 @@ class MemN2N(Model):
 
     def forward(self, batch: StoryBatch) -> Tensor:
         """(B, V) scores of each word as the answer."""
-        encoded = self.encode(batch.sentences)  # (tables, N, d)
-        u = rows(encoded[self.asked, None], batch.question[:, None])[0]  # (B, 1, d)
-        memories = rows(encoded[: self.told], batch.stories)  # (told, B, S, d)
+        encoded = self.encode(F.pad(batch.sentences, (0, 0, 0, 1)))  # (N + 1, tables, d), the last one zeros
+        u = encoded[:, self.asked].index_select(0, batch.question)[:, None]  # (B, 1, d)
+        memories = rows(encoded[:, : self.told], self.fill(batch.stories, batch, len(encoded) - 1))
         if self.time is not None:
-            memories = memories + rows(self.time, self.ages(batch))
-        mask = Mask(lengths=batch.counts)
-        if self.config.blanks:
-            memories, mask = with_blanks(memories, batch.counts, self.config.memory), Mask()
-        told = memories.unbind(0)
+            time = F.pad(self.time.transpose(0, 1), (0, 0, 0, 0, 0, 1))
+            memories = memories + rows(time, self.fill(self.ages(batch), batch, self.config.memory))
+        mask = Mask() if self.config.blanks else Mask(lengths=batch.counts)
+        told = memories.unbind(2)
         for (a, c), hop in zip(self.places, self.attentions(), strict=True):
             found = hop(u, hop.prepare(told[a], told[c], mask)).context
             u = rectify(self.H(u) + found, self.config.relu)
@@ -152,7 +151,7 @@ class MemN2N(Model):
         return [hop for hop in self.hops if isinstance(hop, Attention)]
 
     def encode(self, words: Tensor) -> Tensor:
-        """(N, J) words -> (tables, N, d): each sentence under each of the tables."""
+        """(N, J) words -> (N, tables, d): each sentence under each of the tables."""
         tables, V, d = self.tables.shape
         real = (words != 0).to(self.tables)
         count = real.sum(1, keepdim=True).clamp(min=1)  # J
@@ -161,10 +160,17 @@ class MemN2N(Model):
         bag = self.tables.new_zeros(len(words), 2 * V)
         bag.scatter_add_(1, torch.cat([words, words + V], 1), torch.cat([real, real * place], 1))
         plain, placed = position_blend(self.tables) if self.config.encoding == "position" else (1.0, 0.0)
-        blended = (
-            torch.cat([self.tables * plain, self.tables * placed], 1) * self.config.gain
-        )  # (tables, 2 V, d)
-        return (bag @ blended.transpose(0, 1).reshape(2 * V, -1)).view(-1, tables, d).transpose(0, 1)
+        # (tables, 2 V, d)
+        blended = torch.cat([self.tables * plain, self.tables * placed], 1) * self.config.gain
+        return (bag @ blended.transpose(0, 1).reshape(2 * V, -1)).view(-1, tables, d)
+
+    def fill(self, numbers: Tensor, batch: StoryBatch, blank: int) -> Tensor:
+        """(B, S) -> (B, M) with `blank` where a story has no sentence; as they are without blanks."""
+        if not self.config.blanks:
+            return numbers
+        S = numbers.shape[1]
+        absent = torch.arange(S, device=numbers.device) >= batch.counts[:, None]
+        return F.pad(numbers.masked_fill(absent, blank), (0, self.config.memory - S), value=blank)
 
     def ages(self, batch: StoryBatch) -> Tensor:
         """(B, S) how many memories are more recent than each sentence, empty ones counted."""
@@ -177,15 +183,8 @@ class MemN2N(Model):
 
 
 def rows(table: Tensor, numbers: Tensor) -> Tensor:
-    """(tables, N, d), (B, S) -> (tables, B, S, d)."""
-    return table.index_select(1, numbers.flatten()).view(len(table), *numbers.shape, -1)
-
-
-def with_blanks(memories: Tensor, counts: Tensor, M: int) -> Tensor:
-    """(tables, B, S, d) -> (tables, B, M, d): zeros where there is no sentence."""
-    S = memories.shape[2]
-    there = torch.arange(S, device=counts.device) < counts[:, None]
-    return F.pad(memories * there[..., None], (0, 0, 0, M - S))
+    """(N, tables, d), (B, S) -> (B, S, tables, d)."""
+    return table.index_select(0, numbers.flatten()).view(*numbers.shape, *table.shape[1:])
 
 
 def empty_after(counts: Tensor, S: int, share: float) -> Tensor:
