@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class RegardError(Exception):
-    """What every error of this package is; commands turn it into one sentence and exit status 2."""
+    """The base class of all errors of this package; a command prints one and exits with status 2."""
 
 
 class ShapeError(RegardError, ValueError):
-    """A tensor has the wrong shape, dtype or device, or is none."""
+    """An argument is not a tensor, or has the wrong shape, dtype or device."""
 
 
 class MaskError(RegardError, ValueError):
@@ -30,7 +30,7 @@ class ConfigError(RegardError, ValueError):
 
 
 class DataError(RegardError, ValueError):
-    """A file, a run folder or a text cannot be read as what it should be."""
+    """A file, a run folder or a text cannot be read, or has the wrong content."""
 
 
 class KernelRefused(RegardError, RuntimeError):

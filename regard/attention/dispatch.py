@@ -24,8 +24,8 @@ from regard.attention.windows.base import Window
 from regard.attention.windows.everywhere import Everywhere
 
 GARBAGE = "NaN or infinity stands where some queries may look and others may not"
-EXPORTED = "an exported program is for all sizes and knows no operators of this library"
-TRANSFORMED = "torch.func or forward-mode differentiation is at work, which goes to the reference"
+EXPORTED = "an exported program must fit all sizes and cannot hold operators of this library"
+TRANSFORMED = "torch.func and forward-mode differentiation run on the reference"
 
 
 @dataclass(eq=False)  # not frozen, which would triple the cost of making one, at every step of a decoder
@@ -210,9 +210,9 @@ def _why(call: Call) -> str | None:
     if call.garbage:
         return GARBAGE
     if call.normalizer.one_hot:
-        return "a choice is kept and never made again; without gradients only the chosen value is read"
+        return "a sampled choice is kept, not drawn again; without gradients only the chosen value is read"
     if call.normalizer.stochastic:
         return "the weights are drawn, so they are kept and never computed again"
     if call.query.dtype == torch.float64:
-        return "float64 is what the kernels are judged by"
+        return "float64 runs on the reference, which the kernels are compared with"
     return call.score.why_reference or None

@@ -34,7 +34,7 @@ from regard.errors import KernelRefused, check_part
 
 
 class InOrder(Attention):
-    """Attention that looks back, asked with several queries: each sees the alignments of those before it.
+    """Attention that looks back, for several queries: each sees the alignments of those before it.
 
     A plain `Attention` gives all queries of a call the history from before the first. Here they go one after
     another, and without `history` the first of them has nothing to look back at. After a call the history is

@@ -106,5 +106,5 @@ def explained(
     if chosen is not None:
         return Explanation(chosen.name, refusals)
     distinct = dict.fromkeys(reason for _, reason in refusals)  # several may refuse for one reason
-    why = "it was asked for" if requested == "reference" else why
+    why = "it was requested" if requested == "reference" else why
     return Explanation("reference", refusals, why or "; ".join(distinct))

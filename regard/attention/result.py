@@ -15,7 +15,7 @@ NUMBERS = 2**25  # of a block of rows, while it is computed
 
 
 class Alignment(NamedTuple):
-    """Scores and the weights made of them; the weights are those before dropout."""
+    """Scores, and the weights computed from them, before dropout."""
 
     scores: Tensor  # (..., T, S); -inf where hidden
     weights: Tensor  # (..., T, S)

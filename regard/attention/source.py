@@ -177,7 +177,7 @@ class Source:
         return kept.known(self.is_silent)
 
     def share(self, rows: Tensor) -> "Source":
-        """As `select`, but copying nothing that stays: hypotheses of a sentence share the sentence's source.
+        """As `select`, but hypotheses of a sentence share the sentence's source instead of copying it.
 
         Rows that continue the same source row must follow one another, as many for each; else this selects.
         """

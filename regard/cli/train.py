@@ -53,7 +53,7 @@ def command(
     regard train --corpus multi30k-en-de --data corpora
     regard train --resume --run runs/general
 
-    Without a recipe or --model, text is learnt by a Transformer whose size follows from the amount of text.
+    Without a recipe or --model, this trains a Transformer whose size follows from the amount of text.
     Ctrl-C saves the state; `--resume` continues as if nothing had happened.
     """
     from regard.lock import GONE

@@ -75,7 +75,7 @@ def unchanged(module: Module) -> Module:
     year=2018,
     link="https://arxiv.org/abs/1805.08318",
     sentence=(
-        "Every place of a feature map asks all others; what it hears is let in by a factor that starts at 0."
+        "Every place of a feature map attends to all others; a factor that starts at 0 scales the result."
     ),
 )
 class SelfAttention2d(nn.Module):

@@ -55,7 +55,7 @@ class Pooling(nn.Module):
     authors="Yang et al.",
     year=2016,
     link="https://aclanthology.org/N16-1174",
-    sentence="Many positions become one vector, each weighing as much as a learnt query finds in it.",
+    sentence="Many positions become one vector, weighted by attention with a learnt query.",
 )
 class AttentionPooling(Pooling):
     """Positions weigh as much as a learnt query finds in them."""

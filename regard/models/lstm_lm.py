@@ -38,7 +38,7 @@ class LSTMLanguageConfig(Settings, key="lstm-lm"):
     authors="Hochreiter, Schmidhuber",
     year=1997,
     link="https://doi.org/10.1162/neco.1997.9.8.1735",
-    sentence="One state carries the whole past: what the LSTMN is measured against.",
+    sentence="One state carries the whole past: the baseline of the LSTMN.",
 )
 class LSTMLanguageModel(Model):
     """The next word from the state that the words before it left."""

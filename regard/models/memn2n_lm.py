@@ -57,7 +57,7 @@ class MemN2NLanguageConfig(Settings, key="memn2n-lm"):
     authors="Sukhbaatar, Szlam, Weston, Fergus",
     year=2015,
     link="https://arxiv.org/abs/1503.08895",
-    sentence="The next word from the words before it, which are the memories that several hops read.",
+    sentence="Predicts the next word from the words before it: memories that several hops read.",
 )
 class MemN2NLanguage(Model):
     """The next word from the words before it, read in several hops."""

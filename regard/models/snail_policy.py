@@ -70,7 +70,7 @@ class Acted(NamedTuple):
     authors="Mishra, Rohaninejad, Chen, Abbeel",
     year=2018,
     link="https://arxiv.org/abs/1707.03141",
-    sentence="A policy whose convolutions and attention read what its actions brought: it learns to explore.",
+    sentence="Convolutions and attention read the results of a policy's actions: it learns to explore.",
 )
 class SNAILPolicy(Model):
     """Blocks over the steps of a problem, a policy and a value at each."""

@@ -140,7 +140,7 @@ class ShapesSettings:
     title="Scenes of coloured shapes",
     authors="regard",
     year=2026,
-    sentence="Drawn scenes, each with a sentence about its things; what lies where is known.",
+    sentence="Drawn scenes, each with a sentence about its shapes; the place of every shape is known.",
 )
 class ShapesTask(CaptionTask):
     """Scenes of coloured shapes, each with one sentence; what lies where is known."""

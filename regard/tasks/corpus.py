@@ -52,7 +52,7 @@ class CorpusSettings(TextSettings):
     title="Public corpora",
     authors="regard",
     year=2026,
-    sentence="Multi30k and Tatoeba by name, found or fetched; Hansards to measure alignments on.",
+    sentence="Multi30k and Tatoeba by name, from disk or downloaded; the Hansards to measure alignments.",
 )
 class CorpusTask(TextTask):
     """Sentence pairs of a public corpus."""

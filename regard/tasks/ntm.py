@@ -107,7 +107,7 @@ class RepeatCopySettings:
 @card(
     "repeat-copy",
     title="Repeat copy",
-    sentence="Write a sequence down as often as was asked, then say that it is over.",
+    sentence="Write a sequence as many times as requested, then an end marker.",
 )
 class RepeatCopyTask(GrowingTask):
     """Write down what was read as often as was asked, then say that it is over."""
@@ -159,7 +159,7 @@ class AssociativeRecallSettings:
 @card(
     "associative-recall",
     title="Associative recall",
-    sentence="A list of items is read, then one of them is shown again; the next one is asked for.",
+    sentence="Read a list of items; then one of them is shown again, and the network must give the next one.",
 )
 class AssociativeRecallTask(GrowingTask):
     """Given one item of a list, the next."""

@@ -89,7 +89,7 @@ class Cifar10Settings:
     authors="Krizhevsky",
     year=2009,
     link="https://www.cs.toronto.edu/~kriz/cifar.html",
-    sentence="Photographs of ten classes, 32 × 32: pictures of a given class are to be made.",
+    sentence="Photographs of ten classes, 32 × 32: generate pictures of a given class.",
 )
 class Cifar10Task(PictureTask):
     """Photographs of ten classes, 32 × 32."""
@@ -157,7 +157,7 @@ class PairedShapesSettings:
     title="Paired shapes",
     authors="regard",
     year=2026,
-    sentence="A shape twice, left and right, in one colour: whoever paints one half must look at the other.",
+    sentence="A shape twice, left and right, in one colour: to paint one half, a network must see the other.",
 )
 class PairedShapesTask(PictureTask):
     """The same shape in the same colour, left and right; the class is the shape."""

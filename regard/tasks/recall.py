@@ -65,7 +65,7 @@ class Recall(NamedTuple):
     title="Key-value recall",
     authors="regard",
     year=2026,
-    sentence="Pairs are read one by one; then a key is shown again, and its value is asked for.",
+    sentence="Read pairs one by one; then a key is shown again, and the network must give its value.",
 )
 class RecallTask(SettledTask):
     """The value that stood beside a key."""

@@ -35,7 +35,7 @@ class StoriesSettings:
     title="Embedded stories",
     authors="regard",
     year=2026,
-    sentence="Where is the person, where is the thing: stories made from a number, without a download.",
+    sentence="Where is the person, where is the thing: generated stories, without a download.",
 )
 class StoriesTask(QuestionTask):
     """Questions about stories from `regard.data.stories`; example numbers are seeds."""

@@ -69,7 +69,7 @@ def test_what_explain_says_is_what_happens():
 
 def test_an_explanation_can_be_read():
     attention = Attention(DotScore(), kernel="reference")
-    assert attention.explain(Q, attention.prepare(K)).why == "it was asked for"
+    assert attention.explain(Q, attention.prepare(K)).why == "it was requested"
     attention = Attention(LocationScore(query=5, positions=7))
     explanation = attention.explain(Q, attention.prepare(K))
     first, *others = str(explanation).split("\n")

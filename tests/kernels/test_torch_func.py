@@ -65,7 +65,7 @@ def test_the_reason_is_told_and_a_kernel_asked_for_by_name_refuses():
         return attention(query, source).context.sum()
 
     grad(asked)(query)
-    reason = "torch.func or forward-mode differentiation is at work, which goes to the reference"
+    reason = "torch.func and forward-mode differentiation run on the reference"
     assert reasons[0].startswith(f"reference: {reason}\n  not local: {reason}")
     attention.kernel = "additive-cpu"
     with pytest.raises(KernelRefused, match=f"'additive-cpu' cannot run this call: {reason}"):

@@ -51,7 +51,7 @@ class Controls(NamedTuple):
     authors="Graves, Wayne, Danihelka",
     year=2014,
     link="https://arxiv.org/abs/1410.5401",
-    sentence="What a controller says becomes where its heads look and what they change, all heads at once.",
+    sentence="A controller's output becomes where its heads look and what they change, all heads at once.",
 )
 class Heads(nn.Module):
     """R read heads and W write heads on rows of `width` numbers; a head moves by at most `reach` rows."""

@@ -26,7 +26,7 @@ from regard.catalog import card
     authors="Wang, Girshick, Gupta, He",
     year=2018,
     link="https://arxiv.org/abs/1711.07971",
-    sentence="The scores themselves weigh, divided by how many positions are visible; no row need sum to 1.",
+    sentence="The scores themselves, divided by the number of visible positions; rows need not sum to 1.",
 )
 class DivideByLength(Normalizer):
     """The score of each visible position, divided by how many there are."""

@@ -22,7 +22,7 @@ from regard.catalog import card
     authors="Wang, Girshick, Gupta, He",
     year=2018,
     link="https://arxiv.org/abs/1711.07971",
-    sentence="Every visible position weighs the same: what attention replaces.",
+    sentence="Every visible position has the same weight: the baseline that attention replaces.",
 )
 class Mean(Normalizer):
     """1 / N for each of the N visible positions."""

@@ -48,7 +48,7 @@ from regard.errors import ShapeError, check_shapes, check_whole
 class AdditiveScore(Score):
     """vᵀ tanh(W q + U k), with U k prepared once per source.
 
-    `query` is None where queries arrive as W q: a recurrence may project them together with other things.
+    With `query=None`, queries arrive as W q, for a recurrence that projects them together with other inputs.
     """
 
     FORM = Additive

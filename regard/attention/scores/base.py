@@ -30,7 +30,7 @@ class Score(Part):
         return keys
 
     def form(self, query: Tensor, keys: Tensor) -> Form:
-        """(..., T, Dq), (..., S, Dp) -> what the scores are made of."""
+        """(..., T, Dq), (..., S, Dp) -> the form that the scores are computed from."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward(query, keys).")
 
     def half_form(self, query: Tensor, keys: Tensor) -> Form:

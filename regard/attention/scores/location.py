@@ -34,7 +34,7 @@ from regard.errors import check_shapes, check_whole
     sentence="Positions are scored from the query alone.",
 )
 class LocationScore(Score):
-    """W q, one number per source position; the keys lend only their count."""
+    """W q, one number per source position; of the keys only their number counts."""
 
     positional = True
 

@@ -34,7 +34,7 @@ from regard.errors import ConfigError, check_shapes, check_whole
     sentence="The additive score also sees the previous alignment, convolved.",
 )
 class LocationAwareScore(HistoryScore):
-    """wᵀ tanh(W q + V k + U (F * α)); where attention stood last tells where it may go next."""
+    """wᵀ tanh(W q + V k + U (F * α)); the last alignment tells where attention may go next."""
 
     positional = True
 

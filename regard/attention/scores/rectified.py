@@ -29,7 +29,7 @@ from regard.errors import check_shapes, check_whole
     authors="Wang, Girshick, Gupta, He",
     year=2018,
     link="https://arxiv.org/abs/1711.07971",
-    sentence="One vector weighs query and key side by side; what is negative does not count.",
+    sentence="One vector weighs the concatenation of query and key; negative results count as zero.",
 )
 class RectifiedScore(Score):
     """ReLU(w · [q; k]), with the keys' part prepared once per source."""

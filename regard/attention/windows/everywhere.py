@@ -19,7 +19,7 @@ from regard.catalog import card
     authors="Luong, Pham, Manning",
     year=2015,
     link="https://arxiv.org/abs/1508.04025",
-    sentence="Every source position may be attended.",
+    sentence="Every source position may be attended to.",
 )
 class Everywhere(Window):
     """No window: the mask as it is."""

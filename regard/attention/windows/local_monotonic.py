@@ -29,7 +29,7 @@ from regard.errors import check_whole
     sentence="A window that moves on with the target position.",
 )
 class LocalMonotonic(Window):
-    """2 D + 1 positions around the one that stands where the query stands."""
+    """2 D + 1 positions around the position of the query."""
 
     positional = True
 

@@ -38,7 +38,7 @@ from regard.kernels.shapes import flat, leading, number
     year=2026,
     link="https://arxiv.org/abs/1506.03134",
     sentence=(
-        "For models whose output they are: made once, with their gradient, without a tensor of all features."
+        "For models that output scores: computed once, with the gradient, without a tensor of all features."
     ),
 )
 class AdditiveScores(Kernel):

@@ -64,7 +64,7 @@ class MeanKernel(Kernel):
     authors="regard",
     year=2026,
     link="https://arxiv.org/abs/2006.16236",
-    sentence="The product of keys and values first, then that with the queries: linear in the length.",
+    sentence="Multiplies keys and values first, then the result with the queries: linear in the length.",
 )
 class DivideByLengthKernel(Kernel):
     """Keys and values first, then the queries."""

@@ -57,7 +57,7 @@ TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
     authors="PyTorch",
     year=2023,
     link="https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
-    sentence="Scores that are a product on PyTorch's fused kernels, masks passed as facts.",
+    sentence="Product scores on PyTorch's fused kernels; masks are passed in their simplest form.",
 )
 class ScaledDotKernel(Kernel):
     """torch.nn.functional.scaled_dot_product_attention."""
