@@ -95,6 +95,16 @@ def test_all_rooms_can_be_reached_by_keys(static, visit):
     page.get_by_role("heading", name="Translate", level=1).wait_for()
 
 
+def test_a_room_begins_at_its_top(static, visit):
+    page = visit(f"{static}#/translate")
+    page.locator(".rg-cells").first.wait_for()
+    page.mouse.wheel(0, 900)
+    until(page, "scrollY > 300")
+    page.get_by_role("link", name="Point").click()
+    page.get_by_role("heading", name="Point", level=1).wait_for()
+    until(page, "scrollY === 0")
+
+
 def test_without_a_server_the_page_says_so(static, visit):
     page = visit(static)
     assert "regard studio" in page.get_by_role("status").first.inner_text()
