@@ -46,6 +46,12 @@ def test_a_room_is_accessible_in_dark_and_chinese_and_fits_a_telephone(room, liv
     assert check_access(page) == []
 
 
+def test_the_reference_of_the_api_is_accessible_on_a_telephone(live, visit, check_access):
+    page = visit(f"{live}docs", color_scheme="dark", width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert check_access(page) == []
+
+
 def test_the_first_screen_moves_within_two_seconds(static, visit):
     page = visit(static, still=False)
     count = page.locator(".player .count")

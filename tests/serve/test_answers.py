@@ -371,6 +371,9 @@ def test_health_readiness_counters_and_the_reference(client):
     assert 'regard_requests_total{route="/healthz",status="200"}' in counted
     page = client.get("/docs").text
     assert "POST /v1/translate" in page
+    text = "string (at most 2,000 characters)"
+    assert f"<td>{text} or list (at most 64) of {text}<td>" in page
+    assert "<td>integer, 1 to 16<td>" in page
     assert "http://" not in page
     assert "<script" not in page
     answer = client.get("/nothing/here")
