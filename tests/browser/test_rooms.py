@@ -16,7 +16,7 @@ ROOMS = (
     "see",
     "see?tab=sample",
     "see?tab=characters",
-    "mechanisms",
+    "mechanisms?name=divide-by-length",
     "compare",
     "compare?tab=comparisons",
     "model",
