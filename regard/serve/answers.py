@@ -252,8 +252,15 @@ class MechanismRow(BaseModel):
     file: str
 
 
+class CodeAnswer(BaseModel):
+    """The file of a mechanism."""
+
+    file: str
+    text: str
+
+
 class MechanismAnswer(BaseModel):
-    """A small example."""
+    """A small example; scores that no query may see are -inf."""
 
     weights: Matrix
     scores: Matrix

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import import_module
+from inspect import getsource
 from typing import Any
 
 import torch
@@ -152,8 +153,20 @@ def example(requests: Sequence[MechanismRequest]) -> list[dict[str, Any]]:
     return [_example(request) for request in requests]
 
 
+def _find(key: str) -> catalog.Row | None:
+    return next((row for row in catalog.rows() if row.key == key and row.kind in KINDS), None)
+
+
+def code(key: str) -> dict[str, str]:
+    """The file of a mechanism, which has its equation, as it is."""
+    row = _find(key)
+    if row is None:
+        raise Problem(404, "unknown_mechanism", f"id: has {key[:80]!r}; expected one of /v1/mechanisms.")
+    return {"file": row.file, "text": getsource(import_module(row.module))}
+
+
 def _example(request: MechanismRequest) -> dict[str, Any]:
-    row = next((row for row in catalog.rows() if row.key == request.name and row.kind in KINDS), None)
+    row = _find(request.name)
     known = () if row is None else parameters_of(row)
     if row is None or not known:
         raise Problem(

@@ -4,11 +4,12 @@ from html import escape
 from typing import Any
 
 STYLE = """
-:root { color-scheme: light dark }
+:root { color-scheme: light dark; background: Canvas }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
 h2 { font-size: 1rem; margin: 2rem 0 .3rem }
 code, h2 { font-family: ui-monospace, monospace }
 table { border-collapse: collapse; width: 100% }
+a { color: LinkText }
 td, th { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #8884; vertical-align: top }
 """
 
@@ -23,8 +24,12 @@ def reference_page(schema: dict[str, Any]) -> str:
             rows = [*_parameters(operation), *_body(operation, schema)]
             if rows:
                 parts.append(f"<table><tr><th>field<th>type<th>meaning</tr>{''.join(rows)}</table>")
-    head = "<meta charset='utf-8'><title>regard: API</title><link rel='stylesheet' href='/docs.css'>"
-    return f"<!doctype html><html lang='en'><head>{head}</head><body>{''.join(parts)}</body></html>"
+    head = "<meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+    head += (
+        "<link rel='icon' href='data:,'><title>regard: API</title><link rel='stylesheet' href='/docs.css'>"
+    )
+    body = f"<main>{''.join(parts)}</main>"
+    return f"<!doctype html><html lang='en'><head>{head}</head><body>{body}</body></html>"
 
 
 def _parameters(operation: dict[str, Any]) -> list[str]:
@@ -51,15 +56,19 @@ def _row(name: str, about: dict[str, Any], needed: bool) -> str:
 
 def _type(about: dict[str, Any]) -> str:
     if "anyOf" in about:
-        return " or ".join(_type(each) for each in about["anyOf"])
+        return " or ".join(_type(each) for each in about["anyOf"] if each.get("type") != "null")
     if "$ref" in about:
         return escape(about["$ref"].rpartition("/")[2].lower())
     if "enum" in about:
         return escape(", ".join(map(str, about["enum"])))
     kind = about.get("type", "anything")
     if kind == "array":
-        inner = f"list of {_type(about['items'])}" if "items" in about else "list"
-        return inner + (f", at most {about['maxItems']}" if "maxItems" in about else "")
+        most = f" (at most {about['maxItems']})" if "maxItems" in about else ""
+        return f"list{most} of {_type(about['items'])}"
     low, high = about.get("minimum"), about.get("maximum")
-    limits = f", {low} to {high}" if low is not None and high is not None else ""
-    return escape(kind) + limits + (f", at most {about['maxLength']}" if "maxLength" in about else "")
+    limits = f", {low:,g} to {high:,g}" if low is not None and high is not None else ""
+    return (
+        escape(kind)
+        + limits
+        + (f" (at most {about['maxLength']:,} characters)" if "maxLength" in about else "")
+    )

@@ -7,6 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -112,26 +113,37 @@ def summary(folder: Path) -> dict[str, Any] | None:
     try:
         config = load_run(run.config)
         saved = run.last_step()
-        lines, _ = read_lines(folder, 0)
+        metrics = folder / "metrics.jsonl"
+        written = metrics.stat() if metrics.exists() else None
+        told = _told(folder, written and (written.st_mtime_ns, written.st_size))
     except (RegardError, OSError):
         return None
-    losses = [line for line in lines if _is_number(line.get("loss")) and "event" not in line]
-    valid = [line for line in lines if _is_number(line.get("valid_loss"))]
-    step = max([saved or 0, *(line["step"] for line in lines)])
+    step = max(saved or 0, told["step"])
     return {
         "id": folder.name,
         "status": status(folder, step, config.train.steps),
         "model": config.model,
         "task": config.task,
+        **told,
         "step": step,
         "steps": config.train.steps,
         "saved": saved,
-        "loss": losses[-1]["loss"] if losses else None,
-        "valid_loss": min((line["valid_loss"] for line in valid), default=None),
-        "seconds": next(
-            (line["seconds"] for line in reversed(lines) if _is_number(line.get("seconds"))), None
-        ),
         "changed": changed(folder),
+    }
+
+
+@lru_cache(maxsize=MOST)
+def _told(folder: Path, written: tuple[int, int] | None) -> dict[str, Any]:
+    """What the metrics say; a page that follows runs asks all the time, and they are read when they grew."""
+    lines, _ = read_lines(folder, 0)
+    losses = [line["loss"] for line in lines if _is_number(line.get("loss")) and "event" not in line]
+    seconds = [line["seconds"] for line in lines if _is_number(line.get("seconds"))]
+    valid = [line["valid_loss"] for line in lines if _is_number(line.get("valid_loss"))]
+    return {
+        "step": max((line["step"] for line in lines), default=0),
+        "loss": losses[-1] if losses else None,
+        "valid_loss": min(valid, default=None),
+        "seconds": seconds[-1] if seconds else None,
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from regard.serve.logs import log_to_stderr
 from regard.serve.opening import Opening
 from regard.serve.server import load_all, make_server, open_socket
-from regard.serve.settings import Settings
+from regard.serve.settings import Settings, is_any
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -57,7 +57,8 @@ def start(
     port = socket.getsockname()[1]
     log_to_stderr()
     log.info("serving", extra={"host": settings.host, "port": port, "models": names})
-    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    name = "localhost" if is_any(settings.host) else settings.host  # browsers send the name as `Host`
+    shown = f"[{name}]" if ":" in name else name
     if ready is not None:
         ready(f"http://{shown}:{port}/")
     server = make_server(app, settings)

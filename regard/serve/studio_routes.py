@@ -19,6 +19,7 @@ from regard.serve.runs import Runs, curve, read_lines, summary
 
 WATCHED = 3600.0  # seconds that a run is followed at most
 FOLLOWERS = 64  # clients that follow runs at once; connections are left for all others
+Id = Annotated[str, Path(max_length=200, alias="id")]
 
 
 def library(runs: Runs, folders: Folders) -> Callable[[Hashable, Sequence[Any]], list[Any]]:
@@ -39,13 +40,15 @@ def add_mechanisms(app: FastAPI, library: Worker) -> None:
         """The mechanisms of the catalogue, with the parameters of their examples."""
         return JSONResponse(mechanisms.rows())
 
+    @app.get("/v1/mechanisms/{id}/file", responses=ok(answers.CodeAnswer))
+    def code(name: Id) -> Response:
+        """The code of a mechanism."""
+        return JSONResponse(mechanisms.code(name))
+
     @app.post("/v1/mechanism", responses=ok(answers.MechanismAnswer))
     async def mechanism(body: given.MechanismRequest, answer: Answer) -> Response:
         """A small example of a mechanism, computed as its parameters say."""
         return await answer.by(library, "mechanism", body)
-
-
-Id = Annotated[str, Path(max_length=200, alias="id")]
 
 
 def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:

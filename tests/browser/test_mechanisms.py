@@ -23,6 +23,15 @@ def test_every_mechanism_has_a_page(static, visit):
         page.get_by_text("regard/").first.wait_for()
 
 
+def test_a_mechanism_leads_to_its_file(live, visit):
+    page = visit(f"{live}#/mechanisms?name=sparsemax")
+    page.get_by_role("button", name="regard/attention/normalizers/sparsemax.py").click()
+    page.get_by_text("class Sparsemax").wait_for()
+    page.get_by_role("link", name="Additive").click()
+    page.get_by_role("heading", name="Additive", exact=True, level=3).wait_for()
+    assert page.get_by_text("class Sparsemax").count() == 0
+
+
 def test_a_slider_moves_the_example_and_the_address(live, visit):
     page = visit(f"{live}#/mechanisms?name=softmax")
     page.get_by_role("slider", name="Temperature").fill("5")

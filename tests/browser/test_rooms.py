@@ -16,7 +16,7 @@ ROOMS = (
     "see",
     "see?tab=sample",
     "see?tab=characters",
-    "mechanisms",
+    "mechanisms?name=divide-by-length",
     "compare",
     "compare?tab=comparisons",
     "model",
@@ -42,6 +42,12 @@ def test_a_room_is_accessible_in_dark_and_chinese_and_fits_a_telephone(room, liv
     settle(page)
     assert page.locator("html").get_attribute("lang") == "zh-Hans"
     assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert check_access(page) == []
+
+
+def test_the_reference_of_the_api_is_accessible_on_a_telephone(live, visit, check_access):
+    page = visit(f"{live}docs", color_scheme="dark", width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert check_access(page) == []
 
@@ -93,6 +99,16 @@ def test_all_rooms_can_be_reached_by_keys(static, visit):
     page.get_by_role("heading", name="Point", level=1).wait_for()
     page.go_back()
     page.get_by_role("heading", name="Translate", level=1).wait_for()
+
+
+def test_a_room_begins_at_its_top(static, visit):
+    page = visit(f"{static}#/translate")
+    page.locator(".rg-cells").first.wait_for()
+    page.mouse.wheel(0, 900)
+    until(page, "scrollY > 300")
+    page.get_by_role("link", name="Point").click()
+    page.get_by_role("heading", name="Point", level=1).wait_for()
+    until(page, "scrollY === 0")
 
 
 def test_without_a_server_the_page_says_so(static, visit):

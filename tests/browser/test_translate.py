@@ -112,3 +112,9 @@ def test_a_text_that_is_too_long_is_answered_with_a_sentence(live, visit):
     visit.problems.clear()  # the browser itself notes an answer of 422
     page.locator("textarea").first.fill(APPLE)
     page.get_by_text("Elle mange une pomme verte.").first.wait_for()
+
+
+def test_the_limit_of_pieces_is_shown_before_it_is_hit(live, visit):
+    text = quote(" ".join(["She is eating a green apple."] * 18))
+    page = visit(f"{live}#/translate?model=demo-rnnsearch&text={text}")
+    page.get_by_text("126 of 150 pieces of words").wait_for()

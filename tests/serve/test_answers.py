@@ -274,6 +274,15 @@ def test_a_mechanism_has_its_newest_measured_results(client):
     )
 
 
+def test_the_file_of_a_mechanism_has_its_equation_and_no_other_file_is_read(client):
+    for row in client.get("/v1/mechanisms").json():
+        found = client.get(f"/v1/mechanisms/{row['key']}/file").json()
+        assert found["file"] == row["file"]
+        assert row["equation"].strip().splitlines()[0].strip() in found["text"]
+    for name in ("nobody", "..%2f..%2fsetup", "dot.py"):
+        assert client.get(f"/v1/mechanisms/{name}/file").status_code == 404
+
+
 def test_words_that_a_memory_network_never_read_are_named(client):
     story, question = ["Lena went to the attic.", "Xerxes went home."], "Where is Lena?"
     assert post(client, "ask", model="stories", story=story, question=question)["unknown"] == [
@@ -371,6 +380,9 @@ def test_health_readiness_counters_and_the_reference(client):
     assert 'regard_requests_total{route="/healthz",status="200"}' in counted
     page = client.get("/docs").text
     assert "POST /v1/translate" in page
+    text = "string (at most 2,000 characters)"
+    assert f"<td>{text} or list (at most 64) of {text}<td>" in page
+    assert "<td>integer, 1 to 16<td>" in page
     assert "http://" not in page
     assert "<script" not in page
     answer = client.get("/nothing/here")

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from regard.serve import runs
 from regard.serve.problems import Problem
 from regard.serve.runs import Runs, curve, read_lines, status
 from regard.train.config import load_recipe
@@ -127,6 +128,22 @@ def test_lines_are_read_as_they_are_written(tmp_path):
     assert read_lines(tmp_path, offset) == ([], offset)
     file.write_text('{"step": 1, "loss": 4.0}\n')  # the run went on from an earlier checkpoint
     assert read_lines(tmp_path, offset)[0] == [{"step": 1, "loss": 4.0}]
+
+
+def test_metrics_are_read_again_only_when_they_have_grown(folder, tmp_path, monkeypatch):
+    shutil.copytree(folder / "reverse", tmp_path / "reverse")
+    read = []
+    real = runs.read_lines
+    monkeypatch.setattr(
+        runs, "read_lines", lambda folder, offset: read.append(folder) or real(folder, offset)
+    )
+    listed = Runs(tmp_path)
+    assert listed.every() == listed.every()
+    assert len(read) == 1
+    with (tmp_path / "reverse" / "metrics.jsonl").open("a") as more:
+        more.write('{"step": 7, "loss": 0.125}\n')
+    assert [(about["step"], about["loss"]) for about in listed.every()] == [(7, 0.125)]
+    assert len(read) == 2
 
 
 def test_losses_that_are_not_finite_are_left_out(folder, tmp_path):

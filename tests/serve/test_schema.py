@@ -19,7 +19,14 @@ POSTS = {  # and a model that answers them: a name drawn at random is never one
     "/v1/trace": "nobody",  # tests/serve/test_folders.py asks models that there are
 }
 GETS = (
-    *("/v1/models", "/v1/caption/example", "/v1/mechanisms", "/v1/runs", "/v1/runs/{id}"),
+    *(
+        "/v1/models",
+        "/v1/caption/example",
+        "/v1/mechanisms",
+        "/v1/mechanisms/{id}/file",
+        "/v1/runs",
+        "/v1/runs/{id}",
+    ),
     *("/v1/runs/{id}/events", "/v1/comparisons", "/v1/comparisons/{id}", "/v1/folders"),
     *("/healthz", "/readyz", "/metrics"),
 )

@@ -3,10 +3,12 @@
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +19,8 @@ from regard.serve.limits import Pace
 from regard.serve.metrics import Metrics
 from regard.serve.models import Models
 from regard.serve.page import copy_page, require_page
+from regard.serve.settings import Settings
+from regard.serve.start import start
 from regard.shipped.find import names as shipped
 
 ASK = {"model": "stories", "story": ["Lena went to the attic."], "question": "Where is Lena?"}
@@ -82,6 +86,18 @@ def test_the_studio_shows_all_that_ships_and_opens_the_browser(monkeypatch, web)
         assert CliRunner().invoke(app, ["studio", *options]).exit_code == 0
     assert started == [(web, len(shipped()), False)] * 3
     assert opened == ["http://127.0.0.1:8000/", "http://127.0.0.1:8000/#token=0123456789abcdef"]
+
+
+@pytest.mark.parametrize(("host", "name"), [("0.0.0.0", "localhost"), ("127.0.0.1", "127.0.0.1")])
+def test_the_address_that_is_told_has_a_name_that_the_server_answers_to(monkeypatch, web, host, name):
+    told = []
+    server = SimpleNamespace(stop=None, run=lambda sockets: [each.close() for each in sockets])
+    monkeypatch.setattr("regard.serve.start.make_server", lambda app, settings: server)
+    monkeypatch.setattr("regard.serve.start.log_to_stderr", lambda: None)
+    settings = Settings(host=host, port=0, page=web, token="0123456789abcdef")
+    start(settings, [], loading=False, ready=told.append)
+    assert re.fullmatch(rf"http://{name}:\d+/", told[0])
+    assert name in settings.allowed
 
 
 def test_models_that_cannot_be_served_are_named():

@@ -86,6 +86,7 @@ function Studio({ first, connected }) {
   }, []);
   useEffect(() => {
     if (currentMode() === "live") freshModels().then(setModels, () => {});
+    scrollTo(0, 0); // a room begins at its top, however far down the last one was read
   }, [address.room]);
   useEffect(() => {
     document.title = `${t(`room.${address.room}`)} · regard studio`;

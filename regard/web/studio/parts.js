@@ -227,10 +227,10 @@ export function Player({ length, at, onChange, autoplay, pace = 450, still, labe
   </div>`;
 }
 
-/** @param {{text: string, limit: number | undefined}} props how much of a limit is used, once it is near */
-export function Limit({ text, limit }) {
-  if (!limit || text.length < 0.8 * limit) return null;
-  return html`<p class=${`note ${text.length > limit ? "bad" : ""}`}>${t("limit.characters", { used: text.length, most: limit })}</p>`;
+/** @param {{used: number, most: number | undefined, what?: string}} props how much of a limit is used, once it is near */
+export function Limit({ used, most, what = "characters" }) {
+  if (!most || used < 0.8 * most) return null;
+  return html`<p class=${`note ${used > most ? "bad" : ""}`}>${t(`limit.${what}`, { used, most })}</p>`;
 }
 
 /** @param {number} share */

@@ -12,16 +12,16 @@ import { t, titleOf, tOr } from "../texts.js";
 const KINDS = ["score", "normalizer", "window", "memory", "layer"];
 
 /** @param {RoomProps} props */
-export function Mechanisms({ values, change }) {
+export function Mechanisms({ values, change, live }) {
   const { answer, error } = useAnswer("mechanisms", undefined, { file: "mechanisms" });
   if (!answer) return html`<${Problem} error=${error} />`;
   /** @type {Mechanism[]} */
   const rows = answer;
-  return html`<${Shelf} rows=${rows} values=${values} change=${change} />`;
+  return html`<${Shelf} rows=${rows} values=${values} change=${change} live=${live} />`;
 }
 
-/** @param {{rows: Mechanism[]} & Pick<RoomProps, "values" | "change">} props */
-function Shelf({ rows, values, change }) {
+/** @param {{rows: Mechanism[]} & Pick<RoomProps, "values" | "change" | "live">} props */
+function Shelf({ rows, values, change, live }) {
   const row = rows.find((each) => each.key === values.name) ?? rows[0];
   const list = useCurrent(row.key);
   return html`<div class="shelf">
@@ -29,14 +29,16 @@ function Shelf({ rows, values, change }) {
       ${KINDS.map((kind) => html`<h2 key=${kind}>${t(`kind.${kind}`)}</h2>
         ${rows.filter((each) => each.kind === kind).map((each) => html`<a key=${each.key} href=${writeAddress("mechanisms", { name: each.key })} aria-current=${each.key === row.key ? "page" : null}>${titleOf(each).title}<small>${each.year}</small></a>`)}`)}
     </nav>
-    <${One} key=${row.key} row=${row} values=${values} change=${change} />
+    <${One} key=${row.key} row=${row} values=${values} change=${change} live=${live} />
   </div>`;
 }
 
-/** @param {{row: Mechanism, values: Record<string, string>, change: (values: Record<string, any>) => void}} props */
-function One({ row, values, change }) {
+/** @param {{row: Mechanism} & Pick<RoomProps, "values" | "change" | "live">} props */
+function One({ row, values, change, live }) {
   const [shown, setShown] = useState("weights");
   const [linked, setLinked] = useState("");
+  const [open, setOpen] = useState(false);
+  const code = useAnswer(`mechanisms/${row.key}/file`, open ? undefined : null);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const { title, sentence } = titleOf(row);
   const follow = (/** @type {string} */ to) => {
@@ -49,7 +51,9 @@ function One({ row, values, change }) {
       <p class="quiet">${row.authors}, ${row.year}. <a href=${row.link} rel="noreferrer noopener" target="_blank">${t("mechanisms.paper")}</a></p>
       <p class="gap">${sentence}</p>
       ${row.equation && html`<${Equation} row=${row} linked=${linked} onLink=${setLinked} onFollow=${follow} />`}
-      <p class="note">${t("mechanisms.file")} <code>${row.file}</code></p>
+      <p class="note">${t("mechanisms.file")} ${live ? html`<button class="chip" aria-expanded=${open ? "true" : "false"} onClick=${() => setOpen(!open)}><code>${row.file}</code></button>` : html`<code>${row.file}</code>`}</p>
+      <${Problem} error=${code.error} />
+      ${code.answer && html`<pre class="equation code" tabindex="0" lang="en">${code.answer.text}</pre>`}
     <//>
     <${Example} row=${row} title=${title} sentence=${sentence} values=${values} change=${change} shown=${shown} onShow=${setShown} linked=${linked} onLink=${setLinked} />
     <${Measured} row=${row} />

@@ -57,6 +57,7 @@ function Folder({ values, change }) {
     <label class="field gap">${t("any.text")}<textarea class="lines" rows="2" maxlength="2000" spellcheck=${false} value=${text} onInput=${(/** @type {any} */ event) => type(event.target.value)}></textarea></label>
     ${writes && html`<label class="field gap">${t("any.target")}<input class="lines" maxlength="2000" spellcheck=${false} value=${target} onInput=${(/** @type {any} */ event) => write(event.target.value)} /></label>`}
     <${Problem} error=${error} />
+    ${busy && !answer && html`<p class="note" role="status">${t("any.loading")}</p>`}
     ${answer && html`<div class="gap"><${View} key=${JSON.stringify(of)} draw=${trace} data=${{ data: answer, words: viewWords() }} keep=${keep} /></div>`}
   <//>`;
 }

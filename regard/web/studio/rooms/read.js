@@ -36,7 +36,7 @@ function Entail(props) {
   const body = premise.trim() && hypothesis.trim() ? { model, premise, hypothesis } : null;
   const { answer, error, busy } = useAnswer("entail", body, { file: "read", delay: 200 });
   const line = (/** @type {string} */ label, /** @type {string} */ value, /** @type {(text: string) => void} */ type) => html`<label class="field gap">${label}<input class="lines" value=${value} maxlength=${limits.characters ?? 2000} spellcheck=${false}
-    onInput=${(/** @type {any} */ event) => type(event.target.value)} /></label>`;
+    onInput=${(/** @type {any} */ event) => type(event.target.value)} /><${Limit} used=${value.length} most=${limits.characters} /></label>`;
   return html`<div class="stack">
     <${Card} title=${t("read.pair")}>
       ${line(t("read.premise"), told, tell)}${line(t("read.hypothesis"), said, say)}
@@ -95,7 +95,7 @@ function Score(props) {
     <${Card} title=${t("read.sentence")}>
       <textarea class="big" rows="1" value=${text} aria-label=${t("read.sentence")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => type(event.target.value.replace(/\n/g, " "))}></textarea>
-      <${Limit} text=${text} limit=${limits.characters} />
+      <${Limit} used=${text.length} most=${limits.characters} />
       ${choice}
       <${Problem} error=${error} />
       <div class="tries gap small"><span class="quiet">${t("try")}</span><div class="chips">${SCORED.map((each) => html`<button class="chip" key=${each} onClick=${() => change({ text: each })}>${each}</button>`)}</div></div>

@@ -35,12 +35,12 @@ export function Translate({ values, change, models, still, live }) {
     change({ with: next.join(","), target: null, hypothesis: null });
   };
   const side = (/** @type {string} */ name) => html`<${Side} key=${name} model=${name} text=${values.text ?? SENTENCES[0].text}
-    values=${values} change=${change} still=${still} live=${live} plays=${plays} pair=${others.length > 0} />`;
+    values=${values} change=${change} still=${still} live=${live} plays=${plays} pair=${others.length > 0} pieces=${limits.pieces} />`;
   return html`<div class="stack">
     <${Card} title=${t("translate.source")}>
       <textarea class="big" rows="1" value=${text} aria-label=${t("translate.source")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => type(event.target.value.replace(/\n/g, " "))}></textarea>
-      <${Limit} text=${text} limit=${limits.characters} />
+      <${Limit} used=${text.length} most=${limits.characters} />
       <div class="tries gap small"><span class="quiet">${t("translate.model")}</span>
         <${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} /></div>
       ${options.length > 1 && html`<div class="tries gap small"><span class="quiet">${t("translate.beside")}</span>
@@ -67,7 +67,7 @@ function short(sentence) {
 }
 
 /** @param {any} props */
-function Side({ model, text, values, change, still, live, plays, pair }) {
+function Side({ model, text, values, change, still, live, plays, pair, pieces }) {
   const target = pair ? undefined : values.target;
   const body = text.trim() ? { model, text, beam: BEAM } : null;
   const best = useAnswer("translate", body, { file: "translate", delay: 150 });
@@ -90,7 +90,7 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
   const name = tOr(`model.${model}`, model);
   const token = `${plays}`;
   const pick = (/** @type {number} */ i) => (pair ? setOwn(i) : change({ hypothesis: i || null, target: null }));
-  const cards = html`<${Looked} key=${model} shown=${shown} columns=${columns} name=${name} busy=${busy} error=${error} still=${still} token=${token} pair=${pair}
+  const cards = html`<${Looked} key=${model} shown=${shown} columns=${columns} name=${name} busy=${busy} error=${error} still=${still} token=${token} pair=${pair} pieces=${pieces}
     target=${target} edit=${pair || !live ? null : (/** @type {string | null} */ words) => change({ target: words, hypothesis: null })} />`;
   return html`<div class="stack">
     ${cards}
@@ -100,7 +100,7 @@ function Side({ model, text, values, change, still, live, plays, pair }) {
 }
 
 /** @param {any} props */
-function Looked({ shown, columns, name, busy, error, still, token, pair, target, edit }) {
+function Looked({ shown, columns, name, busy, error, still, token, pair, pieces, target, edit }) {
   const [at, setAt] = useState(0);
   const [hot, setHot] = useState(NOTHING);
   const flow = useRef(null);
@@ -128,6 +128,7 @@ function Looked({ shown, columns, name, busy, error, still, token, pair, target,
     extra=${edit && shown && html`<button class="button" aria-pressed=${editing ? "true" : "false"} onClick=${() => edit(editing ? null : shown.text)}>${t("translate.edit")}</button>`}>
     ${editing ? html`<textarea class="big out" rows="1" value=${draft} aria-label=${t("translate.edit")} spellcheck=${false} maxlength="2000"
       onInput=${(/** @type {any} */ event) => setDraft(event.target.value.replace(/\n/g, " "))}></textarea><p class="note">${t("translate.forced")}</p>` : line}
+    <${Limit} used=${Math.max(columns.length, editing ? words.length : 0)} most=${pieces} what="pieces" />
     <${Problem} error=${error} />
     ${drawn}
     ${fits && html`<${Player} length=${words.length} at=${step} onChange=${setAt} autoplay=${true} token=${`${token} ${editing ? "edit" : ""} ${still}`} still=${still || Boolean(editing)} pace=${420} label=${t("translate.play")} />`}
