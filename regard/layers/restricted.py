@@ -43,8 +43,8 @@ def attend_nearby(
         raise ConfigError(f"attend_nearby: `reach` has {reach}; expected 0 or more.")
     T = sizes.get("T", query.shape[1])
     r = max(1, reach)
-    N = -(-T // r)
-    queries = F.pad(query, (0, 0, 0, N * r - T)).view(-1, N, r, query.shape[-1])  # (B, N, r, Dq)
+    N = max(1, -(-T // r))
+    queries = F.pad(query, (0, 0, 0, N * r - T)).view(len(query), N, r, query.shape[-1])  # (B, N, r, Dq)
     mask = _visible(T, N, r, reach, lengths, query.device)
     source = attention.prepare(_neighbours(keys, N, r), _neighbours(values, N, r), Mask(dense=mask))
     return attention(queries, source).context.flatten(1, 2)[:, :T]
