@@ -15,7 +15,7 @@ from regard.attention.record import record_any
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS, PAD
 from regard.decode.cancel import check_cancelled
-from regard.errors import ConfigError, check_setting
+from regard.errors import ConfigError, check_setting, check_whole
 from regard.kernels.decoder.decoder_cpu import TokenChoice
 from regard.models.base import State, StepDecoder
 
@@ -138,8 +138,7 @@ GREEDY = Decoding(beam=1)
 
 def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
     """(B,) the most steps of each sentence, eos counted."""
-    if minimum < 0:
-        raise ConfigError(f"decode: `minimum` has {minimum}; expected 0 or more.")
+    check_whole("decode", least=0, minimum=minimum)
     if isinstance(maximum, Lengths):
         return maximum.limits(batch.source_lengths)
     if maximum < max(1, minimum):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.errors import ConfigError, check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 def attend_nearby(
@@ -39,8 +39,7 @@ def attend_nearby(
     sizes = check_shapes(
         "attend_nearby", ("query", query, "B T Dq"), ("keys", keys, "B T Dk"), ("values", values, "B T Dv")
     )
-    if reach < 0:
-        raise ConfigError(f"attend_nearby: `reach` has {reach}; expected 0 or more.")
+    check_whole("attend_nearby", least=0, reach=reach)
     T = sizes.get("T", query.shape[1])
     r = max(1, reach)
     N = max(1, -(-T // r))
