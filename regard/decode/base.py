@@ -83,6 +83,9 @@ class WuPenalty(LengthPenalty):
         return ((5.0 + lengths.float()) / 6.0) ** self.alpha
 
 
+PENALTIES: dict[str, type[PowerPenalty | WuPenalty]] = {"power": PowerPenalty, "wu": WuPenalty}
+
+
 def _check_alpha(owner: object, alpha: float) -> None:
     if not alpha >= 0:
         raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
@@ -113,6 +116,8 @@ class Decoding:
         check_setting("decode.beam", self.beam, least=1, most=WIDEST)
         check_setting("decode.length_penalty", self.length_penalty)
         check_setting("decode.max_length", self.max_length)
+        if self.penalty not in PENALTIES:
+            raise ConfigError(f"'decode.penalty' is {self.penalty!r}; expected {' or '.join(PENALTIES)}.")
 
     @property
     def width(self) -> int:
@@ -126,7 +131,7 @@ class Decoding:
     @property
     def rule(self) -> LengthPenalty:
         """How the length is paid for."""
-        return (PowerPenalty if self.penalty == "power" else WuPenalty)(self.length_penalty)
+        return PENALTIES[self.penalty](self.length_penalty)
 
     def with_beam(self, beam: int | None) -> "Decoding":
         """The same with another beam, if one is given."""
