@@ -251,7 +251,8 @@ def _check_lengths(lengths: object) -> None:
         raise MaskError(
             f"Mask: `lengths` has {shown(lengths)}; expected a list or a tensor (B,) of whole numbers."
         )
-    if lengths.ndim != 1 or _not_integer(lengths):
+    dtype = lengths.dtype
+    if lengths.ndim != 1 or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         raise MaskError(
             f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
             "expected (B,) whole numbers."
@@ -296,10 +297,6 @@ def _is_window(window: object) -> bool:
 
 def _is_whole(number: object) -> bool:
     return isinstance(number, int | torch.SymInt) and not isinstance(number, bool)
-
-
-def _not_integer(x: Tensor) -> bool:
-    return x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
