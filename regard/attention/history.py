@@ -33,7 +33,7 @@ class History(NamedTuple):
         check_source("History.start", "source", source)
         if at is not None and not (isinstance(at, int) and -source.S <= at < source.S):
             raise ConfigError(f"History.start: `at` has {shown(at)}; expected one of {source.S} positions.")
-        shape = (*source.keys.shape[:-2], 1, source.S)
+        shape = (*source.spread().keys.shape[:-2], 1, source.S)  # rows that share a source look by themselves
         previous = torch.zeros(shape, dtype=upcast_dtype(source.keys.dtype), device=source.keys.device)
         if at is not None:
             previous = previous.index_fill(-1, torch.tensor([at], device=previous.device), 1.0)

@@ -56,7 +56,7 @@ class Mask:
             raise MaskError(
                 f"Mask: `window` has {shown(self.window)}; expected (left, right), both 0 or more."
             )
-        if not isinstance(self.offset, int | torch.SymInt):
+        if not _is_whole(self.offset):
             raise MaskError(f"Mask: `offset` has {shown(self.offset)}; expected a whole number.")
 
     def __repr__(self) -> str:
@@ -251,7 +251,8 @@ def _check_lengths(lengths: object) -> None:
         raise MaskError(
             f"Mask: `lengths` has {shown(lengths)}; expected a list or a tensor (B,) of whole numbers."
         )
-    if lengths.ndim != 1 or _not_integer(lengths):
+    dtype = lengths.dtype
+    if lengths.ndim != 1 or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         raise MaskError(
             f"Mask: `lengths` has shape {tuple(lengths.shape)} and dtype {lengths.dtype}; "
             "expected (B,) whole numbers."
@@ -263,7 +264,7 @@ def _check_lengths(lengths: object) -> None:
 def _listed(lengths: Sequence[int]) -> Tensor:
     """A list of lengths as a tensor; what is no whole number is refused where tensors are."""
     try:
-        return torch.tensor(lengths)
+        return torch.tensor(lengths, dtype=None if lengths else torch.int64)  # of none too
     except (TypeError, ValueError, RuntimeError):
         raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
 
@@ -291,11 +292,11 @@ def _has_negative(lengths: Tensor) -> bool:
 def _is_window(window: object) -> bool:
     if not isinstance(window, tuple) or len(window) != 2:
         return False
-    return all(isinstance(side, int | torch.SymInt) and side >= 0 for side in window)
+    return all(_is_whole(side) and side >= 0 for side in window)
 
 
-def _not_integer(x: Tensor) -> bool:
-    return x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int | torch.SymInt) and not isinstance(number, bool)
 
 
 def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:

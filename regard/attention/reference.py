@@ -28,9 +28,9 @@ from regard.attention.windows.local_predictive import Around
 from regard.errors import ShapeError
 
 
-def attend(call: Call, generator: torch.Generator | None = None) -> tuple[Tensor, Alignment]:
+def attend(call: Call) -> tuple[Tensor, Alignment]:
     """The context (..., T, Dv), and the scores and weights it was made with."""
-    return mixed(call, alignment := align(call, generator=generator)), alignment
+    return mixed(call, alignment := align(call)), alignment
 
 
 def align(

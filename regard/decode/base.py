@@ -15,7 +15,7 @@ from regard.attention.record import record_any
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS, EOS, PAD
 from regard.decode.cancel import check_cancelled
-from regard.errors import ConfigError, check_setting
+from regard.errors import ConfigError, check_setting, check_whole
 from regard.kernels.decoder.decoder_cpu import TokenChoice
 from regard.models.base import State, StepDecoder
 
@@ -83,6 +83,9 @@ class WuPenalty(LengthPenalty):
         return ((5.0 + lengths.float()) / 6.0) ** self.alpha
 
 
+PENALTIES: dict[str, type[PowerPenalty | WuPenalty]] = {"power": PowerPenalty, "wu": WuPenalty}
+
+
 def _check_alpha(owner: object, alpha: float) -> None:
     if not alpha >= 0:
         raise ConfigError(f"{type(owner).__name__}: `alpha` has {alpha}; expected 0 or more.")
@@ -113,6 +116,8 @@ class Decoding:
         check_setting("decode.beam", self.beam, least=1, most=WIDEST)
         check_setting("decode.length_penalty", self.length_penalty)
         check_setting("decode.max_length", self.max_length)
+        if self.penalty not in PENALTIES:
+            raise ConfigError(f"'decode.penalty' is {self.penalty!r}; expected {' or '.join(PENALTIES)}.")
 
     @property
     def width(self) -> int:
@@ -126,7 +131,7 @@ class Decoding:
     @property
     def rule(self) -> LengthPenalty:
         """How the length is paid for."""
-        return (PowerPenalty if self.penalty == "power" else WuPenalty)(self.length_penalty)
+        return PENALTIES[self.penalty](self.length_penalty)
 
     def with_beam(self, beam: int | None) -> "Decoding":
         """The same with another beam, if one is given."""
@@ -138,8 +143,7 @@ GREEDY = Decoding(beam=1)
 
 def limits_of(batch: PairBatch, maximum: int | Lengths, minimum: int) -> Tensor:
     """(B,) the most steps of each sentence, eos counted."""
-    if minimum < 0:
-        raise ConfigError(f"decode: `minimum` has {minimum}; expected 0 or more.")
+    check_whole("decode", least=0, minimum=minimum)
     if isinstance(maximum, Lengths):
         return maximum.limits(batch.source_lengths)
     if maximum < max(1, minimum):

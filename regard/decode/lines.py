@@ -73,7 +73,7 @@ def _parts(translator: TextTranslator, line: str, count: int) -> list[str] | Ref
         return Refused(f"has {len(line):,} characters; expected {LARGEST:,} at most.")
     if count <= LONGEST:
         return [line]
-    sentences = sentences_of(line)
+    sentences = sentences_of(line) or [""]  # of blanks, which may be pieces
     longest = max(map(len, translator.source.encode_all(sentences)))
     if longest > LONGEST:
         return Refused(

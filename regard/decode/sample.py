@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from regard.data.batches import PairBatch
 from regard.decode.base import Hypothesis, Lengths, PowerPenalty, forbid, limits_of
 from regard.decode.rollout import walk
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_whole
 from regard.models.base import State, StepDecoder
 
 
@@ -85,8 +85,7 @@ def _chances(
 
 
 def _check(count: int, temperature: float, top_k: int, top_p: float) -> None:
-    if count < 1:
-        raise ConfigError(f"sample: `count` has {count}; expected 1 or more.")
+    check_whole("sample", count=count)
     if not temperature > 0:
         raise ConfigError(
             f"sample: `temperature` has {temperature}; expected more than 0. For the limit use greedy()."

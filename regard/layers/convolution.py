@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.errors import ConfigError, DataError, check_shapes
+from regard.errors import ConfigError, DataError, check_shapes, check_whole
 
 WAVES = 4  # by which a place's row is told, and as many for its column
 
@@ -104,8 +104,7 @@ class SqueezeNet(nn.Module):
     def __init__(self, *, side: int = 227, classes: bool = False) -> None:
         """With `classes` it has its last layer too, which names one of a thousand things."""
         super().__init__()
-        if side < 32:
-            raise ConfigError(f"SqueezeNet: `side` has {side}; expected 32 or more.")
+        check_whole("SqueezeNet", least=32, side=side)
         self.side = side
         self.conv1 = nn.Conv2d(3, 96, 7, stride=2)
         inputs, fires = 96, {}

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.attention.numerics import upcast
 from regard.attention.scores.base import Score
 from regard.attention.scores.dot import DotScore
-from regard.errors import ConfigError, check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 class DistanceScore(Score):
@@ -27,8 +27,7 @@ class DistanceScore(Score):
 
     def __init__(self, *, far: int) -> None:
         super().__init__()
-        if far < 0:
-            raise ConfigError(f"DistanceScore: `far` has {far}; expected 0 or more.")
+        check_whole("DistanceScore", least=0, far=far)
         self.far = far
         self.dot = DotScore(1.0)
         self.d = nn.Parameter(torch.zeros(2 * far + 2))

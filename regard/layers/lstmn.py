@@ -40,7 +40,7 @@ from regard.attention.mask import Mask
 from regard.attention.paths import Explanation
 from regard.attention.scores.additive import AdditiveScore, NewestScore
 from regard.attention.source import Source
-from regard.errors import ConfigError, ShapeError, check_shapes
+from regard.errors import ConfigError, ShapeError, check_shapes, check_whole
 from regard.kernels.lstmn.lstmn_tape import Recurrence
 
 KERNELS = ("auto", "reference", "lstmn")
@@ -114,13 +114,9 @@ class LSTMNCell(nn.Module):
         return paths.explain("lstmn", self._recurrence(self.project(inputs)), self.kernel)
 
     def _recurrence(self, projected: Tensor) -> Recurrence:
-        return Recurrence(self.attention, projected, self.U, self.span, self._foreign())
-
-    def _foreign(self) -> str | None:
-        """Why one operation cannot take the place of the parts, as a clause."""
-        if type(self).step is not LSTMNCell.step:
-            return f"{type(self).__name__} has a step of its own, this kernel computes LSTMNCell's"
-        return None
+        own = f"{type(self).__name__} has a step of its own, this kernel computes LSTMNCell's"
+        foreign = own if type(self).step is not LSTMNCell.step else None
+        return Recurrence(self.attention, projected, self.U, self.span, foreign)
 
     def start(self, rows: int) -> Tape:
         """The tapes before the first word: one slot of zeros."""
@@ -172,8 +168,7 @@ class LSTMN(nn.Module):
         kernel: str = "auto",
     ) -> None:
         super().__init__()
-        if layers < 1:
-            raise ConfigError(f"LSTMN: `layers` has {layers}; expected 1 or more.")
+        check_whole("LSTMN", layers=layers)
         self.hidden = hidden
         self.dropout = nn.Dropout(dropout)  # between layers
         self.cells = nn.ModuleList(

@@ -57,8 +57,9 @@ class SinusoidalPositions(Positions):
 
     def forward(self, words: Tensor, offset: int = 0) -> Tensor:
         end = offset + words.shape[-2]
-        table = self.table if end <= TABLE else sinusoids(end, self.dim).to(self.table)
-        return words + table[offset:end]
+        if end <= TABLE:
+            return words + self.table[offset:end]
+        return words + sinusoids(end, self.dim, first=offset).to(self.table)
 
 
 class LearnedPositions(Positions):
@@ -86,9 +87,9 @@ class NoPositions(Positions):
         return words
 
 
-def sinusoids(positions: int, dim: int) -> Tensor:
-    """(positions, dim) the paper's table."""
-    position = torch.arange(positions, dtype=torch.float64)[:, None]
+def sinusoids(positions: int, dim: int, *, first: int = 0) -> Tensor:
+    """(positions - first, dim) the paper's table, from its row `first` on."""
+    position = torch.arange(first, positions, dtype=torch.float64)[:, None]
     speeds = torch.exp(torch.arange(0, dim, 2, dtype=torch.float64) * (-math.log(10000.0) / dim))
     angles = position * speeds  # (positions, dim / 2, rounded up)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :dim].float()

@@ -81,5 +81,5 @@ def reversal(lengths: Tensor, S: int) -> Tensor:
 
 
 def take(x: Tensor, positions: Tensor) -> Tensor:
-    """(B, S, D), (B, S) -> (B, S, D): each row's vectors in the order of its positions."""
-    return x.gather(1, positions[..., None].expand_as(x))
+    """(B, S, D), (B, T) -> (B, T, D): of each row the vectors at these positions."""
+    return x.gather(1, positions[..., None].expand(-1, -1, x.shape[-1]))

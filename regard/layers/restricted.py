@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.attention.compose import Attention
 from regard.attention.mask import Mask
-from regard.errors import ConfigError, check_shapes
+from regard.errors import check_shapes, check_whole
 
 
 def attend_nearby(
@@ -39,12 +39,11 @@ def attend_nearby(
     sizes = check_shapes(
         "attend_nearby", ("query", query, "B T Dq"), ("keys", keys, "B T Dk"), ("values", values, "B T Dv")
     )
-    if reach < 0:
-        raise ConfigError(f"attend_nearby: `reach` has {reach}; expected 0 or more.")
+    check_whole("attend_nearby", least=0, reach=reach)
     T = sizes.get("T", query.shape[1])
     r = max(1, reach)
-    N = -(-T // r)
-    queries = F.pad(query, (0, 0, 0, N * r - T)).view(-1, N, r, query.shape[-1])  # (B, N, r, Dq)
+    N = max(1, -(-T // r))
+    queries = F.pad(query, (0, 0, 0, N * r - T)).view(len(query), N, r, query.shape[-1])  # (B, N, r, Dq)
     mask = _visible(T, N, r, reach, lengths, query.device)
     source = attention.prepare(_neighbours(keys, N, r), _neighbours(values, N, r), Mask(dense=mask))
     return attention(queries, source).context.flatten(1, 2)[:, :T]

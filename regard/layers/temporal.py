@@ -41,7 +41,7 @@ from regard.attention.compose import Attention
 from regard.attention.mask import Mask
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
-from regard.errors import ConfigError, check_shapes
+from regard.errors import ConfigError, check_shapes, check_whole
 
 Dilations = Literal["doubling", "printed"]
 FIRST: dict[str, int] = {"doubling": 1, "printed": 2}
@@ -84,8 +84,7 @@ class DenseBlock(nn.Module):
 
     def __init__(self, *, inputs: int, dilation: int, filters: int) -> None:
         super().__init__()
-        if dilation < 1:
-            raise ConfigError(f"DenseBlock: `dilation` has {dilation}; expected 1 or more.")
+        check_whole("DenseBlock", dilation=dilation)
         self.dilation = dilation
         self.outputs = inputs + filters
         self.now = nn.Linear(inputs, 2 * filters)

@@ -25,6 +25,7 @@ from regard.data.labelled import LabelledBatch
 from regard.data.text_windows import StreamBatch
 from regard.layers.lstmn import LSTMN, Tape
 from regard.models.base import Model, Settings, Share, Size
+from regard.models.decomposable import add_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,9 +183,7 @@ class LSTMReader(nn.Module):
 
 def mean(states: Tensor, lengths: Tensor) -> Tensor:
     """(B, T, n), (B,) -> (B, n): over each row's own steps."""
-    t = torch.arange(states.shape[1], device=states.device)
-    own = (t < lengths[:, None])[..., None]
-    return (states * own).sum(1) / lengths.clamp(min=1)[:, None]
+    return add_up(states, lengths) / lengths.clamp(min=1)[:, None]
 
 
 def last(states: Tensor, lengths: Tensor) -> Tensor:

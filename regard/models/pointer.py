@@ -36,6 +36,7 @@ from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
 from regard.errors import check_shapes
 from regard.layers.lstm import LSTMEncoder, hold_on_padding
+from regard.layers.recurrent import take
 from regard.models.base import Settings, Size, Translating
 
 Hidden = tuple[Tensor, Tensor]  # h, c, each (1, B, n)
@@ -146,11 +147,6 @@ def initialize(model: nn.Module, encoder: LSTMEncoder, decoder: nn.LSTM, *, boun
 def read_before(batch: PairBatch) -> Tensor:
     """(B, T) positions that the decoder reads in training: the target one step late, behind go."""
     return F.pad(positions(batch.target[:, :-1]), (1, 0))
-
-
-def take(inputs: Tensor, at: Tensor) -> Tensor:
-    """(B, 1 + N, D), (B, T) positions -> (B, T, D)."""
-    return inputs.gather(1, at[..., None].expand(-1, -1, inputs.shape[-1]))
 
 
 def numbered(log_probabilities: Tensor) -> Tensor:

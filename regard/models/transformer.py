@@ -253,8 +253,9 @@ def share(sources: tuple[Source, ...], rows: Tensor) -> tuple[Source, ...]:
 
 def build_encoder(config: TransformerConfig, shape: Shape) -> Encoder:
     """N layers of self-attention and feed-forward."""
+    d = shape.d_model
     layers = [
-        EncoderLayer(_multi_head(config, shape), _feed_forward(shape), lambda: _residual(config, shape))
+        EncoderLayer(_multi_head(config, shape), FeedForward(d, shape.d_ff), lambda: _residual(config, shape))
         for _ in range(shape.layers)
     ]
     return Encoder(layers, _last_norm(config, shape))
@@ -266,7 +267,7 @@ def build_decoder(config: TransformerConfig, shape: Shape) -> Decoder:
         DecoderLayer(
             _multi_head(config, shape),
             _multi_head(config, shape),
-            _feed_forward(shape),
+            FeedForward(shape.d_model, shape.d_ff),
             lambda: _residual(config, shape),
         )
         for _ in range(shape.decoder_layers)
@@ -288,10 +289,6 @@ def initialize(model: nn.Module) -> None:
 def _multi_head(config: TransformerConfig, shape: Shape) -> MultiHead:
     attention = config.attention.build(query=shape.d_k, keys=shape.d_k, positions=config.longest)
     return MultiHead(shape.d_model, shape.heads, dim_head=shape.d_k, attention=in_order(attention))
-
-
-def _feed_forward(shape: Shape) -> FeedForward:
-    return FeedForward(shape.d_model, shape.d_ff)
 
 
 def _residual(config: TransformerConfig, shape: Shape) -> PostNorm | PreNorm:

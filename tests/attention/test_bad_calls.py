@@ -315,6 +315,8 @@ CALLS = {
     "rows as a list": lambda: ask().rows([0, 1]),
     "rows of halves": lambda: ask().rows(zeros(2)),
     "a log-probability of no choice": lambda: ask().log_probability,
+    "a mask's offset that is true": lambda: Mask(causal=True, offset=True),
+    "a mask's window of truths": lambda: Mask(window=(True, False)),
     # sources and histories
     "append a tensor": lambda: causal().append(zeros(B, 1, D)),
     "append another width": lambda: causal().append(

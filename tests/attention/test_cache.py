@@ -203,6 +203,7 @@ def test_windows_and_histories_see_rows_of_their_own():
     history = History.start(source.select(GROUPED))
     mine, expected = (attention(query, s(GROUPED), history=history) for s in (source.share, source.select))
     torch.testing.assert_close(mine.context, expected.context)
+    assert History.start(source.share(GROUPED)).previous.shape == history.previous.shape
 
 
 def test_a_choice_of_a_shared_row_is_the_one_that_was_made():

@@ -294,6 +294,12 @@ def test_a_list_of_lengths_is_as_good_as_a_tensor():
     assert Mask(lengths=[3, 1]).lengths.dtype == torch.int64
 
 
+def test_an_empty_list_of_lengths_is_that_of_an_empty_batch():
+    attention = Attention(DotScore())
+    source = attention.prepare(torch.randn(0, S, 4), mask=Mask(lengths=[]))
+    assert attention(torch.randn(0, T, 4), source).weights.shape == (0, T, S)
+
+
 def test_a_key_padding_mask_hides_the_same_from_every_query_of_a_row():
     visible = torch.tensor([[True, True, False, False, False], [True, False, True, True, False]])[:, :S]
     attention = Attention(DotScore())

@@ -244,3 +244,11 @@ def test_a_word_of_no_fertility_gives_finite_scores():
         score.U_f.weight.fill_(-1e4)  # σ(-1e4) is 0 in any precision
     history = History(torch.ones(1, 1), torch.ones(1, 1))
     assert torch.isfinite(score(torch.zeros(1, 1), score.prepare(torch.ones(1, 1)), history)).all()
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+def test_vectors_of_no_features_attend_to_all_alike(kernel):
+    attention = Attention(DotScore(), kernel=kernel)
+    values = torch.randn(B, S, 3)
+    result = attention(torch.zeros(B, T, 0), attention.prepare(torch.zeros(B, S, 0), values))
+    assert_close(result.context, values.mean(1, keepdim=True).expand(B, T, 3))

@@ -6,7 +6,7 @@ from tiny_decoders import NetDecoder, Peeking, TableDecoder, alone, attention_by
 
 from regard.data.batches import pair_batch
 from regard.data.tokens import BOS, EOS, PAD
-from regard.decode.base import LengthPenalty, Lengths, PowerPenalty, WuPenalty
+from regard.decode.base import Decoding, LengthPenalty, Lengths, PowerPenalty, WuPenalty
 from regard.decode.beam import beam_search
 from regard.decode.greedy import greedy
 from regard.errors import ConfigError, DataError
@@ -286,6 +286,11 @@ def test_a_falling_divisor_is_an_error():
         WuPenalty(-0.5)
     with pytest.raises(ConfigError, match=r"PowerPenalty: `alpha` has -1; expected 0 or more."):
         PowerPenalty(-1)
+
+
+def test_a_penalty_that_there_is_not_is_an_error():
+    with pytest.raises(ConfigError, match=r"^'decode\.penalty' is 'powr'; expected power or wu\.$"):
+        Decoding(penalty="powr")
 
 
 def test_recording_needs_a_module():

@@ -103,3 +103,11 @@ def test_lines_up_to_the_limit_are_read_whole():
     [[found]] = translate_lines(translator, ["cat . " * (LONGEST // 2)], GREEDY)
     assert translator.read == [LONGEST]
     assert len(found.pieces) == LONGEST
+
+
+def test_a_long_line_of_blanks_is_an_empty_translation():
+    translator = Copying("bpe")
+    line = " " * (LONGEST + 1)
+    assert len(translator.source.encode(line)) > LONGEST
+    [[found]] = translate_lines(translator, [line], GREEDY)
+    assert (found.text, found.finished) == ("", True)

@@ -107,6 +107,14 @@ def check(build, problems, direction):
     )
 
 
+@pytest.mark.parametrize("score", ["dot", "additive"])
+def test_values_of_no_features_are_left_to_the_reference(score, engine):
+    attention = Attention(SCORES[score](), window=LocalMonotonic(half_width=2))
+    source = attention.prepare(torch.randn(2, 40, D), torch.randn(2, 40, 0))
+    result = attention(torch.randn(2, 5, D), source)
+    assert (result.kernel, tuple(result.context.shape)) == ("reference", (2, 5, 0))
+
+
 def test_a_query_that_is_not_a_number_has_no_context(engine):
     attention = Attention(DotScore(), window=WINDOWS["local-p"]())
     query, source = torch.randn(1, 5, D), attention.prepare(torch.randn(1, 40, D))

@@ -27,6 +27,12 @@ def test_restricted_attention_equals_attention_under_a_window(T, reach, with_len
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize(("B", "T"), [(0, 5), (2, 0)])
+def test_nothing_attends_to_nothing(B, T):
+    x = torch.randn(B, T, 4)
+    assert attend_nearby(Attention(DotScore()), x, x, x, reach=2).shape == (B, T, 4)
+
+
 def test_the_number_of_scores_grows_with_the_length_and_not_with_its_square():
     scored = []
 

@@ -317,6 +317,7 @@ def test_the_table_is_the_papers_formula():
             assert math.isclose(table[pos, 2 * i + 1], math.cos(angle), abs_tol=1e-5)
     assert torch.equal(sinusoids(40, 9), sinusoids(40, 9)[:, :9])
     assert sinusoids(3, 9).shape == (3, 9)
+    assert torch.equal(sinusoids(40, 9, first=30), sinusoids(40, 9)[30:])
 
 
 @pytest.mark.parametrize("k", [1, 7, 100])

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from regard.attention.memory.addressing import content_weights, interpolate, sharpen, shift
 from regard.attention.memory.cells import MemoryState, read, write
 from regard.catalog import card
-from regard.errors import ConfigError
+from regard.errors import check_whole
 
 
 class Controls(NamedTuple):
@@ -58,11 +58,8 @@ class Heads(nn.Module):
 
     def __init__(self, *, inputs: int, width: int, reads: int = 1, writes: int = 1, reach: int = 1) -> None:
         super().__init__()
-        for name, value, least in (("width", width, 1), ("reads", reads, 1), ("writes", writes, 1)):
-            if value < least:
-                raise ConfigError(f"Heads: `{name}` has {value}; expected {least} or more.")
-        if reach < 0:
-            raise ConfigError(f"Heads: `reach` has {reach}; expected 0 or more.")
+        check_whole("Heads", width=width, reads=reads, writes=writes)
+        check_whole("Heads", least=0, reach=reach)
         self.width, self.reads, self.writes, self.reach = width, reads, writes, reach
         H = reads + writes
         self.speak = nn.Linear(inputs, H * (width + 2 * reach + 4) + 2 * writes * width)

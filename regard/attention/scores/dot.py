@@ -58,7 +58,7 @@ class DotScore(ProductScore):
 
     def factor(self, D: int) -> float:
         """The number that multiplies q · k for vectors of D features."""
-        return 1 / math.sqrt(D) if self.scale is None else self.scale
+        return 1 / math.sqrt(max(D, 1)) if self.scale is None else self.scale  # of no features all are 0
 
     def form(self, query: Tensor, keys: Tensor) -> Product:
         if query.shape[-1] != keys.shape[-1]:

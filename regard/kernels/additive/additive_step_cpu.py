@@ -71,8 +71,7 @@ class AdditiveStepCPU(Kernel):
     def run(self, call: Call) -> Fused:
         (query, keys, v, W), values, ready = additive(call), call.source.values, prepared(call)
         if ready.reach > SATURATED:  # where the exponentials may leave float32
-            alignment = reference.align(call)
-            return Fused(reference.mixed(call, alignment), alignment)
+            return Fused(*reference.attend(call))
         if not _is_trained(query, keys, values, v, W):
             a = flat(query if W is None else F.linear(query, W), ready.lead)
             return _unflattened(*_loops(call, ready, a, v), ready.lead)

@@ -109,7 +109,7 @@ class LocalKernel(Kernel):
         if local_cuda.takes(call):
             return None
         T, S = call.query.shape[-2], call.source.S
-        if 0 in (T, S):
+        if 0 in (T, S, call.source.keys.shape[-1], call.source.values.shape[-1]):
             return "there is nothing to attend to"
         least = LEAST * _band(call)
         if least > S and (T * S < LARGE or call.form_type is Additive):

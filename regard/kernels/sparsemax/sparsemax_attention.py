@@ -160,15 +160,11 @@ def _product(call: Call) -> Tensor:
         return _of_rows(query, keys, values, hidden, scale)
     lead = leading(query, keys, values)
     hidden = None if hidden is None else flat(hidden, lead)
-    wide = upcast if query.is_cpu or not alike else _same
-    q, k, v = (flat(wide(x), lead) for x in (query, keys, values))
+    widen = query.is_cpu or not alike
+    q, k, v = (flat(upcast(x) if widen else x, lead) for x in (query, keys, values))
     with no_autocast(query):
         context = _of_rows(q, k, v, hidden, scale)
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
-
-
-def _same(x: Tensor) -> Tensor:
-    return x
 
 
 def _in_blocks(call: Call) -> Tensor:
