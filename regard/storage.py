@@ -36,7 +36,11 @@ def aside(path: Path) -> Path:
 
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that is there when all is written: whoever is interrupted leaves the old one, or none."""
+    """A file that is there when all is written: whoever is interrupted leaves the old one, or none.
+
+    Its folder is made if it is not there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
     beside = aside(path)
     try:
         with beside.open("wb") as file:

@@ -130,7 +130,7 @@ def describe_size(config: "RunConfig") -> str:
 
 def report(summary: "Summary") -> None:
     """How a training run ended, in one line."""
-    line = f"{summary.steps} steps in {summary.seconds:.0f} s"
+    line = f"{summary.steps} step{'s' * (summary.steps != 1)} in {summary.seconds:.0f} s"
     if summary.stopped_early:
         line += " (stopped early)"
     if summary.best_loss is not None:

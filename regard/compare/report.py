@@ -177,7 +177,14 @@ def _figures(comparison: Comparison, table: Table, folder: Path, runs: Path) -> 
     metrics = list(dict.fromkeys(one["metric"] for one in done))
     spread = "Bars are means; each point is one seed." if len(table["seeds"]) > 1 else ""
     for number, metric in enumerate(metrics):
-        values = {one["name"]: list(one["values"].values()) for one in done if one["metric"] == metric}
+        # what is not finite, as of a training that diverged, is in the table alone
+        values = {
+            one["name"]: found
+            for one in done
+            if one["metric"] == metric and (found := list(filter(math.isfinite, one["values"].values())))
+        }
+        if not values:
+            continue
         name = "quality.png" if number == 0 else f"quality-{number + 1}.png"
         largest = max(abs(value) for runs in values.values() for value in runs)
         path = draw_bars(values, folder / name, xlabel=metric, decimals=1 if largest >= 10 else 3)
@@ -192,7 +199,7 @@ def _figures(comparison: Comparison, table: Table, folder: Path, runs: Path) -> 
             for bin in one["by_length"]
         ]
         for one in done
-        if one["by_length"]
+        if one["by_length"] and all(math.isfinite(bin["value"]) for bin in one["by_length"])
     }
     if lengths:
         path = draw_lengths(lengths, folder / "lengths.png", xlabel="length", ylabel=metrics[0])

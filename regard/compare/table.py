@@ -6,6 +6,7 @@ record       each finished variant as a record for results/
 """
 
 import json
+import math
 import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +75,7 @@ def _summarize(variant: Variant, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return summary | {
         "metric": measured[0].metric,
         "mean": statistics.fmean(values),
-        "std": statistics.stdev(values) if len(values) > 1 else None,
+        "std": statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None,
         "min": min(values),
         "max": max(values),
         "values": {str(seed): found.value for seed, _, found in done},

@@ -63,7 +63,6 @@ def read_cifar10(data: str = "") -> tuple[dict[str, Photographs], str]:
     }
     if not all(file.exists() for file in files.values()):
         logging.getLogger("regard").info("unpacking %s into %s", path, folder)
-        folder.mkdir(parents=True, exist_ok=True)
         for split, part in _unpack(path).items():
             for kind, array in part._asdict().items():
                 with storage.whole(files[split, kind]) as file:

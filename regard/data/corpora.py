@@ -196,7 +196,7 @@ def _read_tabs(split: str, files: Sequence[Path]) -> Iterator[Sentences]:
     """
     met: set[str] = set()
     found = False
-    for line in stream_lines(files[0]):
+    for line in stream_lines(files[0], str.rstrip):
         found = True
         english, _, rest = line.partition("\t")
         translation = rest.partition("\t")[0].strip()

@@ -154,19 +154,11 @@ def _encode(
 
 def _write(path: Path, parts: Iterator[Half], count: int) -> None:
     logging.getLogger("regard").info("computing the annotations of %d pictures into %s", count, path)
-    aside = storage.aside(path)
-    try:
-        place, file = 0, None
+    with storage.whole(path) as file:
         for part in parts:
-            if file is None:
-                shape = (count, *part.shape[1:])
-                file = np.lib.format.open_memmap(aside, mode="w+", dtype=np.float16, shape=shape)
-            file[place : place + len(part)] = part
-            place += len(part)
-        if file is None:
+            if not file.tell():
+                header = {"descr": "<f2", "fortran_order": False, "shape": (count, *part.shape[1:])}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(part, dtype="<f2").data)
+        if not file.tell():
             raise DataError(f"features: `count` has {count} pictures; expected one or more.")
-        file.flush()
-        del file
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

@@ -26,7 +26,6 @@ HEADERS = {"User-Agent": "regard (research; Python urllib)"}  # some homes refus
 def fetch(url: str, path: Path, *, sha256: str | None = None, timeout: float = TIMEOUT) -> str:
     """Fetch a file; its SHA-256 digest. A digest that is known must agree, one that is not is told."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with storage.whole(path) as file:
             digest = _download(url, file, timeout)
             if sha256 is not None and digest != sha256:

@@ -1,5 +1,6 @@
 """Where a data set lies: in the folder that a setting or REGARD_DATA names; what is said of damaged files."""
 
+import lzma
 import os
 import pickle
 import struct
@@ -15,8 +16,8 @@ from regard.errors import DataError
 VARIABLE = "REGARD_DATA"
 # what damaged archives, arrays and pickles raise when they are read
 DAMAGED = (
-    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError),
-    *(struct.error, zlib.error, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
+    *(OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, struct.error),
+    *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, pickle.UnpicklingError),
 )
 
 

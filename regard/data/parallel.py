@@ -1,9 +1,10 @@
 """Parallel text from two files, one sentence a line, plain, .gz or .zip (its longest .txt), as a stream."""
 
 import gzip
+import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
@@ -66,15 +67,19 @@ def read_lines(path: Path) -> list[str]:
     return list(stream_lines(path))
 
 
-def stream_lines(path: Path) -> Iterator[str]:
-    """The same, one line after the other."""
+def stream_lines(path: Path, strip: Callable[[str], str] = str.strip) -> Iterator[str]:
+    """The same, one line after the other; `strip` takes the surrounding spaces away."""
     try:
         with _open(path) as file:
             number = 0
             while block := file.readlines(BLOCK):
-                yield from _decode_block(block, number, str(path))
+                yield from map(strip, _decode_block(block, number, str(path)))
                 number += len(block)
-    except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error) as error:
+    except RuntimeError as error:  # of zipfile
+        raise DataError(
+            f"{path}: cannot be read ({error}); expected a zip file without a password."
+        ) from error
+    except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError) as error:
         kind = "zip" if path.suffix == ".zip" else "gzip"
         raise DataError(f"{path}: not a complete {kind} file; expected what its ending says.") from error
     except OSError as error:
@@ -105,7 +110,7 @@ def _decode_block(block: list[bytes], before: int, name: str) -> Iterator[str]:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" not in text:
-        return map(str.strip, text.removesuffix("\n").split("\n"))
+        return iter(text.removesuffix("\n").split("\n"))
     return (decode_line(line, number, name) for number, line in enumerate(block, before + 1))
 
 
@@ -117,6 +122,6 @@ def decode_line(line: bytes, number: int, name: str) -> str:
         return line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{name}: line {number} has a byte 0x{line[error.start]:02x} that is not UTF-8; "
+            f"{name}: line {number} has a byte 0x{error.object[error.start]:02x} that is not UTF-8; "
             "expected UTF-8 text."
         ) from None

@@ -121,11 +121,9 @@ def read_dictionary(path: Path | str) -> dict[str, str]:
 
 def write_dictionary(path: Path | str, dictionary: Dictionary) -> None:
     """What `read_dictionary` reads, whole or not at all; words with a tab or a line break are left out."""
-    path = Path(path)
     lines = [f"{a}\t{b}\n" for a, b in dictionary.items() if len(a.split()) == len(b.split()) == 1]
-    aside = storage.aside(path)
-    aside.write_text("".join(lines), encoding="utf-8")
-    aside.replace(path)
+    with storage.whole(Path(path)) as file:
+        file.write("".join(lines).encode())
 
 
 def choose_dictionary(folder: Path, unknown: str) -> Dictionary | None:

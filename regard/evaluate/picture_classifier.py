@@ -15,11 +15,10 @@ import logging
 import math
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from regard import storage
@@ -85,7 +84,8 @@ def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassi
             torch.manual_seed(SEED)
             classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
             _train(classifier, task, device)
-        _keep(path, classifier)
+        with storage.whole(path) as file:  # two evaluations at once leave one
+            file.write(save({name: t.cpu().contiguous() for name, t in classifier.state_dict().items()}))
     return classifier.eval().requires_grad_(False)
 
 
@@ -145,14 +145,3 @@ def read(classifier: PictureClassifier, pictures: Tensor) -> tuple[Tensor, Tenso
     """(B, H, W, 3) bytes -> (B, D) features, (B, classes) probabilities, in float64 on the CPU."""
     features = classifier.features(to_network(pictures))
     return features.double().cpu(), classifier.W(features).softmax(-1).double().cpu()
-
-
-def _keep(path: Path, classifier: nn.Module) -> None:
-    """Write aside and rename: two evaluations at once leave one whole file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = storage.aside(path)
-    try:
-        save_file({name: t.cpu().contiguous() for name, t in classifier.state_dict().items()}, aside)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

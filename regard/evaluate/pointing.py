@@ -45,7 +45,8 @@ def measure_hull(points: Points, right: list[int], found: list[int]) -> Scores:
     accuracy = float(same_cycle(found, right))
     if whole == 0:
         return {"accuracy": accuracy, "area": None, "invalid": None}
-    simple = is_simple(points[found])
+    # attention with numbers of its own may name a point that a small set does not have
+    simple = max(found, default=0) < len(points) and is_simple(points[found])
     covered = abs(area(points[found])) / whole if simple else None
     return {"accuracy": accuracy, "area": covered, "invalid": float(not simple)}
 

@@ -123,13 +123,9 @@ _FIELDS = ", ".join(f.name for f in fields(Result))
 
 
 def _write(path: Path, results: Iterable[Result]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     records = [asdict(result) for result in sorted(results, key=_same)]
-    aside = storage.aside(path)
-    aside.write_text(
-        json.dumps(records, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8"
-    )
-    aside.replace(path)
+    with storage.whole(path) as file:
+        file.write((json.dumps(records, indent=2, ensure_ascii=False, sort_keys=True) + "\n").encode())
 
 
 def _processor() -> str:

@@ -34,7 +34,7 @@ from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.data.points import SHIFT, positions
 from regard.data.tokens import EOS
-from regard.errors import check_shapes
+from regard.errors import check_setting, check_shapes
 from regard.layers.lstm import LSTMEncoder, hold_on_padding
 from regard.layers.recurrent import take
 from regard.models.base import Settings, Size, Translating
@@ -129,6 +129,8 @@ def initialize(model: nn.Module, encoder: LSTMEncoder, decoder: nn.LSTM, *, boun
     Two coordinates under weights of 0.08 hardly move a state: a small net on five-point hulls had not left
     its first plateau after 1000 steps of Adam; with variance 1 / fan-in (LeCun et al. 1998) it took 200.
     """
+    if bound is not None:
+        check_setting("model.bound", bound)
     for parameter in model.parameters():
         if bound is not None:
             nn.init.uniform_(parameter, -bound, bound)

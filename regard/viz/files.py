@@ -21,21 +21,11 @@ def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES
     return path
 
 
-def write_aside(path: Path, write: Callable[[Path], object]) -> Path:
-    """Let `write` fill a file beside `path`, then rename it; a failure leaves what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = storage.aside(path)
-    try:
-        write(aside)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
-    return path
-
-
 def write_page(path: Path, html: str) -> Path:
     """Write a page of HTML, whole or not at all."""
-    return write_aside(path, lambda aside: aside.write_text(html, encoding="utf-8", newline="\n"))
+    with storage.whole(path) as file:
+        file.write(html.encode())
+    return path
 
 
 def save(figure: Figure, path: Path) -> Path:
@@ -43,9 +33,9 @@ def save(figure: Figure, path: Path) -> Path:
     kind = path.suffix.lower().removeprefix(".")
     # dates and versions would make equal pictures differ
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-    return write_aside(
-        path, lambda aside: figure.savefig(aside, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
-    )
+    with storage.whole(path) as file:
+        figure.savefig(file, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
+    return path
 
 
 def draw(owner: str, path: str | Path, words: Iterable[str], compose: Callable[[], Figure]) -> Path:

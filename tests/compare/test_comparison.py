@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import signal
 import time
 from dataclasses import replace
@@ -431,6 +432,30 @@ def test_values_of_several_seeds_are_averaged_and_kept(alone, tmp_path):
     assert result.value == round(row["mean"], 4)
     assert result.details["values"] == {seed: round(value, 4) for seed, value in row["values"].items()}
     assert result.details["headline"] is False
+
+
+def test_a_value_that_is_not_finite_stands_in_the_table_and_in_no_plot(alone, tmp_path, monkeypatch):
+    run, found = alone["additive", 1]
+    comparison = plan("rnnsearch-reverse", scores=("additive", "general"), seeds=(1, 2))
+    values = {"additive": (math.inf, 3.0), "general": (math.nan, math.inf)}
+    outcomes = [
+        compare.Outcome(name, seed, "finished", "", read_training(run), replace(found, value=value))
+        for name, seeds in values.items()
+        for seed, value in enumerate(seeds, 1)
+    ]
+    drawn, draw = {}, compare_report.draw_bars
+
+    def drawing(bars, path, **how):
+        drawn[path.name] = bars
+        return draw(bars, path, **how)
+
+    monkeypatch.setattr(compare_report, "draw_bars", drawing)
+    written = compare_report.write(comparison, outcomes, tmp_path)
+    assert drawn["quality.png"] == {"additive": [3.0]}
+    assert (tmp_path / "report.html") in written
+    first, second = json.loads((tmp_path / "table.json").read_text())["variants"]
+    assert first["values"] == {"1": math.inf, "2": 3.0}
+    assert (first["std"], second["std"]) == (None, None)
 
 
 def test_whole_recipes_are_recorded_under_their_own_names(alone, tmp_path):

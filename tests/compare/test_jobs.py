@@ -35,9 +35,8 @@ def test_two_trainings_end_with_their_run_folders(tmp_path):
 
 def test_a_training_that_fails_says_why(tmp_path):
     wrong = job(tmp_path, "wrong", recipe="seq2seq-revers")
-    with pytest.raises(
-        DataError, match="training 'wrong' failed: recipes: unknown recipe 'seq2seq-revers'; did you"
-    ):
+    sentence = "training 'wrong' failed: recipes: unknown recipe 'seq2seq-revers'; did you"
+    with forks(), pytest.raises(DataError, match=sentence):
         run_jobs([wrong], workers=1, threads=1, console=Console(file=io.StringIO()))
 
 

@@ -3,10 +3,11 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +19,6 @@ from regard.errors import ConfigError
 from regard.train.run import open_run
 from regard.train.run_folder import RunFolder
 
-WORKER = Path(__file__).parent / "compare_worker.py"
 NAMES = ("general-seed1", "additive-seed1")
 
 
@@ -26,14 +26,23 @@ NAMES = ("general-seed1", "additive-seed1")
 def pair(tmp_path_factory):
     """What two processes compared, and what they said."""
     folder = tmp_path_factory.mktemp("pair")
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-backend=c10d"]
-    command += ["--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1", str(WORKER), str(folder)]
-    given = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=os.environ | given, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return folder, done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    given = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    given |= {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    with forks(), ThreadPoolExecutor() as pool:
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-m", "compare_worker", str(folder)],
+                env=os.environ | given | {"RANK": rank, "LOCAL_RANK": rank},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in "01"
+        ]
+        said = [err for _, err in pool.map(lambda process: process.communicate(timeout=240), processes)]
+    assert [process.returncode for process in processes] == [0, 0], said
+    return folder, "".join(said)
 
 
 def weights(run):

@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from random import Random
 
 import pytest
 
@@ -91,6 +92,17 @@ def test_what_is_no_archive_and_what_is_no_line_is_told(tmp_path):
         DataError, match=r"^babi: qa1: line 2 is 'hello there'; expected a number and a sentence\.$"
     ):
         parse(b"1 Mary left.\nhello there\n", 1, "qa1")
+
+
+def test_an_archive_that_is_damaged_in_the_middle_is_told(tmp_path, monkeypatch):
+    # so much that the beginning, by which an archive is known, is whole
+    monkeypatch.setitem(FILES, "long.txt", bytes(Random(0).choices(b"abcdefgh", k=1 << 18)))
+    write_archive(tmp_path / PACKED[0], "", "w:xz")
+    content = bytearray((tmp_path / PACKED[0]).read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / PACKED[0]).write_bytes(content)
+    with pytest.raises(DataError, match=r"cannot be read as an archive \(Corrupt input data\)"):
+        read_babi("en", 1, "train", data=str(tmp_path))
 
 
 def test_there_are_twenty_names():

@@ -161,6 +161,27 @@ def test_a_broken_archive_is_named(tmp_path):
         list(find_corpus("hansards").stream("test", str(tmp_path)))
 
 
+def test_an_archive_with_a_password_is_refused(tmp_path):
+    path = tmp_path / "fra-eng.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("fra.txt", "Run!\tCours !\n")
+    content = bytearray(path.read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.find(mark) + place] |= 1  # the flag of encryption, in both headers
+    path.write_bytes(content)
+    with pytest.raises(
+        DataError, match=r"fra-eng\.zip: cannot be read \(.*encrypted.*\); expected a zip file"
+    ):
+        list(find_corpus("tatoeba-en-fr").stream("train", str(tmp_path)))
+
+
+def test_a_line_without_english_is_left_out(tmp_path):
+    write(tmp_path / "fra.txt", "\tBonjour.\tCC-BY\n" + "".join(f"Run {n}.\tCours {n}.\n" for n in range(9)))
+    found = list(find_corpus("tatoeba-en-fr").stream("train", str(tmp_path)))
+    assert found
+    assert all(pair.source.startswith("Run") for pair in found)
+
+
 def test_an_unknown_corpus_is_answered_with_those_there_are():
     with pytest.raises(ConfigError, match="unknown corpus 'multi30k-de'; known: multi30k-en-de, "):
         find_corpus("multi30k-de")

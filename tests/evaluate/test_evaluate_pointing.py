@@ -35,6 +35,7 @@ def test_hulls_are_compared_as_polygons():
     crossed = measure_hull(SQUARE, [0, 1, 2, 3], [0, 2, 1, 3])
     assert crossed == {"accuracy": 0.0, "area": None, "invalid": 1.0}
     assert measure_hull(SQUARE, [0, 1, 2, 3], [0, 1])["invalid"] == 1.0
+    assert measure_hull(SQUARE, [0, 1, 2, 3], [0, 1, 5]) == {"accuracy": 0.0, "area": None, "invalid": 1.0}
     line = np.array([[0, 0], [0.5, 0.5], [1, 1]])
     assert measure_hull(line, [0, 2], [0, 2]) == {"accuracy": 1.0, "area": None, "invalid": None}
 

@@ -10,7 +10,7 @@ from regard.attention.record import record
 from regard.data.points import FIRST, own_batch, point_batch, positions
 from regard.data.tokens import BOS, EOS, PAD, UNK
 from regard.decode.forced import forced
-from regard.errors import DataError, ShapeError
+from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.index_decoders import (
     AttentionIndex,
     AttentionIndexConfig,
@@ -173,3 +173,9 @@ def test_the_papers_initialization_is_uniform():
         free = parameter[:, :-1] if name == "encoder.layers.0.weight_ih_l0" else parameter
         assert free.abs().max() <= 0.08, name
         assert free.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("bound", [-0.1, float("inf"), float("nan")])
+def test_a_bound_of_the_weights_that_cannot_be_is_refused(bound):
+    with pytest.raises(ConfigError, match=r"^'model\.bound' is .*; expected "):
+        PointerNetwork(PointerConfig(dimension=2, hidden=16, bound=bound))

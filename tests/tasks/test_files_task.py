@@ -110,6 +110,7 @@ def test_a_task_is_restored_without_reading_the_files(files, tmp_path):
         (b"One.\nTwo.\n", b"Un.\n", "has 2 lines and .* has 1; expected as many"),
         (b"", b"", "no line has text on both sides; expected sentence pairs"),
         (b"One.\n\xff\n", b"Un.\nDeux.\n", "line 2 has a byte 0xff that is not UTF-8; expected UTF-8 text"),
+        (b"\xef\xbb\xbfOne\xe9.\n", b"Un.\n", "line 1 has a byte 0xe9 that is not UTF-8"),
     ],
 )
 def test_bad_files_are_named(tmp_path, source, target, message):

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import BinaryIO
 
 import matplotlib
 import numpy as np
@@ -303,8 +304,8 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "a.png"
     path.write_bytes(b"before")
 
-    def fail(figure: Figure, file: Path, **_: object) -> None:
-        Path(file).write_bytes(b"half")
+    def fail(figure: Figure, file: BinaryIO, **_: object) -> None:
+        file.write(b"half")
         raise OSError("disk full")
 
     monkeypatch.setattr(Figure, "savefig", fail)
