@@ -117,7 +117,7 @@ def test_a_story_or_a_question_without_words_is_refused(task):
     ):
         ask(model, task, " \n . \n", "Where is Anna?")
     with pytest.raises(
-        DataError, match=r"^ask: the question has no words; expected e\.g\. 'Where is the milk\?'\.$"
+        DataError, match=r"^ask: the question has no words; expected e\.g\. 'Where is the lamp\?'\.$"
     ):
         ask(model, task, "Anna went to the attic.", "?!")
 
