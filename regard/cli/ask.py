@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Answer a question about a story, and show what it attended to.
 
-    regard ask stories story.txt "Where is the milk?"
+    regard ask stories story.txt "Where is the lamp?"
     echo "Anna went to the garden. Omar took the lamp." | regard ask stories - "Where is Anna?"
 
     Words that the model does not know are named and left out. If the story is longer than the memory, only
@@ -46,7 +46,7 @@ def command(
     require_ending("ask", out)
     if not question.strip():
         raise ConfigError(
-            'ask: no question is given; expected one after the story, such as "Where is the milk?".'
+            'ask: no question is given; expected one after the story, such as "Where is the lamp?".'
         )
     text = "\n".join(read_input() if story == "-" else read_lines(Path(story)))
     opened, task = open_task(run, QuestionTask, "'babi' or 'stories'", device=device)

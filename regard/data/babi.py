@@ -104,6 +104,7 @@ def parse(text: bytes, task: int, name: str) -> list[Question]:
     story: list[Sentence] = []
     places: dict[int, int] = {}  # the line's number -> its sentence's position in the story
     origin = -1
+    cut = lru_cache(maxsize=None)(cut_sentence)  # few sentences are different
     for number, raw in enumerate(text.decode("utf-8").splitlines(), 1):
         if not raw.strip():
             continue
@@ -115,10 +116,10 @@ def parse(text: bytes, task: int, name: str) -> list[Question]:
         asked, *answered = rest.split("\t")
         if not answered:
             places[int(label)] = len(story)
-            story.append(cut_sentence(asked))
+            story.append(cut(asked))
             continue
         supports = tuple(places[int(n)] for n in "".join(answered[1:2]).split() if int(n) in places)
         questions.append(
-            Question(tuple(story), cut_sentence(asked), answered[0].strip().lower(), supports, task, origin)
+            Question(tuple(story), cut(asked), answered[0].strip().lower(), supports, task, origin)
         )
     return questions

@@ -1,7 +1,7 @@
-"""Stories made from a number: people walk, take things and put them down; then one asks where something is.
+"""Stories made from a number: people walk and take things; then one asks where something is.
 
-    Anna went to the kitchen. Omar took the lamp. Anna walked to the garden. Omar went to the cellar.
-    Where is Anna?      garden       one fact: her last move
+    Omar ran to the attic. Anna went to the kitchen. Omar took the lamp. Omar went to the cellar.
+    Where is Anna?      kitchen      one fact: her last move
     Where is the lamp?  cellar       two facts: who took it, and where that person went last
 
 The story of a number is always the same. A stable hash of its words puts it into one split, so that training,

@@ -51,7 +51,7 @@ def _cut(story: str, question: str) -> Question:
             "ask: the story has no sentences; expected one a line, or several closed by full stops."
         )
     if not asked:
-        raise DataError("ask: the question has no words; expected e.g. 'Where is the milk?'.")
+        raise DataError("ask: the question has no words; expected e.g. 'Where is the lamp?'.")
     return Question(tuple(map(cut_sentence, told)), asked, "")
 
 

@@ -49,7 +49,7 @@ from regard.attention.mask import Mask
 from regard.attention.normalizers.base import Normalizer
 from regard.catalog import card
 from regard.data.questions import StoryBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_finite
 from regard.models.base import Model, Settings, Share, Size
 
 
@@ -71,6 +71,10 @@ class MemN2NConfig(Settings, key="memn2n"):
     relu: Share = 0.0  # share of the units that pass a ReLU after each hop
     attention: AttentionConfig = attention_field("dot", fixed=("score", "window", "heads"))
     spread: float = 0.1  # standard deviation of the first weights
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_finite("memn2n", above=0, gain=self.gain, spread=self.spread)
 
 
 class LinearStart(Normalizer):

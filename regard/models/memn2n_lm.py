@@ -25,7 +25,7 @@ from regard.attention.record import record
 from regard.attention.scores.dot import DotScore
 from regard.catalog import card
 from regard.data.text_windows import StreamBatch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, check_finite
 from regard.models.base import Model, Settings, Share, Size
 from regard.models.memn2n import rectify
 
@@ -46,6 +46,7 @@ class MemN2NLanguageConfig(Settings, key="memn2n-lm"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_finite("memn2n-lm", above=0, spread=self.spread)
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"memn2n-lm: `dropout` has {self.dropout}; expected 0 or more, less than 1.")
 

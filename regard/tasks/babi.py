@@ -72,11 +72,16 @@ class BabiTask(QuestionTask):
 def row_question(rows: Rows, row: Row) -> Question:
     """A question in memory."""
     story, question, answer = rows.cells(row, "story", "question", "answer")
-    sentences = split_story(story) if isinstance(story, str) else story
+    try:
+        told = tuple(map(cut_sentence, split_story(story) if isinstance(story, str) else story))
+    except (TypeError, AttributeError):
+        raise DataError(
+            f"babi: a row of the dataset has the story {story!r}; expected a text or a list of sentences."
+        ) from None
     words = cut_sentence(str(answer))
     if len(words) != 1:
         raise DataError(f"babi: a row of the dataset has the answer {answer!r}; expected one word.")
-    return Question(tuple(map(cut_sentence, sentences)), cut_sentence(str(question)), words[0])
+    return Question(told, cut_sentence(str(question)), words[0])
 
 
 def read_split(settings: BabiSettings, task: int, split: Split) -> list[Question]:

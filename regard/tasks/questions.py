@@ -75,7 +75,7 @@ class QuestionTask(WordListTask):
         order = list(range(len(self.questions("train"))))
         Random(f"{seed} {epoch}").shuffle(order)
         batches = in_batches(order, batch)
-        return batches if len(batches) == 1 or len(batches[-1]) == batch else batches[:-1]
+        return batches if len(batches) < 2 or len(batches[-1]) == batch else batches[:-1]
 
     def evaluation_plan(self, split: Split, *, batch: int) -> list[list[int]]:
         return in_batches(range(len(self.questions(split))), batch)

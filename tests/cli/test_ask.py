@@ -82,11 +82,11 @@ def test_what_cannot_be_asked_is_one_sentence(command, stories, words, tmp_path)
         "regard: ask: the story has no sentences; expected one a line, or several closed by full stops.\n"
     )
     missing = (
-        'regard: ask: no question is given; expected one after the story, such as "Where is the milk?".\n'
+        'regard: ask: no question is given; expected one after the story, such as "Where is the lamp?".\n'
     )
     assert complaint(stories, "-", stdin=STORY.encode()) == missing
     assert complaint(stories, "-", " ", stdin=STORY.encode()) == missing
-    assert "expected e.g. 'Where is the milk?'" in complaint(stories, "-", "?", stdin=STORY.encode())
+    assert "expected e.g. 'Where is the lamp?'" in complaint(stories, "-", "?", stdin=STORY.encode())
     assert "nowhere.txt: no such file or directory." in complaint(
         stories, tmp_path / "nowhere.txt", "Where is Anna?"
     )

@@ -8,6 +8,7 @@ from regard.errors import DataError
 from regard.evaluate.answering import answers, as_text, ask
 from regard.evaluate.questions import PAPER, QuestionsEvaluation, evaluate_questions
 from regard.models.memn2n import MemN2N, MemN2NConfig
+from regard.tasks.babi import BabiSettings, BabiTask
 from regard.tasks.stories import StoriesSettings, StoriesTask
 
 
@@ -45,7 +46,7 @@ def test_errors_are_counted_by_task(task):
 
 
 def test_a_task_fails_above_five_per_cent_and_the_paper_stands_beside():
-    found = QuestionsEvaluation("test", {1: 50, 2: 51, 19: 900}, {1: 1000, 2: 1000, 19: 1000}, PAPER)
+    found = QuestionsEvaluation("test", {1: 50, 2: 51, 19: 900}, {1: 1000, 2: 1000, 19: 1000}, PAPER["en"])
     assert found.failed == [2, 19]
     measures = dict(found.measures())
     assert measures["failed tasks (> 5 %)"] == "2 of 3"
@@ -63,8 +64,23 @@ def test_a_model_in_training_is_measured_without_dropout_and_goes_on_training(ta
     assert model.training
 
 
-def test_the_papers_mean_is_the_papers():
-    assert sum(PAPER.values()) / 20 == pytest.approx(12.4, abs=0.05)
+def test_the_papers_means_are_the_papers():
+    for babi_set, mean in (("en", 12.4), ("en-10k", 4.2)):
+        assert sum(PAPER[babi_set].values()) / 20 == pytest.approx(mean, abs=0.05)
+
+
+def test_the_papers_column_is_that_of_the_set(tmp_path):
+    for babi_set in PAPER:
+        for split in ("train", "test"):
+            file = tmp_path / "babi" / babi_set / f"qa2_two-supporting-facts_{split}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("1 Mary left.\n2 Who left?\tmary\t1\n" * 12)
+        task = BabiTask.create(BabiSettings(tasks="2", set=babi_set, data=str(tmp_path)))
+        found = evaluate_questions(Constant(len(task.words), task.words.number("mary")), task, "test")
+        assert found.summary()["paper"] == {"2": PAPER[babi_set][2]}
+    rows = [{"story": "Mary left.", "question": "Who left?", "answer": "Mary"}]
+    own = BabiTask.from_dataset(rows, BabiSettings(set="dataset"))
+    assert evaluate_questions(Constant(len(own.words), 1), own, "test").paper == {}
 
 
 def test_an_answer_shows_what_was_read(task):
@@ -101,7 +117,7 @@ def test_a_story_or_a_question_without_words_is_refused(task):
     ):
         ask(model, task, " \n . \n", "Where is Anna?")
     with pytest.raises(
-        DataError, match=r"^ask: the question has no words; expected e\.g\. 'Where is the milk\?'\.$"
+        DataError, match=r"^ask: the question has no words; expected e\.g\. 'Where is the lamp\?'\.$"
     ):
         ask(model, task, "Anna went to the attic.", "?!")
 

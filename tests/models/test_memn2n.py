@@ -223,6 +223,8 @@ def test_adjacent_hops_share_their_tables():
         ({"hops": 0}, "memn2n: `hops` has 0; expected 1 or more."),
         ({"noise": 2.0}, "memn2n: `noise` has 2.0; expected 0 to 1."),
         ({"relu": -0.5}, "memn2n: `relu` has -0.5; expected 0 to 1."),
+        ({"spread": -1.0}, "memn2n: `spread` has -1.0; expected a finite number above 0."),
+        ({"gain": math.nan}, "memn2n: `gain` has nan; expected a finite number above 0."),
     ],
 )
 def test_settings_that_cannot_be_are_named(settings, sentence):

@@ -68,6 +68,8 @@ def test_looking_back_gives_each_hops_weights_over_the_words_before():
 def test_settings_that_cannot_be_are_named():
     with pytest.raises(ConfigError, match=r"^memn2n-lm: `context` has 0; expected 1 or more\.$"):
         build(context=0)
+    with pytest.raises(ConfigError, match=r"^memn2n-lm: `spread` has 0; expected a finite number above 0\.$"):
+        MemN2NLanguageConfig(vocab=5, spread=0)
     with pytest.raises(ConfigError, match=r"^memn2n-lm: `relu` has 1\.5; expected 0 to 1\.$"):
         build(relu=1.5)
     with pytest.raises(ConfigError, match=r"^memn2n-lm: `dropout` has 1; expected 0 or more, less than 1\.$"):

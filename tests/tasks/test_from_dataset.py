@@ -223,6 +223,16 @@ def entailment(rows, settings=ENTAILMENT):
             ),
             "babi: a row of the dataset has the answer 'the garden'; expected one word.",
         ),
+        *(
+            (
+                lambda story=story: BabiTask.from_dataset(
+                    [STORIES[0] | {"story": story}], BabiSettings(set="dataset")
+                ),
+                f"babi: a row of the dataset has the story {story!r}; "
+                "expected a text or a list of sentences.",
+            )
+            for story in (None, ["Anna left.", 3])
+        ),
     ],
 )
 def test_what_is_wrong_is_named(call, message):

@@ -70,6 +70,10 @@ def test_plans_hold_every_question_once_in_another_order_each_epoch(data):
     assert [row for rows in task.evaluation_plan("test", batch=4) for row in rows] == list(range(10))
 
 
+def test_a_task_without_training_questions_plans_no_batch():
+    assert StoriesTask.create(StoriesSettings(train=0, valid=4, test=4)).plan(0, seed=1, batch=8) == []
+
+
 def test_a_saved_task_comes_back(data, tmp_path):
     settings = BabiSettings(tasks="1", data=data)
     task = BabiTask.create(settings)
