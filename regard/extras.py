@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.errors import ConfigError
 
-Extra = Literal["train", "export", "hub", "ray"]
+Extra = Literal["train", "export", "hub", "ray", "studio"]
 
 
 def needs(extra: Extra, *packages: str) -> None:

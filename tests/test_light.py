@@ -45,6 +45,8 @@ LACKING = {
     "compare rnnsearch-reverse --scores dot,additive": "accelerate",
     "evaluate demo-rnnsearch": "sacrebleu",
     "export demo-rnnsearch --to ctranslate2": "ctranslate2",
+    "serve demo-rnnsearch": "fastapi",
+    "studio": "fastapi",
 }
 NOWHERE = "translate nobody/nothing hello"
 COMMANDS = """

@@ -89,12 +89,9 @@ def open_run(name: Path, *, device: str | None = None) -> "Run":
 
 def check_device(device: str | None) -> None:
     """Refuse a device that torch does not find here."""
-    import torch
+    from regard.train import run
 
-    from regard.train.run import is_there
-
-    if device is not None and not is_there(torch.device(device)):
-        raise ConfigError(f"`--device` has {device}, which PyTorch does not find here; expected cpu.")
+    run.check_device("`--device`", device)
 
 
 def train_on(device: str | None) -> None:

@@ -1,13 +1,12 @@
 """regard serve, regard studio: the HTTP server, without and with its page."""
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.errors import ConfigError
+from regard.extras import needs
 
 if TYPE_CHECKING:
     from regard.serve.settings import Settings
@@ -64,13 +63,7 @@ def command(
     regard serve runs/rnnsearch-en-fr --port 9000
     REGARD_TOKEN=$(openssl rand -hex 16) regard serve en-fr --host 0.0.0.0 --allow-host example.org
     """
-    check_installed()
+    needs("studio", "fastapi", "uvicorn")
     from regard.serve.start import start
 
     start(server.settings(), names, device=server.device, loading=True)
-
-
-def check_installed() -> None:
-    """The packages of the extra `studio` are no part of a plain installation."""
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise ConfigError("serve: the server is not installed. pip install 'regard[studio]'.")

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.serve import Server, check_installed
+from regard.cli.serve import Server
+from regard.extras import needs
 
 
 def command(
@@ -38,7 +39,7 @@ def command(
     if static is not None:
         typer.echo(copy_page(static))
         return
-    check_installed()
+    needs("studio", "fastapi", "uvicorn")
     from regard.serve.start import start
     from regard.shipped.find import names as shipped
 

@@ -76,9 +76,9 @@ def open_image(file: Path | bytes, *, owner: str = "image") -> Pixels:
             # what Pillow only warns of is said below: it fails to be read, or it is too large, or it is fine
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(file)) as opened:
-                _check_size(owner, *opened.size)
+                check_size(owner, *opened.size)
                 upright: Image.Image = ImageOps.exif_transpose(opened)
-                return _colours(upright)
+                return as_colours(upright)
     except DataError:
         raise
     except UnidentifiedImageError:
@@ -97,7 +97,8 @@ def _check_weight(owner: str, size: int) -> None:
         )
 
 
-def _check_size(owner: str, width: int, height: int) -> None:
+def check_size(owner: str, width: int, height: int) -> None:
+    """Refuse a picture with too few pixels or too many."""
     if min(width, height) < SMALLEST:
         raise DataError(f"{owner}: has {width} × {height} pixels; expected {SMALLEST} or more a side.")
     if width * height > LARGEST:
@@ -106,7 +107,7 @@ def _check_size(owner: str, width: int, height: int) -> None:
         )
 
 
-def _colours(image: Any) -> Pixels:
+def as_colours(image: Any) -> Pixels:
     """Any mode of Pillow -> (H, W, 3)."""
     from PIL import Image
 

@@ -12,7 +12,7 @@ from itertools import accumulate
 import torch
 
 from regard.decode.base import Decoding
-from regard.decode.translator import TextTranslator, Translation
+from regard.decode.translator import TextTranslator, Translation, as_learnt
 
 LONGEST = 400  # pieces of a line that is read at once, and of a sentence of a longer line
 LARGEST = 1_000_000  # characters of a line
@@ -41,7 +41,7 @@ def translate_lines(
     A line of more than LONGEST pieces is cut into sentences. Its translation of rank n joins those of rank n
     of its sentences; its weights are theirs, zero between one sentence and another.
     """
-    counts = map(len, translator.source.encode_all([line[:LARGEST] for line in lines]))
+    counts = map(len, translator.source.encode_all([as_learnt(line[:LARGEST]) for line in lines]))
     parts = [_parts(translator, *counted) for counted in zip(lines, counts, strict=True)]
     sentences = [part for own in parts if not isinstance(own, Refused) for part in own]
     found = translator.translate(sentences, decoding, attention=attention, progress=progress)

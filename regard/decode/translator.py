@@ -20,6 +20,7 @@ from regard.decode.base import GREEDY, Credit, Decoding, Hypothesis
 from regard.decode.forced import forced
 from regard.decode.greedy import search
 from regard.decode.unknown import carry_unknown, credited
+from regard.errors import DataError
 from regard.models.base import Translating
 
 BUDGET = 4096  # source tokens of a batch times hypotheses
@@ -65,12 +66,13 @@ class TextTranslator(ABC):
         attention: bool = True,
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Translation]]:
-        """For each text its `nbest` translations, best first; an empty text has one empty translation.
+        """For each text its `nbest` translations, best first; a blank text has one empty translation.
 
-        Without `attention` no weights come back, which is faster. `progress` is told how many sentences each
-        batch has finished.
+        Spaces around a text are left out, as they are of lines that are learnt from, and a line break inside
+        counts as a space. Without `attention` no weights come back, which is faster. `progress` is told
+        how many sentences each batch has finished.
         """
-        encoded = [self.source.encode(text) for text in texts]
+        encoded = [self.source.encode(as_learnt(text)) for text in texts]
         results: list[list[Translation]] = [[nothing(text)] for text in texts]
         filled = [number for number, ids in enumerate(encoded) if ids]
         filled.sort(key=lambda number: len(encoded[number]))
@@ -87,7 +89,7 @@ class TextTranslator(ABC):
         return results
 
     def _translation(self, text: str, hypothesis: Hypothesis, decoding: Decoding) -> Translation:
-        source = self.source.pieces(text)
+        source = self.source.pieces(as_learnt(text))
         pieces = written = self.target.pieces_of(hypothesis.tokens)
         weights = self._weights(hypothesis, len(pieces), len(source), decoding.credit)
         if weights is not None and decoding.dictionary is not None:
@@ -101,7 +103,7 @@ class TextTranslator(ABC):
             log_probability=hypothesis.log_probability,
             finished=hypothesis.finished,
             weights=weights,
-            unknown=tuple(self.source.unknown(text)),
+            unknown=tuple(self.source.unknown(as_learnt(text))),
             written=one_line(self.target.decode_pieces(written)),
         )
 
@@ -109,6 +111,15 @@ class TextTranslator(ABC):
         if self.aligner is None or self.aligner not in hypothesis.attention:
             return None
         return credited(hypothesis.attention[self.aligner], T, credit)[:, :S].cpu()
+
+
+def as_learnt(text: str) -> str:
+    """One line without surrounding spaces, as lines of parallel text are read (`data/parallel.py`)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # of bytes in a command line that Python could not read
+        raise DataError(f"translate: {text[:40]!r} is not UTF-8; expected UTF-8.") from None
+    return one_line(text).strip()
 
 
 def one_line(text: str) -> str:
@@ -136,7 +147,7 @@ class Translator(TextTranslator):
         self, texts: Sequence[str], targets: Sequence[str], decoding: Decoding = GREEDY
     ) -> list[Translation]:
         """Each text with its given translation: the score and the weights of forced decoding."""
-        encoded = [self.source.encode(text) for text in texts]
+        encoded = [self.source.encode(as_learnt(text)) for text in texts]
         written = [self.target.encode(target) for target in targets]
         results = [nothing(text) for text in texts]
         filled = [number for number, ids in enumerate(encoded) if ids]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.images import Pixels, image_batch, open_image, square
+from regard.data.images import Pixels, as_colours, check_size, image_batch, open_image, square
 from regard.decode.captions import Caption, describe
 from regard.errors import DataError
 from regard.models.base import Translating
@@ -90,18 +90,19 @@ class CaptionSystem(System):
 
 def to_pixels(picture: Any) -> Pixels:
     """(H, W, 3) bytes of a file, a Pillow image, an array or a tensor."""
-    array = to_array(picture, "RGB")
+    array = to_array(picture)
     if array.ndim != 3 or array.shape[2] != 3 or array.dtype != np.uint8:
         raise DataError(
             f"caption: `picture` has shape {array.shape} and dtype {array.dtype}; expected (H, W, 3) uint8."
         )
+    check_size("caption: `picture`", array.shape[1], array.shape[0])
     return array
 
 
-def to_array(given: Any, mode: str) -> NDArray[Any]:
-    """The numbers of a file, of a Pillow image in this mode, of an array or a tensor."""
+def to_array(given: Any) -> NDArray[Any]:
+    """The numbers of a file or a Pillow image, (H, W, 3), of an array or a tensor."""
     if isinstance(given, str | Path):
         return open_image(Path(given))
     if isinstance(given, Tensor):
         given = given.detach().cpu()
-    return np.asarray(given.convert(mode) if hasattr(given, "convert") else given)
+    return as_colours(given) if hasattr(given, "convert") else np.asarray(given)

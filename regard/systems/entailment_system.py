@@ -11,7 +11,7 @@ from regard.data.entailment import LABELS
 from regard.decode.base import evaluating
 from regard.models.pooled import PooledSentences
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks, same_length
+from regard.systems.system import System, chunks, same_length, texts_of
 from regard.tasks.entailment import SEPARATOR, EntailmentTask
 from regard.views.entailment import NOTHING, draw, draw_pooled, looks
 
@@ -64,7 +64,8 @@ class EntailmentSystem(System):
     ) -> Entailed | list[Entailed]:
         """Label a pair of sentences, or each pair of two lists."""
         task, single = self.task, isinstance(premise, str) and isinstance(hypothesis, str)
-        first, second = ([side] if isinstance(side, str) else list(side) for side in (premise, hypothesis))
+        first = texts_of("entails", "premise", premise)
+        second = texts_of("entails", "hypothesis", hypothesis)
         same_length("entails", premise=first, hypothesis=second)
         pairs = [task.read(f"{a} {SEPARATOR} {b}") for a, b in zip(first, second, strict=True)]
         model, results = self.trained.model, []

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention.record import record_any
 from regard.data.episodes import EpisodeBatch
-from regard.data.images import square
+from regard.data.images import check_size, square
 from regard.data.omniglot import SIDE
 from regard.decode.base import evaluating
 from regard.errors import DataError
@@ -68,9 +68,10 @@ class FewShotSystem(System):
         most = max(self.task.settings.shots + self.task.settings.tested)
         even = all(names.count(name) == shots for name in classes)
         if len(classes) != ways or not even or not 1 <= shots <= most:
+            each = "one drawing each" if most == 1 else f"1 to {most} drawings each, all the same number"
             raise DataError(
                 f"classify: `labels` has {len(names)} labels of {len(classes)} classes; "
-                f"expected {ways} classes with 1 to {most} drawings each, all the same number."
+                f"expected {ways} classes with {each}."
             )
         support = torch.stack([to_drawing(each) for each in drawings])
         single = not isinstance(query, list | tuple)
@@ -105,7 +106,7 @@ class FewShotSystem(System):
 
 def to_drawing(given: Any) -> Tensor:
     """(28, 28) uint8, ink 255, of a file, a Pillow image, an array or a tensor."""
-    array = to_array(given, "L")
+    array = to_array(given)
     shape = array.shape
     if array.ndim == 2:
         array = np.repeat(array[..., None], 3, axis=-1)
@@ -113,5 +114,6 @@ def to_drawing(given: Any) -> Tensor:
         raise DataError(
             f"classify: a drawing has shape {shape} and dtype {array.dtype}; expected (H, W) uint8."
         )
+    check_size("classify: a drawing", array.shape[1], array.shape[0])
     grey = square(array, SIDE).mean(-1).round().astype(np.uint8)
     return torch.from_numpy(255 - grey if np.median(grey) > 127 else grey)

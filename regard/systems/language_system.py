@@ -13,8 +13,9 @@ from regard.data.ptb import EOS
 from regard.data.sentences import Sentences
 from regard.data.text_windows import StreamBatch
 from regard.decode.base import evaluating
+from regard.errors import check_whole
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks
+from regard.systems.system import System, chunks, texts_of
 from regard.tasks.sentences import SentenceTask
 from regard.views.lookback import START, draw, lookback, of_words
 
@@ -61,12 +62,13 @@ class LanguageSystem(System):
 
     def score(self, text: str | Sequence[str]) -> Scored | list[Scored]:
         """How likely a sentence is, or each of several."""
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = texts_of("score", "text", text)
         results = [found for part in chunks(texts) for found in self._scored(part)]
         return results[0] if isinstance(text, str) else results
 
     def next(self, text: str = "", count: int = 5) -> list[tuple[str, float]]:
         """The likeliest next words after the beginning of a sentence, with their probabilities."""
+        check_whole("next", count=count)
         words = self.task.read(text)[0] if text.strip() else []
         scores = self._scores(self._batch([words]))[0, len(words)]
         best = scores.exp().topk(min(count, len(scores)))

@@ -26,7 +26,7 @@ from regard.tasks.pointing import PointingTask
 from regard.tasks.questions import QuestionTask
 from regard.tasks.sentences import SentenceTask
 from regard.tasks.translation import TranslationTask
-from regard.train.run import is_there, open_run
+from regard.train.run import check_device, open_run
 
 SYSTEMS: dict[type, type[System]] = {
     TranslationTask: TranslationSystem,
@@ -40,6 +40,9 @@ SYSTEMS: dict[type, type[System]] = {
     EntailmentTask: EntailmentSystem,
 }
 
+HALF = (torch.bfloat16, torch.float16)
+DTYPES = (torch.float32, torch.float64, *HALF)
+
 
 def load(
     name: str | Path, *, device: torch.device | str | None = None, dtype: torch.dtype | str | None = None
@@ -50,13 +53,13 @@ def load(
     """
     if isinstance(dtype, str):
         dtype = getattr(torch, dtype, dtype)  # "bfloat16"
-    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-        raise ConfigError(f"load: `dtype` has {dtype}; expected a floating-point dtype.")
-    if device is not None and not is_there(torch.device(device)):
-        raise ConfigError(f"load: `device` has {device}, which PyTorch does not find here; expected cpu.")
+    if dtype not in (None, *DTYPES):
+        known = ", ".join(str(each).removeprefix("torch.") for each in DTYPES)
+        raise ConfigError(f"load: `dtype` has {dtype}; expected one of {known}.")
+    check_device("load: `device`", device)
     folder = refuse_export(find_run(name))
     run = open_run(folder, device=device)
-    half = dtype if dtype in (torch.bfloat16, torch.float16) else None
+    half = dtype if dtype in HALF else None
     if dtype is not None and half is None:
         run.model.to(dtype)
     return system_of(type(run.task), folder, run.config.task)(run, half)

@@ -13,10 +13,10 @@ from regard.attention.memory.cells import MemoryState, write
 from regard.attention.memory.heads import Controls
 from regard.data.bits import BitBatch, join
 from regard.decode.cancel import check_cancelled
-from regard.errors import DataError, ShapeError
+from regard.errors import DataError, ShapeError, check_whole
 from regard.models.ntm import NTM, Tape
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks
+from regard.systems.system import System, chunks, same_length
 from regard.tasks.bits import BitTask
 from regard.tasks.ntm import AssociativeRecallTask, CopyTask
 from regard.train.run import Run
@@ -110,9 +110,10 @@ class MachineSystem(System):
         shown again. Other tasks have examples only.
         """
         task, axes = self.task, 3 if isinstance(self.task, AssociativeRecallTask) else 2
-        single = not isinstance(bits, list | tuple) or _axes(bits) == axes
+        single = not isinstance(bits, list | tuple) or (len(bits) > 0 and _axes(bits) <= axes)
         sequences = [_tensor(each) for each in ([bits] if single else bits)]
         asked = [ask] * len(sequences) if isinstance(ask, int) else list(ask)
+        same_length("run", bits=sequences, ask=asked)
         found = [self._pose(task, each, place, axes) for each, place in zip(sequences, asked, strict=True)]
         runs = [run for part in chunks(found) for run in self.run_on(join(part))]
         return runs[0] if single else runs
@@ -138,7 +139,10 @@ class MachineSystem(System):
 
     def example(self, *shape: int) -> MachineRun:
         """A drawn example of some shape (`example(60)`), by default the first that the task tests."""
-        [run] = self.run_on(self.task.example(shape or self.task.shapes("test")[0]))
+        shape, units = shape or self.task.shapes("test")[0], self.task.units
+        same_length("example", units=units, shape=shape)
+        check_whole("example", **dict(zip(units, shape, strict=True)))
+        [run] = self.run_on(self.task.example(shape))
         return run
 
     def _pose(self, task: BitTask, given: Tensor, ask: int, axes: int) -> BitBatch:
@@ -148,17 +152,19 @@ class MachineSystem(System):
                 "'associative-recall'. `example()` shows one."
             )
         width = task.settings.bits
-        expected = f"(L, {width})" if axes == 2 else f"(K, {task.settings.item}, {width})"
-        fits = given.ndim == axes and given.shape[-1] == width and len(given) > 0
+        expected, least = f"(L, {width})", 1
+        fits = given.ndim == axes and given.shape[-1] == width
         if axes == 3:
+            expected, least = f"(K, {task.settings.item}, {width}) of two items or more", 2
             fits = fits and given.shape[1] == task.settings.item
-        if not fits:
+        if not fits or len(given) < least:
             raise ShapeError(f"run: `bits` has shape {tuple(given.shape)}; expected {expected}.")
         if not bool(((given == 0) | (given == 1)).all()):
             raise DataError("run: `bits` has other numbers than 0 and 1; expected bits.")
         if isinstance(task, CopyTask):
             return task.pose(given[None])
-        if not 0 <= ask < len(given) - 1:
+        check_whole("run", least=0, ask=ask)
+        if ask > len(given) - 2:
             raise DataError(f"run: `ask` has {ask}; expected 0 to {len(given) - 2}, an item with a next.")
         return task.pose(given[None], torch.tensor([ask]))
 
@@ -177,7 +183,9 @@ def _tensor(bits: Any) -> Tensor:
     try:
         return torch.as_tensor(bits).detach().cpu().float()
     except (TypeError, ValueError, RuntimeError):
-        raise ShapeError("run: `bits` has rows of different lengths; expected vectors of bits.") from None
+        raise ShapeError(
+            "run: `bits` cannot be read as rows of numbers, all of one length; expected vectors of bits."
+        ) from None
 
 
 def _axes(bits: Any) -> int:

@@ -39,7 +39,12 @@ class Matrix(Drawable):
 
 def matrix(weights: Any, rows: Sequence[str] | None, columns: Sequence[str] | None) -> Matrix:
     """The matrix; leading axes of size 1 are dropped, names that are not given are numbers."""
-    array = to_array(weights)
+    try:
+        array = to_array(weights)
+    except (TypeError, ValueError):
+        raise ShapeError(
+            "show: `weights` cannot be read as numbers in rows of one length; expected (T, S) or (H, T, S)."
+        ) from None
     while array.ndim > 2 and array.shape[0] == 1:
         array = array[0]
     if array.ndim not in (2, 3):

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.questions import cut_sentence
-from regard.errors import DataError
 from regard.evaluate.answering import Answer, ask_all
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, chunks, same_length
+from regard.systems.system import System, chunks, same_length, texts_of
 from regard.tasks.questions import QuestionTask
 from regard.views.hops import draw
 
@@ -48,14 +47,13 @@ class MemorySystem(System):
 
         With a list of questions, `story` is the text that all are about, or a list with a text for each.
         """
+        questions, stories = texts_of("ask", "question", question), texts_of("ask", "story", story)
         if isinstance(question, str):
-            pairs = [(story if isinstance(story, str) else "\n".join(story), question)]
-        else:
-            stories = [story] * len(question) if isinstance(story, str) else list(story)
-            same_length("ask", question=question, story=stories)
-            pairs = list(zip(stories, question, strict=True))
-        if not all(isinstance(text, str) for pair in pairs for text in pair):
-            raise DataError("ask: `story` or `question` is not text; expected text.")
+            stories = ["\n".join(stories)]
+        elif isinstance(story, str):
+            stories *= len(questions)
+        same_length("ask", question=questions, story=stories)
+        pairs = list(zip(stories, questions, strict=True))
         with self.computing():
             found = [each for part in chunks(pairs) for each in ask_all(self.trained.model, self.task, part)]
         results = [Answered(**vars(each)) for each in found]

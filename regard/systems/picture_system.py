@@ -12,7 +12,7 @@ from regard.attention.record import record_any
 from regard.data.images import Pixels
 from regard.data.pictures import to_pixels
 from regard.decode.base import evaluating
-from regard.errors import DataError
+from regard.errors import check_whole
 from regard.systems.drawable import Drawable
 from regard.systems.system import System
 from regard.tasks.pictures import PictureTask
@@ -65,8 +65,8 @@ class PictureSystem(System):
 
         Of the first `maps` pictures the weights are kept, of the last attention layer, row by row of places.
         """
-        if count < 1:
-            raise DataError(f"sample: `count` has {count}; expected 1 or more.")
+        check_whole("sample", count=count)
+        check_whole("sample", least=0, maps=maps)
         model, names = self.trained.model, list(classes or self.task.classes)
         numbers = [class_number(self.task, name, owner="sample: `classes`") for name in names]
         labels = torch.tensor([numbers[i % len(numbers)] for i in range(count)])

@@ -70,7 +70,8 @@ class PointerSystem(System):
         dimension = QUESTIONS[self.task.question].dimension
         single = _is_one_set(points, dimension)
         given = [points] if single else list(points)
-        sets = [self._checked(number, each, dimension) for number, each in enumerate(given)]
+        owners = ["point"] if single else [f"point, set {number}" for number in range(len(given))]
+        sets = [self._checked(own, each, dimension) for own, each in zip(owners, given, strict=True)]
         model, how = self.trained.model, self.decoding(beam)
         assert isinstance(model, Translating)
         results = []
@@ -81,12 +82,14 @@ class PointerSystem(System):
             results += [PointedOut(own, each, self.task) for own, each in zip(part, found, strict=True)]
         return results[0] if single else results
 
-    def _checked(self, number: int, points: Any, dimension: int) -> Points:
-        owner = f"point, set {number}"
+    def _checked(self, owner: str, points: Any, dimension: int) -> Points:
         try:
-            array = np.asarray(_on_cpu(points), dtype=np.float64)
+            array = np.asarray(_on_cpu(points)).astype(np.float64, casting="same_kind")
         except (TypeError, ValueError):
-            raise DataError(f"{owner}: `points` has no numbers; expected (n, {dimension}).") from None
+            raise DataError(
+                f"{owner}: `points` cannot be read as numbers, a row for each point; "
+                f"expected (n, {dimension})."
+            ) from None
         if dimension == 1 and array.ndim == 1:
             array = array[:, None]
         checked = in_unit_square(check_points(owner, array, dimension=dimension))
@@ -112,6 +115,6 @@ def _is_one_set(points: Any, dimension: int) -> bool:
 def _on_cpu(points: Any) -> Any:
     if isinstance(points, Tensor):
         return points.detach().cpu()
-    if isinstance(points, Sequence):
+    if isinstance(points, Sequence) and not isinstance(points, str | bytes):
         return [_on_cpu(each) for each in points]
     return points

@@ -1,6 +1,6 @@
 """What every trained system has: its run, where it computes and in which precision."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch import Tensor
 from regard import hub
 from regard.decode.base import Decoding
 from regard.decode.cancel import check_cancelled
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, check_whole, shown
 from regard.shipped.find import RECORD, read_packed, require_system
 from regard.shipped.publish import write_folder
 from regard.train.run import Run
@@ -54,6 +54,7 @@ class System(hub.Hubbed):
 
     def decoding(self, beam: int | None, *, nbest: int = 1) -> Decoding:
         """How to search: as the recipe says, unless told otherwise."""
+        check_whole(type(self).__name__, nbest=nbest, **({} if beam is None else {"beam": beam}))
         return replace(self.trained.config.decode.with_beam(beam), nbest=nbest)
 
     @contextmanager
@@ -103,6 +104,16 @@ def chunks(items: Sequence[T], size: int = AT_ONCE) -> Iterator[Sequence[T]]:
     for first in range(0, len(items), size):
         check_cancelled()
         yield items[first : first + size]
+
+
+def texts_of(owner: str, name: str, given: object) -> list[str]:
+    """One text, or each of several, as a list."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes)
+    found: list[Any] = list(given) if several else [given]  # type: ignore[call-overload]
+    for each in found:
+        if not isinstance(each, str):
+            raise DataError(f"{owner}: `{name}` has {shown(each)}; expected text, or a list of texts.")
+    return found
 
 
 def same_length(owner: str, **lists: Sequence[Any]) -> None:

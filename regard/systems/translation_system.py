@@ -12,12 +12,13 @@ from regard.data.batches import pair_batch
 from regard.data.tokens import BOS_PIECE, EOS_PIECE
 from regard.decode.base import evaluating
 from regard.decode.beam import Node, beam_tree
-from regard.decode.translator import Translation, Translator
+from regard.decode.lines import Refused, translate_lines
+from regard.decode.translator import Translation, Translator, as_learnt
 from regard.errors import DataError
 from regard.models.base import Translating
 from regard.models.transformer import Transformer
 from regard.systems.drawable import Drawable
-from regard.systems.system import System, same_length
+from regard.systems.system import System, same_length, texts_of
 from regard.tasks.translation import TranslationTask
 from regard.train.run import Run
 from regard.views.alignment import draw
@@ -121,11 +122,18 @@ class TranslationSystem(System):
     def translate(
         self, text: str | Sequence[str], *, beam: int | None = None, nbest: int = 1
     ) -> Translated | list[Translated]:
-        """Translate a sentence, or several at once; `nbest` hypotheses of each are in its `.beam`."""
-        texts = [text] if isinstance(text, str) else list(text)
+        """Translate a sentence, or several at once; `nbest` hypotheses of each are in its `.beam`.
+
+        A text of more than 400 pieces is translated sentence by sentence.
+        """
+        texts = texts_of("translate", "text", text)
         with self.computing():
-            found = self.translator.translate(texts, self.decoding(beam, nbest=nbest))
-        results = [Translated(tuple(hypotheses)) for hypotheses in found]
+            found = translate_lines(self.translator, texts, self.decoding(beam, nbest=nbest))
+        results = []
+        for number, hypotheses in enumerate(found):
+            if isinstance(hypotheses, Refused):
+                raise DataError(f"translate: text {number} {hypotheses.reason}")
+            results.append(Translated(tuple(hypotheses)))
         return results[0] if isinstance(text, str) else results
 
     @property
@@ -139,7 +147,7 @@ class TranslationSystem(System):
 
     def heads(self, text: str, target: str | None = None) -> HeadMaps:
         """Every head of a Transformer, for a text and its translation; by default the model's own."""
-        model, layers = self.trained.model, self.layers
+        model, layers, text = self.trained.model, self.layers, as_learnt(text)
         if not isinstance(model, Transformer) or layers is None:
             raise DataError(
                 f"{self.name}: model is {self.trained.config.model!r}, which has no layers of heads; "
@@ -168,7 +176,7 @@ class TranslationSystem(System):
 
     def tree(self, text: str, *, beam: int | None = None) -> SearchTree:
         """Everything that the beam search for a sentence kept."""
-        how, encoded = self.decoding(beam), self.translator.source.encode(text)
+        how, encoded = self.decoding(beam), self.translator.source.encode(as_learnt(text))
         if not encoded:
             return SearchTree((), (), ())
         batch = self.place(pair_batch([encoded], [[]]))
@@ -181,7 +189,7 @@ class TranslationSystem(System):
 
     def align(self, text: str | Sequence[str], target: str | Sequence[str]) -> Translated | list[Translated]:
         """What the model looks at while it writes a given translation, or each of several."""
-        texts, targets = ([side] if isinstance(side, str) else list(side) for side in (text, target))
+        texts, targets = texts_of("align", "text", text), texts_of("align", "target", target)
         same_length("align", text=texts, target=targets)
         with self.computing():
             found = self.translator.align(texts, targets, self.decoding(None))

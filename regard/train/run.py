@@ -77,10 +77,18 @@ def open_run(
     return Run(config, model.to(device or "cpu").eval(), task, run.path, step)
 
 
-def is_there(device: torch.device) -> bool:
-    """Whether torch finds the device on this machine."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    return there.get(device.type, True)
+def check_device(argument: str, device: torch.device | str | None) -> None:
+    """Refuse a device that torch does not find here, or does not know; None is passed."""
+    if device is None:
+        return
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):  # the name of no device
+        kind = "meta"
+    if not there.get(kind, kind != "meta"):
+        here = " or ".join(name for name, found in there.items() if found)
+        raise ConfigError(f"{argument} has {device}, which PyTorch does not find here; expected {here}.")
 
 
 def preferred(run: RunFolder) -> Name:

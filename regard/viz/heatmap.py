@@ -26,6 +26,7 @@ from regard.viz.weights import Array, Weights, check_finite, check_links, check_
 MARGIN, GAP, PAD = 0.14, 0.34, 0.07
 SQUARE, APART, TOP = 0.5, 0.06, 0.3  # of a grid: a map, between two, the room of a title
 NAME = 9.0  # points
+MANY = 40_000  # cells of a map that is drawn as an image: as outlines it would take seconds
 KEY = "gold link"  # what an outlined cell is, unless said otherwise
 LEADING = 1.25
 LINE = LEADING / 72  # inches from line to line, per point of size
@@ -305,6 +306,11 @@ def _gold(corner: tuple[float, float], side: float, line: float) -> Rectangle:
 def _paint(axes: Axes, shades: Array, x: float, y: float, cell: tuple[float, float]) -> None:
     """Fill cells by shade (0..1): one outline per grey level and none for white keeps an SVG small."""
     levels = np.rint(shades * 255).clip(0, 255).astype(int)
+    if levels.size > MANY:
+        T, S = levels.shape
+        edges = (x, x + S * cell[0], y + T * cell[1], y)
+        draw_shades(axes, levels, extent=edges, vmax=255, interpolation="none")
+        return
     outlines: dict[int, list[Outline]] = {}
     for t, row in enumerate(levels.tolist()):
         for level, start, stop in _runs(row):
@@ -316,7 +322,7 @@ def _paint(axes: Axes, shades: Array, x: float, y: float, cell: tuple[float, flo
         patch = PathPatch(
             Outline.make_compound_path(*parts), facecolor=style.WEIGHTS(level), linewidth=0, antialiased=False
         )
-        axes.add_patch(patch)
+        axes.add_artist(patch)  # `add_patch` would fit the limits of the axes, which are set, to every cell
 
 
 def _runs(row: Sequence[int]) -> Iterator[tuple[int, int, int]]:

@@ -1,10 +1,12 @@
 """What `regard.load` gives for each kind of run: methods that take one or many, results that can be seen."""
 
 import html
+import re
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import regard
 from regard.errors import ConfigError, DataError, RegardError, ShapeError
@@ -186,7 +188,7 @@ def test_points_come_as_lists_arrays_or_tensors_and_are_checked(trained):
     stacked = system.point(np.array([POINTS, POINTS]))
     assert [each.order for each in stacked] == orders[:2]
     assert system.point(POINTS).right == [0, 1, 2, 5]
-    with pytest.raises(RegardError, match=r"point, set 0: `points` has shape \(6, 1\)"):
+    with pytest.raises(RegardError, match=r"^point: `points` has shape \(6, 1\)"):
         system.point([[x] for x, _ in POINTS])
     with pytest.raises(RegardError, match=r"point, set 1: point 0 has \[nan, 0.0\]"):
         system.point([POINTS, [[float("nan"), 0.0]] * 5])
@@ -348,14 +350,146 @@ def test_sampled_pictures_have_maps_when_asked():
 
 def test_a_precision_can_be_named_and_what_is_none_is_refused():
     assert regard.load("stories", device="cpu", dtype="float64").dtype == torch.float64
-    for wrong, said in (("int8", "torch.int8"), ("float7", "float7"), (torch.int64, "torch.int64")):
+    for wrong, said in (
+        ("int8", "torch.int8"),
+        ("float7", "float7"),
+        (torch.float8_e5m2, "torch.float8_e5m2"),
+    ):
         with pytest.raises(ConfigError) as caught:
             regard.load("stories", dtype=wrong)
-        assert str(caught.value) == f"load: `dtype` has {said}; expected a floating-point dtype."
+        expected = "expected one of float32, float64, bfloat16, float16."
+        assert str(caught.value) == f"load: `dtype` has {said}; {expected}"
 
 
-def test_a_device_that_is_not_there_is_named(monkeypatch):
+@pytest.mark.parametrize("device", ["cuda:0", "gpu", "float16", "", "meta"])
+def test_a_device_that_is_not_there_is_named(monkeypatch, device):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    said = r"^load: `device` has cuda:0, which PyTorch does not find here; expected cpu\.$"
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    said = rf"^load: `device` has {device}, which PyTorch does not find here; expected cpu\.$"
     with pytest.raises(ConfigError, match=said):
-        regard.load("stories", device="cuda:0")
+        regard.load("stories", device=device)
+
+
+@pytest.mark.parametrize("text", [" ", "\n", " \t\r\n", " " * 5000])
+def test_a_blank_text_has_an_empty_translation(text):
+    system = regard.load("en-fr", device="cpu")
+    assert system.translate(text).text == ""
+    assert system.align(text, "x").pieces == ()
+    assert system.heads(text, "x").source == ("<eos>",)
+    assert system.tree(text).nodes == ()
+
+
+@pytest.mark.parametrize("text", [" The cat sleeps.", "The cat sleeps.\r\n", "\tThe cat\nsleeps. "])
+def test_spaces_and_line_breaks_that_no_training_line_has_change_no_translation(text):
+    system = regard.load("en-fr", device="cpu")
+    plain, found = system.translate(["The cat sleeps.", text], beam=1)
+    assert found.text == plain.text
+    assert found.source_pieces == plain.source_pieces
+    assert found.source == text
+    aligned, same = system.align(["The cat sleeps.", text], [plain.text] * 2)
+    assert same.source_pieces == aligned.source_pieces == plain.source_pieces
+
+
+def test_a_long_text_is_translated_by_sentences_and_one_without_an_end_is_refused():
+    system = regard.load("demo-rnnsearch", device="cpu")
+    once = system.translate("The cat sleeps.", beam=1)
+    found = system.translate("The cat sleeps. " * 101, beam=1)
+    assert found.text == " ".join([once.text] * 101)
+    with pytest.raises(DataError, match=r"^translate: text 1 has 500 pieces, 500 of them without the end of"):
+        system.translate(["The cat.", "cat " * 500])
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "said"),
+    [
+        (
+            "demo-rnnsearch",
+            lambda s: s.translate(None),
+            "translate: `text` has None; expected text, or a list",
+        ),
+        ("demo-rnnsearch", lambda s: s.translate(["a", 5]), "translate: `text` has 5; expected text"),
+        ("demo-rnnsearch", lambda s: s.translate(b"a"), "translate: `text` has a bytes; expected text"),
+        (
+            "demo-rnnsearch",
+            lambda s: s.translate("caf\udce9"),
+            r"translate: 'caf\udce9' is not UTF-8; expected",
+        ),
+        ("demo-rnnsearch", lambda s: s.align("a", None), "align: `target` has None; expected text"),
+        (
+            "demo-rnnsearch",
+            lambda s: s.translate("a", beam="5"),
+            "TranslationSystem: `beam` has '5'; expected a",
+        ),
+        (
+            "demo-rnnsearch",
+            lambda s: s.translate("a", beam=2.5),
+            "TranslationSystem: `beam` has 2.5; expected a",
+        ),
+        (
+            "demo-rnnsearch",
+            lambda s: s.translate("a", nbest=0),
+            "TranslationSystem: `nbest` has 0; expected 1",
+        ),
+        ("stories", lambda s: s.ask(STORY, None), "ask: `question` has None; expected text"),
+        ("stories", lambda s: s.ask(None, "Where?"), "ask: `story` has None; expected text"),
+        ("entailment", lambda s: s.entails(None, "w1"), "entails: `premise` has None; expected text"),
+        ("lstmn", lambda s: s.score(5), "score: `text` has 5; expected text"),
+        ("lstmn", lambda s: s.next("The", -1), "next: `count` has -1; expected 1 or more"),
+        ("sagan-shapes", lambda s: s.sample(2.5), "sample: `count` has 2.5; expected a whole number"),
+        ("hull", lambda s: s.point("abc"), "point: `points` cannot be read as numbers"),
+        ("hull", lambda s: s.point([["0.1", "0.2"]] * 5), "point: `points` cannot be read as numbers"),
+        ("hull", lambda s: s.point(np.ones((5, 2)) * 1j), "point: `points` cannot be read as numbers"),
+        (
+            "ntm-copy",
+            lambda s: s.run([0, 1, 0, 1, 0, 1, 0, 1]),
+            "run: `bits` has shape (8,); expected (L, 8)",
+        ),
+        ("ntm-copy", lambda s: s.run(["0101"]), "run: `bits` cannot be read as rows of numbers, all of one"),
+        (
+            "ntm-copy",
+            lambda s: s.run(None),
+            "run: `bits` cannot be read as rows of numbers, all of one length",
+        ),
+        ("ntm-copy", lambda s: s.example(0), "example: `length` has 0; expected 1 or more"),
+        ("ntm-copy", lambda s: s.example("5"), "example: `length` has '5'; expected a whole number"),
+        (
+            "ntm-copy",
+            lambda s: s.example(1, 2),
+            "example: `shape` has 2 entries and `units` 1; expected as many",
+        ),
+        (
+            "ntm-recall",
+            lambda s: s.run(torch.ones(1, 3, 6)),
+            "has shape (1, 3, 6); expected (K, 3, 6) of two",
+        ),
+        ("ntm-recall", lambda s: s.run(torch.ones(3, 3, 6), ask="1"), "run: `ask` has '1'; expected a whole"),
+        (
+            "ntm-recall",
+            lambda s: s.run([torch.ones(3, 3, 6)], ask=[0, 1]),
+            "run: `ask` has 2 entries and `bits`",
+        ),
+        (
+            "shapes-captions",
+            lambda s: s.caption(np.zeros((0, 48, 3), "u1")),
+            "caption: `picture`: has 48 × 0 pix",
+        ),
+        (
+            "snail-omniglot",
+            lambda s: s.classify(drawings(1), "a", drawings(1)[0]),
+            "5 classes with one drawing each",
+        ),
+    ],
+)
+def test_what_no_system_can_read_is_refused_in_a_sentence(name, call, said):
+    with pytest.raises(RegardError, match=re.escape(said)):
+        call(regard.load(name, device="cpu"))
+
+
+def test_a_pillow_picture_is_described_as_the_file_it_was_read_from(tmp_path):
+    system = regard.load("shapes-captions", device="cpu")
+    shapes = np.dstack([system.example(3), np.full((48, 48), 255, np.uint8)])
+    shapes[:8, :, 3] = 0  # black and clear, which lies on white
+    Image.fromarray(shapes).save(tmp_path / "clear.png")
+    as_file = system.caption(tmp_path / "clear.png")
+    as_image = system.caption(Image.open(tmp_path / "clear.png"))
+    assert (as_image.picture == as_file.picture).all()

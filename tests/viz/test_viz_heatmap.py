@@ -19,7 +19,7 @@ from PIL import Image
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.shipped import find
-from regard.viz import files, style
+from regard.viz import files, heatmap, style
 from regard.viz.heatmap import Panel, draw_alignment, draw_gallery, draw_heads
 from regard.viz.weights import peak
 
@@ -169,6 +169,20 @@ def test_png_has_twice_the_resolution_and_svg_has_no_date(tmp_path: Path) -> Non
 def test_svg_of_a_long_pair_stays_small(tmp_path: Path) -> None:
     path = draw_alignment(weights(70, 70), WORDS[:70], WORDS[:70], path=tmp_path / "a.svg")
     assert path.stat().st_size < 300_000
+
+
+def test_a_map_of_many_cells_is_an_image_that_differs_by_one_shade_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shades, words = torch.rand(30, 40).numpy(), [str(number) for number in range(40)]
+    drawn = []
+    for most in (10_000, 1_000):
+        monkeypatch.setattr(heatmap, "MANY", most)
+        path = draw_alignment(shades, words, words[:30], path=tmp_path / f"{most}.png")
+        drawn.append(np.asarray(Image.open(path).convert("RGB")).astype(int))
+    assert abs(drawn[0] - drawn[1]).max() <= 1
+    path = draw_alignment(shades, words, words[:30], path=tmp_path / "x.svg")
+    assert "<image" in path.read_text()
 
 
 def test_tensors_of_any_precision_are_drawn(tmp_path: Path) -> None:
