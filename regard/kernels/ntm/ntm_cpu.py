@@ -13,7 +13,7 @@ from regard.kernels.compiler import in_threads, library
 if TYPE_CHECKING:
     from regard.kernels.ntm.ntm_sequence import First, Layout, Run
 
-SHARED = 16  # steps of all sequences: fewer are not worth a second thread
+SHARED = 64  # steps of all sequences: fewer are not worth a second thread
 
 
 class _Machine(ctypes.Structure):
