@@ -45,17 +45,8 @@ static inline void add(float *__restrict y, float a, const float *__restrict x, 
     for (long i = 0; i < n; i++) y[i] += a * x[i];
 }
 
-static inline float as_float(int x) {
-    float found;
-    memcpy(&found, &x, 4);
-    return found;
-}
-
-static inline int as_int(float x) {
-    int found;
-    memcpy(&found, &x, 4);
-    return found;
-}
+static inline float as_float(int x) { float y; return memcpy(&y, &x, 4), y; }
+static inline int as_int(float x) { int y; return memcpy(&y, &x, 4), y; }
 
 // The functions of one number are plain arithmetic, so that the compiler makes vectors of the loops around them.
 
@@ -132,32 +123,24 @@ struct Rows {
     long apart;  // from one to the next
 };
 
-template <int R>
-static void tile(const float *W, long in, long stride, Rows x, Rows start, float *to, long apart, long columns) {
-    vec total[R][2] = {};
-    for (int i = 0; i < R; i++)
-        if (start.at) memcpy(total[i], start.at + i * start.apart, columns * sizeof(float));
-    for (long k = 0; k < in; k++) {
-        vec left = load(W + k * stride), right = load(W + k * stride + LANES);
-        for (int i = 0; i < R; i++) {
-            float a = x.at[i * x.apart + k];
-            total[i][0] += a * left;
-            total[i][1] += a * right;
-        }
-    }
-    for (int i = 0; i < R; i++) memcpy(to + i * apart, total[i], columns * sizeof(float));
-}
-
-typedef void (*Tile)(const float *, long, long, Rows, Rows, float *, long, long);
-static const Tile TILES[] = {nullptr, tile<1>, tile<2>, tile<3>, tile<4>};
-
 // to = start + x W for W (in, out), whose rows are padded to whole tiles; without a start, zero
 static void product(const float *W, long in, long out, Rows x, Rows start, float *to, long apart, long rows) {
     long stride = (out + COLUMNS - 1) / COLUMNS * COLUMNS;
     for (long c = 0; c < out; c += COLUMNS)
         for (long r = 0; r < rows; r += ROWS) {
-            Rows from{x.at + r * x.apart, x.apart}, first{start.at ? start.at + r * start.apart + c : nullptr, start.apart};
-            TILES[std::min(ROWS, rows - r)](W + c, in, stride, from, first, to + r * apart + c, apart, std::min<long>(COLUMNS, out - c));
+            vec total[ROWS][2] = {};
+            const float *from[ROWS];
+            size_t bytes = std::min<long>(COLUMNS, out - c) * sizeof(float);
+            for (long i = 0; i < ROWS; i++) {
+                long row = std::min(r + i, rows - 1);  // a last row in the place of those that are not there
+                from[i] = x.at + row * x.apart;
+                if (start.at) memcpy(total[i], start.at + row * start.apart + c, bytes);
+            }
+            for (long k = 0; k < in; k++) {
+                vec left = load(W + k * stride + c), right = load(W + k * stride + c + LANES);
+                for (long i = 0; i < ROWS; i++) total[i][0] += from[i][k] * left, total[i][1] += from[i][k] * right;
+            }
+            for (long i = 0; i < ROWS && r + i < rows; i++) memcpy(to + (r + i) * apart + c, total[i], bytes);
         }
 }
 
@@ -251,26 +234,26 @@ struct Step {
     // memory -> cells of length one; a row of zeros is divided by one
     void normalize(const float *memory) {
         long N = m.N, M = m.M;
-        float *scale = room, *largest = room + N, *squares = room + 2 * N;
-        std::fill(largest, largest + 2 * N, 0.0f);
+        float *scale = room, *squares = room + N;
+        std::fill(scale, scale + 2 * N, 0.0f);
         for (long i = 0; i < M; i++)
             for (long r = 0; r < N; r++) {
                 float x = std::fabs(memory[i * N + r]);
-                largest[r] = x <= largest[r] ? largest[r] : x;
+                scale[r] = x <= scale[r] ? scale[r] : x;
             }
-        for (long r = 0; r < N; r++) {
-            scale[r] = largest[r] < 1e-18f ? 1.8446744e19f : 1.0f;  // 2⁶⁴, so that no reciprocal is infinite
-            largest[r] = largest[r] > 0.0f ? 1.0f / (largest[r] * scale[r]) : 1.0f;
+        for (long r = 0; r < N; r++) {  // by the largest first, so that no square vanishes; no reciprocal is infinite
+            float least = scale[r] < 1e-37f ? 1e-37f : scale[r];
+            scale[r] = scale[r] > 0.0f ? 1.0f / least : 1.0f;
         }
         for (long i = 0; i < M; i++)
             for (long r = 0; r < N; r++) {
-                float x = memory[i * N + r] * scale[r] * largest[r];
+                float x = memory[i * N + r] * scale[r];
                 cells[i * N + r] = x;
                 squares[r] += x * x;
             }
         for (long r = 0; r < N; r++) {
             squares[r] = squares[r] > 0.0f ? 1.0f / std::sqrt(squares[r]) : 1.0f;
-            inverse[r] = std::min(scale[r] * largest[r] * squares[r], 1e38f);
+            inverse[r] = std::min(scale[r] * squares[r], 1e38f);
         }
         for (long i = 0; i < M; i++)
             for (long r = 0; r < N; r++) cells[i * N + r] *= squares[r];
