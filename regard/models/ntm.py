@@ -60,6 +60,8 @@ class NTMConfig(Settings, key="ntm"):
     reach: int = 1  # a head moves by -reach … reach rows
     learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
     blank: float = 1e-6  # every cell of a memory that is not learnt
+    gate_bias: float = 0.0  # added to the first bias of the heads' gates: below 0, heads start by location
+    forget_bias: float = 0.0  # added to the first bias of an LSTM's forget gates: above 0, it forgets less
     kernel: Literal["auto", "reference", "ntm"] = "auto"  # how a whole sequence runs
 
 
@@ -107,9 +109,10 @@ class NTM(Model):
         self.controller = controllers[config.controller](
             inputs=config.inputs + R * M, hidden=config.hidden, layers=config.layers
         )
-        self.heads = Heads(
-            inputs=config.hidden, width=M, reads=R, writes=config.write_heads, reach=config.reach
-        )
+        sizes = {"width": M, "reads": R, "writes": config.write_heads, "reach": config.reach}
+        self.heads = Heads(inputs=config.hidden, **sizes, gate_bias=config.gate_bias)
+        if isinstance(self.controller, StackedLSTM):
+            self.controller.open_forget_gates(config.forget_bias)
         self.output = nn.Linear(config.hidden + R * M, config.outputs)
         self.first_reads = _first("reads" in config.learnt, torch.randn(R, M) * 0.01)
         self.first_cells = _first("memory" in config.learnt, torch.full((N, M), config.blank))
@@ -241,6 +244,13 @@ class StackedLSTM(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(nn.LSTMCell(hidden if i else inputs, hidden) for i in range(layers))
         self.first = nn.Parameter(torch.zeros(2 * layers, hidden))
+
+    @torch.no_grad()
+    def open_forget_gates(self, bias: float) -> None:
+        """Add to the bias of every layer's forget gates."""
+        for layer in self.layers:
+            assert isinstance(layer, nn.LSTMCell)
+            layer.bias_ih[layer.hidden_size : 2 * layer.hidden_size] += bias
 
     def start(self, B: int) -> tuple[Tensor, ...]:
         return self.first[:, None].expand(-1, B, -1).unbind(0)

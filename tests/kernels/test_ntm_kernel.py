@@ -3,13 +3,14 @@
 import pytest
 import torch
 from kernels.interpreting import check_in_interpreter
-from kernels.ntm_cases import CASES, check
+from kernels.ntm_cases import CASES, ODD, build, check, outcome, run
 from seeds import offset_seed
 
 from regard.attention.memory.heads import Heads
 from regard.data.bits import BitBatch
 from regard.errors import KernelRefused
-from regard.kernels.ntm import ntm_sequence
+from regard.kernels.decoder.decoder_cpu import NO_COMPILER
+from regard.kernels.ntm import ntm_cpu, ntm_sequence
 from regard.models.ntm import NTM, NTMConfig
 from regard.tasks.ntm import CopySettings, CopyTask
 
@@ -25,11 +26,13 @@ class OnGPU:
     """As much of a tensor as a refusal looks at."""
 
     device = torch.device("cuda")
+    is_cpu, is_cuda = False, True
 
-    def __init__(self, dtype=torch.float32, is_cuda=True):
-        self.dtype, self.is_cuda = dtype, is_cuda
+    def __init__(self, dtype=torch.float32):
+        self.dtype = dtype
 
 
+compiled = pytest.mark.skipif(ntm_cpu.compiled() is None, reason="needs a C++ compiler")
 FITS = {"layers": 1, "rows": 128, "width": 20, "heads": 2}
 
 
@@ -38,7 +41,7 @@ FITS = {"layers": 1, "rows": 128, "width": 20, "heads": 2}
     [
         (OnGPU(), {}, None),
         (OnGPU(), {"heads": 16, "rows": 16}, None),
-        (torch.zeros(1), {}, "device is cpu, this kernel needs cuda"),
+        (torch.zeros(1, device="meta"), {}, "device is meta, this kernel needs cpu or cuda"),
         (OnGPU(torch.float64), {}, "dtype is torch.float64, this kernel has float32"),
         (OnGPU(), {"layers": 3}, "the controller has 3 layers, this kernel has one"),
         (OnGPU(), {"heads": 17}, "there are 17 heads, this kernel has up to 16"),
@@ -46,10 +49,24 @@ FITS = {"layers": 1, "rows": 128, "width": 20, "heads": 2}
         (OnGPU(), {"rows": 8}, "the memory has 8 rows, this kernel has a power of two, 16 or more"),
         (OnGPU(), {"rows": 1024}, "the memory has 1024 x 20 cells, this kernel has up to 16384"),
     ],
-    ids=["fits", "many", "cpu", "double", "layers", "heads", "rows", "few", "large"],
+    ids=["fits", "many", "meta", "double", "layers", "heads", "rows", "few", "large"],
 )
 def test_what_does_not_fit_is_refused_with_a_reason(x, sizes, reason):
     assert ntm_sequence._refuses(x, **{**FITS, **sizes}) == reason
+
+
+@compiled
+def test_a_cpu_takes_any_number_of_rows_and_heads():
+    assert ntm_sequence._refuses(torch.zeros(1), layers=1, rows=1000, width=99, heads=40) is None
+    with torch.autocast("cpu"):
+        reason = ntm_sequence._refuses(torch.zeros(1), **FITS)
+    assert reason == "autocast is on, this kernel has one precision"
+
+
+def test_without_a_compiler_it_goes_step_by_step(monkeypatch):
+    monkeypatch.setattr(ntm_cpu, "compiled", lambda: None)
+    model, given = NTM(NTMConfig(inputs=9, outputs=8)), torch.randn(2, 3, 9)
+    assert model.explain(given).why == NO_COMPILER
 
 
 def test_asked_for_by_name_it_runs_or_says_why_not():
@@ -57,13 +74,87 @@ def test_asked_for_by_name_it_runs_or_says_why_not():
     given = task.batch("test", range(2))
     with pytest.raises(
         KernelRefused,
-        match=r"^kernel 'ntm' cannot run this call: device is cpu, this kernel needs cuda\.$",
+        match=r"^kernel 'ntm' cannot run this call: the controller has 2 layers, this kernel has one\.$",
     ):
-        NTM(NTMConfig(**task.sizes(), kernel="ntm"))(given)
+        NTM(NTMConfig(**task.sizes(), layers=2, kernel="ntm"))(given)
     torch.manual_seed(offset_seed(0))
     model = NTM(NTMConfig(**task.sizes(), kernel="auto"))
     torch.manual_seed(offset_seed(0))
-    assert torch.equal(model(given), NTM(NTMConfig(**task.sizes()))(given)), "on a CPU it goes step by step"
+    reference = NTM(NTMConfig(**task.sizes(), kernel="reference"))
+    torch.testing.assert_close(model(given), reference(given))
+
+
+@compiled
+@pytest.mark.usefixtures("poisoned")
+@pytest.mark.parametrize(
+    ("case", "settings"),
+    [
+        *((case, {}) for case in CASES),
+        *((case, settings) for case in ("feed-forward", "lstm") for settings in ODD.values()),
+    ],
+)
+def test_one_operation_equals_the_steps_on_a_cpu(case, settings):
+    check(case, B=5, T=9, **settings)
+
+
+@compiled
+@pytest.mark.parametrize("case", ["feed-forward", "lstm"])
+def test_the_papers_sizes_on_a_cpu(case):
+    check(case, B=9, T=20, **PAPER)
+
+
+@compiled
+@pytest.mark.parametrize("case", CASES)
+def test_threads_companions_and_gradients_change_no_bit(case, monkeypatch):
+    model = build(case)
+    inputs = torch.randn(13, 4, 3, requires_grad=True)
+    alone = outcome(model, lambda x: run(model, x), inputs)
+    assert all(
+        torch.equal(x, y) for x, y in zip(outcome(model, lambda x: run(model, x), inputs), alone, strict=True)
+    )
+    with torch.no_grad():  # the memory of one step is kept
+        assert torch.equal(run(model, inputs), alone[0])
+        parts = [run(model, inputs[part]) for part in (slice(0, 1), slice(1, 6), slice(6, 13))]
+    torch.testing.assert_close(torch.cat(parts), alone[0])  # the products around the operation may differ
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(ntm_cpu, "SHARED", 1)
+    shared = outcome(model, lambda x: run(model, x), inputs)
+    assert all(torch.equal(x, y) for x, y in zip(shared, alone, strict=True))
+
+
+@compiled
+@pytest.mark.parametrize("case", CASES)
+def test_extreme_numbers_leave_weightings_and_gradients_finite(case):
+    """Strengths, gates, shifts and gammas that saturate, keys of zeros, a memory that is blank or tiny."""
+    for blank, scale in ((0.0, 0.0), (1e-42, 1.0), (1e-6, 1e3), (1e30, 30.0)):
+        model = build(case, learnt=("reads",), blank=blank)
+        with torch.no_grad():
+            model.heads.speak.weight *= scale
+            model.heads.speak.bias *= scale
+        found = outcome(model, lambda x, model=model: run(model, x), torch.randn(3, 6, 3, requires_grad=True))
+        assert all(x.isfinite().all() for x in found)
+
+
+@compiled
+def test_a_number_that_is_none_comes_out():
+    model, inputs = build("lstm"), torch.randn(3, 5, 3)
+    inputs[1, 2, 0] = float("nan")
+    found = run(model, inputs)
+    assert found[1, 2:].isnan().all()
+    assert found[[0, 2]].isfinite().all()
+    assert found[1, :2].isfinite().all()
+
+
+def test_a_transform_of_torch_func_takes_the_reference():
+    model, inputs = build("lstm"), torch.randn(2, 4, 3)
+    nothing = torch.zeros(2, 4, 2)
+
+    def answer(x):
+        return model(BitBatch(x, nothing, nothing[..., 0].bool()))
+
+    found = torch.func.grad(lambda x: answer(x).sum())(inputs)
+    inputs.requires_grad_()
+    torch.testing.assert_close(found, torch.autograd.grad(answer(inputs).sum(), inputs)[0])
 
 
 class Louder(NTM):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from seeds import offset_seed
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -81,6 +82,23 @@ def test_the_heads_start_on_row_0_of_a_blank_memory():
 def test_learnt_first_weightings_are_distributions():
     state = NTM(NTMConfig(**SIZES, learnt=("weights",))).start(2)
     assert_close(state.memory.read.sum(-1), torch.ones(2, 1))
+
+
+def test_a_bias_of_the_gates_is_added_to_gates_alone():
+    """Those of all heads; and of an LSTM's forget gates."""
+    found = []
+    for biases in ({}, {"gate_bias": -2.0, "forget_bias": 1.0}):
+        torch.manual_seed(offset_seed(0))
+        model = NTM(NTMConfig(**SIZES, read_heads=2, write_heads=3, layers=2, **biases))
+        h = torch.randn(4, 12)
+        squashed = model.heads(h)._replace(gate=torch.logit(model.heads(h).gate))
+        found.append((squashed, [layer.bias_ih for layer in model.controller.layers]))
+    (plain, before), (changed, after) = found
+    assert_close(changed, plain._replace(gate=plain.gate - 2.0))
+    for one, other in zip(before, after, strict=True):
+        assert_close(
+            other.unflatten(0, (4, 12)) - one.unflatten(0, (4, 12)), torch.eye(4)[1][:, None].expand(4, 12)
+        )
 
 
 def test_constants_are_no_parameters_and_are_not_saved():

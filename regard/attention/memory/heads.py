@@ -56,13 +56,24 @@ class Controls(NamedTuple):
 class Heads(nn.Module):
     """R read heads and W write heads on rows of `width` numbers; a head moves by at most `reach` rows."""
 
-    def __init__(self, *, inputs: int, width: int, reads: int = 1, writes: int = 1, reach: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        inputs: int,
+        width: int,
+        reads: int = 1,
+        writes: int = 1,
+        reach: int = 1,
+        gate_bias: float = 0.0,
+    ) -> None:
         super().__init__()
         check_whole("Heads", width=width, reads=reads, writes=writes)
         check_whole("Heads", least=0, reach=reach)
         self.width, self.reads, self.writes, self.reach = width, reads, writes, reach
         H = reads + writes
         self.speak = nn.Linear(inputs, H * (width + 2 * reach + 4) + 2 * writes * width)
+        with torch.no_grad():  # below 0, heads start by going from where they stand
+            self.speak.bias[(H + writes) * width :][:H] += gate_bias
 
     def forward(self, h: Tensor) -> Controls:
         """(B, n) what the controller says -> the controls of all heads."""

@@ -1,4 +1,4 @@
-"""A Neural Turing Machine's whole run as one operation on an NVIDIA GPU, with its gradient.
+"""A Neural Turing Machine's whole run as one operation, with its gradient.
 
     heard = machine(projected, V, S, bias, first, layout)
 
@@ -9,25 +9,24 @@
 
 The reference is `NTM.step`, one step after the other: 47 operations forward and 97 backward a step with a
 feed-forward controller, 57 and 115 with an LSTM, each so small that starting it is what takes time. Here one
-launch runs all steps forward and one backward. A program has one sequence, whose memory stays in registers.
-The products that are the same for all steps (of the inputs, and the gradients of V, S and the bias) are one
-matrix product each outside.
+call runs all steps forward and one backward: the loops of ntm_cpu.py, or on an NVIDIA GPU the kernels that
+ntm_cuda.py launches. The products that are the same for all steps (of the inputs, and the gradients of V, S
+and the bias) are one matrix product each outside.
 """
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.attention.dispatch import TRANSFORMED
+from regard.attention.numerics import is_transformed
 from regard.catalog import card
-from regard.kernels.tuning import power_of_two
-
-HEADS = 16  # rows that heads are padded to: the smallest side of a matrix product in Triton
-MOST = 2**14  # elements of one tile of the memory: beyond, registers are spilt
-ROWS, COLUMNS = 64, 128  # of a tile of V or S
-WARPS = 16  # with fewer, the backward kernel spills more
+from regard.kernels.decoder.decoder_cpu import NO_COMPILER
+from regard.kernels.ntm import ntm_cpu, ntm_cuda
 
 
 class Layout(NamedTuple):
@@ -45,6 +44,17 @@ class First(NamedTuple):
     inner: Tensor  # (B, n) c of an LSTM; not looked at otherwise
     cells: Tensor  # (B, N, M)
     weights: Tensor  # (B, H, N)
+
+
+class Run(NamedTuple):
+    """Every step, each kernel's memory as it wants it; index 0 of T + 1 is before the first step."""
+
+    heard: Tensor  # (B, T + 1, R M + n)
+    inner: Tensor  # (B, T + 1, n)
+    cells: Tensor  # (B, T + 1, N, M) or (B, T + 1, M, N)
+    weights: Tensor  # (B, T + 1, H, N)
+    gates: Tensor  # (B, T, G) what an LSTM's gates hear, or what h is tanh of
+    spoken: Tensor  # (B, T, P)
 
 
 class Sequence(NamedTuple):
@@ -75,100 +85,60 @@ NTM = NTMKernel()
 
 
 def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str | None:
-    if not x.is_cuda:
-        return f"device is {x.device.type}, this kernel needs cuda"
+    if not (x.is_cuda or x.is_cpu):
+        return f"device is {x.device.type}, this kernel needs cpu or cuda"
     if x.dtype != torch.float32:
         return f"dtype is {x.dtype}, this kernel has float32"
     if torch.is_autocast_enabled(x.device.type):
         return "autocast is on, this kernel has one precision"
     if layers > 1:
         return f"the controller has {layers} layers, this kernel has one"
-    if heads > HEADS:
-        return f"there are {heads} heads, this kernel has up to {HEADS}"
-    if rows < 16 or rows & (rows - 1):
-        return f"the memory has {rows} rows, this kernel has a power of two, 16 or more"
-    if rows * _padded(width) > MOST:
-        return f"the memory has {rows} x {width} cells, this kernel has up to {MOST}"
-    return None
+    if is_transformed():
+        return TRANSFORMED
+    if x.is_cuda:
+        return ntm_cuda.refuses(rows, width, heads)
+    if torch.compiler.is_compiling():
+        return "a compiled graph is wanted, of which these loops are no part"
+    return None if ntm_cpu.compiled() is not None else NO_COMPILER
 
 
 @card(
     "kernel",
     "ntm",
-    title="A Neural Turing Machine's run as one operation on an NVIDIA GPU",
+    title="A Neural Turing Machine's run as one operation",
     authors="regard",
     year=2026,
     link="https://arxiv.org/abs/1410.5401",
-    sentence="All steps in one launch, forward and backward; `model.kernel` turns it off.",
+    sentence="All steps in one call, forward and backward; `model.kernel` turns it off.",
 )
 def machine(projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: First, layout: Layout) -> Tensor:
     """(B, T, G) -> (B, T, R M + n)."""
-    found: Tensor = _Machine.apply(projected, V, S, bias, *first, layout)  # type: ignore[no-untyped-call]
+    kept = torch.is_grad_enabled()  # every step's memory, for the way back
+    found: Tensor = _Machine.apply(projected, V, S, bias, *first, layout, kept)  # type: ignore[no-untyped-call]
     return found
 
 
 class _Machine(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, *rest: Any) -> Tensor:
-        from regard.kernels.ntm import ntm_triton
-
-        *first, layout = rest
+        *first, layout, kept = rest
         projected, V, S, bias = (x.contiguous() for x in (projected, V, S, bias))
-        B, T, _ = projected.shape
-        runs = [_run(x, T) for x in first]
-        gates, spoken = torch.empty_like(projected), projected.new_empty(B, T, S.shape[0])
-        ctx.constants = _constants(V, S, First(*first).cells, layout)
-        ntm_triton.forward_kernel[(B,)](
-            *(projected, V, S, bias, *runs, gates, spoken),
-            T,
-            *ctx.constants,
-            num_warps=WARPS,
-            num_stages=1,  # nothing may be loaded ahead: a step reads what the one before it stored
-        )
-        ctx.save_for_backward(V, S, *runs, gates, spoken)
-        return runs[0][:, 1:]
+        run = Run(*_engine(projected).forward(projected, V, S, bias, First(*first), layout, kept))
+        ctx.layout = layout
+        ctx.save_for_backward(V, S, *run)
+        return run.heard[:, 1:]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from regard.kernels.ntm import ntm_triton
-
-        V, S, heard, inner, cells, weights, gates, spoken = ctx.saved_tensors
-        B, T, _ = spoken.shape
-        n = S.shape[1]
-        grad_projected, grad_spoken = torch.empty_like(gates), torch.empty_like(spoken)
-        carried, grad_inner = torch.zeros_like(heard[:, 0]), inner.new_zeros(B, 2, n)
-        grad_cells, grad_weights = torch.empty_like(cells[:, 0]), torch.empty_like(weights[:, 0])
-        ntm_triton.backward_kernel[(B,)](
-            *(grad.contiguous(), V, S, heard, inner, cells, weights, gates, spoken),
-            *(grad_projected, grad_spoken, carried, grad_inner, grad_cells, grad_weights),
-            T,
-            *ctx.constants,
-            num_warps=WARPS,
-            num_stages=1,
-        )
-        told, said = grad_projected.flatten(0, 1), grad_spoken.flatten(0, 1)
-        grad_V = told.mT @ heard[:, :-1, : V.shape[1]].flatten(0, 1)
-        grad_S = said.mT @ heard[:, 1:, -n:].flatten(0, 1)
-        firsts = (carried, grad_inner[:, T % 2], grad_cells, grad_weights)
-        return grad_projected, grad_V, grad_S, said.sum(0), *firsts, None
+        V, S, *saved = ctx.saved_tensors
+        run = Run(*saved)
+        told, said, *firsts = _engine(grad).backward(grad.contiguous(), V, S, run, ctx.layout)
+        before, after = run.heard[:, :-1, : V.shape[1]], run.heard[:, 1:, -S.shape[1] :]
+        every_told, every_said = told.flatten(0, 1), said.flatten(0, 1)
+        grad_V, grad_S = every_told.mT @ before.flatten(0, 1), every_said.mT @ after.flatten(0, 1)
+        return told, grad_V, grad_S, every_said.sum(0), *firsts, None, None
 
 
-def _run(first: Tensor, T: int) -> Tensor:
-    """(B, ...) -> (B, T + 1, ...) whose first step is there."""
-    every = first.new_empty(len(first), T + 1, *first.shape[1:])
-    every[:, 0] = first
-    return every
-
-
-def _constants(V: Tensor, S: Tensor, cells: Tensor, layout: Layout) -> tuple[int | bool, ...]:
-    """Sizes that a compiled kernel is made for."""
-    (P, n), (N, M) = S.shape, cells.shape[1:]
-    moves = power_of_two(2 * layout.reach + 1)
-    tile = (HEADS, _padded(M), moves, ROWS, COLUMNS)
-    return (n, P, N, M, *layout, V.shape[0] == 4 * n, *tile)
-
-
-def _padded(width: int) -> int:
-    """Columns of the memory's tile."""
-    return max(16, power_of_two(width))
+def _engine(x: Tensor) -> ModuleType:
+    return ntm_cuda if x.is_cuda else ntm_cpu
