@@ -99,9 +99,16 @@ class Watcher:
     def add(self, path: str, result: AttentionResult) -> None:
         """The result of one call of the module at this path."""
 
+    def miss(self, path: str, reason: str) -> None:
+        """Something that the module at this path ran cannot be seen."""
+
     def removed(self, path: str) -> tuple[int, ...]:
         """Heads of the module at this path whose context is to be zero."""
         return ()
+
+    def path_of(self, module: object) -> str | None:
+        """Where the module is in the model, None for any other."""
+        return self.paths.get(id(module), self.others.get(id(module)))
 
     def close(self) -> None:
         """Follow no module any more: tasks that were started in the block and outlive it know it too."""
@@ -130,6 +137,11 @@ class Recording(Watcher):
             self.log.append(path)
             self.trace.results.setdefault(path, []).append(self.keep.chosen(result))
 
+    def miss(self, path: str, reason: str) -> None:
+        """Name it, if it is one of the layers that were asked for, or around them."""
+        if self.keep.concerns(path):
+            self.trace.unseen[path] = reason
+
 
 WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
 
@@ -157,7 +169,7 @@ def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
 def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
     """Show the result to everybody who follows the module; without the heads that they remove."""
     for watcher in WATCHERS.get():
-        path = watcher.paths.get(id(module), watcher.others.get(id(module)))
+        path = watcher.path_of(module)
         if path is not None:
             removed = watcher.removed(path)
             if removed:

@@ -7,6 +7,7 @@ from foreign_calls import CLOSE, Calls, formula, tensors
 from torch import nn
 
 from regard import Attention, ConfigError, DotScore, record
+from regard.attention.record import UnseenWarning
 from regard.attention.summary import HEADER
 
 
@@ -122,6 +123,6 @@ def test_an_attention_of_ours_that_is_not_of_the_model_leaves_nothing():
             return attention(self.inner(x), attention.prepare(x)).context
 
     model = Uses()
-    with record(model) as trace:
+    with pytest.warns(UnseenWarning, match="no attention was seen in the block"), record(model) as trace:
         model(x)
     assert trace == {}
