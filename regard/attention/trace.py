@@ -61,6 +61,9 @@ class Trace(MutableMapping[str, list[AttentionResult]]):
     def __repr__(self) -> str:
         return repr(self.results)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_results": self.results}  # made: nothing is put aside any more
+
     def summary(self) -> Summary:
         """One row a path: calls, heads, sizes, kernel, entropy, distance, share on the first and last token.
 
