@@ -161,7 +161,9 @@ def watching(watcher: W) -> Iterator[W]:
 
 
 def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
-    """Call the function; nobody sees what it calls in turn."""
+    """Call the function; nobody sees what it calls in turn, as in a compiled graph."""
+    if torch.compiler.is_compiling():
+        return function(*given, **named)
     token = WATCHERS.set(())
     try:
         return function(*given, **named)
@@ -171,7 +173,7 @@ def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
 
 def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
     """Show the result to everybody who follows the module; without the heads that they remove."""
-    for watcher in WATCHERS.get():
+    for watcher in () if torch.compiler.is_compiling() else WATCHERS.get():
         path = watcher.path_of(module)
         if path is not None:
             removed = watcher.removed(path)
