@@ -286,12 +286,18 @@ class Early(nn.Module):
 """
 
 
-def test_a_name_that_was_bound_before_is_seen_and_put_back(monkeypatch):
-    module = types.ModuleType("somebodys_layers")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_name_that_was_bound_before_is_seen_and_put_back(elsewhere, monkeypatch):
+    module, other = types.ModuleType("somebodys_layers"), types.ModuleType("somebodys_functions")
     monkeypatch.setitem(sys.modules, "somebodys_layers", module)
+    monkeypatch.setitem(sys.modules, "somebodys_functions", other)
     exec(EARLY, vars(module))
     plain = module.attend
     model, (q, k, v) = module.Early(), tensors()
+    if elsewhere:
+        other.attend = plain
+        module.attend = lambda *given: other.attend(*given)
+        plain = module.attend
     with record(model) as trace:
         model(q, k, v)
     assert module.attend is plain

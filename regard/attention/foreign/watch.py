@@ -9,7 +9,7 @@ recorded.
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.foreign.functions import FUNCTIONS, Function, later_sdpa, lowered_by
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
-from regard.attention.foreign.tree import MODELS, Facts, Tree
+from regard.attention.foreign.tree import KNOWN, MODELS, Facts, Tree
 from regard.attention.foreign.unseen import COMPILED
 from regard.attention.keep import version_of
 from regard.attention.numerics import is_transformed
@@ -110,7 +110,7 @@ def _plan(facts: Facts) -> list[Place]:
 
 
 def _planned(facts: Facts) -> Iterator[Place]:
-    """Functions by their home, and by names that the model's own code had bound before.
+    """Functions by their home, and by names that other code had bound before.
 
     Modules that look like attention are noted when they run, so that one that calls none of them is known.
     """
@@ -127,7 +127,7 @@ def _planned(facts: Facts) -> Iterator[Place]:
     compiled = sys.modules.get(_COMPILED)
     if hasattr(compiled, "_callback_from_stance"):
         yield _place(compiled, "_callback_from_stance", _watched_compiled)
-    for module, name, function in _bound_before(facts.kinds, known):
+    for module, name, function in _bound_before(known):
         yield _place(module, name, _watcher(function))
     for kind in facts.suspects:
         yield _place(kind, "forward", _noted)
@@ -148,14 +148,10 @@ def _place(home: Any, name: str, watched: Callable[[Any], Any]) -> Place:
     return Place(home, name, plain, watched(plain), name not in vars(home))
 
 
-def _bound_before(
-    kinds: Iterable[type[nn.Module]], known: dict[int, Function]
-) -> Iterator[tuple[ModuleType, str, Function]]:
-    """Names of these functions in the packages that these classes come from, except ours and PyTorch's."""
-    homes = {base.__module__ for kind in kinds for base in kind.__mro__}
-    packages = {home.partition(".")[0] for home in homes} - {"torch", "regard", "builtins"}
+def _bound_before(known: dict[int, Function]) -> Iterator[tuple[ModuleType, str, Function]]:
+    """Names of these functions in all modules, except ours and PyTorch's."""
     for home, module in list(sys.modules.items()):
-        if home.partition(".")[0] in packages and isinstance(module, ModuleType):
+        if home.partition(".")[0] not in KNOWN and isinstance(module, ModuleType):
             for name, value in list(vars(module).items()):
                 function = known.get(id(_inner(value)))
                 if function is not None:
@@ -374,8 +370,9 @@ def _watched_compiled(plain: Plain) -> Plain:
     def watched(callback: Any) -> Any:
         found = plain(callback)
         if found is not None:  # it is not told to run eagerly
-            function = inspect.unwrap(sys._getframe(1).f_locals.get("fn"))
-            module = getattr(function, "__self__", function)  # of a method
+            compiled: Any = sys._getframe(1).f_locals.get("fn")
+            compiled = inspect.unwrap(compiled)
+            module = getattr(compiled, "__self__", compiled)  # of a method
             for watcher in WATCHERS.get():
                 path = watcher.path_of(module)
                 if path is not None:
