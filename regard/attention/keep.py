@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from regard.attention.result import Alignment, AttentionResult
+from regard.attention.result import AttentionResult, looked_at
 from regard.errors import ConfigError
 
 
@@ -62,14 +62,7 @@ class Keep:
             context = result.context
             by_head = heads and context.ndim == weights.ndim
             context = self.moved(self.cut(context, queries, heads=by_head))
-        alignment = Alignment(scores, weights)
-        return AttentionResult(
-            context,
-            kernel=result.kernel,
-            rows=weights.shape[-2],
-            align=lambda _: alignment,
-            alignment=alignment,
-        )
+        return looked_at(context, result.kernel, scores, weights)
 
     def rows(self, T: int) -> tuple[int, ...] | None:
         """Which of T queries are kept; None: all of them."""

@@ -31,7 +31,7 @@ def times(a: Tensor, b: Tensor) -> Tensor:
 def is_lowered(x: Tensor) -> bool:
     """Autocast would lower the precision of products on the device of x."""
     # the name of a device takes as long to ask for as all the rest, which short calls feel
-    return torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type)
+    return not x.is_meta and torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type)
 
 
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:

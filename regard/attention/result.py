@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -72,6 +72,10 @@ class AttentionResult:
             top=self._top,
             numbers=self._multiplied(),
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what is read from a file, has its weights: what would compute them stays here."""
+        return looked_at, (self.context, self.kernel, self.scores, self.weights)
 
     @property
     def T(self) -> int:
@@ -184,6 +188,14 @@ class AttentionResult:
 
     def _repr_html_(self) -> str:
         return html_of(self, repr(self))
+
+
+def looked_at(context: Tensor, kernel: str, scores: Tensor, weights: Tensor) -> AttentionResult:
+    """A result whose scores and weights are there already."""
+    alignment = Alignment(scores, weights)
+    return AttentionResult(
+        context, kernel=kernel, rows=weights.shape[-2], align=lambda _: alignment, alignment=alignment
+    )
 
 
 def _largest(weights: Tensor, k: int) -> tuple[Tensor, Tensor]:

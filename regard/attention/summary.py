@@ -70,8 +70,9 @@ def _row(path: str, results: Sequence[AttentionResult]) -> Row:
                 weights = result.rows(targets).double()
             S = weights.shape[-1]
             first = _first_position(T, S, end)
-            found, count = _measured(weights, None if first is None else targets + first)
-            sums, queries = sums + found, queries + count
+            if S:
+                found, count = _measured(weights, None if first is None else targets + first)
+                sums, queries = sums + found, queries + count
             heads, widest = weights.shape[-3] if weights.ndim > 3 else 1, max(widest, S)
         longest = max(longest, T)
     means = (sums / max(1, queries)).tolist()

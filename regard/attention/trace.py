@@ -61,6 +61,9 @@ class Trace(MutableMapping[str, list[AttentionResult]]):
     def __repr__(self) -> str:
         return repr(self.results)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_results": self.results}  # made: nothing is put aside any more
+
     def summary(self) -> Summary:
         """One row a path: calls, heads, sizes, kernel, entropy, distance, share on the first and last token.
 
@@ -99,9 +102,16 @@ class Watcher:
     def add(self, path: str, result: AttentionResult) -> None:
         """The result of one call of the module at this path."""
 
+    def miss(self, path: str, reason: str) -> None:
+        """Something that the module at this path ran cannot be seen."""
+
     def removed(self, path: str) -> tuple[int, ...]:
         """Heads of the module at this path whose context is to be zero."""
         return ()
+
+    def path_of(self, module: object) -> str | None:
+        """Where the module is in the model, None for any other."""
+        return self.paths.get(id(module), self.others.get(id(module)))
 
     def close(self) -> None:
         """Follow no module any more: tasks that were started in the block and outlive it know it too."""
@@ -130,6 +140,11 @@ class Recording(Watcher):
             self.log.append(path)
             self.trace.results.setdefault(path, []).append(self.keep.chosen(result))
 
+    def miss(self, path: str, reason: str) -> None:
+        """Name it, if it is one of the layers that were asked for, or around them."""
+        if self.keep.concerns(path):
+            self.trace.unseen[path] = reason
+
 
 WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
 
@@ -146,7 +161,9 @@ def watching(watcher: W) -> Iterator[W]:
 
 
 def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
-    """Call the function; nobody sees what it calls in turn."""
+    """Call the function; nobody sees what it calls in turn, as in a compiled graph."""
+    if torch.compiler.is_compiling():
+        return function(*given, **named)
     token = WATCHERS.set(())
     try:
         return function(*given, **named)
@@ -156,8 +173,8 @@ def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
 
 def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
     """Show the result to everybody who follows the module; without the heads that they remove."""
-    for watcher in WATCHERS.get():
-        path = watcher.paths.get(id(module), watcher.others.get(id(module)))
+    for watcher in () if torch.compiler.is_compiling() else WATCHERS.get():
+        path = watcher.path_of(module)
         if path is not None:
             removed = watcher.removed(path)
             if removed:

@@ -96,7 +96,7 @@ class Mechanism:
         scaling: float | None,
         causal: bool,
     ) -> AttentionResult:
-        if bias is not None and self.is_plain:
+        if bias is not None and self.is_plain and not torch.compiler.is_compiling():
             return _plain_with_bias(query, key, value, mask, bias, dropout, scaling)
         score = DotScore(scaling) if self.score is None else self.score
         window = self.window
@@ -116,11 +116,11 @@ class Mechanism:
 
 
 def _first_position(mask: Mask, T: int, S: int) -> int:
-    """Where the first of T causal queries stands among S keys: it is the last that it may see itself."""
-    if mask.dense is None:
+    """Where the first of T causal queries stands among S keys; a static cache has some that come later."""
+    if mask.dense is None or T == S:
         return S - T
-    visible = mask.dense[..., 0, :].flatten(0, -2).any(0)
-    return int(visible.nonzero().max())
+    visible = mask.dense[..., -1, :].flatten(0, -2).any(0)  # to the last query, itself the last
+    return int(visible.nonzero().max()) + 1 - T
 
 
 class _Biased(Score):

@@ -14,7 +14,8 @@ ENDINGS = (".png", ".svg", ".html")
 # the page lies in a frame of its own, so that its style does not reach the notebook's
 FRAME = (
     '<iframe srcdoc="{page}" style="width: 100%; height: 24rem; border: 0; color-scheme: light dark" '
-    "onload=\"this.style.height = this.contentDocument.documentElement.scrollHeight + 8 + 'px'\"></iframe>"
+    'onload="const page = this.contentDocument; '  # null in a sandbox, where the frame scrolls
+    "if (page) this.style.height = page.documentElement.scrollHeight + 8 + 'px'\"></iframe>"
 )
 
 

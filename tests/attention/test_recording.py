@@ -20,6 +20,7 @@ from regard import (
     Trace,
     record,
 )
+from regard.attention.record import UnseenWarning
 
 
 class Layer(nn.Module):
@@ -103,9 +104,8 @@ def test_nothing_is_recorded_after_an_error_either():
 
 def test_an_attention_outside_the_recorded_model_leaves_nothing():
     net, other, x = model(), model(), torch.randn(2, 3, 6)
-    with record(net[0]) as trace:
-        net[1](x)
-        other(x)
+    with pytest.warns(UnseenWarning, match="no attention was seen in the block"), record(net[0]) as trace:
+        other(net[1](x))
     assert trace == {}
 
 
@@ -249,7 +249,7 @@ def test_a_graph_compiled_inside_the_block_holds_no_recording():
     def context(x):
         return attention(x, attention.prepare(x)).context
 
-    with record(attention) as trace:
+    with pytest.warns(UnseenWarning, match="no attention was seen in the block"), record(attention) as trace:
         compiled = torch.compile(context, backend="eager", fullgraph=True)(x)
     assert torch.equal(compiled, context(x))
     assert trace == {}

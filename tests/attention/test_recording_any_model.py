@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from regard import ConfigError, MultiHead, record
+from regard.attention.record import UnseenWarning
 
 CASES = {
     "plain": lambda T, S: ({}, {}),
@@ -156,9 +157,8 @@ def test_a_module_whose_forward_is_called_by_hand_is_seen_too():
 
 def test_calls_outside_of_the_model_leave_nothing():
     net, other, x = blocks(), blocks(), torch.randn(2, 3, 8)
-    with record(net) as trace:
-        other(x)
-        F.scaled_dot_product_attention(*tensors())
+    with pytest.warns(UnseenWarning, match="no attention was seen in the block"), record(net) as trace:
+        other(F.scaled_dot_product_attention(x, x, x))
     assert trace == {}
 
 
@@ -250,9 +250,11 @@ def test_everything_is_put_back():
     outer, inner = record(net), record(net)
     outer.__enter__()
     inner.__enter__()
+    net(x)
     assert F.scaled_dot_product_attention is not before[0]
     outer.__exit__(None, None, None)
     assert F.scaled_dot_product_attention is not before[0]
+    net(x)
     inner.__exit__(None, None, None)
     assert [F.scaled_dot_product_attention, F.multi_head_attention_forward] == before
     with pytest.raises(RuntimeError, match="broke"), record(net) as trace:
@@ -267,6 +269,7 @@ def test_what_somebody_else_replaces_in_the_block_stays(monkeypatch):
     monkeypatch.setattr(F, "scaled_dot_product_attention", plain)  # put back after the test
     net = blocks()
     with record(net):
+        net(torch.randn(2, 3, 8))
         seen = F.scaled_dot_product_attention
         F.scaled_dot_product_attention = theirs = lambda *a, **k: seen(*a, **k)
     assert F.scaled_dot_product_attention is theirs
@@ -283,12 +286,18 @@ class Early(nn.Module):
 """
 
 
-def test_a_name_that_was_bound_before_is_seen_and_put_back(monkeypatch):
-    module = types.ModuleType("somebodys_layers")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_name_that_was_bound_before_is_seen_and_put_back(elsewhere, monkeypatch):
+    module, other = types.ModuleType("somebodys_layers"), types.ModuleType("somebodys_functions")
     monkeypatch.setitem(sys.modules, "somebodys_layers", module)
+    monkeypatch.setitem(sys.modules, "somebodys_functions", other)
     exec(EARLY, vars(module))
     plain = module.attend
     model, (q, k, v) = module.Early(), tensors()
+    if elsewhere:
+        other.attend = plain
+        module.attend = lambda *given: other.attend(*given)
+        plain = module.attend
     with record(model) as trace:
         model(q, k, v)
     assert module.attend is plain
@@ -375,6 +384,16 @@ def test_gradients_flow_through_weights_that_are_looked_at():
         net(x)
     (trace["2.1"][0].weights ** 2).sum().backward()
     assert net[0].qkv.weight.grad.abs().sum() > 0
+
+
+def test_a_model_on_the_meta_device_has_weights_of_the_right_shapes():
+    model, (q, k, v) = Calls(), tensors(device="meta")
+    with record(model) as trace:
+        model(q, k, v, is_causal=True)
+    (result,) = trace[""]
+    assert result.weights.device.type == "meta"
+    assert result.weights.shape == (2, 4, 5, 7)
+    assert result.top(2)[0].shape == (2, 4, 5, 2)
 
 
 def test_under_autocast_the_weights_are_those_of_the_rounded_inputs():

@@ -10,6 +10,7 @@ from foreign_calls import CLOSE, Calls, formula, tensors
 from torch import nn
 
 from regard import record
+from regard.attention.record import UnseenWarning
 
 
 def masks_of(T):
@@ -75,6 +76,13 @@ def test_multihead_attention_of_another_sequence_with_dropout_and_an_extra_key()
         result.weights[..., -1], result.scores[..., -1].exp() / result.scores.exp().sum(-1)
     )
     assert (result.scores[..., -1] == 0).all()
+
+
+def test_multihead_attention_inside_torch_func_is_named():
+    module, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(3, 4, 8)
+    with pytest.warns(UnseenWarning, match="it ran inside torch.func"), record(module) as trace:
+        torch.vmap(lambda row: module(row[None], row[None], row[None])[0])(x)
+    assert trace == {}
 
 
 def test_multihead_attention_without_a_batch():

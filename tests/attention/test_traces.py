@@ -1,12 +1,15 @@
 """What a trace tells: its summary, its steps, the gradients of its weights."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from foreign_calls import CLOSE, Calls, formula, tensors
 from torch import nn
 
-from regard import Attention, ConfigError, DotScore, record
+from regard import Attention, ConfigError, DotScore, MultiHead, record
+from regard.attention.record import UnseenWarning
 from regard.attention.summary import HEADER
 
 
@@ -122,6 +125,38 @@ def test_an_attention_of_ours_that_is_not_of_the_model_leaves_nothing():
             return attention(self.inner(x), attention.prepare(x)).context
 
     model = Uses()
-    with record(model) as trace:
+    with pytest.warns(UnseenWarning, match="no attention was seen in the block"), record(model) as trace:
         model(x)
     assert trace == {}
+
+
+@pytest.mark.parametrize("options", [{}, {"to": "cpu"}, {"heads": [1], "queries": [0, -1]}])
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_trace_that_was_saved_or_copied_has_the_same_weights(ours, options, tmp_path):
+    heads, (q, k, v), x = MultiHead(8, 4), tensors(), torch.randn(2, 5, 8)
+    model = nn.ModuleList([Calls(), heads])
+    with torch.no_grad(), record(model, **options) as trace:
+        if ours:
+            heads(x)
+        else:
+            q += 1.0  # changed before the call, as a copy has never been
+            model[0](q, k, v)
+    torch.save(trace, tmp_path / "trace.pt")
+    for same in (torch.load(tmp_path / "trace.pt", weights_only=False), copy.deepcopy(trace)):
+        for path, (result,) in trace.items():
+            (found,) = same[path]
+            assert torch.equal(found.weights, result.weights)
+            assert torch.equal(found.scores, result.scores)
+            assert torch.equal(found.context, result.context)
+            assert torch.equal(found.rows(torch.tensor([-1])), result.rows(torch.tensor([-1])))
+            assert torch.equal(found.top(2)[1], result.top(2)[1])
+            assert found.kernel == result.kernel
+    assert list(same) == list(trace) == (["1.attention"] if ours else ["0"])
+
+
+def test_the_summary_of_an_empty_source():
+    model, (q, k, v) = Calls(), tensors(S=0)
+    with record(model) as trace:
+        model(q, k, v)
+    (row,) = trace.summary()
+    assert (row.T, row.S, row.entropy) == (5, 0, 0.0)

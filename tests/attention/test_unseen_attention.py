@@ -44,6 +44,42 @@ def test_attention_that_computes_its_weights_itself_is_named_and_only_if_it_ran(
     assert not net.attention._forward_pre_hooks
 
 
+def test_a_model_of_which_nothing_was_seen_is_named_whatever_its_classes_are_called():
+    class Mixes(nn.Module):
+        def forward(self, x):
+            return (x @ x.mT).softmax(-1) @ x
+
+    net, x = Mixes(), torch.randn(2, 3, 8)
+    with (
+        pytest.warns(UnseenWarning, match=r"at '': no attention was seen in the block: .* weights itself\."),
+        record(net) as trace,
+    ):
+        net(x)
+    assert list(trace.unseen) == [""]
+
+
+def test_a_compiled_copy_of_the_recorded_model_is_named():
+    net, x = blocks(), torch.randn(2, 3, 8)
+    compiled = torch.compile(net, backend="eager")
+    with pytest.warns(UnseenWarning, match=r"at '': Sequential is compiled"), record(net) as trace:
+        compiled(x)
+    assert trace == {}
+    with torch.compiler.set_stance("force_eager"), record(net) as trace:
+        compiled(x)
+    assert list(trace) == ["0", "2.0", "2.1"]
+
+
+def test_a_part_whose_forward_was_compiled_is_named():
+    net, x = blocks(), torch.randn(2, 3, 8)
+    net[2].forward = torch.compile(net[2].forward, backend="eager")
+    with pytest.warns(UnseenWarning, match=r"at '2': Sequential is compiled"), record(net) as trace:
+        net(x)
+    assert list(trace) == ["0"]
+    with record(net, layers=["0"]) as trace:
+        net(x)
+    assert trace.unseen == {}
+
+
 def test_what_was_not_asked_for_is_not_named():
     net, x = Net(), torch.randn(2, 3, 8)
     net.never.compile(backend="aot_eager")
@@ -159,9 +195,8 @@ def test_the_compiler_may_be_imported_inside_the_block():
 
 def test_a_graph_compiled_inside_the_block_holds_no_recording():
     net, x = blocks(), torch.randn(2, 3, 8)
-    plain = net(x)
-    with record(net) as trace:
-        compiled = torch.compile(lambda x: net(x), backend="eager", fullgraph=True)
+    plain, compiled = net(x), torch.compile(lambda x: net(x), backend="eager", fullgraph=True)
+    with pytest.warns(UnseenWarning, match="a function given to torch.compile"), record(net) as trace:
         assert torch.equal(compiled(x), plain)
     assert trace == {}
     assert torch.equal(compiled(x), plain)

@@ -25,6 +25,7 @@ from regard import (
     record,
 )
 from regard.attention.config import AttentionConfig
+from regard.attention.record import UnseenWarning
 from regard.data.batches import pair_batch
 from regard.data.images import image_batch
 from regard.data.points import own_batch
@@ -206,7 +207,11 @@ def test_attend_in_eight_threads_is_attend():
 def test_threads_of_a_block_leave_nothing_in_the_trace_of_another():
     attention, x = Attention(DotScore()), inputs()[0]
     source = attention.prepare(x)
-    with record(attention) as trace, ThreadPoolExecutor(1) as pool:
+    with (
+        pytest.warns(UnseenWarning, match="the model ran elsewhere"),
+        record(attention) as trace,
+        ThreadPoolExecutor(1) as pool,
+    ):
         pool.submit(attention, x, source).result()
     assert trace == {}
 

@@ -186,6 +186,54 @@ def test_a_static_cache_changes_its_keys_and_a_look_says_so():
         trace.steps(path)
 
 
+def test_a_generation_that_transformers_compiles_is_named():
+    model, prompt = causal_lm(FAMILIES["llama"].config()), torch.randint(3, 64, (1, 5))
+    options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0}
+    compiled = transformers.CompileConfig(backend="eager", mode=None, fullgraph=False)
+    compiled._compile_all_devices = True  # as it does on a GPU
+    options |= {"cache_implementation": "static", "compile_config": compiled}
+    with (
+        pytest.warns(UnseenWarning, match="at '': LlamaForCausalLM is compiled"),
+        record(model, to="cpu") as trace,
+    ):
+        model.generate(prompt, **options)
+    assert [len(results) for results in trace.values()] == [1, 1]
+    with torch.compiler.set_stance("force_eager"), record(model, to="cpu") as trace:
+        model.generate(prompt, **options)
+    assert [len(results) for results in trace.values()] == [4, 4]
+    assert trace.unseen == {}
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "t5"])
+def test_a_model_on_regard_is_one_graph(name):
+    model, batch = model_of(name, "regard"), FAMILIES[name].batch()
+    batch |= {"use_cache": False} if name != "bert" else {}
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        out = compiled(**batch)[0]
+    torch.testing.assert_close(out, eager(name, model, batch)[0], **CLOSE)
+
+
+def test_a_window_is_counted_from_each_query_under_a_mask_that_shows_a_prefix():
+    register("regard-local", window=(2, 0))
+    model, ids = model_of("llama", "regard-local"), torch.randint(3, 64, (1, 7))
+    visible = torch.ones(7, 7).tril().bool() | (torch.arange(7) < 4)
+    with torch.no_grad():
+        out = model(ids, attention_mask=visible[None, None], output_attentions=True)
+    band = visible & torch.ones(7, 7).triu(-2).bool() & torch.ones(7, 7).tril().bool()
+    for weights in out.attentions:
+        assert torch.equal(weights[0, 0] > 0, band)
+
+
+def test_a_window_after_padding_on_the_left_of_every_row():
+    register("regard-local", window=(2, 0))
+    model, prompt = causal_lm(FAMILIES["llama"].config(), "regard-local"), torch.randint(3, 64, (2, 6))
+    options = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False, "pad_token_id": 0}
+    mask = (torch.arange(6) > 1).long().expand(2, 6)
+    padded = model.generate(prompt, attention_mask=mask, **options)
+    assert torch.equal(padded[:, 2:], model.generate(prompt[:, 2:], **options))
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "regard"])
 def test_heads_of_gpt2_are_removed(attention):
     model, batch = model_of("gpt2", attention), text()

@@ -4,6 +4,7 @@ import base64
 import re
 import struct
 import xml.etree.ElementTree as ET
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -272,6 +273,21 @@ def test_in_a_notebook_the_frame_is_as_high_as_the_page_and_as_dark_as_the_noteb
         frame.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--card').trim()")
         == "#1a1f28"
     )
+    context.close()
+
+
+@pytest.mark.parametrize("sandbox", ["allow-scripts", "allow-scripts allow-same-origin"])
+def test_a_view_draws_itself_in_a_sandboxed_output_that_may_load_nothing(chromium, trace, sandbox):
+    policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+    output = f'<meta http-equiv="Content-Security-Policy" content="{policy}">{trace._repr_html_()}'
+    context, errors = chromium.new_context(offline=True), []
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.set_content(f'<iframe sandbox="{sandbox}" srcdoc="{escape(output)}"></iframe>')
+    shown = page.frame_locator("iframe").frame_locator("iframe")
+    shown.locator(".rg-cells").first.wait_for()
+    shown.get_by_text("Layer 0, head 0").first.wait_for()
+    assert errors == []
     context.close()
 
 

@@ -9,7 +9,7 @@ nothing has weights of zero, whatever the kernel made of it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -276,6 +276,10 @@ class RecordedResult(AttentionResult):
         self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
         self._versions = list(map(version_of, seen.held())) if versions is None else versions
         self._alignment = self._log_probability = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what is read from a file, counts the changes of its tensors anew."""
+        return RecordedResult, (self._unchanged(), self.context, self.kernel)
 
     @property
     def T(self) -> int:

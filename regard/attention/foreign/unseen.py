@@ -12,13 +12,18 @@ from regard.attention.trace import Recording
 
 COMPILED = (
     "{} is compiled, so its calls do not pass through Python. Run the block inside "
-    'torch.compiler.set_stance("force_eager"), or record the module that was compiled'
+    'torch.compiler.set_stance("force_eager"), or run what torch.compile was given'
 )
 SCRIPTED = "{} is TorchScript or a traced graph, which runs without Python. Record the original"
+NOTHING = (
+    "no attention was seen in the block: the model ran elsewhere (in another thread, in a function given to "
+    "torch.compile) or not at all, or it computes its weights itself. Run it in the block, and let it call "
+    "torch.nn.functional.scaled_dot_product_attention"
+)
 NO_FUNCTION = (
     "{} ran and called no attention function that can be seen: it computes its weights itself, or by a "
     "kernel of its own. Let it call torch.nn.functional.scaled_dot_product_attention; a model of "
-    'transformers does so after model.set_attn_implementation("sdpa")'
+    'transformers does so after model.set_attn_implementation("sdpa"), or has output_attentions=True'
 )
 
 
@@ -71,9 +76,9 @@ def silent(recording: Recording, tree: Tree) -> dict[str, str]:
             next_left = f"{event}."
         elif event in prefixes and not (next_left and next_left.startswith(prefixes[event])):
             ran.add(prefixes[event][:-1])
-    if not ran:
-        return {}
     known = recording.trace.unseen.keys() | {event for event in recording.log if isinstance(event, str)}
+    if not known and not ran:
+        return {"": NOTHING}
     missing = {path for path in ran - _around(known) if recording.keep.wants(path)}
     taken, modules = known | missing, tree.modules
     outermost = sorted(path for path in missing if taken.isdisjoint(_around([path]) - {path}))

@@ -9,7 +9,7 @@ recorded.
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
@@ -22,7 +22,8 @@ from torch import Tensor, nn
 from regard.attention.compose import Attention
 from regard.attention.foreign.functions import FUNCTIONS, Function, later_sdpa, lowered_by
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
-from regard.attention.foreign.tree import MODELS, Facts, Tree
+from regard.attention.foreign.tree import KNOWN, MODELS, Facts, Tree
+from regard.attention.foreign.unseen import COMPILED
 from regard.attention.keep import version_of
 from regard.attention.numerics import is_transformed
 from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
@@ -58,6 +59,7 @@ _places: dict[tuple[Any, str], Place] = {}  # replaced now, by home and name
 _plans: dict[frozenset[type], tuple[object, list[Place]]] = {}  # kinds of modules -> imports, places
 _HOMES = sorted({function.module for function in FUNCTIONS})
 _COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
+_COMPILED = "torch._dynamo.eval_frame"  # runs what torch.compile has made
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def _plan(facts: Facts) -> list[Place]:
 
 
 def _planned(facts: Facts) -> Iterator[Place]:
-    """Functions by their home, and by names that the model's own code had bound before.
+    """Functions by their home, and by names that other code had bound before.
 
     Modules that look like attention are noted when they run, so that one that calls none of them is known.
     """
@@ -122,7 +124,10 @@ def _planned(facts: Facts) -> Iterator[Place]:
     yield _place(F, "multi_head_attention_forward", _watched_heads)
     yield _place(torch.backends.mha, "get_fastpath_enabled", _watched_fastpath)
     yield _place(torch.cuda.CUDAGraph, "replay", _watched_replay)
-    for module, name, function in _bound_before(facts.kinds, known):
+    compiled = sys.modules.get(_COMPILED)
+    if hasattr(compiled, "_callback_from_stance"):
+        yield _place(compiled, "_callback_from_stance", _watched_compiled)
+    for module, name, function in _bound_before(known):
         yield _place(module, name, _watcher(function))
     for kind in facts.suspects:
         yield _place(kind, "forward", _noted)
@@ -143,14 +148,10 @@ def _place(home: Any, name: str, watched: Callable[[Any], Any]) -> Place:
     return Place(home, name, plain, watched(plain), name not in vars(home))
 
 
-def _bound_before(
-    kinds: Iterable[type[nn.Module]], known: dict[int, Function]
-) -> Iterator[tuple[ModuleType, str, Function]]:
-    """Names of these functions in the packages that these classes come from, except ours and PyTorch's."""
-    homes = {base.__module__ for kind in kinds for base in kind.__mro__}
-    packages = {home.partition(".")[0] for home in homes} - {"torch", "regard", "builtins"}
+def _bound_before(known: dict[int, Function]) -> Iterator[tuple[ModuleType, str, Function]]:
+    """Names of these functions in all modules, except ours and PyTorch's."""
     for home, module in list(sys.modules.items()):
-        if home.partition(".")[0] in packages and isinstance(module, ModuleType):
+        if home.partition(".")[0] not in KNOWN and isinstance(module, ModuleType):
             for name, value in list(vars(module).items()):
                 function = known.get(id(_inner(value)))
                 if function is not None:
@@ -274,7 +275,7 @@ def _shown(function: Function, followed: dict[Watcher, str], seen: AnySeen | str
             first = without_heads(first, removed, path, function.head_axis)
         if isinstance(watcher, Recording) and watcher.keep.wants(path):
             if isinstance(seen, str):
-                watcher.trace.unseen[path] = seen
+                watcher.miss(path, seen)
             else:
                 watcher.add(path, _result(function, seen, first, watcher.keep.gradients))
     return (first, *out[1:]) if isinstance(out, tuple) else first
@@ -324,10 +325,12 @@ def _watched_heads(plain: Plain) -> Plain:
         dropout = call.arguments["dropout_p"] if call.arguments["training"] else 0.0
         context = out[0].transpose(0, 1) if out[0].ndim == 3 else out[0][None]
         for watcher, path in followed.items():
-            if found:
+            if is_transformed():
+                watcher.miss(path, TRANSFORMED)
+            elif found:
                 watcher.add(path, RecordedResult(SeenScores(found[0], dropout), context, "bmm"))
-            elif isinstance(watcher, Recording):
-                watcher.trace.unseen[path] = "this version of PyTorch computes its weights in an unknown way"
+            else:
+                watcher.miss(path, "this version of PyTorch computes its weights in an unknown way")
         return out
 
     return watched
@@ -353,9 +356,28 @@ def _watched_replay(plain: Plain) -> Plain:
     def watched(graph: Any) -> Any:
         if not torch.compiler.is_compiling():
             for watcher, path in _followed().items():
-                if isinstance(watcher, Recording) and watcher.keep.concerns(path):
-                    watcher.trace.unseen[path] = REPLAYED
+                watcher.miss(path, REPLAYED)
         return plain(graph)
+
+    return watched
+
+
+@lru_cache(maxsize=4)
+def _watched_compiled(plain: Plain) -> Plain:
+    """What every function of torch.compile asks as it starts: one that runs a module of ours is named."""
+
+    @wraps(plain)
+    def watched(callback: Any) -> Any:
+        found = plain(callback)
+        if found is not None:  # it is not told to run eagerly
+            compiled: Any = sys._getframe(1).f_locals.get("fn")
+            compiled = inspect.unwrap(compiled)
+            module = getattr(compiled, "__self__", compiled)  # of a method
+            for watcher in WATCHERS.get():
+                path = watcher.path_of(module)
+                if path is not None:
+                    watcher.miss(path, COMPILED.format(type(module).__name__))
+        return found
 
     return watched
 
