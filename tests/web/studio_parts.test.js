@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { canonical, findExample } from "../../regard/web/studio/api.js";
-import { POINTING, questions, someBits, somePoints } from "../../regard/web/studio/defaults.js";
+import { firstModel, POINTING, questions, someBits, somePoints } from "../../regard/web/studio/defaults.js";
 import { agreeing, area, sameCycle } from "../../regard/web/studio/geometry.js";
 import { measuredOf } from "../../regard/web/studio/rooms/charts.js";
 import { rowOfStep, used } from "../../regard/web/studio/rooms/remember.js";
@@ -32,6 +32,13 @@ test("all examples together stay small, and so do all scripts", () => {
     .reduce((sum, name) => sum + readFileSync(new URL(`${folder}${name}`, STUDIO)).length, 0);
   assert.ok(bytes("examples/", ".json") < 600_000);
   assert.ok(bytes("./", ".js") + bytes("rooms/", ".js") + bytes("../views/", ".js") + bytes("../vendor/", ".js") < 300_000);
+});
+
+test("a room begins with its own model, or with the first that is served", () => {
+  const served = [{ name: "mine" }, { name: "stories" }];
+  assert.equal(firstModel(served, "stories"), "stories");
+  assert.equal(firstModel(served, "hull"), "mine");
+  assert.equal(firstModel([], "hull"), "hull");
 });
 
 test("points and bits of a seed are the same, and points stand apart", () => {

@@ -62,6 +62,15 @@ export const CHARACTERS = [
 export const LABELS = ["A", "B", "C", "D", "E"];
 
 /**
+ * The model that a room begins with: the one it is made for, or the first that the server has.
+ * @param {{name: string}[]} choices
+ * @param {string} wanted
+ */
+export function firstModel(choices, wanted) {
+  return choices.some((each) => each.name === wanted) ? wanted : (choices[0]?.name ?? wanted);
+}
+
+/**
  * Random numbers from a seed, the same in every browser.
  * @param {number} seed
  */

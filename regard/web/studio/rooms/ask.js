@@ -1,6 +1,6 @@
 // Ask: a memory network reads a story and answers, one hop of attention after another.
 import { html, useState } from "../lib.js";
-import { STORIES } from "../defaults.js";
+import { firstModel, STORIES } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../hooks.js";
 import { Card, Choice, percent, Player, Problem, rowOf } from "../parts.js";
 import { t } from "../texts.js";
@@ -14,7 +14,7 @@ const MODEL = "stories";
 export function Ask({ values, change, models, still }) {
   const first = STORIES[0];
   const choices = models.filter((each) => each.kind === "ask");
-  const model = values.model ?? MODEL;
+  const model = values.model ?? firstModel(choices, MODEL);
   const limits = choices.find((each) => each.name === model)?.limits ?? {};
   const story = values.story ?? first.story.join("\n");
   const question = values.question ?? first.question;

@@ -1,7 +1,7 @@
 // Point: a pointer network answers by pointing at what it was given.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { readPoints, writePoints } from "../address.js";
-import { POINTING, somePoints } from "../defaults.js";
+import { firstModel, POINTING, somePoints } from "../defaults.js";
 import { agreeing, area, sameCycle, triangles } from "../geometry.js";
 import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
 import { Card, Choice, HeatMap, percent, Player, Problem, rowOf } from "../parts.js";
@@ -16,7 +16,7 @@ const OTHER = { least: 3, most: 50, dimension: 2, seed: 7, count: 10, counts: [6
 /** @param {RoomProps} props */
 export function Point({ values, change, models, still }) {
   const choices = models.filter((model) => model.kind === "point");
-  const model = values.model ?? "hull";
+  const model = values.model ?? firstModel(choices, "hull");
   const rule = POINTING[model] ?? OTHER;
   const given = readPoints(values.p);
   const first = given && given[0].length === rule.dimension ? given : somePoints(rule.count, rule.seed, rule.dimension);

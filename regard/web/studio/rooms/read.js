@@ -1,6 +1,6 @@
 // Read: whether one sentence follows from another, and a language model that looks back.
 import { html, useRef, useState } from "../lib.js";
-import { PAIRS, READERS, SCORED } from "../defaults.js";
+import { firstModel, PAIRS, READERS, SCORED } from "../defaults.js";
 import { useAnswer, useMatrices, useTyped } from "../hooks.js";
 import { Card, Choice, Curves, HeatMap, Limit, percent, Problem, Tabs } from "../parts.js";
 import { t, tOr } from "../texts.js";
@@ -18,7 +18,7 @@ export function Read(props) {
 /** The models of a kind, to choose from where there are several. @param {RoomProps & {kind: string}} props */
 function useModels({ values, change, models, kind }) {
   const choices = models.filter((each) => each.kind === kind);
-  const model = values.model ?? READERS[kind];
+  const model = values.model ?? firstModel(choices, READERS[kind]);
   const limits = choices.find((each) => each.name === model)?.limits ?? {};
   const choice = choices.length > 1 && html`<div class="gap"><${Choice} label=${t("translate.model")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name })}
     options=${choices.map((each) => ({ value: each.name, text: each.name, title: each.summary }))} /></div>`;

@@ -1,7 +1,7 @@
 // Remember: a Neural Turing Machine writes bits onto its tape and reads them back.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { readBits, readWhole, writeBits } from "../address.js";
-import { someBits, TAPES, tapeQuestion } from "../defaults.js";
+import { firstModel, someBits, TAPES, tapeQuestion } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing, useWidth } from "../hooks.js";
 import { Card, Choice, Player, Problem, rowOf } from "../parts.js";
 import { t, tOr } from "../texts.js";
@@ -13,7 +13,7 @@ const STAGES = ["content", "gated", "shifted", "sharpened"];
 /** @param {RoomProps} props */
 export function Remember({ values, change, models, still }) {
   const choices = models.filter((model) => model.kind === "run" && TAPES[model.name]);
-  const model = TAPES[values.model] ? values.model : "ntm-copy";
+  const model = TAPES[values.model] ? values.model : firstModel(choices, "ntm-copy");
   const rule = TAPES[model];
   const bits = useMemo(() => {
     const given = readBits(values.bits, rule.width);

@@ -1,7 +1,7 @@
 // Translate: a sentence, its translation, and what the network looked at for each word.
 import { html, useMemo, useRef, useEffect, useState } from "../lib.js";
 import { readWhole } from "../address.js";
-import { BEAM, SENTENCES, TRANSLATORS } from "../defaults.js";
+import { BEAM, firstModel, SENTENCES, TRANSLATORS } from "../defaults.js";
 import { decodeMatrix } from "../../views/matrix.js";
 import { useAnswer, useMatrices, useTyped } from "../hooks.js";
 import { Card, Choice, Curves, HeadGrid, HeatMap, Limit, Player, Problem } from "../parts.js";
@@ -21,7 +21,7 @@ const NOTHING = { row: -1, column: -1 };
 export function Translate({ values, change, models, still, live }) {
   const choices = models.filter((model) => model.kind === "translate").sort((a, b) => rank(a.name) - rank(b.name));
   const options = choices.map((model) => ({ value: model.name, text: tOr(`model.${model.name}`, model.name), title: model.summary }));
-  const model = values.model ?? TRANSLATORS[0];
+  const model = values.model ?? firstModel(choices, TRANSLATORS[0]);
   const others = (values.with ?? "").split(",").filter((name) => name !== model && choices.some((each) => each.name === name)).slice(0, MOST);
   const [text, type] = useTyped(values.text ?? SENTENCES[0].text, (typed) => change({ text: typed || " ", target: null, hypothesis: null }));
   const [plays, setPlays] = useState(0);
@@ -41,8 +41,8 @@ export function Translate({ values, change, models, still, live }) {
       <textarea class="big" rows="1" value=${text} aria-label=${t("translate.source")} maxlength=${limits.characters ?? 2000} spellcheck=${false}
         onInput=${(/** @type {any} */ event) => type(event.target.value.replace(/\n/g, " "))}></textarea>
       <${Limit} used=${text.length} most=${limits.characters} />
-      <div class="tries gap small"><span class="quiet">${t("translate.model")}</span>
-        <${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} /></div>
+      ${options.length > 0 && html`<div class="tries gap small"><span class="quiet">${t("translate.model")}</span>
+        <${Choice} label=${t("translate.model")} options=${options} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name, target: null, hypothesis: null, layer: null, head: null })} /></div>`}
       ${options.length > 1 && html`<div class="tries gap small"><span class="quiet">${t("translate.beside")}</span>
         <div class="chips" role="group" aria-label=${t("translate.beside")}>${options.filter(({ value }) => value !== model).map(({ value, text: name, title }) => html`<button class="chip" key=${value} title=${title}
           aria-pressed=${others.includes(value) ? "true" : "false"} onClick=${() => toggle(value)}>${name}</button>`)}</div>
