@@ -15,7 +15,7 @@ https://arxiv.org/abs/1601.06733
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -64,16 +64,7 @@ class LSTMNLanguageModel(Model):
         super().__init__()
         self.config = config
         self.E = nn.Embedding(config.vocab, config.embedding)
-        self.lstmn = LSTMN(
-            inputs=config.embedding,
-            hidden=config.hidden,
-            layers=config.layers,
-            span=config.span,
-            summary=config.summary,
-            recency=config.recency,
-            dropout=config.dropout,
-            kernel=config.kernel,
-        )
+        self.lstmn = build_lstmn(config, recency=config.recency)
         self.W = nn.Linear(config.hidden, config.vocab)
         self.dropout = nn.Dropout(config.dropout)
         self.aligner = f"lstmn.cells.{config.layers - 1}.attention"
@@ -150,15 +141,7 @@ class TapeReader(nn.Module):
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
         super().__init__()
-        self.lstmn = LSTMN(
-            inputs=config.embedding,
-            hidden=config.hidden,
-            layers=config.layers,
-            span=config.span,
-            summary=config.summary,
-            dropout=config.dropout,
-            kernel=config.kernel,
-        )
+        self.lstmn = build_lstmn(config)
         self.aligner = f"reader.lstmn.cells.{config.layers - 1}.attention"
 
     def forward(self, words: Tensor) -> Tensor:
@@ -179,6 +162,13 @@ class LSTMReader(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         states: Tensor = self.lstm(words)[0]
         return states
+
+
+def build_lstmn(config: LSTMNConfig | LSTMNClassifierConfig, *, recency: float | None = None) -> LSTMN:
+    """The tapes that a config describes."""
+    names = ("hidden", "layers", "span", "summary", "dropout", "kernel")
+    settings: dict[str, Any] = {name: getattr(config, name) for name in names}
+    return LSTMN(inputs=config.embedding, recency=recency, **settings)
 
 
 def mean(states: Tensor, lengths: Tensor) -> Tensor:

@@ -165,10 +165,7 @@ class GeneratorBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, classes: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = (
-            ConditionalBatchNorm(inputs, classes),
-            ConditionalBatchNorm(outputs, classes),
-        )
+        self.norm1, self.norm2 = (ConditionalBatchNorm(size, classes) for size in (inputs, outputs))
         self.conv1, self.conv2 = convolution(inputs, outputs, 3), convolution(outputs, outputs, 3)
         self.skip = convolution(inputs, outputs, 1)
 
@@ -287,14 +284,8 @@ class SAGAN(Model):
 
     def forward(self, pictures: Tensor, labels: Tensor, *, player: str = "discriminator") -> Tensor:
         """(B, 3, side, side) real pictures, (B,) labels -> (B,) the losses of one of the players."""
-        check_shapes(
-            "SAGAN",
-            ("pictures", pictures, "B C H W"),
-            ("labels", labels, "B"),
-            C=3,
-            H=self.config.side,
-            W=self.config.side,
-        )
+        given, side = (("pictures", pictures, "B C H W"), ("labels", labels, "B")), self.config.side
+        check_shapes("SAGAN", *given, C=3, H=side, W=side)
         noise = torch.randn(len(labels), self.config.noise, device=labels.device)
         return getattr(self, f"{player}_losses")(pictures, labels, noise)
 

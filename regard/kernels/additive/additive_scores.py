@@ -27,6 +27,7 @@ from regard.kernels.additive.additive_operands import DTYPES, additive_scores_op
 from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once
 from regard.kernels.product.blocks import cells
+from regard.kernels.product.products import hidden_pairs
 from regard.kernels.shapes import flat, leading, number
 
 
@@ -109,18 +110,11 @@ def _scores(call: Call) -> Tensor:
     query, W, b, v, *_ = arguments(call)
     if b.shape[:-2] != call.query.shape[:-2]:  # leading axes had to be joined first
         return _shown(restored(_Scores.apply(query, W, b, v, None), call), call)  # type: ignore[no-untyped-call]
-    return _Scores.apply(query, W, b, v, _hidden(call, call.query.ndim))  # type: ignore[no-untyped-call]
-
-
-def _hidden(call: Call, ndim: int) -> Tensor | None:
-    """What the mask hides, in a shape that broadcasts to (..., T, S)."""
-    query, source = call.query, call.source
-    shown = source.mask.to_dense(query.shape[-2], source.S, ndim=ndim, device=query.device)
-    return None if shown is None else ~shown
+    return _Scores.apply(query, W, b, v, hidden_pairs(call, call.query.ndim))  # type: ignore[no-untyped-call]
 
 
 def _shown(scores: Tensor, call: Call) -> Tensor:
-    hidden = _hidden(call, scores.ndim)
+    hidden = hidden_pairs(call, scores.ndim)
     return scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
 
 

@@ -180,7 +180,10 @@ class Prepared(NamedTuple):
 
 
 def prepared(call: Call) -> Prepared:
-    """The exponentials of a source's keys, kept with the source; made again if the keys were written to."""
+    """The exponentials of a source's keys, kept with the source; made again if the keys were written to.
+
+    Tensors of inference mode do not tell: there a source that is written to must be made anew.
+    """
     source = call.source
     keys, values = source.keys, source.values
     version = version_of(keys) + version_of(values)

@@ -76,6 +76,13 @@ def row_mask(mask: Mask, lead: tuple[int, ...], S: int, device: torch.device) ->
     return row.expand(row.shape[0], *lead[1:], 1, S).reshape(row.shape[0], -1, 1, S)
 
 
+def hidden_pairs(call: Call, ndim: int) -> Tensor | None:
+    """(..., T or 1, S or 1) what the mask hides, of up to `ndim` axes; None: nothing."""
+    query, source = call.query, call.source
+    shown = source.mask.to_dense(query.shape[-2], source.S, ndim=ndim, device=query.device)
+    return None if shown is None else ~(shown if shown.ndim > 1 else shown[None])
+
+
 def has_rows(mask: Mask) -> bool:
     """A dense mask says something else for each query: it is T × S already."""
     return mask.dense is not None and mask.dense.ndim > 1 and mask.dense.shape[-2] > 1

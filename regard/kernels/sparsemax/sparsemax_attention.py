@@ -29,7 +29,7 @@ from regard.kernels.additive.additive_operands import STEP, operands, refuses_ad
 from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once, operator
 from regard.kernels.product.blocks import block_by_block, in_blocks, is_large
-from regard.kernels.product.products import HALF_OR_SINGLE, has_rows, product, refuses_dtypes
+from regard.kernels.product.products import HALF_OR_SINGLE, has_rows, hidden_pairs, product, refuses_dtypes
 from regard.kernels.shapes import flat, leading
 from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import WIDEST
@@ -150,7 +150,7 @@ def _additive(call: Call) -> Tensor:
 def _product(call: Call) -> Tensor:
     """The context. A short call costs what stands around its loops: what changes nothing is left out."""
     (query, keys, scale), values = product(call), call.source.values
-    hidden = _hidden(call)
+    hidden = hidden_pairs(call, max(query.ndim, keys.ndim, values.ndim))
     alike = query.dtype is keys.dtype is values.dtype
     if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
         hidden = hidden[None] if hidden is not None and hidden.ndim == 2 else hidden
@@ -186,18 +186,6 @@ def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:
     """(N, T, D), (N, S, D), (N, S, Dv), as the loops want them."""
     shape, other, last = query.shape, keys.shape, values.shape
     return len(shape) == len(other) == len(last) == 3 and shape[0] == other[0] == last[0]
-
-
-def _hidden(call: Call) -> Tensor | None:
-    """(..., T or 1, S or 1) what the mask hides; None: nothing."""
-    mask, query, keys = call.source.mask, call.query, call.source.keys
-    if mask.is_trivial:
-        return None
-    ndim = max(x.ndim for x in (query, keys, call.source.values))
-    shown = mask.to_dense(query.shape[-2], keys.shape[-2], ndim=ndim, device=query.device)
-    if shown is None:
-        return None
-    return ~(shown if shown.ndim > 1 else shown[None])
 
 
 def _of_rows(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
