@@ -30,6 +30,14 @@ class Matrix(BaseModel):
     compressed: Literal["deflate"] | None = None
 
 
+class TapeAnswer(BaseModel):
+    """What a machine that copies or recalls takes."""
+
+    width: int = Field(description="Bits of a vector.")
+    item: int = Field(description="Vectors of an item; 1: the machine copies vectors.")
+    trained: int = Field(description="The most vectors or items that it was trained on.")
+
+
 class ModelAnswer(BaseModel):
     """A model that is served."""
 
@@ -41,6 +49,7 @@ class ModelAnswer(BaseModel):
     examples: list[str]
     step: int | None = Field(description="Of a run of the user's: that of its latest weights.")
     limits: dict[str, Any]
+    tape: TapeAnswer | None = None
 
 
 class Hypothesis(BaseModel):

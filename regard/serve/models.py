@@ -23,7 +23,8 @@ from regard.serve.work import KINDS, compute
 from regard.shipped.find import RECORD, find_run, read_packed
 from regard.systems.loading import load, refuse_export, system_of
 from regard.systems.system import System
-from regard.train.config import load_run
+from regard.tasks.ntm import AssociativeRecallTask, CopyTask
+from regard.train.config import RunConfig, load_run
 from regard.train.run_folder import RunFolder
 
 OWN = 12  # of the user's runs, those that are served
@@ -138,7 +139,7 @@ def find_model(folder: Path) -> Served:
     config = load_run(run.config)
     kind = KINDS[system_of(catalog.find(config.task, "task").load(), folder, config.task)]
     about: dict[str, Any] = {"system": config.model, "summary": f"{config.model} on {config.task}"}
-    about |= {"figure": "", "examples": []}
+    about |= {"figure": "", "examples": [], "tape": _tape(config)}
     own = folder.resolve().name
     if (folder / RECORD).is_file():
         packed = read_packed(folder)
@@ -149,3 +150,13 @@ def find_model(folder: Path) -> Served:
             "examples": list(record.get("examples", {}))[:12],
         }
     return Served(own, folder, kind, about)
+
+
+def _tape(config: RunConfig) -> dict[str, int] | None:
+    """What a machine takes whose task has inputs of the user's; None of other models."""
+    if config.task not in (CopyTask.name, AssociativeRecallTask.name):
+        return None
+    task = catalog.find(config.task, "task").load().Settings(**config.task_settings)
+    copies = config.task == CopyTask.name
+    trained = task.longest if copies else task.most
+    return {"width": task.bits, "item": 1 if copies else task.item, "trained": trained}

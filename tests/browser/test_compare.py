@@ -4,9 +4,23 @@ import pytest
 from waiting import until
 
 pytestmark = pytest.mark.browser
-TINY = [
-    *("model.hidden=8", "model.embedding=8", "task.train=64", "task.valid=8", "task.test=8"),
-    *("train.log_every=1", "train.evaluate_every=2", "train.threads=1"),
+FEW = [
+    "task.train=64",
+    "task.valid=8",
+    "task.test=8",
+    "train.log_every=1",
+    "train.evaluate_every=2",
+    "train.threads=1",
+]
+TINY = ["model.hidden=8", "model.embedding=8", *FEW]
+COPY = [
+    "model.hidden=8",
+    "model.rows=16",
+    "task.bits=4",
+    "task.longest=3",
+    "task.tested=[3]",
+    "train.capture=false",
+    *FEW,
 ]
 
 
@@ -18,12 +32,12 @@ def runs(folders):
     from regard.train.progress import Quiet
     from regard.train.run import create, reopen
 
-    def train(name, steps):
+    def train(name, steps, recipe="rnnsearch-reverse", settings=TINY):
         folder = folders / "runs" / name
         if folder.exists():
             config, model, task = reopen(folder, [f"train.steps={steps}"])
         else:
-            config = load_recipe("rnnsearch-reverse", [*TINY, f"train.steps={steps}"])
+            config = load_recipe(recipe, [*settings, f"train.steps={steps}"])
             model, task = create(config)
         fit(model, task, config, run=folder, progress=Quiet(), resume=folder.exists())
 
@@ -57,6 +71,26 @@ def test_a_run_of_ones_own_translates_beside_the_shipped_models(live, runs, visi
     page.get_by_role("radio", name="own").click()
     until(page, "location.hash.includes('model=own')")
     page.locator(".rg-curves text", has_text="b").first.wait_for()
+
+
+def test_a_machine_of_ones_own_is_fed_with_vectors_of_its_width(live, runs, visit):
+    runs("own-copy", 2, "ntm-copy", COPY)
+    page = visit(f"{live}#/remember")
+    page.get_by_role("radio", name="own-copy").click()
+    page.get_by_text("Trained on up to 3;").wait_for()
+    until(page, "document.querySelectorAll('.tape [role=checkbox]').length === 4 * 3")
+    page.get_by_role("checkbox", name="Vector 3, bit 4", exact=True).click()
+    page.get_by_text("of 12 bits of the answer are wrong").wait_for()
+
+
+def test_a_captioner_of_ones_own_describes_beside_the_shipped_ones(live, runs, visit):
+    runs("own-captions", 2, "sat-shapes", TINY)
+    page = visit(f"{live}#/see")
+    page.get_by_role("button", name="own-captions").click()
+    region = page.get_by_role("region", name="own-captions")
+    region.locator(".picture image").wait_for()
+    page.get_by_role("button", name="own-captions").click()
+    until(page, "!location.hash.includes('model=')")
 
 
 def test_a_comparison_fills_while_it_runs(live, folders, visit):

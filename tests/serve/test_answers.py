@@ -48,6 +48,9 @@ def test_models_are_listed_with_kind_figure_and_limits(client):
     assert fr["summary"] == "English to French, a Transformer."
     assert fr["figure"].startswith("BLEU 52")
     assert fr["limits"] | {"characters": 2000, "texts": 64, "beam": 16} == fr["limits"]
+    tapes = {model["name"]: model["tape"] for model in models if model["tape"]}
+    assert tapes["ntm-recall"] == {"width": 6, "item": 3, "trained": 6}
+    assert set(tapes) == {"ntm-copy", "ntm-recall"}
 
 
 def test_a_text_is_translated_as_the_library_does(client):

@@ -46,10 +46,11 @@ export const PAIRS = [
 ];
 export const SCORED = ["The boy who often wears an old green coat reads a French novel at home.", "The boy who often wears an old green coat"];
 
-export const CAPTIONERS = ["shapes-captions", "shapes-captions-hard"];
+export const CAPTIONERS = ["shapes-captions", "shapes-captions-hard"]; // soft, hard
 export const PICTURES = 6; // examples of the test set
 export const SAMPLES = { model: "sagan-shapes", count: 8, seed: 1 };
 
+export const CLASSIFIER = "snail-omniglot";
 // five characters that no alphabet has, and a second drawing of the third
 export const CHARACTERS = [
   "66iku6.ikiv.9vrv",
@@ -120,23 +121,37 @@ export function items(rows, size) {
 }
 
 /**
+ * What a machine takes: one that ships, or one of the user's that copies or recalls.
+ * @param {import("./types.js").ModelRow | undefined} row
+ * @returns {TapeRule}
+ */
+export function tapeRule(row) {
+  const shipped = TAPES[row?.name ?? "ntm-copy"];
+  if (shipped || !row?.tape) return shipped ?? TAPES["ntm-copy"];
+  const { width, item, trained } = row.tape;
+  const like = TAPES[item === 1 ? "ntm-copy" : "ntm-recall"];
+  return { ...like, width, item, trained, rows: Math.max(like.least, Math.min(like.rows, trained)) };
+}
+
+/**
  * What is asked of a machine.
  * @param {string} model
+ * @param {number} item vectors of an item
  * @param {number[][]} bits
  * @param {number} ask
  */
-export function tapeQuestion(model, bits, ask) {
-  const { item } = TAPES[model];
+export function tapeQuestion(model, item, bits, ask) {
   return item === 1 ? { model, bits } : { model, bits: items(bits, item), ask };
 }
 
 /**
  * What is asked of SNAIL.
+ * @param {string} model
  * @param {string[]} characters strokes of the five, then of the one to be named
  */
-export function characterQuestion(characters) {
+export function characterQuestion(model, characters) {
   const drawings = characters.map((text) => drawingOf(readStrokes(text)));
-  return { model: "snail-omniglot", drawings: drawings.slice(0, -1), labels: LABELS, query: drawings[drawings.length - 1] };
+  return { model, drawings: drawings.slice(0, -1), labels: LABELS, query: drawings[drawings.length - 1] };
 }
 
 /** Every question whose answer is kept: [file, path, body]; without a body it is a GET. */
@@ -152,7 +167,7 @@ export function questions() {
     list.push(["point", "point", { model, points: somePoints(count, seed, dimension) }]);
   }
   for (const [model, { rows, item, width, seed }] of Object.entries(TAPES)) {
-    list.push(["run", "run", tapeQuestion(model, someBits(rows * item, width, seed), 0)]);
+    list.push(["run", "run", tapeQuestion(model, item, someBits(rows * item, width, seed), 0)]);
   }
   for (const { story, question } of STORIES) list.push(["ask", "ask", { model: "stories", story, question }]);
   for (const { premise, hypothesis } of PAIRS) list.push(["read", "entail", { model: READERS.entail, premise, hypothesis }]);
@@ -161,7 +176,7 @@ export function questions() {
     for (const model of CAPTIONERS) list.push(["caption", `caption/example?model=${model}&number=${number}`, undefined]);
   }
   list.push(["sample", "sample", SAMPLES]);
-  list.push(["classify", "classify", characterQuestion(CHARACTERS)]);
+  list.push(["classify", "classify", characterQuestion(CLASSIFIER, CHARACTERS)]);
   list.push(["mechanisms", "mechanisms", undefined]);
   return list;
 }

@@ -3,6 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { curves } from "../views/curves.js";
 import { heads } from "../views/heads.js";
 import { heatmap } from "../views/heatmap.js";
+import { firstModel } from "./defaults.js";
 import { download, fileName, partDrawing, savedPage } from "./save.js";
 import { currentLanguage, t, tOr, viewWords } from "./texts.js";
 
@@ -175,6 +176,19 @@ export function Tabs({ name, pages, ...props }) {
   const go = (/** @type {string} */ next) => change({ tab: next === tabs[0] ? null : next, model: null });
   return html`<div class="tabs"><${Choice} label=${t("tabs")} value=${tab} onChange=${go} options=${tabs.map((each) => ({ value: each, text: t(`${name}.tab.${each}`) }))} /></div>
     <${pages[tab]} key=${tab} ...${props} />`;
+}
+
+/**
+ * The models of a kind, to choose from where there are several; `first` is the one that the room is made for.
+ * @param {import("./types.js").RoomProps & {kind: string, first: string}} props
+ */
+export function useModels({ values, change, models, kind, first }) {
+  const choices = models.filter((each) => each.kind === kind);
+  const model = values.model ?? firstModel(choices, first);
+  const limits = choices.find((each) => each.name === model)?.limits ?? {};
+  const choice = choices.length > 1 && html`<div class="gap"><${Choice} label=${t("translate.model")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name })}
+    options=${choices.map((each) => ({ value: each.name, text: each.name, title: each.summary }))} /></div>`;
+  return { model, limits, choice };
 }
 
 /** @param {{error: ApiError | null}} props */

@@ -2,7 +2,7 @@
 
 /** @typedef {import("../views/matrix.js").Wire} Wire */
 /** @typedef {import("../views/matrix.js").Matrix} Matrix */
-/** @typedef {{name: string, kind: string, system: string, summary: string, figure: any, limits: Record<string, any>}} ModelRow */
+/** @typedef {{name: string, kind: string, system: string, summary: string, figure: any, limits: Record<string, any>, tape?: {width: number, item: number, trained: number} | null}} ModelRow */
 /** @typedef {{text: string, score: number, words: string[], alignment: Wire | null}} Hypothesis */
 /** @typedef {{id: number, parent: number | null, step: number, word: string, log_probability: number}} TreeNode */
 /** @typedef {{nodes: TreeNode[], hypotheses: number[][]}} Tree */

@@ -1,8 +1,8 @@
 // Read: whether one sentence follows from another, and a language model that looks back.
 import { html, useRef, useState } from "../lib.js";
-import { firstModel, PAIRS, READERS, SCORED } from "../defaults.js";
+import { PAIRS, READERS, SCORED } from "../defaults.js";
 import { useAnswer, useMatrices, useTyped } from "../hooks.js";
-import { Card, Choice, Curves, HeatMap, Limit, percent, Problem, Tabs } from "../parts.js";
+import { Card, Curves, HeatMap, Limit, percent, Problem, Tabs, useModels } from "../parts.js";
 import { t, tOr } from "../texts.js";
 
 /** @typedef {import("../types.js").RoomProps} RoomProps */
@@ -15,20 +15,10 @@ export function Read(props) {
   return html`<${Tabs} name="read" pages=${{ entail: Entail, score: Score }} ...${props} />`;
 }
 
-/** The models of a kind, to choose from where there are several. @param {RoomProps & {kind: string}} props */
-function useModels({ values, change, models, kind }) {
-  const choices = models.filter((each) => each.kind === kind);
-  const model = values.model ?? firstModel(choices, READERS[kind]);
-  const limits = choices.find((each) => each.name === model)?.limits ?? {};
-  const choice = choices.length > 1 && html`<div class="gap"><${Choice} label=${t("translate.model")} value=${model} onChange=${(/** @type {string} */ name) => change({ model: name })}
-    options=${choices.map((each) => ({ value: each.name, text: each.name, title: each.summary }))} /></div>`;
-  return { model, limits, choice };
-}
-
 /** @param {RoomProps} props */
 function Entail(props) {
   const { values, change } = props;
-  const { model, limits, choice } = useModels({ ...props, kind: "entail" });
+  const { model, limits, choice } = useModels({ ...props, kind: "entail", first: READERS.entail });
   const premise = values.premise ?? PAIRS[0].premise;
   const hypothesis = values.hypothesis ?? PAIRS[0].hypothesis;
   const [told, tell] = useTyped(premise, (text) => change({ premise: text || " " }));
@@ -87,7 +77,7 @@ function Shares({ rows }) {
 /** @param {RoomProps} props */
 function Score(props) {
   const { values, change } = props;
-  const { model, limits, choice } = useModels({ ...props, kind: "score" });
+  const { model, limits, choice } = useModels({ ...props, kind: "score", first: READERS.score });
   const sentence = values.text ?? SCORED[0];
   const [text, type] = useTyped(sentence, (typed) => change({ text: typed || " " }));
   const { answer, error, busy } = useAnswer("score", sentence.trim() ? { model, text: sentence } : null, { file: "read", delay: 200 });

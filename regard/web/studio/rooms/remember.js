@@ -1,7 +1,7 @@
 // Remember: a Neural Turing Machine writes bits onto its tape and reads them back.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../lib.js";
 import { readBits, readWhole, writeBits } from "../address.js";
-import { firstModel, someBits, TAPES, tapeQuestion } from "../defaults.js";
+import { firstModel, someBits, tapeQuestion, tapeRule } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing, useWidth } from "../hooks.js";
 import { Card, Choice, Player, Problem, rowOf } from "../parts.js";
 import { t, tOr } from "../texts.js";
@@ -12,17 +12,17 @@ import { t, tOr } from "../texts.js";
 const STAGES = ["content", "gated", "shifted", "sharpened"];
 /** @param {RoomProps} props */
 export function Remember({ values, change, models, still }) {
-  const choices = models.filter((model) => model.kind === "run" && TAPES[model.name]);
-  const model = TAPES[values.model] ? values.model : firstModel(choices, "ntm-copy");
-  const rule = TAPES[model];
+  const choices = models.filter((model) => model.kind === "run" && model.tape);
+  const model = choices.some((each) => each.name === values.model) ? values.model : firstModel(choices, "ntm-copy");
+  const rule = tapeRule(choices.find((each) => each.name === model));
   const bits = useMemo(() => {
     const given = readBits(values.bits, rule.width);
     return given && given.length % rule.item === 0 && given.length / rule.item <= rule.most ? given : someBits(rule.rows * rule.item, rule.width, rule.seed);
-  }, [values.bits, model]);
+  }, [values.bits, model, rule.item, rule.width]);
   const count = bits.length / rule.item;
   const asked = readWhole(values.ask, Math.max(0, count - 2));
   const [plays, setPlays] = useState(0);
-  const body = tapeQuestion(model, bits, asked);
+  const body = tapeQuestion(model, rule.item, bits, asked);
   const { answer, of, error, busy } = useAnswer("run", body, { file: "run", delay: 200 });
   const set = (/** @type {number[][]} */ next, play = false) => {
     change({ bits: writeBits(next) });

@@ -1,9 +1,9 @@
 // See: captions and where they come from, pictures that look at themselves, characters by hand.
 import { html, useMemo, useRef, useState } from "../lib.js";
 import { readWhole } from "../address.js";
-import { CAPTIONERS, characterQuestion, CHARACTERS, LABELS, PICTURES, SAMPLES } from "../defaults.js";
+import { CAPTIONERS, characterQuestion, CHARACTERS, CLASSIFIER, LABELS, PICTURES, SAMPLES } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing } from "../hooks.js";
-import { Card, Choice, percent, Player, Problem, rowOf, Tabs } from "../parts.js";
+import { Card, Choice, percent, Player, Problem, rowOf, Tabs, useModels } from "../parts.js";
 import { readStrokes, writeStrokes } from "../strokes.js";
 import { t } from "../texts.js";
 
@@ -89,7 +89,9 @@ function paintScene(cells) {
 }
 
 /** @param {RoomProps} props */
-function Caption({ values, change, live, still }) {
+function Caption({ values, change, models, live, still }) {
+  const others = models.filter((each) => each.kind === "caption" && !CAPTIONERS.includes(each.name));
+  const beside = others.some((each) => each.name === values.model) ? [values.model] : [];
   const number = readWhole(values.number ?? "1", 999);
   const own = values.scene !== undefined;
   const cells = useMemo(() => readScene(values.scene), [values.scene]);
@@ -121,7 +123,7 @@ function Caption({ values, change, live, still }) {
     change({ scene: null, number: next });
   };
   return html`<div class="grid">
-    <div class="halves">${CAPTIONERS.map((model) => html`<${Described} key=${model} model=${model} picture=${picture} number=${number} still=${still} />`)}</div>
+    <div class="halves">${[...CAPTIONERS, ...beside].map((model) => html`<${Described} key=${model} model=${model} picture=${picture} number=${number} still=${still} />`)}</div>
     <${Card} title=${t("see.picture")}>
       <div class=${over ? "drop" : ""} onDragOver=${(/** @type {DragEvent} */ event) => {
         event.preventDefault();
@@ -142,6 +144,9 @@ function Caption({ values, change, live, still }) {
           ${picture && html`<button class="button" onClick=${() => show(1)}>${t("see.clear")}</button>`}</div>
         ${problem && html`<p class="error" role="alert">${t("see.badfile")}</p>`}
         <p class="note">${t("see.world")} ${t("see.limit")}</p>
+        ${others.length > 0 && html`<div class="tries gap small"><span class="quiet">${t("translate.beside")}</span>
+          <div class="chips" role="group" aria-label=${t("translate.beside")}>${others.map(({ name, summary }) => html`<button class="chip" key=${name} title=${summary}
+            aria-pressed=${beside.includes(name) ? "true" : "false"} onClick=${() => change({ model: beside.includes(name) ? null : name })}>${name}</button>`)}</div></div>`}
       </div>
     <//>
   </div>`;
@@ -166,22 +171,24 @@ function Described({ model, picture, number, still }) {
   const maps = useMatrices(answer ? answer.maps : null);
   const words = answer?.words ?? [];
   const word = Math.min(at, Math.max(0, words.length - 1));
-  const hard = model.endsWith("hard");
-  return html`<${Card} title=${t(hard ? "see.hard" : "see.soft")} keep=${keep} name=${answer?.text ?? model} note=${model} busy=${busy}>
+  const kind = ["see.soft", "see.hard"][CAPTIONERS.indexOf(model)];
+  return html`<${Card} title=${kind ? t(kind) : model} keep=${keep} name=${answer?.text ?? model} note=${kind ? model : ""} busy=${busy}>
     <${Problem} error=${error} />
     ${answer && html`<${Lit} picture=${answer.picture ?? picture} weights=${maps?.[word]?.values ?? null} grid=${answer.grid} attach=${attach} label=${t("see.map", { word: words[word] ?? "" })} />
     <div class="caption-words" role="group" aria-label=${t("see.words")}>${words.map((/** @type {string} */ each, /** @type {number} */ i) => html`<button key=${i} aria-pressed=${i === word ? "true" : "false"}
       onMouseEnter=${() => setAt(i)} onFocus=${() => setAt(i)} onClick=${() => setAt(i)}>${each}</button>`)}</div>
     ${words.length > 1 && html`<${Player} length=${words.length} at=${word} onChange=${setAt} autoplay=${true} token=${`${number} ${picture ?? ""} ${still}`} still=${still} pace=${650} label=${t("see.play")} />`}`}
-    <p class="note">${t(hard ? "see.hard.note" : "see.soft.note")}</p>
+    ${kind && html`<p class="note">${t(`${kind}.note`)}</p>`}
   <//>`;
 }
 
 /** @param {RoomProps} props */
-function Sample({ values, change }) {
+function Sample(props) {
+  const { values, change } = props;
+  const { model, choice } = useModels({ ...props, kind: "sample", first: SAMPLES.model });
   const seed = readWhole(values.seed ?? String(SAMPLES.seed), 2 ** 31 - 1);
   const chosen = readWhole(values.picture, SAMPLES.count - 1);
-  const { answer, error, busy } = useAnswer("sample", { ...SAMPLES, seed }, { file: "sample" });
+  const { answer, error, busy } = useAnswer("sample", { ...SAMPLES, model, seed }, { file: "sample" });
   const [place, setPlace] = useState({ x: 0.3, y: 0.35 });
   const { keep, attach } = useSvgDrawing();
   const map = answer?.maps?.[chosen] ?? null;
@@ -203,7 +210,8 @@ function Sample({ values, change }) {
       <${Problem} error=${error} />
       ${answer && html`<div class="samples">${answer.pictures.map((/** @type {string} */ picture, /** @type {number} */ i) => html`<button key=${i} aria-pressed=${i === chosen ? "true" : "false"} onClick=${() => change({ picture: i || null })}>
         <img src=${`data:image/png;base64,${picture}`} alt=${t("see.sample", { number: i + 1, label: answer.labels[i] })} /></button>`)}</div>`}
-      <p class="note">${t("see.samples.note")}</p>
+      ${choice}
+      ${model === SAMPLES.model && html`<p class="note">${t("see.samples.note")}</p>`}
     <//>
     ${answer && html`<${Card} title=${t("see.looks")} keep=${keep} name=${t("see.looks")}>
       <div tabindex="0" role="application" aria-label=${t("see.looks.label")} onKeyDown=${steer}>
@@ -216,11 +224,13 @@ function Sample({ values, change }) {
 }
 
 /** @param {RoomProps} props */
-function Characters({ values, change, live }) {
+function Characters(props) {
+  const { values, change, live } = props;
+  const { model, choice } = useModels({ ...props, kind: "classify", first: CLASSIFIER });
   const given = (values.d ?? "").split("_");
   const drawn = given.length === 6 ? given : CHARACTERS;
   const enough = drawn.every((each) => each.length > 1);
-  const { answer, error, busy } = useAnswer("classify", enough ? characterQuestion(drawn) : null, { file: "classify", delay: 350 });
+  const { answer, error, busy } = useAnswer("classify", enough ? characterQuestion(model, drawn) : null, { file: "classify", delay: 350 });
   const matrices = useMatrices(answer ? [answer.weights] : null);
   const weights = matrices?.[0] ?? null;
   const put = (/** @type {number} */ i, /** @type {string} */ strokes) => change({ d: drawn.map((each, j) => (i === j ? strokes : each)).join("_") });
@@ -241,7 +251,7 @@ function Characters({ values, change, live }) {
     <${Card} title=${t("see.sixth")} whole busy=${busy}>
       <div class="row"><div class="pad-box query"><${Pad} strokes=${drawn[5]} onChange=${(/** @type {string} */ strokes) => put(5, strokes)} label=${t("see.sixth")} live=${live} /></div>
       <div class="grow"><p class="answer-line" aria-live="polite">${enough && answer ? t("see.named", { label: answer.label, share: percent(answer.probabilities[answer.label]) }) : t("see.drawall")}</p>
-        <p class="note">${t("see.snail")} ${live && t("see.pad.keys")}</p><${Problem} error=${error} /></div></div>
+        ${choice}<p class="note">${t("see.snail")} ${live && t("see.pad.keys")}</p><${Problem} error=${error} /></div></div>
     <//>
   </div>`;
 }
