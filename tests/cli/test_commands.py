@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from forking import forks
 
 from regard import __version__, catalog
 from regard.train.config import recipe_names
@@ -274,10 +275,13 @@ def test_ctrl_c_saves_the_state_and_says_how_to_go_on(tmp_path):
         "--set",
         "task.train=200",
     ]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "regard", *words], stderr=subprocess.PIPE, text=True, env=environment
-    )
+    with forks():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "regard", *words],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+        )
     deadline = time.monotonic() + 90
     while not (run / "metrics.jsonl").exists() or not (run / "metrics.jsonl").read_text():
         assert time.monotonic() < deadline, "training did not begin"

@@ -5,6 +5,7 @@ from itertools import chain
 
 import pytest
 import torch
+from oracles.linear import sigmoid
 from seeds import offset_seed
 
 from regard.errors import ConfigError
@@ -17,10 +18,6 @@ def encoder(direction, layers=2, dropout=0.0):
     torch.manual_seed(offset_seed(0))
     made = LSTMEncoder(inputs=3, hidden=4, layers=layers, direction=direction, dropout=dropout)
     return made.double()
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
 
 
 def lstm_step(layer, x, h, c, suffix=""):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from oracles import lstmn as oracle
+from oracles.linear import apply, sigmoid
 from torch import nn
 
 from regard.attention.normalizers.mean import Mean
@@ -223,16 +224,16 @@ def test_deep_fusion_is_the_papers():
     before, every_weight = [[0.0] * n], []
 
     def added(t):
-        given = [x + y for x, y in zip(oracle.product(W, words[t]), b, strict=True)]
-        asks = [x + y for x, y in zip(given[:n], oracle.product(U[:n], before[-1]), strict=True)]
+        given = [x + y for x, y in zip(apply(W, words[t]), b, strict=True)]
+        asks = [x + y for x, y in zip(given[:n], apply(U[:n], before[-1]), strict=True)]
         u = score.v.weight[0].tolist()
         weights, hidden, memory = oracle.read(
             gamma, alpha, asks, score.U.weight.tolist(), score.U.bias.tolist(), u
         )
         before.append(hidden)
         every_weight.append(weights)
-        found = oracle.product(U[n:], hidden)
-        return [oracle.sigmoid(x + y) * a for x, y, a in zip(given[n:], found, memory, strict=True)]
+        found = apply(U[n:], hidden)
+        return [sigmoid(x + y) * a for x, y, a in zip(given[n:], found, memory, strict=True)]
 
     expected = oracle.lstmn(words, numbers(fusion.cell), added=added)
     with record(model) as trace:
@@ -259,8 +260,8 @@ def test_shallow_fusion_reads_what_it_found_beside_the_word():
         asks = [
             a + b + c
             for a, b, c in zip(
-                oracle.product(fusion.W.weight.tolist(), word), fusion.W.bias.tolist(),
-                oracle.product(fusion.U.weight.tolist(), h), strict=True,
+                apply(fusion.W.weight.tolist(), word), fusion.W.bias.tolist(),
+                apply(fusion.U.weight.tolist(), h), strict=True,
             )
         ]  # fmt: skip
         key = (score.U.weight.tolist(), score.U.bias.tolist(), score.v.weight[0].tolist())

@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from oracles.linear import apply, sigmoid
+from pairs import batch
 from seeds import offset_seed
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -33,28 +35,10 @@ def build(**settings):
     return Luong(LuongConfig(**(SIZES | mechanism() | settings)))
 
 
-def batch(lengths=(7, 3), targets=(5, 2)):
-    torch.manual_seed(offset_seed(1))
-    return PairBatch(
-        torch.randint(4, 17, (len(lengths), max(lengths))),
-        torch.tensor(lengths),
-        torch.randint(4, 19, (len(targets), max(targets))),
-        torch.tensor(targets),
-    )
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def product(matrix, vector):
-    return [sum(w * x for w, x in zip(row, vector, strict=True)) for row in matrix]
-
-
 def lstm_step(layer, x, h, c):
     W, U = layer.weight_ih_l0.tolist(), layer.weight_hh_l0.tolist()
     b = (layer.bias_ih_l0 + layer.bias_hh_l0).tolist()
-    sums = [w + u + bias for w, u, bias in zip(product(W, x), product(U, h), b, strict=True)]
+    sums = [w + u + bias for w, u, bias in zip(apply(W, x), apply(U, h), b, strict=True)]
     n = len(h)
     i, f, g, o = (sums[k * n : (k + 1) * n] for k in range(4))
     c = [sigmoid(f[k]) * c[k] + sigmoid(i[k]) * math.tanh(g[k]) for k in range(n)]
@@ -83,11 +67,11 @@ def test_two_decoder_steps_are_the_papers_equations():
             hidden[level] = lstm_step(layer, x, *hidden[level])
             x = hidden[level][0]
         # h_tᵀ W_a h̄_s
-        energies = [sum(a * b for a, b in zip(x, product(W_a, h), strict=True)) for h in annotations]
+        energies = [sum(a * b for a, b in zip(x, apply(W_a, h), strict=True)) for h in annotations]
         weights = [math.exp(e) / sum(map(math.exp, energies)) for e in energies]
         context = [sum(a * h[i] for a, h in zip(weights, annotations, strict=True)) for i in range(6)]
-        fed = [math.tanh(v) for v in product(model.W_c.weight.tolist(), context + x)]
-        logits = product(model.W_s.weight.tolist(), fed)
+        fed = [math.tanh(v) for v in apply(model.W_c.weight.tolist(), context + x)]
+        logits = apply(model.W_s.weight.tolist(), fed)
         total = math.log(sum(map(math.exp, logits)))
         with record(model) as trace:
             log_probabilities, state = model.step(torch.tensor([token]), state)

@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from oracles.linear import apply, sigmoid
+from pairs import batch
 from seeds import offset_seed
 
 from regard import catalog
@@ -25,34 +27,16 @@ def config(*, score="additive", heads=None, normalizer="softmax", window="global
     return RNNsearchConfig(**SIZES, attention=attention, **settings)
 
 
-def batch(lengths=(7, 3), targets=(5, 2)):
-    torch.manual_seed(offset_seed(1))
-    return PairBatch(
-        torch.randint(4, 17, (len(lengths), max(lengths))),
-        torch.tensor(lengths),
-        torch.randint(4, 19, (len(targets), max(targets))),
-        torch.tensor(targets),
-    )
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def product(matrix, vector):
-    return [sum(w * x for w, x in zip(row, vector, strict=True)) for row in matrix]
-
-
 def gated_step(cell, x, h):
     """Appendix A.2.1, one unit at a time: z keeps the NEW candidate, r acts before U."""
     n = len(h)
     W, b = cell.W.weight.tolist(), cell.W.bias.tolist()
     U, U_gates = cell.U.weight.tolist(), cell.U_gates.weight.tolist()
-    given = [total + bias for total, bias in zip(product(W, x), b, strict=True)]
-    gates = product(U_gates, h)
+    given = [total + bias for total, bias in zip(apply(W, x), b, strict=True)]
+    gates = apply(U_gates, h)
     z = [sigmoid(given[n + i] + gates[i]) for i in range(n)]
     r = [sigmoid(given[2 * n + i] + gates[n + i]) for i in range(n)]
-    inner = product(U, [r[i] * h[i] for i in range(n)])
+    inner = apply(U, [r[i] * h[i] for i in range(n)])
     candidate = [math.tanh(given[i] + inner[i]) for i in range(n)]
     return [(1 - z[i]) * h[i] + z[i] * candidate[i] for i in range(n)]
 
@@ -97,9 +81,7 @@ def test_a_decoder_step_is_the_papers_equations():
     for annotation in h:
         keys = [
             a + c + d
-            for a, c, d in zip(
-                product(W.tolist(), s), product(U.tolist(), annotation), b.tolist(), strict=True
-            )
+            for a, c, d in zip(apply(W.tolist(), s), apply(U.tolist(), annotation), b.tolist(), strict=True)
         ]
         energies.append(sum(weight * math.tanh(x) for weight, x in zip(v.tolist(), keys, strict=True)))
     weights = [math.exp(e) / sum(map(math.exp, energies)) for e in energies]
@@ -111,12 +93,12 @@ def test_a_decoder_step_is_the_papers_equations():
     sums = [
         a + bias + c + d
         for a, bias, c, d in zip(
-            product(out.U.weight.tolist(), s), out.U.bias.tolist(), product(out.V.weight.tolist(), word),
-            product(out.C.weight.tolist(), context), strict=True,
+            apply(out.U.weight.tolist(), s), out.U.bias.tolist(), apply(out.V.weight.tolist(), word),
+            apply(out.C.weight.tolist(), context), strict=True,
         )
     ]  # fmt: skip
     maxout = [max(sums[2 * j], sums[2 * j + 1]) for j in range(len(sums) // 2)]
-    logits = [a + c for a, c in zip(product(out.W.weight.tolist(), maxout), out.W.bias.tolist(), strict=True)]
+    logits = [a + c for a, c in zip(apply(out.W.weight.tolist(), maxout), out.W.bias.tolist(), strict=True)]
     total = math.log(sum(map(math.exp, logits)))
     with record(model) as trace:
         log_probabilities, _ = model.step(torch.tensor([1]), state)

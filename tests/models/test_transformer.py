@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from pairs import batch
 from seeds import offset_seed
 
 from regard import catalog
@@ -69,16 +70,6 @@ def build(**options):
             module.mean.normal_()
             module.variance.uniform_(0.5, 30.0)
     return model
-
-
-def batch(lengths=(7, 3), targets=(5, 2)):
-    torch.manual_seed(offset_seed(1))
-    return PairBatch(
-        torch.randint(4, 17, (len(lengths), max(lengths))),
-        torch.tensor(lengths),
-        torch.randint(4, 19, (len(targets), max(targets))),
-        torch.tensor(targets),
-    )
 
 
 def alone(both, row):

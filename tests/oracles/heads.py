@@ -3,11 +3,8 @@
 import math
 
 from oracles import ntm
+from oracles.linear import sigmoid
 from oracles.softmax import softmax
-
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
 
 
 def softplus(x):

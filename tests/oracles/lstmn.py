@@ -2,31 +2,16 @@
 
 import math
 
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def dot(a, b):
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
-def product(matrix, vector):
-    return [dot(row, vector) for row in matrix]
-
-
-def softmax(scores):
-    top = max(scores)
-    powers = [math.exp(x - top) for x in scores]
-    return [x / sum(powers) for x in powers]
+from oracles.linear import apply, inner, sigmoid
+from oracles.softmax import softmax
 
 
 def read(tape_h, tape_c, asks, W_h, b_h, v):
     """Weights over the slots, h̃ and c̃; `asks` is W_x x_t + W_h̃ h̃_{t-1}."""
     scores = []
     for h in tape_h:
-        key = [a + b for a, b in zip(product(W_h, h), b_h, strict=True)]
-        scores.append(dot(v, [math.tanh(k + q) for k, q in zip(key, asks, strict=True)]))
+        key = apply(W_h, h, b_h)
+        scores.append(inner(v, [math.tanh(k + q) for k, q in zip(key, asks, strict=True)]))
     weights = softmax(scores)
     summary = [sum(w * h[d] for w, h in zip(weights, tape_h, strict=True)) for d in range(len(tape_h[0]))]
     memory = [sum(w * c[d] for w, c in zip(weights, tape_c, strict=True)) for d in range(len(tape_c[0]))]
@@ -42,15 +27,15 @@ def lstmn(xs, cell, span=None, added=None):
     tape_h, tape_c, summary = [[0.0] * n], [[0.0] * n], [0.0] * n
     every = []
     for t, x in enumerate(xs):
-        given = [a + b for a, b in zip(product(cell["W"], x), cell["b"], strict=True)]
+        given = apply(cell["W"], x, cell["b"])
         asks = given[4 * n :]
         if len(cell["U"]) > 4 * n:
-            asks = [a + b for a, b in zip(asks, product(cell["U"][4 * n :], summary), strict=True)]
+            asks = [a + b for a, b in zip(asks, apply(cell["U"][4 * n :], summary), strict=True)]
         first = 0 if span is None else max(0, len(tape_h) - span)
         weights, summary, memory = read(
             tape_h[first:], tape_c[first:], asks, cell["W_h"], cell["b_h"], cell["v"]
         )
-        gates = [a + b for a, b in zip(given[: 4 * n], product(cell["U"][: 4 * n], summary), strict=True)]
+        gates = [a + b for a, b in zip(given[: 4 * n], apply(cell["U"][: 4 * n], summary), strict=True)]
         i, f, o = ([sigmoid(x) for x in gates[k * n : (k + 1) * n]] for k in range(3))
         candidate = [math.tanh(x) for x in gates[3 * n :]]
         c = [f[d] * memory[d] + i[d] * candidate[d] for d in range(n)]

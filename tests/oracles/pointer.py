@@ -2,29 +2,23 @@
 
 from math import exp, log, tanh
 
-
-def sigmoid(x):
-    return 1 / (1 + exp(-x))
-
-
-def product(matrix, vector):
-    return [sum(m * x for m, x in zip(row, vector, strict=True)) for row in matrix]
+from oracles.linear import apply, sigmoid
 
 
 def lstm_step(x, h, c, W, U, b):
     """Gates in torch's order: input, forget, cell, output."""
     n = len(h)
-    sums = [p + q + r for p, q, r in zip(product(W, x), product(U, h), b, strict=True)]
+    sums = [p + q + r for p, q, r in zip(apply(W, x), apply(U, h), b, strict=True)]
     new_c = [sigmoid(sums[n + k]) * c[k] + sigmoid(sums[k]) * tanh(sums[2 * n + k]) for k in range(n)]
     return [sigmoid(sums[3 * n + k]) * tanh(new_c[k]) for k in range(n)], new_c
 
 
 def pointer(encoder_states, d, W1, b1, W2, v):
     """p(C_i = j) for every encoder state e_j."""
-    query = product(W2, d)
+    query = apply(W2, d)
     u = []
     for e in encoder_states:
-        key = [k + b for k, b in zip(product(W1, e), b1, strict=True)]
+        key = apply(W1, e, b1)
         u.append(sum(w * tanh(k + q) for w, k, q in zip(v, key, query, strict=True)))
     total = sum(exp(each) for each in u)
     return [exp(each) / total for each in u]

@@ -2,30 +2,16 @@
 
 import math
 
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def affine(matrix, vector, bias=None):
-    return [
-        sum(w * x for w, x in zip(row, vector, strict=True)) + (bias[j] if bias else 0.0)
-        for j, row in enumerate(matrix)
-    ]
-
-
-def softmax(scores):
-    top = max(scores)
-    raised = [math.exp(score - top) for score in scores]
-    return [each / sum(raised) for each in raised]
+from oracles.linear import apply, sigmoid
+from oracles.softmax import softmax
 
 
 def weights(annotations, h, p, kind):
     """α_t: softmax of vᵀ tanh(W h + U a + b), its largest alone, or the same everywhere."""
-    query = affine(p["att_W"], h)
+    query = apply(p["att_W"], h)
     scores = []
     for a in annotations:
-        key = affine(p["att_U"], a, p["att_b"])
+        key = apply(p["att_U"], a, p["att_b"])
         scores.append(sum(v * math.tanh(q + k) for v, q, k in zip(p["att_v"], query, key, strict=True)))
     alpha = softmax(scores)
     if kind == "hard":
@@ -39,23 +25,23 @@ def weights(annotations, h, p, kind):
 def start(annotations, p):
     """h_0 and c_0 from the mean annotation."""
     mean = [sum(column) / len(annotations) for column in zip(*annotations, strict=True)]
-    first = [max(0.0, x) for x in affine(p["start"], mean, p["start_b"])]
-    h = [math.tanh(x) for x in affine(p["start_h"], first, p["start_h_b"])]
-    c = [math.tanh(x) for x in affine(p["start_c"], first, p["start_c_b"])]
+    first = [max(0.0, x) for x in apply(p["start"], mean, p["start_b"])]
+    h = [math.tanh(x) for x in apply(p["start_h"], first, p["start_h_b"])]
+    c = [math.tanh(x) for x in apply(p["start_c"], first, p["start_c_b"])]
     return h, c
 
 
 def step(annotations, word, h, c, p, kind):
     """(E y_{t-1}), h_{t-1}, c_{t-1} -> log p(y_t), h_t, c_t, α_t."""
     alpha = weights(annotations, h, p, kind)
-    beta = sigmoid(affine(p["gate"], h, p["gate_b"])[0])
+    beta = sigmoid(apply(p["gate"], h, p["gate_b"])[0])
     z = [
         beta * sum(alpha[i] * annotations[i][d] for i in range(len(annotations)))
         for d in range(len(annotations[0]))
     ]
     sums = [
         a + b + d
-        for a, b, d in zip(affine(p["W"], word, p["b"]), affine(p["U"], h), affine(p["Z"], z), strict=True)
+        for a, b, d in zip(apply(p["W"], word, p["b"]), apply(p["U"], h), apply(p["Z"], z), strict=True)
     ]
     n = len(h)
     new_h, new_c = [], []
@@ -65,9 +51,9 @@ def step(annotations, word, h, c, p, kind):
         new_h.append(o * math.tanh(new_c[j]))
     inner = [
         math.tanh(a + b + d)
-        for a, b, d in zip(word, affine(p["L_h"], new_h, p["L_h_b"]), affine(p["L_z"], z), strict=True)
+        for a, b, d in zip(word, apply(p["L_h"], new_h, p["L_h_b"]), apply(p["L_z"], z), strict=True)
     ]
-    told = affine(p["L_o"], inner, p["L_o_b"])
+    told = apply(p["L_o"], inner, p["L_o_b"])
     top = max(told)
     total = top + math.log(sum(math.exp(x - top) for x in told))
     return [x - total for x in told], new_h, new_c, alpha

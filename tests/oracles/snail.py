@@ -2,13 +2,7 @@
 
 import math
 
-
-def sigmoid(x):
-    return 1 / (1 + math.exp(-x))
-
-
-def affine(W, b, x):
-    return [sum(w * v for w, v in zip(row, x, strict=True)) + c for row, c in zip(W, b, strict=True)]
+from oracles.linear import apply, inner, sigmoid
 
 
 def dense(xs, *, dilation, W_now, b_now, W_before):
@@ -16,7 +10,7 @@ def dense(xs, *, dilation, W_now, b_now, W_before):
     out = []
     for t, x in enumerate(xs):
         older = xs[t - dilation] if t >= dilation else [0.0] * len(x)
-        now, before = affine(W_now, b_now, x), affine(W_before, [0.0] * len(b_now), older)
+        now, before = apply(W_now, x, b_now), apply(W_before, older)
         gates = [a + b for a, b in zip(now, before, strict=True)]
         D = len(gates) // 2
         out.append(list(x) + [math.tanh(gates[i]) * sigmoid(gates[D + i]) for i in range(D)])
@@ -27,15 +21,15 @@ def attention(xs, *, W_q, b_q, W_k, b_k, W_v, b_v):
     """One attention block: step t reads steps 0 to t."""
     out = []
     for t, x in enumerate(xs):
-        query = affine(W_q, b_q, x)
+        query = apply(W_q, x, b_q)
         scores = []
         for s in range(t + 1):
-            key = affine(W_k, b_k, xs[s])
-            scores.append(sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(len(key)))
+            key = apply(W_k, xs[s], b_k)
+            scores.append(inner(query, key) / math.sqrt(len(key)))
         powers = [math.exp(score - max(scores)) for score in scores]
         read = [0.0] * len(b_v)
         for s in range(t + 1):
-            value = affine(W_v, b_v, xs[s])
+            value = apply(W_v, xs[s], b_v)
             read = [r + powers[s] / sum(powers) * v for r, v in zip(read, value, strict=True)]
         out.append(list(x) + read)
     return out
