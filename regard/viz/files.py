@@ -28,6 +28,10 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> Path:
     try:
         write(aside)
         aside.replace(path)
+    except OSError as error:
+        if error.filename == str(aside):  # whoever reads the message has never heard of it
+            error.filename = str(path)
+        raise
     finally:
         aside.unlink(missing_ok=True)
     return path
