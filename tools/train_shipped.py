@@ -143,7 +143,12 @@ def say(line: str) -> None:
 def main() -> int:
     """Read the command line and train."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of\n{fill(', '.join(NAMES), 70)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of\n{fill(', '.join(NAMES), 70, break_on_hyphens=False)}",
+    )
     parser.add_argument("--all", action="store_true", help="every model of the table")
     parser.add_argument("--out", type=Path, default=ROOT / "regard" / "shipped", metavar="DIR")
     parser.add_argument("--runs", type=Path, default=Path("runs") / "shipped", metavar="DIR")
