@@ -48,6 +48,10 @@ def whole(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as error:
+        if error.filename == str(beside):  # whoever reads the message has never heard of it
+            error.filename = str(path)
+        raise
     finally:
         beside.unlink(missing_ok=True)
 

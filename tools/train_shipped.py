@@ -17,6 +17,7 @@ import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -141,8 +142,13 @@ def say(line: str) -> None:
 
 def main() -> int:
     """Read the command line and train."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of\n{fill(', '.join(NAMES), 70, break_on_hyphens=False)}",
+    )
     parser.add_argument("--all", action="store_true", help="every model of the table")
     parser.add_argument("--out", type=Path, default=ROOT / "regard" / "shipped", metavar="DIR")
     parser.add_argument("--runs", type=Path, default=Path("runs") / "shipped", metavar="DIR")

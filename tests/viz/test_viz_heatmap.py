@@ -314,6 +314,16 @@ def test_other_arguments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_that_cannot_be_written_is_named_with_the_file_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    monkeypatch.setattr(files.storage, "aside", lambda path: gone / "hidden.png")
+    with pytest.raises(FileNotFoundError) as caught:
+        draw_alignment(weights(2, 2), ["a", "b"], ["c", "d"], path=tmp_path / "x.png")
+    assert caught.value.filename == str(tmp_path / "x.png")
+
+
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(b"before")
