@@ -63,6 +63,15 @@ def test_a_cpu_takes_any_number_of_rows_and_heads():
     assert reason == "autocast is on, this kernel has one precision"
 
 
+class Marked(torch.Tensor):
+    pass
+
+
+def test_a_subclass_of_tensors_goes_step_by_step():
+    model, given = NTM(NTMConfig(inputs=9, outputs=8)), torch.randn(2, 3, 9).as_subclass(Marked)
+    assert "a subclass of tensors is at work" in model.explain(given).why
+
+
 def test_without_a_compiler_it_goes_step_by_step(monkeypatch):
     monkeypatch.setattr(ntm_cpu, "compiled", lambda: None)
     model, given = NTM(NTMConfig(inputs=9, outputs=8)), torch.randn(2, 3, 9)

@@ -27,6 +27,7 @@ from regard.attention.numerics import is_transformed
 from regard.catalog import card
 from regard.kernels.decoder.decoder_cpu import NO_COMPILER
 from regard.kernels.ntm import ntm_cpu, ntm_cuda
+from regard.kernels.product.self_attention import PLAIN
 
 
 class Layout(NamedTuple):
@@ -97,8 +98,8 @@ def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str |
         return TRANSFORMED
     if x.is_cuda:
         return ntm_cuda.refuses(rows, width, heads)
-    if torch.compiler.is_compiling():
-        return "a compiled graph is wanted, of which these loops are no part"
+    if torch.compiler.is_compiling() or type(x) not in PLAIN:
+        return "a compiled graph or a subclass of tensors is at work, which the loops of a CPU do not know"
     return None if ntm_cpu.compiled() is not None else NO_COMPILER
 
 
