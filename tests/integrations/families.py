@@ -25,6 +25,9 @@ TRANSLATES = {
 }
 
 
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2}
+
+
 class Family(NamedTuple):
     config: object
     batch: object  # makes the inputs
@@ -81,6 +84,79 @@ FAMILIES = {
         text,
         ("attentions",),
         "CLIPTextModel",
+    ),
+    "distilbert": Family(
+        lambda: transformers.DistilBertConfig(dim=32, n_layers=2, n_heads=4, hidden_dim=48, vocab_size=64),
+        text,
+        ("attentions",),
+    ),
+    "modernbert": Family(  # the whole text in one layer, a window in the other
+        lambda: transformers.ModernBertConfig(
+            **SMALL, vocab_size=64, global_attn_every_n_layers=2, local_attention=8, **SPECIAL
+        ),
+        text,
+        ("attentions",),
+    ),
+    "mistral": Family(
+        lambda: transformers.MistralConfig(**SMALL, num_key_value_heads=2, vocab_size=64, sliding_window=4),
+        text,
+        ("attentions",),
+    ),
+    "mixtral": Family(
+        lambda: transformers.MixtralConfig(
+            **SMALL, num_key_value_heads=2, vocab_size=64, num_local_experts=4
+        ),
+        text,
+        ("attentions",),
+    ),
+    "gemma3_text": Family(
+        lambda: transformers.Gemma3TextConfig(
+            **SMALL,
+            num_key_value_heads=2,
+            head_dim=8,
+            vocab_size=64,
+            sliding_window=4,
+            layer_types=["sliding_attention", "full_attention"],
+        ),
+        text,
+        ("attentions",),
+    ),
+    "deepseek_v3": Family(  # keys are wider than values
+        lambda: transformers.DeepseekV3Config(
+            **SMALL,
+            num_key_value_heads=4,
+            vocab_size=64,
+            q_lora_rank=16,
+            kv_lora_rank=16,
+            qk_rope_head_dim=4,
+            qk_nope_head_dim=8,
+            v_head_dim=8,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            moe_intermediate_size=16,
+            n_group=1,
+            topk_group=1,
+            first_k_dense_replace=1,
+        ),
+        text,
+        ("attentions",),
+    ),
+    "bart": Family(
+        lambda: transformers.BartConfig(**TRANSLATES, max_position_embeddings=32),
+        pair,
+        ("encoder_attentions", "decoder_attentions", "cross_attentions"),
+    ),
+    "wav2vec2": Family(
+        lambda: transformers.Wav2Vec2Config(
+            **SMALL,
+            conv_dim=[16, 16],
+            conv_kernel=[3, 3],
+            conv_stride=[2, 2],
+            num_conv_pos_embeddings=8,
+            num_conv_pos_embedding_groups=2,
+        ),
+        lambda: {"input_values": torch.randn(2, 60)},
+        ("attentions",),
     ),
 }
 

@@ -239,9 +239,7 @@ def _noted(plain: Plain) -> Plain:
 
     @wraps(plain)
     def forward(self: nn.Module, *given: Any, **named: Any) -> Any:
-        if not is_compiling():
-            for watcher in WATCHERS.get():
-                watcher.log.append(id(self))
+        _note(self)
         return plain(self, *given, **named)
 
     return forward
@@ -252,12 +250,16 @@ def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
 
     @wraps(plain)
     def forward(*given: Any, **named: Any) -> Any:
-        if not is_compiling():
-            for watcher in WATCHERS.get():
-                watcher.log.append(id(module))
+        _note(module)
         return plain(*given, **named)
 
     return forward
+
+
+def _note(module: nn.Module) -> None:
+    if not is_compiling():
+        for watcher in WATCHERS.get():
+            watcher.log.append(id(module))
 
 
 def _wants_gradients(watcher: Watcher) -> bool:
