@@ -100,7 +100,7 @@ def test_growing_writes_the_new_position_alone():
     assert torch.equal(cache.source.keys, x)
 
 
-@pytest.mark.parametrize("wanted", [{"query"}, {"keys"}, {"values"}, {"query", "keys", "values"}], ids=str)
+@pytest.mark.parametrize("wanted", ["query", "keys", "values", "query, keys, values"])
 def test_gradients_of_steps_are_those_of_all_at_once(wanted):
     attention, mask = Attention(DotScore()), Mask(causal=True)
     x = {name: torch.randn(2, 6, 5).requires_grad_(name in wanted) for name in ("query", "keys", "values")}
@@ -110,7 +110,7 @@ def test_gradients_of_steps_are_those_of_all_at_once(wanted):
         cache = cache.append(attention.prepare(keys[:, t : t + 1], values[:, t : t + 1]))
         steps.append(attention(query[:, t : t + 1], cache.source).context)
     once = attention(query, attention.prepare(keys, values, mask)).context
-    leaves = [x[name] for name in wanted]
+    leaves = [tensor for name, tensor in x.items() if name in wanted]
     found, expected = (torch.autograd.grad(y.square().sum(), leaves) for y in (torch.cat(steps, 1), once))
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
