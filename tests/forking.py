@@ -16,6 +16,7 @@ from importlib import import_module
 
 import pytest
 import torch
+from accelerate.state import AcceleratorState
 
 import regard.train.loop  # noqa: F401
 
@@ -79,6 +80,7 @@ class _Popen(subprocess.Popen):
 
 def _run(module, *words):
     """What `python -m module words` does, and its exit status."""
+    AcceleratorState._reset_state(reset_partial_state=True)  # that of the parent, if it has trained
     sys.argv = [module, *words]
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "rww"[n], closefd=False) for n in range(3))
     warnings.resetwarnings()
