@@ -88,7 +88,7 @@ def test_every_line_runs_one_after_the_other(tmp_path, monkeypatch, capsys, serv
 def test_the_table_of_sizes_is_the_one_that_is_used():
     rows = [
         [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
-        for line in CORPORA.partition("## The size")[2].partition("\n\nA row")[0].splitlines()
+        for line in CORPORA.partition("## The size")[2].partition("\n\nEach row")[0].splitlines()
         if re.match(r"\| (fewer|[\d,]+) ", line)
     ]
     found = [[0.0 if cell.startswith("fewer") else float(cell) for cell in row] for row in rows]

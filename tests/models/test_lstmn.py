@@ -381,8 +381,8 @@ def test_what_the_one_operation_cannot_run_it_says():
         cell(xs)
     cell = cell_of(kernel="lstmn")
     with (
-        record(cell),
         pytest.raises(KernelRefused, match="the attention is being recorded, which sees it step"),
+        record(cell),
     ):
         cell(xs)
 
