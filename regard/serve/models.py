@@ -153,8 +153,8 @@ def find_model(folder: Path) -> Served:
 
 
 def _tape(config: RunConfig) -> dict[str, int] | None:
-    """What a machine takes whose task has inputs of the user's; None of other models."""
-    if config.task not in (CopyTask.name, AssociativeRecallTask.name):
+    """What a Neural Turing Machine takes whose task has inputs of the user's; None of other models."""
+    if config.model != "ntm" or config.task not in (CopyTask.name, AssociativeRecallTask.name):
         return None
     task = catalog.find(config.task, "task").load().Settings(**config.task_settings)
     copies = config.task == CopyTask.name
