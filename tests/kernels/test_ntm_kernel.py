@@ -5,6 +5,7 @@ import torch
 from kernels.interpreting import check_in_interpreter
 from kernels.ntm_cases import CASES, ODD, build, check, outcome, run
 from seeds import offset_seed
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard.attention.memory.heads import Heads
 from regard.data.bits import BitBatch
@@ -70,6 +71,17 @@ class Marked(torch.Tensor):
 def test_a_subclass_of_tensors_goes_step_by_step():
     model, given = NTM(NTMConfig(inputs=9, outputs=8)), torch.randn(2, 3, 9).as_subclass(Marked)
     assert "a subclass of tensors is at work" in model.explain(given).why
+
+
+@compiled
+def test_tensors_without_numbers_get_the_shapes_of_the_answer_and_of_the_gradients():
+    with FakeTensorMode():
+        model, given = NTM(NTMConfig(inputs=9, outputs=8)), torch.randn(2, 3, 9, requires_grad=True)
+        assert model.explain(given).kernel == "ntm"
+        found = model(BitBatch(given, torch.zeros(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)))
+        assert found.shape == (2, 3, 8)
+        [gradient] = torch.autograd.grad(found.sum(), given)
+        assert gradient.shape == given.shape
 
 
 def test_without_a_compiler_it_goes_step_by_step(monkeypatch):
