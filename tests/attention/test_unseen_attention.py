@@ -156,7 +156,7 @@ def test_a_module_that_replays_a_cuda_graph_is_named(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 def test_a_graphed_module_is_named_while_it_replays_and_recorded_while_it_does_not():
-    net, x = blocks().cuda(), torch.randn(2, 3, 8, device="cuda")
+    net, x = blocks().cuda().requires_grad_(False), torch.randn(2, 3, 8, device="cuda")
     torch.cuda.make_graphed_callables(net[2], (x,))
     with pytest.warns(UnseenWarning, match=r"at '2': it replayed a CUDA graph"), record(net) as trace:
         net(x)

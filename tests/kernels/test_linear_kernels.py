@@ -38,9 +38,8 @@ def run(name, kernel, x, mask):
 def test_context_and_gradient_are_the_reference_s(name, mask, heads, device):
     x, mask = inputs(device, heads=heads), MASKS[mask]((B, *[1] * len(heads)))
     if mask is not None and device == "cuda":
-        mask = Mask(
-            **{name: x.cuda() for name in ("lengths", "dense") if (x := getattr(mask, name)) is not None}
-        )
+        parts = {part: getattr(mask, part) for part in ("lengths", "dense")}
+        mask = Mask(**{part: None if held is None else held.cuda() for part, held in parts.items()})
     fused, expected = run(name, "auto", x, mask), run(name, "reference", x, mask)
     assert fused.kernel == name
     torch.testing.assert_close(fused.context, expected.context)
