@@ -65,7 +65,7 @@ def load_optimizer(
     for index, values in memory.items():
         for name, value in values.items():
             if isinstance(value, Tensor):
-                values[name] = part_of(value, parameters[index])
+                values[name] = _laid_out(part_of(value, parameters[index]), parameters[index])
     optimizer.load_state_dict({"state": memory, "param_groups": groups})
 
 
@@ -112,6 +112,13 @@ def _aliases(model: nn.Module) -> dict[str, str]:
 def _kept(tensor: Tensor) -> Tensor:
     """A copy of its own: safetensors refuses views that share memory."""
     return tensor.detach().to("cpu", copy=True).contiguous()
+
+
+def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
+    """With the parameter's strides, such as channels last: fused optimizers expect them."""
+    if value.shape != parameter.shape or value.stride() == parameter.stride():
+        return value
+    return torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
 
 
 def _bits(value: float) -> int:

@@ -72,6 +72,32 @@ def test_an_optimizer_goes_on_exactly(name: OptimizerName, momentum: float) -> N
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
 
 
+def test_what_adam_remembers_is_laid_out_as_its_parameter() -> None:
+    """Adam's kernel on a GPU refuses a convolution whose weights are channels last, and its means are not."""
+    train = TrainConfig(optimizer="adam", lr=0.01)
+
+    def opened() -> tuple[torch.nn.Conv2d, torch.optim.Optimizer]:
+        model = torch.nn.Conv2d(3, 5, 2).to(memory_format=torch.channels_last)
+        return model, build_optimizer(model.parameters(), train)
+
+    def advance(model: torch.nn.Conv2d, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.zero_grad()
+        model(torch.arange(48.0).view(1, 3, 4, 4)).square().sum().backward()
+        optimizer.step()
+
+    (model, optimizer), (other, again) = opened(), opened()
+    advance(model, optimizer)
+    serialization.load_weights(other, serialization.weights(model))
+    serialization.load_optimizer(again, *serialization.optimizer_state(optimizer))
+    assert not model.weight.is_contiguous()
+    assert other.weight.stride() == model.weight.stride()
+    for name in ("exp_avg", "exp_avg_sq"):
+        assert again.state[other.weight][name].stride() == model.weight.stride()
+    advance(model, optimizer)
+    advance(other, again)
+    assert torch.equal(model.weight, other.weight)
+
+
 def test_the_optimizer_has_the_settings_of_the_config() -> None:
     parameters = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2), requires_grad=False)]
     adam = build_optimizer(parameters, TrainConfig(optimizer="adam", betas=(0.8, 0.9), epsilon=1e-9))
