@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.dispatch import Call, Kernel
+from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast
@@ -82,15 +82,18 @@ class AdditiveStepCUDA(Kernel):
         many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None
         return many or triton_missing() or refuses_additive(call)
 
-    def run(self, call: Call) -> Tensor:
+    def run(self, call: Call) -> Tensor | Fused:
         if torch.compiler.is_compiling():
             return restored(additive_step_operator(*operands(call))[0], call)
-        from regard.kernels.additive.additive_step_cuda import step
+        from regard.kernels.additive.additive_step_cuda import forward, kept_alignment, step
 
         (query, keys, v, W), values = additive(call), call.source.values
         lead = leading(query, keys, values)
-        rows = (flat(query, lead), W, flat(keys, lead), v, flat(values, lead))
-        return restored(step(*rows, *facts(call, lead)), call)
+        given = (flat(query, lead), W, flat(keys, lead), v, flat(values, lead), *facts(call, lead))
+        if torch.is_grad_enabled():
+            return restored(step(*given), call)
+        context, kept, _ = forward(*given)
+        return Fused(restored(context, call), kept_alignment(kept, keys.shape[-2], given[-1], lead))
 
 
 ADDITIVE_CUDA = AdditiveCUDA()
