@@ -98,14 +98,14 @@ def additive(contest: Contest, device: str) -> Sides:
     bias = torch.zeros(B, 1, S, **options).masked_fill(hidden, -torch.inf)
     with torch.set_grad_enabled(contest.training):
         kernel = attention.explain(query, source).kernel
-    given = query, source.keys, annotations, bias
+    given = query, source.keys, source.values, bias  # its values: zeros where nobody may look
     if contest.compiles:
         torch.compiler.reset()  # or the last sizes are not compiled: so many versions of `forward` are kept
     fast = torch.compile(hand, dynamic=False) if contest.compiles else None
     return Sides(
         lambda: hand(*given)[:1],
         lambda: (attention(query, source).context,),
-        [query, source.keys, annotations, *score.parameters()],
+        [query, source.keys, source.values, *score.W.parameters(), *score.v.parameters()],
         kernel,
         None if fast is None else lambda: fast(*given)[:1],
     )

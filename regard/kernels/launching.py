@@ -7,7 +7,8 @@ a tensor whose address is known need not be asked for it again.
 
 import sys
 from collections.abc import Callable, Iterable
-from operator import itemgetter
+from functools import reduce
+from operator import itemgetter, or_
 from typing import Any, NamedTuple
 
 import torch
@@ -105,10 +106,7 @@ def launch_together(
     for x in given:
         known = known and x.get_device() == device
     addresses = [x.data_ptr() for x in tensors]
-    joint = 0
-    for address in addresses:
-        joint |= address
-    if joint % 16 or not known or torch._C._cuda_getDevice() != device:
+    if reduce(or_, addresses) % 16 or not known or torch._C._cuda_getDevice() != device:
         _launch_each(plan(facts), tensors, numbers)
         return
     key = (plan, device, facts, *[x.dtype for x in tensors])

@@ -7,7 +7,7 @@ included, without the operator between; and kernels that Triton has compiled run
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,23 +23,6 @@ from regard.kernels.shapes import side_by_side
 
 Needed = tuple[bool, bool, bool, bool, bool]  # which of query, W, b, v and values want their gradient
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
-
-
-class StepFacts(NamedTuple):
-    """What the launches of a step forward depend on."""
-
-    N: int
-    T: int
-    S: int
-    D: int
-    Dv: int
-    K: int  # features of a query that is to be projected; 0 where it is a
-    b: tuple[int, ...]  # strides
-    values: tuple[int, ...]
-    mask: tuple[int, ...]  # the items that share each of lengths and dense, strides of dense
-    flags: tuple[bool, ...]  # which of lengths, dense, low, high are there
-    value_size: int  # bytes
-    assembler: bool
 
 
 def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Tensor:
@@ -91,18 +74,30 @@ def forward(
     if W is not None and not tuning.projects(N * T, D, K):
         query, W = torch.mm(query.reshape(N * T, K), W.t()).view(N, T, D), None
     query, b, v, values = query.contiguous(), side_by_side(b), v.contiguous(), side_by_side(values)
-    (lengths, dense, *mask, low, high), flags = mask_facts(Operands(query, b, v, values, *facts))
+    (lengths, dense, *mask, low, high), flags = mask_facts((query, b, v, values, *facts))
     context, kept = values.new_empty(N, T, Dv), query.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
     a, W, K = (query, query, 0) if W is None else (query.new_empty(N, T, D), W.contiguous(), K)
-    strides, size = (b.stride()[:2], values.stride()[:2]), values.element_size()
-    known = StepFacts(N, T, S, D, Dv, K, *strides, tuple(mask), flags, size, has_assembler(a))
+    known = (
+        N,
+        T,
+        S,
+        D,
+        Dv,
+        K,
+        b.stride()[:2],
+        values.stride()[:2],
+        tuple(mask),
+        flags,
+        values.element_size(),
+        has_assembler(a),
+    )
     given = (query, W, b, v, values, lengths, dense)
     launch_together(launches, known, given, (a, context, kept), (low, high, facts[-1]))
     return context, kept, a
 
 
-def launches(facts: StepFacts) -> Iterator[Launch]:
-    """Those of `forward`, where its tensors stand in this order."""
+def launches(facts: tuple[Any, ...]) -> Iterator[Launch]:
+    """Those of `forward`, where facts and tensors stand in this order; K is 0 where a is given."""
     from regard.kernels.additive.additive_triton.step import (
         mix_step_kernel,
         project_step_kernel,

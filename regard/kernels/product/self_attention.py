@@ -24,7 +24,6 @@ from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, is_lowered, is_transformed, no_autocast
-from regard.attention.parts import is_own, unchanged
 from regard.attention.reference import align
 from regard.attention.result import AttentionResult, on_demand
 from regard.attention.scores.dot import DotScore
@@ -34,6 +33,7 @@ from regard.attention.trace import WATCHERS
 
 NUMBERS = 2**15  # of weights, of a projection on a CPU: with more, the arithmetic takes the time
 PLAIN = (Tensor, nn.Parameter, FakeTensor)  # not a subclass that does something else
+SINGLE = (*HALF, torch.float32)
 PROJECTIONS = ("W_Q", "W_K", "W_V", "W_O")
 
 
@@ -84,7 +84,7 @@ class SelfAttentionCUDA:
 
     def refuses(self, call: SelfCall) -> str | None:
         x, heads = call.query, call.heads
-        if type(x) not in PLAIN or not x.is_cuda or x.dtype not in (*HALF, torch.float32):
+        if type(x) not in PLAIN or not x.is_cuda or x.dtype not in SINGLE:
             return "the query is no half or single precision tensor on a GPU"
         if x.ndim != 3 or not x.numel() or (x.shape[1] == 1 and x.dtype is torch.float32):
             return "the query is not (B, T, D), is empty, or is one in single precision"
@@ -96,7 +96,7 @@ class SelfAttentionCUDA:
         """By one product, whose query and keys a later look starts from, and PyTorch's fused attention."""
         x, heads = call.query, call.heads
         weights, biases, O = _projections(heads)
-        joint = F.linear(x, joined(weights), None if biases is None else joined(biases))
+        joint = F.linear(x, joined(*weights), None if biases is None else joined(*biases))
         query, keys, values = _split(joint, heads.heads)
         mixed = F.scaled_dot_product_attention(query, keys, values).transpose(1, 2).flatten(2)
         score: Any = heads.attention._modules["score"]
@@ -122,10 +122,16 @@ def _projections(heads: MultiHead) -> tuple[list[Tensor], list[Tensor] | None, d
     return weights, biases, O
 
 
-def _split(joint: Tensor, heads: int) -> tuple[Tensor, ...]:
-    """(B, T, 3 D) -> query, keys and values (B, H, T, D / H)."""
-    B, T, _ = joint.shape
-    return joint.view(B, T, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind()
+def _split(joint: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, T, 3 D), fresh from a product -> query, keys and values (B, H, T, D / H)."""
+    B, T, width = joint.shape
+    D, wide = width // 3, width // (3 * heads)
+    sizes, strides = (B, heads, T, wide), (T * width, wide, width, 1)  # one view each, for the host's sake
+    return (
+        joint.as_strided(sizes, strides),
+        joint.as_strided(sizes, strides, D),
+        joint.as_strided(sizes, strides, 2 * D),
+    )
 
 
 def _refuses(call: SelfCall) -> str | None:
@@ -159,27 +165,32 @@ def _is_watched() -> bool:
 def _of_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
     """Why the parts of a MultiHead compute something else, or need gradients."""
     attention = parts["attention"]
-    if type(attention) is not Attention or not unchanged(attention):
-        return "the attention is of another class, or has hooks"
+    if type(attention) is not Attention:
+        return "the attention is of another class"
     inner: dict[str, Any] = attention._modules
-    fits = is_own(inner["score"], DotScore) and is_own(inner["normalizer"], Softmax)
-    plain = fits and inner["score"].scale is None and inner["normalizer"].temperature == 1.0
-    if not plain or attention.window is not None:
+    score, normalizer = inner["score"], inner["normalizer"]
+    projections = (parts["W_Q"], parts["W_K"], parts["W_V"], parts["W_O"])
+    for part in (attention, score, normalizer, *projections):
+        own = part.__dict__  # `unchanged` of seven parts; hooks of gradients see no call without them
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own or "normalize" in own:
+            return "a part has hooks or methods of its own"
+    plain = type(score) is DotScore and type(normalizer) is Softmax and "form" not in score.__dict__
+    if not plain or score.scale is not None or normalizer.temperature != 1.0 or attention.window is not None:
         return "the attention is no scaled dot product with a softmax"
     if attention.kernel != "auto" or (attention.dropout and attention.training):
         return "a kernel was asked for, or weights are dropped"
-    size, biased = parts["W_Q"].in_features, parts["W_Q"].bias is not None
-    for name in PROJECTIONS:
-        W = parts[name]
-        if type(W) is not nn.Linear or not unchanged(W):
-            return f"{name} is no nn.Linear, or has hooks"
+    size, dtype, device = projections[0].in_features, x.dtype, x.get_device()
+    biased = projections[0]._parameters["bias"] is not None
+    for W in projections:
+        if type(W) is not nn.Linear or not W.in_features == W.out_features == size:
+            return "the projections are no nn.Linear, or not alike"
         weight: Any = W._parameters["weight"]
-        bias = W._parameters["bias"]
-        if type(weight) not in PLAIN or weight.dtype is not x.dtype or weight.device != x.device:
-            return f"{name} is no parameter in the precision of the query, on its device"
-        if W.in_features != size or W.out_features != size or (bias is not None) is not biased:
-            return "the projections are not alike"
-        if gradients and (weight.requires_grad or (bias is not None and bias.requires_grad)):
+        bias: Any = W._parameters["bias"]
+        if type(weight) not in PLAIN or weight.dtype is not dtype or weight.get_device() != device:
+            return "a projection has no parameter in the precision of the query, on its device"
+        if (bias is not None) is not biased:
+            return "the projections are no nn.Linear, or not alike"
+        if gradients and (weight.requires_grad or (biased and bias.requires_grad)):
             return "gradients are wanted"
     return None
 
