@@ -224,10 +224,10 @@ def test_a_first_call_that_compiles_does_not_leave_a_single_one_to_be_measured(m
         return 20.0 if len(timed) == 1 else 0.001
 
     monkeypatch.setattr(clock, "elapsed", elapsed)
-    assert interleaved({"compiles first": lambda: None}, "cuda", budget=0.7, rounds=7) == {
-        "compiles first": 1.0
-    }
-    assert timed == [1, 1] + 7 * [100]
+    assert interleaved({"one": lambda: None}, "cuda", budget=0.7, rounds=7)["one"] == pytest.approx(1.0)
+    assert timed[:2] == [1, 1]
+    assert len(timed) == 2 + 7
+    assert min(timed[2:]) > 90
 
 
 def test_a_gpu_is_measured_with_graphs_and_all_rivals_within_two_minutes_and_a_half(monkeypatch):

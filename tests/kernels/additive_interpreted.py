@@ -305,6 +305,16 @@ def test_one_function_gives_only_the_gradients_of_query_and_projection_that_are_
         torch.testing.assert_close(own, whole, rtol=0, atol=0)
 
 
+def test_without_gradients_a_later_look_starts_from_the_query_as_it_was_projected():
+    (query, keys, values), _ = random_inputs((2,), 5, 9)
+    call = make_call(score_of(7, 9, 6, torch.float32), query, keys, values, None, 1.0)
+    with torch.no_grad():
+        a, W, *_ = additive_cuda.arguments(call)
+    assert W is None
+    assert call.seen_form.query is a
+    torch.testing.assert_close(call.form().scores(), call.score(query, call.source.keys))
+
+
 @pytest.mark.parametrize("where", ["inside autocast", "under a checkpoint"])
 def test_one_function_has_the_same_gradients(where):
     leaves = [torch.randn(*s, requires_grad=True) for s in ((1, 5, 3), (6, 3), (1, 3, 6), (1, 6), (1, 3, 4))]

@@ -109,7 +109,10 @@ Arguments = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Facts]
 
 def arguments(call: Call) -> Arguments:
     """Those of `attended`, with as little as possible between them and the call."""
-    (query, keys, v, W), values = additive(call), call.source.values
+    form, values = additive(call), call.source.values
+    if form.W is not None and not torch.is_grad_enabled():  # a later look starts from a, and no W is copied
+        call.seen_form = form = form._replace(query=form.a, W=None)
+    query, keys, v, W = form
     lead = query.shape[:-2]
     if not lead == keys.shape[:-2] == values.shape[:-2]:
         a, b, v, values, *rest = operands(call)
