@@ -8,12 +8,14 @@ of the module, weights that were assigned), they are joined by a copy.
 import torch
 from torch import Tensor, nn
 
+PLAIN = (Tensor, nn.Parameter)
+
 
 def lay_together(*layers: nn.Module) -> None:
     """Move weights and biases of three layers nn.Linear next to one another, if they are on a GPU."""
     if all(type(layer) is nn.Linear for layer in layers):
         for name in ("weight", "bias"):
-            parts = [layer._parameters[name] for layer in layers]
+            parts = [layer._parameters.get(name) for layer in layers]
             if all(type(part) is nn.Parameter and part.is_cuda for part in parts):
                 place_together(*parts)  # type: ignore[arg-type]
 
@@ -30,6 +32,8 @@ def place_together(*parts: Tensor) -> None:
 
 def lie_together(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """They follow one another in one piece of memory, and are of one size."""
+    if type(q) not in PLAIN:  # a fake tensor has no address
+        return False
     place, step = q.data_ptr(), q.nbytes
     return (
         k.data_ptr() == place + step

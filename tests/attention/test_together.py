@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from regard import MultiHead
 from regard.attention.together import joined, lie_together, place_together
@@ -78,6 +79,12 @@ def test_neighbours_by_chance_are_not_one_piece_of_memory():
     assert not lie_together(*others)
 
 
+def test_fake_tensors_are_joined_as_any_others():
+    with FakeTensorMode():
+        found = [torch.randn(4, 6) for _ in range(3)]
+    assert joined(*found).shape == (12, 6)
+
+
 def test_unlike_parts_stay_where_they_are():
     for other in (
         torch.randn(5, 6),
@@ -124,3 +131,15 @@ def test_what_stays_on_a_gpu_keeps_its_address():
     x = torch.randn(2, 5, 32, device="cuda")
     with torch.no_grad():
         torch.testing.assert_close(copied(x).context, heads(x).context)
+
+
+@pytest.mark.gpu
+@gpu
+@pytest.mark.parametrize("norm", [nn.utils.weight_norm, nn.utils.parametrizations.weight_norm])
+def test_a_projection_with_a_norm_moves_as_before(norm):
+    heads = MultiHead(32, 4)
+    norm(heads.W_K)
+    x = torch.randn(2, 5, 32)
+    with torch.no_grad():
+        expected = heads(x).context
+        torch.testing.assert_close(heads.cuda()(x.cuda()).context.cpu(), expected, rtol=1e-3, atol=1e-4)

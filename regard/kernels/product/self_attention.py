@@ -96,7 +96,7 @@ class SelfAttentionCUDA:
         """By one product, whose query and keys a later look starts from, and PyTorch's fused attention."""
         x, heads = call.query, call.heads
         weights, biases, O = _projections(heads)
-        joint = F.linear(x, joined(*weights), None if biases is None else joined(*biases))
+        joint = F.linear(x, joined(*weights), None if biases is None else joined(*biases)).contiguous()
         query, keys, values = _split(joint, heads.heads)
         mixed = F.scaled_dot_product_attention(query, keys, values).transpose(1, 2).flatten(2)
         score: Any = heads.attention._modules["score"]
