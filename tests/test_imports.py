@@ -249,7 +249,7 @@ def test_the_walk_sees_the_imports():
 
 # within the algebra: facts, then equations, then what composes them
 ALGEBRA = (
-    ("numerics", "parts", "paths", "mask", "display"),
+    ("numerics", "parts", "paths", "mask", "display", "together"),
     ("forms", "source", "result"),
     ("history", "cache", "hidden", "shared", "fitting", "keep", "steps", "summary"),
     ("trace",),

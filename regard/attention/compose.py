@@ -116,7 +116,7 @@ class Attention(nn.Module):
         fused = kernel.run(call)
         if isinstance(fused, Tensor):
             return self._result(remembered(call), fused, kernel.name)
-        return self._result(call, fused.context, kernel.name, Alignment(*fused.alignment))
+        return self._result(call, fused.context, kernel.name, fused.alignment)
 
     def _call(self, query: Tensor, source: Source, history: History | None, dropout: float) -> Call:
         # where nn.Module keeps its parts: `self.score` is searched for in three other places first, which

@@ -18,6 +18,7 @@ from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
 from regard.attention.numerics import is_transformed
 from regard.attention.parts import named, unchanged
 from regard.attention.paths import Explanation, check_name, choose_named, explained
+from regard.attention.result import Alignment
 from regard.attention.scores.base import HistoryScore, Score
 from regard.attention.source import Source
 from regard.attention.windows.base import Window
@@ -66,7 +67,7 @@ class Fused(NamedTuple):
     """What a kernel hands back that built the weights."""
 
     context: Tensor  # (..., T, Dv)
-    alignment: tuple[Tensor, Tensor]  # scores and weights (..., T, S)
+    alignment: Alignment  # scores and weights (..., T, S)
 
 
 class Kernel:

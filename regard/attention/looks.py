@@ -3,7 +3,6 @@
 It starts from the call with the parameters and the precision that it had (`remembered`).
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from regard.attention.forms import Form, Product
 from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.parts import is_own
-from regard.attention.result import Alignment
+from regard.attention.result import Alignment, on_demand
 from regard.attention.scores.base import Score
 from regard.attention.source import Source
 from regard.attention.windows.everywhere import Everywhere
@@ -32,18 +31,6 @@ class Products(NamedTuple):
     k: int | None = None
 
 
-class LazyScores:
-    """An Alignment whose weights are there, and whose scores are computed when they are looked at."""
-
-    def __init__(self, weights: Tensor, scores: Callable[[], Tensor]) -> None:
-        self.weights, self._scores = weights, scores
-
-    @property
-    def scores(self) -> Tensor:
-        """(..., T, S); -inf where hidden."""
-        return self._scores()
-
-
 def look(call: Call, targets: Tensor | None = None) -> Alignment:
     """Scores and weights (..., T, S) of the call, or of these queries (R,)."""
     products = None if targets is not None else products_of(call)
@@ -52,8 +39,8 @@ def look(call: Call, targets: Tensor | None = None) -> Alignment:
         form = looked_form(call, targets)
         path = None if form is None else paths.choose("scores", form)
         return reference.align(call, targets, scores=None if path is None else path.run(form))
-    alignment: Any = LazyScores(kernel.run(products), lambda: reference.align(call).scores)
-    return alignment
+    weights = kernel.run(products)
+    return on_demand(lambda: reference.align(call).scores, lambda: weights)
 
 
 def looked_form(call: Call, targets: Tensor | None = None) -> Form | None:

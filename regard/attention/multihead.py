@@ -15,8 +15,9 @@ Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser, Polosukhin. Attention
 https://arxiv.org/abs/1706.03762
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,7 @@ from regard.attention.mistakes import call_explained, preparation_explained
 from regard.attention.result import AttentionResult
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
+from regard.attention.together import lay_together
 from regard.catalog import card
 from regard.errors import ConfigError, check_part, check_shapes, check_whole
 
@@ -92,6 +94,15 @@ class MultiHead(nn.Module):
         self.W_K = nn.Linear(dim if dim_keys is None else dim_keys, inner, bias=bias)
         self.W_V = nn.Linear(dim if dim_values is None else dim_values, inner, bias=bias)
         self.W_O = nn.Linear(inner, dim, bias=bias)
+        lay_together(self.W_Q, self.W_K, self.W_V)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        """Move or cast the parameters, as `to` does; what stays where it is a captured graph may know."""
+        before = [(x.device, x.dtype) for x in self.parameters()]
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if before != [(x.device, x.dtype) for x in self.parameters()]:
+            lay_together(self.W_Q, self.W_K, self.W_V)
+        return self
 
     @preparation_explained("MultiHead")
     def prepare(

@@ -1,8 +1,8 @@
 """What comes back from attention: the context now; scores, weights, rows and top-k when looked at."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,24 @@ class Alignment(NamedTuple):
 
     scores: Tensor  # (..., T, S); -inf where hidden
     weights: Tensor  # (..., T, S)
+
+
+class _Lazy:
+    def __init__(self, scores: Callable[[], Tensor], weights: Callable[[], Tensor]) -> None:
+        self._scores, self._weights = scores, weights
+
+    @cached_property
+    def scores(self) -> Tensor:
+        return self._scores()
+
+    @cached_property
+    def weights(self) -> Tensor:
+        return self._weights()
+
+
+def on_demand(scores: Callable[[], Tensor], weights: Callable[[], Tensor]) -> Alignment:
+    """An Alignment of which each is computed when it is looked at."""
+    return cast(Alignment, _Lazy(scores, weights))
 
 
 class AttentionResult:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.attention.result import Alignment, AttentionResult
+from regard.attention.result import Alignment, AttentionResult, on_demand
 
 
 def together(query: Tensor, k: int) -> Tensor:
@@ -20,7 +20,9 @@ def apart(result: AttentionResult, log_probability: Callable[[Alignment], Tensor
         kernel=result.kernel,
         rows=1,
         align=lambda targets: _alignment(result, targets),
-        alignment=_alignment(result) if result.has_weights else None,
+        alignment=on_demand(lambda: _apart(result.scores), lambda: _apart(result.weights))
+        if result.has_weights
+        else None,
         log_probability=log_probability,
     )
 

@@ -50,7 +50,7 @@ class Sides(NamedTuple):
 
     by_hand: Callable[[], tuple[Tensor, ...]] | None  # None: nobody else has such a call
     ours: Callable[[], tuple[Tensor, ...]]
-    leaves: list[Tensor]  # whose gradients a training call computes
+    leaves: list[Tensor]  # whose gradients a training call computes, parameters included
     kernel: str
     compiled: Callable[[], tuple[Tensor, ...]] | None = None  # theirs by torch.compile
 
@@ -98,12 +98,14 @@ def additive(contest: Contest, device: str) -> Sides:
     bias = torch.zeros(B, 1, S, **options).masked_fill(hidden, -torch.inf)
     with torch.set_grad_enabled(contest.training):
         kernel = attention.explain(query, source).kernel
-    given = query, source.keys, annotations, bias
+    given = query, source.keys, source.values, bias  # its values: zeros where nobody may look
+    if contest.compiles:
+        torch.compiler.reset()  # or the last sizes are not compiled: so many versions of `forward` are kept
     fast = torch.compile(hand, dynamic=False) if contest.compiles else None
     return Sides(
         lambda: hand(*given)[:1],
         lambda: (attention(query, source).context,),
-        [query, source.keys, annotations],
+        [query, source.keys, source.values, *score.W.parameters(), *score.v.parameters()],
         kernel,
         None if fast is None else lambda: fast(*given)[:1],
     )
@@ -132,7 +134,9 @@ def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
 
     with torch.set_grad_enabled(contest.training):
         kernel = ours(x).kernel
-    return Sides(None if ask == "top" else by_hand, asked, [x], kernel)
+    return Sides(
+        None if ask == "top" else by_hand, asked, [x, *theirs.parameters(), *ours.parameters()], kernel
+    )
 
 
 with_weights = partial(multi_head, ask="weights")  # of every head
@@ -207,14 +211,16 @@ def compare(contest: Contest, device: str, budget: float) -> Cost:
     if contest.training:
         for leaf in sides.leaves:
             leaf.requires_grad_()
-        runs = {name: _trained(run) for name, run in runs.items()}
+        runs = {name: _trained(run, sides.leaves) for name, run in runs.items()}
     cost.ms = interleaved(runs, device, budget=budget)
     return cost
 
 
-def _trained(run: Callable[[], tuple[Tensor, ...]]) -> Callable[[], Any]:
+def _trained(run: Callable[[], tuple[Tensor, ...]], leaves: list[Tensor]) -> Callable[[], Any]:
     def step() -> None:
         run()[0].sum().backward()  # type: ignore[no-untyped-call]
+        for leaf in leaves:  # as an optimizer's zero_grad does: nothing is added up
+            leaf.grad = None
 
     return step
 

@@ -6,12 +6,16 @@ a tensor whose address is known need not be asked for it again.
 """
 
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import itemgetter, or_
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 _compiled: dict[tuple[Any, ...], Any] = {}
+_together: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 REMEMBERED = 4096
 DIRECT = ("3.6", "3.7", "3.8", "3.9")  # releases of Triton whose compiled kernels run as they do below
 
@@ -28,8 +32,8 @@ def launch(
     inside: tuple[Tensor, tuple[int, ...]] | None = None,
     warps: int = 4,
     registers: int | None = None,
-) -> None:
-    """kernel[grid](*given, *inside, *made, *sizes, *numbers, *constants).
+) -> Any:
+    """kernel[grid](*given, *inside, *made, *sizes, *numbers, *constants); return what is remembered of it.
 
     The same `sizes`, constants and dtypes mean the same compiled kernel, if the tensors begin at multiples of
     16 bytes, which those that the launching function `made` do anyway, on the device of what it was `given`.
@@ -51,7 +55,7 @@ def launch(
     if joint % 16 or not known or torch._C._cuda_getDevice() != device:
         tensors = _tensors(given, inside, made)
         kernel[grid](*tensors, *sizes, *numbers, *constants, num_warps=warps, maxnreg=registers)
-        return
+        return None
     dtypes = [x.dtype for x in given] + [x.dtype for x in made]
     key = (id(kernel), device, sizes, constants, warps, registers, *dtypes)
     ready = _compiled.get(key)
@@ -59,17 +63,80 @@ def launch(
         run, function, metadata, found = ready
         if run is None:
             found[grid](*_tensors(given, inside, made), *sizes, *numbers, *constants)
-            return
+            return ready
         stream = torch._C._cuda_getCurrentRawStream(device)
         # without what Triton's own profiler hooks in
         run(*grid, stream, function, metadata, None, None, None, *addresses, *sizes, *numbers, *constants)
-        return
+        return ready
     tensors = _tensors(given, inside, made)
     found = kernel[grid](*tensors, *sizes, *numbers, *constants, num_warps=warps, maxnreg=registers)
     if len(_compiled) >= REMEMBERED:
         _compiled.clear()
     run = found.run if _release() in DIRECT else None
-    _compiled[key] = (run, found.function, found.packed_metadata, found)
+    ready = _compiled[key] = (run, found.function, found.packed_metadata, found)
+    return ready
+
+
+class Launch(NamedTuple):
+    """One of several kernels, as `launch` takes it; tensors and numbers by their places among all."""
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    tensors: tuple[int, ...]  # two or more
+    sizes: tuple[int, ...]
+    numbers: tuple[int, ...]
+    constants: tuple[int, ...]
+    warps: int = 4
+
+
+def launch_together(
+    plan: Callable[[Any], Iterable[Launch]],
+    facts: tuple[Any, ...],
+    given: tuple[Tensor, ...],
+    made: tuple[Tensor, ...],
+    numbers: tuple[float, ...] = (),
+) -> None:
+    """One after the other the launches that plan(facts) asks for, of tensors that were `given` and `made`.
+
+    What they are depends on the facts alone. The same facts and dtypes are planned and looked up once, under
+    the conditions that `launch` has.
+    """
+    device, tensors = given[0].get_device(), (*given, *made)
+    known = device >= 0
+    for x in given:
+        known = known and x.get_device() == device
+    addresses = [x.data_ptr() for x in tensors]
+    if reduce(or_, addresses) % 16 or not known or torch._C._cuda_getDevice() != device:
+        _launch_each(plan(facts), tensors, numbers)
+        return
+    key = (plan, device, facts, *[x.dtype for x in tensors])
+    ready = _together.get(key)
+    if ready is None:
+        found = _launch_each(plan(facts), tensors, numbers)
+        if found is not None:
+            if len(_together) >= REMEMBERED:
+                _together.clear()
+            _together[key] = found
+        return
+    stream = torch._C._cuda_getCurrentRawStream(device)
+    for run, grid, about, picked, sizes, own, constants in ready:
+        more = [numbers[place] for place in own]
+        run(*grid, stream, *about, None, None, None, *picked(addresses), *sizes, *more, *constants)
+
+
+def _launch_each(
+    launches: Iterable[Launch], tensors: tuple[Tensor, ...], numbers: tuple[float, ...]
+) -> tuple[Any, ...] | None:
+    """Each by itself; what a repeated call needs of them, None where Triton must be asked again."""
+    ready: list[Any] = []
+    for kernel, grid, places, sizes, own, constants, warps in launches:
+        some, more = tuple(tensors[place] for place in places), tuple(numbers[place] for place in own)
+        found = launch(kernel, grid, some, (), sizes, more, constants, warps=warps)
+        if found is not None and found[0] is not None:
+            ready.append((found[0], grid, found[1:3], itemgetter(*places), sizes, own, constants))
+        else:
+            ready.append(None)
+    return None if None in ready else tuple(ready)
 
 
 def _tensors(

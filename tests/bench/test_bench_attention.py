@@ -215,6 +215,21 @@ def test_the_order_of_competitors_changes_from_round_to_round(monkeypatch):
     assert len(set(rounds)) > 2
 
 
+def test_a_first_call_that_compiles_does_not_leave_a_single_one_to_be_measured(monkeypatch):
+    timed = []
+
+    def elapsed(run, device, *, calls):
+        timed.append(calls)
+        run()
+        return 20.0 if len(timed) == 1 else 0.001
+
+    monkeypatch.setattr(clock, "elapsed", elapsed)
+    assert interleaved({"one": lambda: None}, "cuda", budget=0.7, rounds=7)["one"] == pytest.approx(1.0)
+    assert timed[:2] == [1, 1]
+    assert len(timed) == 2 + 7
+    assert min(timed[2:]) > 90
+
+
 def test_a_gpu_is_measured_with_graphs_and_all_rivals_within_two_minutes_and_a_half(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (10**11, 10**11))
     plan = standard("cuda")

@@ -41,9 +41,8 @@ def few(arguments, grad):
 def step(arguments, grad, needed, W=None):
     """The context, and the gradients of query, W, b, v and values that are needed."""
     query, b, v, values, *facts = arguments
-    a = additive_step_cuda.projected(query, W)
+    context, kept, a = additive_step_cuda.forward(query, W, b, v, values, *facts)
     given = Operands(a, b, v, values, *facts)
-    context, kept = additive_step_cuda.forward(given)
     found = additive_step_cuda.backward(grad, kept, query, W, given, needed)
     return context, *(x for x, wanted in zip(found, needed, strict=True) if wanted)
 
@@ -114,11 +113,24 @@ def test_a_step_projects_its_query(own, dtype, shape, monkeypatch):
     check(lambda arguments, grad: step(arguments, grad, (True,) * 5, W), (query, *rest), grad, W)
     assert_rule(
         (
-            lambda: [additive_step_cuda.projected(query, W)],
+            lambda: [additive_step_cuda.forward(query, W, *rest)[2]],
             lambda: [query @ W.mT],
             lambda: [query.double() @ W.double().mT],
         )
     )
+
+
+@pytest.mark.parametrize("case", [None, torch.tensor([[True] * 5 + [False] * 4, [False] * 9])[:, None]])
+def test_what_a_step_keeps_has_its_scores_and_weights(case):
+    (query, *rest), _ = arguments_of((2,), 3, 9, 40, case)
+    given = Operands(query, *rest)._replace(scale=0.5)
+    _, kept, a = additive_step_cuda.forward(given.a, None, *given[1:])
+    seen = additive_step_cuda.kept_alignment(kept, 9, given.scale, (2,))
+    scores = torch.tanh(a[:, :, None] + given.b[:, None]) @ given.v
+    shown = visible(given, Block(slice(0, 2), slice(0, 3)))
+    expected = scores if shown is None else scores.masked_fill(~shown, -torch.inf)
+    torch.testing.assert_close(seen.scores, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(seen.weights, Softmax(temperature=2.0)(scores, shown), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -291,6 +303,16 @@ def test_one_function_gives_only_the_gradients_of_query_and_projection_that_are_
         alone = [x.detach().requires_grad_(i == j) for j, x in enumerate(leaves)]
         (own,) = torch.autograd.grad(additive_cuda.attended(*alone, facts), alone[i], grad)
         torch.testing.assert_close(own, whole, rtol=0, atol=0)
+
+
+def test_without_gradients_a_later_look_starts_from_the_query_as_it_was_projected():
+    (query, keys, values), _ = random_inputs((2,), 5, 9)
+    call = make_call(score_of(7, 9, 6, torch.float32), query, keys, values, None, 1.0)
+    with torch.no_grad():
+        a, W, *_ = additive_cuda.arguments(call)
+    assert W is None
+    assert call.seen_form.query is a
+    torch.testing.assert_close(call.form().scores(), call.score(query, call.source.keys))
 
 
 @pytest.mark.parametrize("where", ["inside autocast", "under a checkpoint"])

@@ -42,6 +42,7 @@ def on_a_gpu(address, dtype=torch.float32, device=0):
 @pytest.fixture
 def kernel(monkeypatch):
     monkeypatch.setattr(launching, "_compiled", {})
+    monkeypatch.setattr(launching, "_together", {})
     monkeypatch.setattr(launching, "_release", lambda: "3.6")
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 77, raising=False)
@@ -115,3 +116,62 @@ def test_nothing_is_remembered_of_tensors_on_a_cpu(kernel):
         launch(kernel, (torch.zeros(4),), (torch.zeros(4),))
     assert len(kernel.asked) == 2
     assert launching._compiled == {}
+
+
+def together(kernel, given, made, facts=(7,), numbers=(2.0, 3.0)):
+    planned = []
+
+    def plan(facts):
+        planned.append(facts)
+        yield launching.Launch(kernel, (3, 2, 1), (0, 2), facts, (), (True,), warps=2)
+        yield launching.Launch(kernel, (1, 1, 1), (2, 1, 3), (), (1, 0), (8,))
+
+    for _ in range(2):
+        launching.launch_together(PLANS.setdefault(id(kernel), plan), facts, given, made, numbers)
+    return planned
+
+
+PLANS = {}
+PAIR = (on_a_gpu(32), on_a_gpu(48)), (on_a_gpu(64), on_a_gpu(80))
+
+
+def test_several_launches_are_planned_and_looked_up_once(kernel):
+    (x, y), (a, b) = PAIR
+    assert together(kernel, (x, y), (a, b)) == [(7,)]
+    options = {"num_warps": 2, "maxnreg": None}
+    assert kernel.asked[0] == ((3, 2, 1), (x, a, 7, True), options)
+    assert kernel.asked[1] == ((1, 1, 1), (a, y, b, 3.0, 2.0, 8), options | {"num_warps": 4})
+    first, second = kernel.ran
+    assert first == (3, 2, 1, 77, "function", "metadata", None, None, None, 32, 64, 7, True)
+    assert second == (1, 1, 1, 77, "function", "metadata", None, None, None, 64, 48, 80, 3.0, 2.0, 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "remembered"),
+    [
+        ({"given": (on_a_gpu(36), on_a_gpu(48))}, 0),
+        ({"given": (on_a_gpu(32), on_a_gpu(48, device=1))}, 0),
+        ({"given": (on_a_gpu(32, device=-1), on_a_gpu(48))}, 0),
+        ({"made": (on_a_gpu(64), on_a_gpu(81))}, 0),
+        ({"given": (on_a_gpu(32, torch.bfloat16), on_a_gpu(48))}, 1),
+        ({"facts": (8,)}, 1),
+    ],
+    ids=["begins elsewhere", "another GPU", "a CPU", "result begins elsewhere", "dtype", "fact"],
+)
+def test_several_launches_are_planned_again_where_they_could_be_others(change, remembered, kernel):
+    given, made = PAIR
+    together(kernel, given, made)
+    asked, ran = len(kernel.asked), len(kernel.ran)
+    together(kernel, **{"given": given, "made": made} | change)
+    assert len(launching._together) == 1 + remembered
+    assert len(kernel.asked) > asked
+    if not remembered:  # one by one, each as `launch` has it
+        assert len(kernel.asked) + len(kernel.ran) == asked + ran + 4
+
+
+def test_several_launches_of_a_release_that_nobody_has_looked_at_are_not_remembered(kernel, monkeypatch):
+    monkeypatch.setattr(launching, "_release", lambda: "4.0")
+    together(kernel, *PAIR)
+    assert launching._together == {}
+    assert len(kernel.asked) == 2
+    assert len(kernel.ran) == 2

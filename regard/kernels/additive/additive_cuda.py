@@ -11,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention.dispatch import Call, Kernel
+from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import no_autocast
 from regard.catalog import card
+from regard.kernels.additive import additive_step_cuda
 from regard.kernels.additive.additive_launch import SOFTMAX, Rows, backward, forward
 from regard.kernels.additive.additive_operands import (
     STEP,
@@ -32,6 +33,9 @@ from regard.kernels.additive.additive_operands import (
 from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once
 from regard.kernels.shapes import flat, leading
+
+FEW = f"up to {STEP} queries are for additive-step-cuda"
+MANY = f"more than {STEP} queries are for additive-cuda"
 
 
 @card(
@@ -52,8 +56,9 @@ class AdditiveCUDA(Kernel):
     device = "cuda"
 
     def refuses(self, call: Call) -> str | None:
-        few = f"up to {STEP} queries are for additive-step-cuda" if call.query.shape[-2] <= STEP else None
-        return few or triton_missing() or refuses_additive(call)
+        if call.query.shape[-2] <= STEP:
+            return FEW
+        return triton_missing() or refuses_additive(call)
 
     def run(self, call: Call) -> Tensor:
         if torch.compiler.is_compiling():
@@ -79,18 +84,22 @@ class AdditiveStepCUDA(Kernel):
     device = "cuda"
 
     def refuses(self, call: Call) -> str | None:
-        many = f"more than {STEP} queries are for additive-cuda" if call.query.shape[-2] > STEP else None
-        return many or triton_missing() or refuses_additive(call)
+        if call.query.shape[-2] > STEP:
+            return MANY
+        return triton_missing() or refuses_additive(call)
 
-    def run(self, call: Call) -> Tensor:
+    def run(self, call: Call) -> Tensor | Fused:
         if torch.compiler.is_compiling():
             return restored(additive_step_operator(*operands(call))[0], call)
-        from regard.kernels.additive.additive_step_cuda import step
-
         (query, keys, v, W), values = additive(call), call.source.values
         lead = leading(query, keys, values)
-        rows = (flat(query, lead), W, flat(keys, lead), v, flat(values, lead))
-        return restored(step(*rows, *facts(call, lead)), call)
+        given = (flat(query, lead), W, flat(keys, lead), v, flat(values, lead), *facts(call, lead))
+        if torch.is_grad_enabled():
+            return restored(additive_step_cuda.step(*given), call)
+        context, kept, _ = additive_step_cuda.forward(*given)
+        return Fused(
+            restored(context, call), additive_step_cuda.kept_alignment(kept, keys.shape[-2], given[-1], lead)
+        )
 
 
 ADDITIVE_CUDA = AdditiveCUDA()
@@ -100,7 +109,10 @@ Arguments = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Facts]
 
 def arguments(call: Call) -> Arguments:
     """Those of `attended`, with as little as possible between them and the call."""
-    (query, keys, v, W), values = additive(call), call.source.values
+    form, values = additive(call), call.source.values
+    if form.W is not None and not torch.is_grad_enabled():  # a later look starts from a, and no W is copied
+        call.seen_form = form = form._replace(query=form.a, W=None)
+    query, keys, v, W = form
     lead = query.shape[:-2]
     if not lead == keys.shape[:-2] == values.shape[:-2]:
         a, b, v, values, *rest = operands(call)

@@ -314,15 +314,16 @@ class Seen(NamedTuple):
     flags: tuple[bool, bool, bool, bool]  # which of lengths, dense, low, high are there
 
 
-def mask_facts(given: Operands) -> Seen:
-    """t + low <= s <= t + high, lengths, dense; `a` stands for a tensor that is not there."""
+def mask_facts(given: tuple[Any, ...]) -> Seen:
+    """Of `Operands`: t + low <= s <= t + high, lengths, dense; `a` stands for a tensor that is not there."""
     a, _, _, _, lengths, dense, left, right, offset, _ = given
     strides: tuple[int, ...] = (0, 0, 0)
     if dense is not None:
         dense = dense.view(torch.uint8)
         sizes = zip(dense.shape, dense.stride(), strict=True)
         strides = tuple(0 if size == 1 else stride for size, stride in sizes)
-    shares = [1 if x is None else len(a) // x.shape[0] for x in (lengths, dense)]
+    N = a.shape[0]  # not len, which is a function in Python: a decoder's step asks
+    shares = (1 if lengths is None else N // lengths.shape[0], 1 if dense is None else N // dense.shape[0])
     low = 0 if left is None else offset - left
     high = 0 if right is None else offset + right
     tensors = a if lengths is None else lengths.contiguous(), a if dense is None else dense

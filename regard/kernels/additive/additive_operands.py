@@ -85,8 +85,9 @@ additive_scores_operator = operator(
 def refuses_additive(call: Call) -> str | None:
     """What no additive kernel can run of what its parts allow, as a clause."""
     tensors = (call.query, call.source.keys, call.source.values)
-    for x in tensors:  # loops, not generators: a decoder asks this at every step
-        if x.device != tensors[0].device:
+    device = call.query.device
+    for x in tensors[1:]:  # loops, not generators: a decoder asks this at every step
+        if x.device != device:
             return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}"
     for x in (*tensors, additive(call).v):
         if x.dtype not in DTYPES:

@@ -19,6 +19,7 @@ from regard.attention.forms import Additive, Form
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import is_transformed, no_autocast
 from regard.attention.reference import normalize, weighted_sum
+from regard.attention.result import Alignment
 from regard.catalog import card
 from regard.kernels.additive import additive_cpu, additive_launch
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU, SMALL
@@ -64,7 +65,7 @@ class AdditiveScores(Kernel):
     def run(self, call: Call) -> Fused:
         scores = _scores(call)
         weights = normalize(call, scores)
-        return Fused(weighted_sum(weights, call.source.values), (scores, weights))
+        return Fused(weighted_sum(weights, call.source.values), Alignment(scores, weights))
 
 
 class AdditiveLook:

@@ -18,6 +18,7 @@ from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive
 from regard.attention.keep import version_of
 from regard.attention.normalizers.softmax import Softmax
+from regard.attention.result import Alignment
 from regard.catalog import card
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
@@ -88,7 +89,7 @@ def _is_trained(*tensors: Tensor | None) -> bool:
 def _unflattened(context: Tensor, scores: Tensor, weights: Tensor, lead: tuple[int, ...]) -> Fused:
     if len(lead) != 1:
         context, scores, weights = (x.view(*lead, *x.shape[1:]) for x in (context, scores, weights))
-    return Fused(context, (scores, weights))
+    return Fused(context, Alignment(scores, weights))
 
 
 def _loops(call: Call, ready: "Prepared", a: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,16 +6,18 @@ three backward; outside of a compiled graph it is one function for autograd, the
 included, without the operator between; and kernels that Triton has compiled run without asking Triton again.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.numerics import no_autocast
+from regard.attention.result import Alignment, on_demand
 from regard.kernels import tuning
 from regard.kernels.additive.additive_launch import has_assembler, mask_facts
 from regard.kernels.additive.additive_operands import Operands
-from regard.kernels.launching import launch
+from regard.kernels.launching import Launch, launch, launch_together
 from regard.kernels.ops import once
 from regard.kernels.shapes import side_by_side
 
@@ -31,7 +33,7 @@ def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, 
     """
     if torch.is_grad_enabled():
         return Step.apply(query, W, b, v, values, facts)  # type: ignore[no-untyped-call]
-    return forward(Operands(projected(query, W), b, v, values, *facts))[0]
+    return forward(query, W, b, v, values, *facts)[0]
 
 
 class Step(torch.autograd.Function):
@@ -39,8 +41,8 @@ class Step(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, W: Tensor | None, *rest: Any) -> Tensor:
-        a, (*inputs, facts) = projected(query, W), rest
-        context, kept = forward(Operands(a, *inputs, *facts))
+        (*inputs, facts) = rest
+        context, kept, a = forward(query, W, *inputs, *facts)
         ctx.save_for_backward(kept, query, W, a, *inputs)
         ctx.scale = facts[-1]
         return context
@@ -54,62 +56,78 @@ class Step(torch.autograd.Function):
             return (*backward(grad, kept, query, W, given, ctx.needs_input_grad[:5]), None)
 
 
-def projected(query: Tensor, W: Tensor | None) -> Tensor:
-    """(N, T, Dq), (D, Dq) -> a (N, T, D)."""
-    if W is None:
-        return query.contiguous()
-    N, T, K = query.shape
-    D = W.shape[0]
-    if not tuning.projects(N * T, D, K):
-        return torch.mm(query.reshape(N * T, K), W.t()).view(N, T, D)
-    from regard.kernels.additive.additive_triton.step import project_step_kernel
+def kept_alignment(kept: Tensor, S: int, scale: float, lead: tuple[int, ...]) -> Alignment:
+    """Scores before the temperature, and weights, (..., T, S), from what a step has kept."""
 
-    a = query.new_empty(N, T, D)
-    BM, BD, BK = tuning.step_product(N * T)
-    grid = (-(-D // BD), -(-N * T // BM), 1)
-    constants = (D, K, BM, BD, BK, has_assembler(a))
-    launch(project_step_kernel, grid, (query.contiguous(), W.contiguous()), (a,), (), (N * T,), constants)
-    return a
+    def weights() -> Tensor:
+        found = torch.exp(kept[..., :S] - kept[..., S : S + 1]) * kept[..., S + 1 : S + 2]
+        return found.view(*lead, *found.shape[1:])
+
+    return on_demand(lambda: (kept[..., :S] / scale).view(*lead, -1, S), weights)
 
 
-def forward(given: Operands) -> tuple[Tensor, Tensor]:
-    """Context (N, T, Dv), and what is kept: (N, T, S + 2 + Dv) in float32, see additive_triton/step.py.
+def forward(
+    query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, *facts: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Context (N, T, Dv); what is kept, (N, T, S + 2 + Dv) in float32, see additive_triton/step.py; and a."""
+    (N, T, K), (S, D), Dv = query.shape, b.shape[1:], values.shape[2]
+    if W is not None and not tuning.projects(N * T, D, K):
+        query, W = torch.mm(query.reshape(N * T, K), W.t()).view(N, T, D), None
+    query, b, v, values = query.contiguous(), side_by_side(b), v.contiguous(), side_by_side(values)
+    (lengths, dense, *mask, low, high), flags = mask_facts((query, b, v, values, *facts))
+    context, kept = values.new_empty(N, T, Dv), query.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
+    a, W, K = (query, query, 0) if W is None else (query.new_empty(N, T, D), W.contiguous(), K)
+    known = (
+        N,
+        T,
+        S,
+        D,
+        Dv,
+        K,
+        b.stride()[:2],
+        values.stride()[:2],
+        tuple(mask),
+        flags,
+        values.element_size(),
+        has_assembler(a),
+    )
+    given = (query, W, b, v, values, lengths, dense)
+    launch_together(launches, known, given, (a, context, kept), (low, high, facts[-1]))
+    return context, kept, a
 
-    The rows of a lie one after the other in memory.
-    """
-    from regard.kernels.additive.additive_triton.step import mix_step_kernel, score_step_kernel
 
-    a, b, v, values = given[:4]
-    N, T, D = a.shape
-    S, Dv = values.shape[1:]
-    b, v, values = side_by_side(b), v.contiguous(), side_by_side(values)
-    arguments, flags = mask_facts(given)
-    context = values.new_empty(N, T, Dv)
-    kept = a.new_empty(N, T, S + 2 + Dv, dtype=torch.float32)
+def launches(facts: tuple[Any, ...]) -> Iterator[Launch]:
+    """Those of `forward`, where facts and tensors stand in this order; K is 0 where a is given."""
+    from regard.kernels.additive.additive_triton.step import (
+        mix_step_kernel,
+        project_step_kernel,
+        score_step_kernel,
+    )
+
+    query, W, b, v, values, lengths, dense, a, context, kept = range(10)
+    N, T, S, D, Dv, K, b_strides, v_strides, mask, flags, size, assembler = facts
+    if K:
+        BM, BD, BK = tuning.step_product(N * T)
+        constants = (N * T, D, K, BM, BD, BK, assembler)
+        yield Launch(project_step_kernel, (-(-D // BD), -(-N * T // BM), 1), (query, W, a), (), (), constants)
     BT = tuning.power_of_two(T)
-
     BS, BD, warps = tuning.step_keys(D, BT)
-    unit, *strides = _in_units(b)
-    launch(
-        *(score_step_kernel, (-(-S // BS), N, 1), (a, b, v, *arguments[:2]), (kept,)),
-        (S, *strides, *arguments[2:7]),
-        (*arguments[7:], given.scale),
-        (*flags, T, D, Dv, unit, BT, BS, BD, has_assembler(a)),
-        warps=warps,
+    unit, *strides = _in_units(b_strides)
+    yield Launch(
+        *(score_step_kernel, (-(-S // BS), N, 1), (a, b, v, lengths, dense, kept), (S, *strides, *mask)),
+        *((0, 1, 2), (*flags, T, D, Dv, unit, BT, BS, BD, assembler), warps),
     )
-    BS, BD, warps = tuning.step_features(N, S, Dv, BT, values.element_size())
-    unit, *strides = _in_units(values)
-    launch(
-        *(mix_step_kernel, (-(-Dv // BD), N, 1), (values,), (context, kept), (S, *strides), ()),
-        (T, Dv, unit, BT, BS, BD, tuning.row_block(S)),
-        warps=warps,
+    BS, BD, warps = tuning.step_features(N, S, Dv, BT, size)
+    unit, *strides = _in_units(v_strides)
+    yield Launch(
+        *(mix_step_kernel, (-(-Dv // BD), N, 1), (values, context, kept), (S, *strides), ()),
+        *((T, Dv, unit, BT, BS, BD, tuning.row_block(S)), warps),
     )
-    return context, kept
 
 
 def forward_of_rows(given: Operands) -> tuple[Tensor, Tensor]:
-    """The operator regard::additive_step, whose a may lie in memory in any way."""
-    return forward(given._replace(a=given.a.contiguous()))
+    """The operator regard::additive_step."""
+    return forward(given.a, None, *given[1:])[:2]
 
 
 def backward_of_rows(grad: Tensor, kept: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -138,7 +156,7 @@ def backward(
     passed = kept.new_empty(N * (T * S + splits * D * (1 + T)))  # slopes, parts of grad_v and of grad_a
     grad_values = values.new_empty(N, S, Dv) if needed[4] else None
     BS, BD, warps = tuning.step_keys(Dv, BT)
-    unit, *strides = _in_units(values)
+    unit, *strides = _in_units(values.stride())
     launch(
         *(slope_step_kernel, (-(-S // BS), N, 1), (grad.contiguous(), values)),
         (kept, passed, passed if grad_values is None else grad_values),
@@ -150,7 +168,7 @@ def backward(
 
     BS, BD, warps = features
     grad_b = b.new_empty(N, S, D) if needed[2] else None
-    unit, *strides = _in_units(b)
+    unit, *strides = _in_units(b.stride())
     launch(
         *(key_step_kernel, (blocks, splits, N), (a, b, v), (passed, passed if grad_b is None else grad_b)),
         *((S, *strides), (N, part)),
@@ -204,8 +222,8 @@ def _back_to_query(
     )
 
 
-def _in_units(x: Tensor) -> tuple[int, int, int]:
+def _in_units(strides: tuple[int, ...]) -> tuple[int, int, int]:
     """The greatest power of two, at most 16, that divides the strides of (N, S, D), and they in its units."""
-    first, second = x.stride()[:2]
+    first, second = strides[:2]
     unit = (first | second | 16) & -(first | second | 16)
     return unit, first // unit, second // unit

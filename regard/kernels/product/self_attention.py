@@ -3,11 +3,12 @@
     [q; k; v] = x [W_Q; W_K; W_V]ᵀ,   softmax(q kᵀ / √d) v W_Oᵀ
 
 A short call takes longer for what stands around its arithmetic (modules, sources, the choice of a kernel)
-than for the arithmetic itself; on a GPU most calls are short. The operator is the one that
-nn.MultiheadAttention runs without gradients. On a CPU the weights come with it.
+than for the arithmetic itself; on a GPU most calls are short. On a CPU the operator of PyTorch that
+nn.MultiheadAttention runs without gradients does all of it, the weights included. On a GPU there are three
+calls: a product for query, keys and values, if their matrices lie together (attention/together.py) without a
+copy; PyTorch's fused attention; and the product with W_O.
 """
 
-from functools import cache, partial
 from typing import Any
 
 import torch
@@ -18,21 +19,21 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from regard.attention.compose import Attention
 from regard.attention.dispatch import Call
-from regard.attention.looks import LazyScores, look
+from regard.attention.looks import look, unprepared
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.numerics import HALF, is_lowered, is_transformed, no_autocast
-from regard.attention.parts import is_own, unchanged
 from regard.attention.reference import align
-from regard.attention.result import AttentionResult
+from regard.attention.result import AttentionResult, on_demand
 from regard.attention.scores.dot import DotScore
-from regard.attention.source import Source
+from regard.attention.together import joined
 from regard.attention.top_k import largest
 from regard.attention.trace import WATCHERS
 
 NUMBERS = 2**15  # of weights, of a projection on a CPU: with more, the arithmetic takes the time
 PLAIN = (Tensor, nn.Parameter, FakeTensor)  # not a subclass that does something else
+SINGLE = (*HALF, torch.float32)
 PROJECTIONS = ("W_Q", "W_K", "W_V", "W_O")
 
 
@@ -51,7 +52,29 @@ class SelfAttentionCPU:
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
-        return _run(call, self.name, weighs=True)
+        """By one operator, which has the weights; for the scores a copy of the query is projected again."""
+        x, heads = call.query, call.heads
+        H, D = heads.heads, heads.dim
+        score: Any = heads.attention._modules["score"]
+        weights, biases, O = _projections(heads)
+        weight, last = torch.cat(weights), O["bias"]
+        if biases is None:
+            bias, last = x.new_zeros(4 * D).split((3 * D, D))  # type: ignore[no-untyped-call]
+        else:
+            bias = torch.cat(biases)
+        given = x, x, x, D, H, weight, bias, O["weight"], last, None, True, False
+        context, shares = torch._native_multi_head_attention(*given)
+        copy = x.clone()
+
+        def scores() -> Tensor:
+            with no_autocast(copy):
+                query, keys, _ = _split(F.linear(copy, weight, bias), H)
+            return align(unprepared(query, keys, Mask(), score)).scores
+
+        seen = on_demand(scores, lambda: shares)
+        return AttentionResult(
+            context, kernel=self.name, rows=x.shape[1], align=lambda _: seen, alignment=seen
+        )
 
 
 class SelfAttentionCUDA:
@@ -61,7 +84,7 @@ class SelfAttentionCUDA:
 
     def refuses(self, call: SelfCall) -> str | None:
         x, heads = call.query, call.heads
-        if type(x) not in PLAIN or not x.is_cuda or x.dtype not in (*HALF, torch.float32):
+        if type(x) not in PLAIN or not x.is_cuda or x.dtype not in SINGLE:
             return "the query is no half or single precision tensor on a GPU"
         if x.ndim != 3 or not x.numel() or (x.shape[1] == 1 and x.dtype is torch.float32):
             return "the query is not (B, T, D), is empty, or is one in single precision"
@@ -70,47 +93,45 @@ class SelfAttentionCUDA:
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
-        return _run(call, self.name, weighs=False)
+        """By one product, whose query and keys a later look starts from, and PyTorch's fused attention."""
+        x, heads = call.query, call.heads
+        weights, biases, O = _projections(heads)
+        joint = F.linear(x, joined(*weights), None if biases is None else joined(*biases)).contiguous()
+        query, keys, values = _split(joint, heads.heads)
+        mixed = F.scaled_dot_product_attention(query, keys, values).transpose(1, 2).flatten(2)
+        score: Any = heads.attention._modules["score"]
+
+        def later() -> Call:
+            return unprepared(query, keys, Mask(), score)
+
+        return AttentionResult(
+            F.linear(mixed, O["weight"], O["bias"]),
+            kernel=self.name,
+            rows=x.shape[1],
+            align=lambda targets: look(later(), targets),
+            top=lambda count: largest(later(), count),
+            numbers=x.numel(),
+        )
 
 
-def _run(call: SelfCall, kernel: str, *, weighs: bool) -> AttentionResult:
-    """By one operator; a copy of the query is projected again when somebody looks."""
-    x, H, D = call.query, call.heads.heads, call.heads.dim
-    weight, bias, O = _joined(call.heads)
-    last = O["bias"]
-    if bias is None:
-        bias, last = x.new_zeros(4 * D).split((3 * D, D))  # type: ignore[no-untyped-call]
-    given = x, x, x, D, H, weight, bias, O["weight"], last, None, weighs, False
-    context, weights = torch._native_multi_head_attention(*given)
-    later = cache(partial(_later, x.clone(), weight, bias, call.heads))
-    alignment: Any = LazyScores(weights, lambda: align(later()).scores) if weighs else None
-    return AttentionResult(
-        context,
-        kernel=kernel,
-        rows=x.shape[1],
-        align=lambda targets: look(later(), targets),
-        alignment=alignment,
-        top=lambda count: largest(later(), count),
-        numbers=x.numel(),
-    )
-
-
-def _joined(heads: MultiHead) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
-    """Weights (3 D, D) and biases (3 D,) for query, keys and values, and the parameters of W_O."""
+def _projections(heads: MultiHead) -> tuple[list[Tensor], list[Tensor] | None, dict[str, Any]]:
+    """Weights and biases for query, keys and values, and the parameters of W_O."""
     Q, K, V, O = [heads._modules[name]._parameters for name in PROJECTIONS]  # type: ignore[union-attr]
-    weight = torch.cat((Q["weight"], K["weight"], V["weight"]))  # type: ignore[arg-type]
-    if Q["bias"] is None:
-        return weight, None, O
-    return weight, torch.cat((Q["bias"], K["bias"], V["bias"])), O  # type: ignore[arg-type]
+    weights: Any = [Q["weight"], K["weight"], V["weight"]]
+    biases: Any = None if Q["bias"] is None else [Q["bias"], K["bias"], V["bias"]]
+    return weights, biases, O
 
 
-def _later(x: Tensor, weight: Tensor, bias: Tensor, heads: MultiHead) -> Call:
-    """What a later look starts from: query, keys and values (B, H, T, D / H)."""
-    with no_autocast(x):
-        joint = F.linear(x, weight, bias).unflatten(-1, (3, heads.heads, -1))  # type: ignore[no-untyped-call]
-    query, keys, values = joint.permute(2, 0, 3, 1, 4)
-    inner: dict[str, Any] = heads.attention._modules
-    return Call(query, Source(keys, values, Mask()), inner["score"], inner["normalizer"], None, None, 0.0)
+def _split(joint: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, T, 3 D), fresh from a product -> query, keys and values (B, H, T, D / H)."""
+    B, T, width = joint.shape
+    D, wide = width // 3, width // (3 * heads)
+    sizes, strides = (B, heads, T, wide), (T * width, wide, width, 1)  # one view each, for the host's sake
+    return (
+        joint.as_strided(sizes, strides),
+        joint.as_strided(sizes, strides, D),
+        joint.as_strided(sizes, strides, 2 * D),
+    )
 
 
 def _refuses(call: SelfCall) -> str | None:
@@ -144,27 +165,32 @@ def _is_watched() -> bool:
 def _of_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
     """Why the parts of a MultiHead compute something else, or need gradients."""
     attention = parts["attention"]
-    if type(attention) is not Attention or not unchanged(attention):
-        return "the attention is of another class, or has hooks"
+    if type(attention) is not Attention:
+        return "the attention is of another class"
     inner: dict[str, Any] = attention._modules
-    fits = is_own(inner["score"], DotScore) and is_own(inner["normalizer"], Softmax)
-    plain = fits and inner["score"].scale is None and inner["normalizer"].temperature == 1.0
-    if not plain or attention.window is not None:
+    score, normalizer = inner["score"], inner["normalizer"]
+    projections = (parts["W_Q"], parts["W_K"], parts["W_V"], parts["W_O"])
+    for part in (attention, score, normalizer, *projections):
+        own = part.__dict__  # `unchanged` of seven parts; hooks of gradients see no call without them
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own or "normalize" in own:
+            return "a part has hooks or methods of its own"
+    plain = type(score) is DotScore and type(normalizer) is Softmax and "form" not in score.__dict__
+    if not plain or score.scale is not None or normalizer.temperature != 1.0 or attention.window is not None:
         return "the attention is no scaled dot product with a softmax"
     if attention.kernel != "auto" or (attention.dropout and attention.training):
         return "a kernel was asked for, or weights are dropped"
-    size, biased = parts["W_Q"].in_features, parts["W_Q"].bias is not None
-    for name in PROJECTIONS:
-        W = parts[name]
-        if type(W) is not nn.Linear or not unchanged(W):
-            return f"{name} is no nn.Linear, or has hooks"
+    size, dtype, device = projections[0].in_features, x.dtype, x.get_device()
+    biased = projections[0]._parameters["bias"] is not None
+    for W in projections:
+        if type(W) is not nn.Linear or not W.in_features == W.out_features == size:
+            return "the projections are no nn.Linear, or not alike"
         weight: Any = W._parameters["weight"]
-        bias = W._parameters["bias"]
-        if type(weight) not in PLAIN or weight.dtype is not x.dtype or weight.device != x.device:
-            return f"{name} is no parameter in the precision of the query, on its device"
-        if W.in_features != size or W.out_features != size or (bias is not None) is not biased:
-            return "the projections are not alike"
-        if gradients and (weight.requires_grad or (bias is not None and bias.requires_grad)):
+        bias: Any = W._parameters["bias"]
+        if type(weight) not in PLAIN or weight.dtype is not dtype or weight.get_device() != device:
+            return "a projection has no parameter in the precision of the query, on its device"
+        if (bias is not None) is not biased:
+            return "the projections are no nn.Linear, or not alike"
+        if gradients and (weight.requires_grad or (biased and bias.requires_grad)):
             return "gradients are wanted"
     return None
 

@@ -22,6 +22,7 @@ from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.attention.numerics import is_lowered, no_autocast, upcast
 from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores, weighted_sum
+from regard.attention.result import Alignment
 from regard.attention.windows.everywhere import Everywhere
 from regard.catalog import card
 from regard.kernels.additive import additive_cpu, additive_cuda, additive_launch
@@ -73,7 +74,7 @@ class SparsemaxKernel(Kernel):
         weights = rows(scores)
         weights = weights if factor is None else weights * factor
         used = torch.dropout(weights, call.dropout, train=True) if call.dropout else weights
-        return Fused(weighted_sum(used, call.source.values), (scores, weights))
+        return Fused(weighted_sum(used, call.source.values), Alignment(scores, weights))
 
 
 SPARSEMAX = SparsemaxKernel()
