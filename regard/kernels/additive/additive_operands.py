@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.attention.dispatch import Call
 from regard.attention.forms import Additive
+from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.kernels.ops import operator
 from regard.kernels.shapes import flat, leading, refuses_lengths
@@ -91,7 +92,11 @@ def refuses_additive(call: Call) -> str | None:
     for x in (*tensors, additive(call).v):
         if x.dtype not in DTYPES:
             return f"dtype is {x.dtype}, which goes to the reference"
-    mask = call.source.mask
+    return refuses_facts(call.source.mask, *tensors)
+
+
+def refuses_facts(mask: Mask, *tensors: Tensor) -> str | None:
+    """Why the mask is not one of the leading axes of these, flattened, as a clause."""
     if mask.lengths is None and mask.dense is None:
         return None
     lead = leading(*tensors)
@@ -148,11 +153,11 @@ class Block(NamedTuple):
     rows: slice
 
 
-def visible(given: Operands, block: Block) -> Tensor | None:
-    """What the rows of a block may see, broadcastable to (n, R, S); None: everything."""
+def visible(keys: Tensor, facts: Facts, block: Block) -> Tensor | None:
+    """What the rows of a block may see of keys (N, S, D), broadcastable to (n, R, S); None: everything."""
     items, rows = block
-    N, S, device = len(given.a), given.b.shape[1], given.a.device
-    _, _, _, _, lengths, dense, left, right, offset, _ = given
+    (N, S), device = keys.shape[:2], keys.device
+    lengths, dense, left, right, offset, _ = facts
     t = torch.arange(rows.start, rows.stop, device=device)[:, None] + offset
     s = torch.arange(S, device=device)
     n = torch.arange(items.start, items.stop, device=device)
