@@ -158,6 +158,8 @@ def visible(keys: Tensor, facts: Facts, block: Block) -> Tensor | None:
     items, rows = block
     (N, S), device = keys.shape[:2], keys.device
     lengths, dense, left, right, offset, _ = facts
+    if lengths is None and dense is None and left is None and right is None:
+        return None  # without the small tensors below, whose launches a GPU would wait for
     t = torch.arange(rows.start, rows.stop, device=device)[:, None] + offset
     s = torch.arange(S, device=device)
     n = torch.arange(items.start, items.stop, device=device)
@@ -171,7 +173,7 @@ def visible(keys: Tensor, facts: Facts, block: Block) -> Tensor | None:
     if dense is not None:
         some = dense if dense.shape[1] == 1 else dense[:, rows]
         parts.append(some[n // (N // dense.shape[0])])
-    return reduce(torch.logical_and, parts) if parts else None
+    return reduce(torch.logical_and, parts)
 
 
 def blocks(N: int, T: int, S: int, pairs: int, least: int) -> Iterator[Block]:
