@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.forms import Form
 from regard.attention.history import History
-from regard.attention.normalizers.base import HistoryNormalizer, Normalizer
+from regard.attention.normalizers.base import HistoryNormalizer, Normalizer, StochasticNormalizer
 from regard.attention.numerics import is_transformed
 from regard.attention.parts import named, unchanged
 from regard.attention.paths import Explanation, check_name, choose_named, explained
@@ -43,6 +43,10 @@ class Call:
     keep_weights: bool = False  # the caller needs the weights: skip kernels that do not produce them
     garbage: bool = False  # NaN or infinity stands where some queries may look, and others may not
     seen_form: Form | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.normalizer, StochasticNormalizer):
+            self.normalizer = self.normalizer.settled()
 
     @property
     def form_type(self) -> type[Form] | None:

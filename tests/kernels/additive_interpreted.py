@@ -54,7 +54,7 @@ def plain(arguments, grad, dtype, W=None):
     *asked, b, v, values = leaves
     a = asked[0] if W is None else asked[0] @ asked[1].mT
     given = Operands(a, b, v, values, *arguments[4:])
-    shown = visible(given, Block(slice(0, a.shape[0]), slice(0, a.shape[1])))
+    shown = visible(given.b, given[4:], Block(slice(0, a.shape[0]), slice(0, a.shape[1])))
     scores = given.scale * (torch.tanh(upcast(a)[:, :, None] + upcast(b)[:, None]) @ upcast(v))
     context = weighted_sum(Softmax()(scores, shown), values)
     return context.detach(), *torch.autograd.grad(context, leaves, grad.to(context.dtype))

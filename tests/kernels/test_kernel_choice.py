@@ -14,6 +14,7 @@ from regard import (
     Attention,
     DotScore,
     Everywhere,
+    GumbelSoftmax,
     History,
     KernelRefused,
     LocalMonotonic,
@@ -97,9 +98,15 @@ def test_queries_that_share_a_source_are_explained_as_they_are_asked():
     assert attention.explain(torch.randn(4, 2, 5), source).kernel == "sdpa"
 
 
-def test_bands_are_for_large_calls_on_a_gpu():
+def test_predicted_bands_need_a_large_call_on_a_gpu_without_triton(monkeypatch):
     wanted = ("general", "softmax", "local-predictive", "cuda")
-    few, many = ({choice[:4]: choice for choice in table(T=T, S=T)}[wanted] for T in (1024, 8192))
+
+    def chosen(T):
+        return {choice[:4]: choice for choice in table(T=T, S=T)}[wanted]
+
+    assert chosen(64).kernel == "local"
+    monkeypatch.setattr(local_attention, "triton_missing", lambda: "Triton is not installed")
+    few, many = chosen(1024), chosen(8192)
     assert many.kernel == "local"
     assert few.kernel == "reference"
     assert "on a GPU this gains from 33554432" in few.reason
@@ -163,7 +170,8 @@ def test_a_named_kernel_refuses_with_its_reason(reason):
 @pytest.mark.parametrize("kernel", sorted(set(FUSED.values())))
 def test_a_named_kernel_never_falls_back(kernel):
     refused = [case for case in EVERY if case.runs_on != kernel]
-    assert len(refused) == len(EVERY) - len([each for each in FUSED.values() if each == kernel])
+    # under a softmax, and under a Gumbel-softmax at evaluation
+    assert len(refused) == len(EVERY) - 2 * len([each for each in FUSED.values() if each == kernel])
     for case in refused:
         attention = build(case)
         attention.kernel = kernel
@@ -196,6 +204,25 @@ def test_a_hook_set_after_a_call_is_not_overlooked():
     assert ask(attention).kernel == "reference"
     handle.remove()
     assert ask(attention).kernel == "sdpa"
+
+
+def test_relaxed_gumbel_softmax_is_a_softmax_at_evaluation():
+    class Other(GumbelSoftmax):
+        """Another equation."""
+
+        def normalize(self, scores, generator=None):
+            return scores.softmax(-1) * 2
+
+    x = torch.randn(1, 9, 5)
+    soft = Attention(DotScore(), normalizer=GumbelSoftmax(temperature=0.6))
+    plain = Attention(DotScore(), normalizer=GumbelSoftmax(temperature=0.6), kernel="reference").eval()
+    assert ask(soft, x, x).kernel == "reference"
+    found, expected = ask(soft.eval(), x, x), ask(plain, x, x)
+    assert found.kernel == "sdpa"
+    torch.testing.assert_close(found.context, expected.context)
+    torch.testing.assert_close(found.weights, expected.weights)
+    for other in (GumbelSoftmax(hard=True), Other()):
+        assert ask(Attention(DotScore(), normalizer=other).eval(), x, x).kernel == "reference"
 
 
 def test_every_kernel_has_a_row_in_the_catalogue():

@@ -22,8 +22,9 @@ from regard import (
     Softmax,
     Sparsemax,
 )
-from regard.kernels.local import local_attention, local_cuda
+from regard.kernels.local import local_attention, local_cuda, local_rows_cuda
 from regard.kernels.product import blocks, sdpa
+from regard.kernels.sparsemax import sparsemax_cuda
 
 pytestmark = [
     pytest.mark.gpu,
@@ -259,8 +260,9 @@ def test_bands(score, window, T, S):
 
 @pytest.fixture
 def by_slices(monkeypatch):
-    """As where keys are wider than Triton's kernels take, or in a compiled graph."""
+    """As where bands are wider than Triton's kernels take."""
     monkeypatch.setattr(local_cuda, "takes", lambda call: False)
+    monkeypatch.setattr(local_rows_cuda, "WIDEST", 0)
 
 
 @pytest.mark.parametrize("score", [name for name in SCORES if name != "additive"])
@@ -286,6 +288,25 @@ def test_bands_in_half_precision(widths, window, dtype):
     check("dot", "local", problems_of(70, 90, banded(90, made), dtype, (B,), widths), dtype, window=made)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("score", ["dot", "additive"])
+@pytest.mark.parametrize("widths", [(20, 12), (128, 128), (300, 33)], ids=str)
+def test_bands_by_rows_in_half_precision(score, widths, dtype, monkeypatch):
+    monkeypatch.setattr(local_cuda, "takes", lambda call: False)  # as for additive scores
+    made, masks = windows()["local-m"], banded(90, windows()["local-m"])
+    if score == "additive":
+        widths = (D, widths[1])
+    check(score, "local", problems_of(70, 90, masks, dtype, (B,), widths), dtype, window=made)
+
+
+@pytest.mark.parametrize("score", ["dot", "additive"])
+@pytest.mark.parametrize("half", [1, 30, 100])
+def test_predicted_bands_of_every_width(score, half):
+    made = LocalPredictive(query=D, hidden=6, half_width=half).cuda()
+    problems = problems_of(90, 200, banded(200, made), torch.float32, (B,))
+    check(score, "local", problems, torch.float32, window=made)
+
+
 @pytest.mark.parametrize("widths", [(64, 64), (128, 128), (256, 130)], ids=str)
 def test_wide_bands_in_float32(widths):
     made = LocalMonotonic(half_width=60)
@@ -298,9 +319,11 @@ def test_wide_bands_in_float32(widths):
     )
 
 
-def test_bands_can_be_captured():
-    attention = Attention(DotScore(), window=LocalMonotonic(half_width=4))
-    x = torch.randn(2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+@pytest.mark.parametrize("score", ["dot", "additive"])
+@pytest.mark.parametrize("window", ["local-m", "local-p"])
+def test_bands_can_be_captured(score, window):
+    attention = Attention(SCORES[score](), window=windows()[window]).to("cuda", torch.bfloat16)
+    x = torch.randn(2, 300, D, device="cuda", dtype=torch.bfloat16, requires_grad=True)
     mask = Mask(lengths=lengths(300, 120))
 
     def step():
@@ -318,6 +341,8 @@ def test_bands_can_be_captured():
 @pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
 def test_sparsemax(score, large, monkeypatch):
     if large:
+        monkeypatch.setattr(sparsemax_cuda, "KEPT", 0)
+        monkeypatch.setattr(sparsemax_cuda, "PAIRS", 1000)
         monkeypatch.setattr(blocks, "LARGE", 0)
         monkeypatch.setattr(blocks, "CELLS", 2**14)
     problems = problems_of(40, 60, facts(60), torch.float32)
@@ -328,6 +353,27 @@ def test_sparsemax(score, large, monkeypatch):
 @pytest.mark.parametrize("score", ["dot", "general", "cosine", "additive"])
 def test_sparsemax_in_half_precision(score, dtype):
     check(score, "sparsemax", problems_of(40, 60, facts(60), dtype), dtype, Sparsemax())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("pairs", [1000, 3000])
+def test_products_under_sparsemax_in_blocks_of_half_precision(pairs, dtype, monkeypatch):
+    monkeypatch.setattr(sparsemax_cuda, "KEPT", 0)
+    monkeypatch.setattr(sparsemax_cuda, "PAIRS", pairs)
+    check("dot", "sparsemax", problems_of(40, 60, facts(60), dtype), dtype, Sparsemax())
+
+
+def test_the_memory_of_products_under_sparsemax_grows_with_the_length():
+    attention, needed = Attention(DotScore(), normalizer=Sparsemax()), []
+    for T in (8192, 16384):
+        x = torch.randn(1, T, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        attention(x, attention.prepare(x)).context.sum().backward()
+        needed.append(torch.cuda.max_memory_allocated() - before)
+    assert needed[1] < 1.2 * needed[0]  # most is the scores of a block
+    assert needed[1] < T * T / 1.5  # bytes: as bfloat16 the weights alone would take 2 T²
 
 
 def test_products_under_sparsemax_have_the_gradients_that_are_asked_for_inside_autocast_too():
@@ -364,9 +410,10 @@ def test_gradients_are_the_same_from_run_to_run():
     direction = torch.randn(B, 500, DV, device="cuda")
     for window in windows().values():
         mask = Mask() if window is not None else Mask(window=(5, 5))
-        arguments = ("dot", Softmax(), window, "local", inputs, mask, direction, torch.float32)
-        first, again = run(*arguments)[0], run(*arguments)[0]
-        assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
+        for score in ("dot", "additive"):
+            arguments = (score, Softmax(), window, "local", inputs, mask, direction, torch.float32)
+            first, again = run(*arguments)[0], run(*arguments)[0]
+            assert all(torch.equal(x, y) for x, y in zip(first, again, strict=True))
 
 
 def test_top_needs_no_row_in_memory():

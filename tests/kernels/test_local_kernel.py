@@ -127,6 +127,10 @@ def test_a_query_that_is_not_a_number_has_no_context(engine):
     assert torch.equal(grad.isnan().any(-1)[0], lost)
 
 
+def test_the_triton_kernels_of_single_rows_in_the_interpreter():
+    check_in_interpreter("local_rows_interpreted.py")
+
+
 def test_the_triton_kernels_in_the_interpreter():
     check_in_interpreter("local_interpreted.py")
 

@@ -77,6 +77,31 @@ def test_the_operator_is_registered_as_torch_expects():
     torch.library.opcheck(torch.ops.regard.sparsemax, (torch.randn(4, 9, requires_grad=True),))
     q, k, v = (torch.randn(2, n, 4, requires_grad=True) for n in (3, 7, 7))
     torch.library.opcheck(torch.ops.regard.sparsemax_product, (q, k, v, torch.rand(2, 1, 7) > 0.5, 0.5))
+    facts = (torch.tensor([7, 2]), torch.rand(1, 3, 7) > 0.5, None, 1, 2, 0.5)
+    torch.library.opcheck(torch.ops.regard.sparsemax_long, (q, k, v, *facts))
+
+
+def test_more_weights_than_are_kept_leave_nothing_of_that_size(monkeypatch):
+    monkeypatch.setattr(sparsemax_cpu, "KEPT", 2**10)
+    monkeypatch.setattr(sparsemax_cpu, "PAIRS", 2**10)
+    q, k, v = leaves = [torch.randn(1, n, 4, requires_grad=True) for n in (300, 200, 200)]
+    sizes = []
+    attention = attentions(DotScore(1.0))[0]
+
+    def kept(x):
+        sizes.append(x.numel())
+        return x
+
+    def run(q, k, v):
+        return attention(q, attention.prepare(k, v, Mask(causal=True))).context
+
+    with torch.autograd.graph.saved_tensors_hooks(kept, lambda x: x):
+        context = run(q, k, v)
+    assert max(sizes) <= 4 * 300
+    found = torch.autograd.grad(context.sin().sum(), leaves)
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")(q, k, v)
+    assert_close(compiled, context)
+    assert_close(torch.autograd.grad(compiled.sin().sum(), leaves), found)
 
 
 def attentions(score, window=None, dropout=0.0):
@@ -96,11 +121,14 @@ MASKS = {
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize("large", [False, True], ids=["at once", "in blocks"])
-def test_attention_keeps_the_error_rule(mask, large, monkeypatch):
+@pytest.mark.parametrize("pairs", [0, 23 * 19, 5 * 19], ids=["at once", "items", "some rows"])
+def test_attention_keeps_the_error_rule(mask, pairs, monkeypatch):
+    large = pairs > 0
     if large:
         monkeypatch.setattr(blocks, "LARGE", 0)
         monkeypatch.setattr(blocks, "CELLS", 2 * 19 * 4 * 6)
+        monkeypatch.setattr(sparsemax_cpu, "KEPT", 0)
+        monkeypatch.setattr(sparsemax_cpu, "PAIRS", pairs)
     window = LocalPredictive(query=5, hidden=4, half_width=3)
     for score, around in ((DotScore(), None), (AdditiveScore(query=5, keys=5, hidden=6), window)):
         given = [torch.randn(2, n, 5) for n in (23, 19)]

@@ -49,7 +49,8 @@ class Case:
             return "reference"
         if self.normalizer == "mean" and getattr(PARTS[self.score], "FORM", None) is not None:
             return "mean"
-        return FUSED.get(self.score, "reference") if self.normalizer == "softmax" else "reference"
+        settled = self.normalizer in ("softmax", "gumbel-softmax")  # at evaluation the second draws nothing
+        return FUSED.get(self.score, "reference") if settled else "reference"
 
     @property
     def fused(self) -> bool:

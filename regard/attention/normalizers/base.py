@@ -37,6 +37,10 @@ class StochasticNormalizer(Normalizer):
 
     stochastic = True
 
+    def settled(self) -> Normalizer:
+        """The normalizer that this one is as long as it draws nothing."""
+        return self
+
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The paper's equation, drawing from the generator."""
         raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores, generator).")

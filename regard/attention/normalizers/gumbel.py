@@ -16,8 +16,10 @@ Jang, Gu, Poole. Categorical reparameterization with Gumbel-softmax. 2016. https
 import torch
 from torch import Tensor
 
-from regard.attention.normalizers.base import StochasticNormalizer
+from regard.attention.normalizers.base import Normalizer, StochasticNormalizer
 from regard.attention.normalizers.hard import straight_through, with_gumbel_noise
+from regard.attention.normalizers.softmax import Softmax
+from regard.attention.parts import is_own
 from regard.catalog import card
 from regard.errors import check_finite
 
@@ -46,6 +48,10 @@ class GumbelSoftmax(StochasticNormalizer):
         if not self.hard:
             return noisy.softmax(-1)
         return straight_through(noisy.argmax(-1, keepdim=True), noisy)
+
+    def settled(self) -> Normalizer:
+        drawn = self.training or self.hard or not is_own(self, GumbelSoftmax)
+        return self if drawn else Softmax(temperature=self.temperature)
 
     def extra_repr(self) -> str:
         return f"temperature={self.temperature:g}, hard={self.hard}"

@@ -68,8 +68,8 @@ class LocalPredictive(Window):
         self.v = nn.Linear(hidden, 1, bias=False)
         self.half_width = half_width
 
-    def centre(self, query: Tensor, length: Tensor) -> Tensor:
-        """(..., T, Dq), (..., T or 1, 1) -> p (..., T, 1)."""
+    def centre(self, query: Tensor, length: Tensor | int) -> Tensor:
+        """(..., T, Dq), (..., T or 1, 1) or the same for all -> p (..., T, 1)."""
         check_shapes("LocalPredictive", ("query", query, "... T Dq"), Dq=self.W.in_features)
         # a query that autocast made half precision may be asked with after autocast has ended
         query = query.to(self.W.weight.dtype)

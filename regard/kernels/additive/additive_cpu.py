@@ -171,7 +171,7 @@ def backward(
 
 def _weights(engine: "Engine", given: Operands, block: Block, normalizer: Rows) -> Tensor:
     scores = engine.scores(block).mul_(given.scale)
-    return normalizer.weigh(scores, visible(given, block))
+    return normalizer.weigh(scores, visible(given.b, given[4:], block))
 
 
 def _blocks(a: Tensor, b: Tensor) -> Iterator[Block]:

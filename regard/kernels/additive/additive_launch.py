@@ -19,9 +19,9 @@ from regard.attention.numerics import HALF
 from regard.kernels import tuning
 from regard.kernels.additive.additive_operands import Block, Operands, blocks
 from regard.kernels.launching import launch
+from regard.kernels.product.product_rows import full_product
 from regard.kernels.shapes import side_by_side
 from regard.kernels.sparsemax import sparsemax_cuda
-from regard.kernels.sparsemax.sparsemax_cuda import full_product
 
 
 class Rows(NamedTuple):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.attention.dispatch import Call
 from regard.attention.forms import Additive
+from regard.attention.mask import Mask
 from regard.attention.normalizers.softmax import Softmax
 from regard.kernels.ops import operator
 from regard.kernels.shapes import flat, leading, refuses_lengths
@@ -92,7 +93,11 @@ def refuses_additive(call: Call) -> str | None:
     for x in (*tensors, additive(call).v):
         if x.dtype not in DTYPES:
             return f"dtype is {x.dtype}, which goes to the reference"
-    mask = call.source.mask
+    return refuses_facts(call.source.mask, *tensors)
+
+
+def refuses_facts(mask: Mask, *tensors: Tensor) -> str | None:
+    """Why the mask is not one of the leading axes of these, flattened, as a clause."""
     if mask.lengths is None and mask.dense is None:
         return None
     lead = leading(*tensors)
@@ -149,11 +154,13 @@ class Block(NamedTuple):
     rows: slice
 
 
-def visible(given: Operands, block: Block) -> Tensor | None:
-    """What the rows of a block may see, broadcastable to (n, R, S); None: everything."""
+def visible(keys: Tensor, facts: Facts, block: Block) -> Tensor | None:
+    """What the rows of a block may see of keys (N, S, D), broadcastable to (n, R, S); None: everything."""
     items, rows = block
-    N, S, device = len(given.a), given.b.shape[1], given.a.device
-    _, _, _, _, lengths, dense, left, right, offset, _ = given
+    (N, S), device = keys.shape[:2], keys.device
+    lengths, dense, left, right, offset, _ = facts
+    if lengths is None and dense is None and left is None and right is None:
+        return None  # without the small tensors below, whose launches a GPU would wait for
     t = torch.arange(rows.start, rows.stop, device=device)[:, None] + offset
     s = torch.arange(S, device=device)
     n = torch.arange(items.start, items.stop, device=device)
@@ -167,7 +174,7 @@ def visible(given: Operands, block: Block) -> Tensor | None:
     if dense is not None:
         some = dense if dense.shape[1] == 1 else dense[:, rows]
         parts.append(some[n // (N // dense.shape[0])])
-    return reduce(torch.logical_and, parts) if parts else None
+    return reduce(torch.logical_and, parts)
 
 
 def blocks(N: int, T: int, S: int, pairs: int, least: int) -> Iterator[Block]:

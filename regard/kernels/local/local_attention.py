@@ -10,8 +10,8 @@
 A block of neighbouring queries shares one gathered slice of the keys, as wide as its band; where the centre
 is predicted each query gathers its own. A bounded number of slices is in memory at a time, and the backward
 pass gathers them again, so memory beside inputs and outputs is a constant. Products on a CPU need no slices:
-compiled loops read keys and values where they are (local_cpu.py), and on a GPU, where no centre is predicted,
-Triton's kernels do (local_cuda.py).
+compiled loops read keys and values where they are (local_cpu.py). On a GPU Triton's kernels do, tile by tile
+for products where no centre is predicted (local_cuda.py), otherwise row by row (local_rows_cuda.py).
 
 The operator is regard::local, of a `Band`. The reference is Attention with the same score, Softmax, window
 and mask.
@@ -33,7 +33,8 @@ from regard.attention.numerics import no_autocast, upcast
 from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.attention.windows.local_predictive import Around, LocalPredictive
 from regard.catalog import card
-from regard.kernels.local import local_cpu, local_cuda
+from regard.kernels.compiler import triton_missing
+from regard.kernels.local import local_cpu, local_cuda, local_rows_cuda
 from regard.kernels.ops import operator
 from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
@@ -111,6 +112,8 @@ class LocalKernel(Kernel):
         T, S = call.query.shape[-2], call.source.S
         if 0 in (T, S, call.source.keys.shape[-1], call.source.values.shape[-1]):
             return "there is nothing to attend to"
+        if _by_rows(call):
+            return None
         least = LEAST * _band(call)
         if least > S and (T * S < LARGE or call.form_type is Additive):
             return f"the source has {number(S)} positions, this kernel gains from {least} on"
@@ -124,28 +127,30 @@ class LocalKernel(Kernel):
         if local_cuda.takes(call):
             return local_cuda.run(call, call.normalizer.temperature)
         query, keys, v, scale = _form(call)
+        scale = scale / call.normalizer.temperature
         values, mask = call.source.values, call.source.mask
         lead = leading(query, keys, values)
         T, S, band = query.shape[-2], keys.shape[-2], _band(call)
+        given = (flat(query, lead), flat(keys, lead), flat(values, lead), v)
+        predicted = isinstance(call.window, LocalPredictive)
+        if _by_rows(call):
+            facts = local_cuda.facts_of(call, scale)
+            length = S if mask.is_trivial else _ends(*bounds(mask, T, S, query.device))
+            p = _centres(call, lead, length) if predicted else None
+            context = local_rows_cuda.attended(*given, p, facts, min(S, band))
+            return context.reshape(*lead, *context.shape[-2:])
         low, high = bounds(mask, T, S, query.device)
-        length = torch.where(high >= low, high + 1, 0)  # (M, T): one past the last position seen
-        p, half = None, 0
+        length, p, half = _ends(low, high), None, 0
         if isinstance(call.window, LocalMonotonic):
             centre = torch.minimum(mask.positions(T, query.device), length - 1)
             low = torch.maximum(low, centre - call.window.half_width)
             high = torch.minimum(high, centre + call.window.half_width)
-        if isinstance(call.window, LocalPredictive):
+        if predicted:
             half = call.window.half_width
-            length = length.reshape(-1, *[1] * (len(lead) - 1), T, 1) if lead else length.reshape(T, 1)
-            centre = call.window.centre(call.query, length)
-            call.window = Around(centre, half)  # for later looks
-            p = flat(centre, lead).squeeze(-1)
-        block = 1 if p is not None else _block(band, T, additive=v is not None)
+            p = _centres(call, lead, length)
+        block = 1 if predicted else _block(band, T, additive=v is not None)
         with no_autocast(query):
-            context = local_operator(
-                *(flat(query, lead), flat(keys, lead), flat(values, lead), v, low, high, p),
-                *(half, block, min(S, block - 1 + band), scale / call.normalizer.temperature),
-            )
+            context = local_operator(*given, low, high, p, half, block, min(S, block - 1 + band), scale)
         return context.reshape(*lead, *context.shape[-2:])
 
 
@@ -171,6 +176,33 @@ def _band(call: Call) -> int:
     window = call.source.mask.window
     assert window is not None
     return window[0] + (0 if call.source.mask.causal else window[1]) + 1
+
+
+def _by_rows(call: Call) -> bool:
+    """Whether the kernels that give each row a band of its own run a call that is a band."""
+    return (
+        call.query.is_cuda
+        and isinstance(call.window, LocalMonotonic | LocalPredictive)
+        and _band(call) <= local_rows_cuda.WIDEST
+        and not torch.compiler.is_compiling()
+        and triton_missing() is None
+    )
+
+
+def _ends(low: Tensor, high: Tensor) -> Tensor:
+    """(M, T) one past the last position that each query sees; 0 where it sees nothing."""
+    return torch.where(high >= low, high + 1, 0)
+
+
+def _centres(call: Call, lead: tuple[int, ...], length: Tensor | int) -> Tensor:
+    """(N, T) predicted centres, from the ends (M, T); and the call remembers them for later looks."""
+    assert isinstance(call.window, LocalPredictive)
+    if isinstance(length, Tensor):
+        T = length.shape[-1]
+        length = length.reshape(-1, *[1] * (len(lead) - 1), T, 1) if lead else length.reshape(T, 1)
+    centre = call.window.centre(call.query, length)
+    call.window = Around(centre, call.window.half_width)
+    return flat(centre, lead).squeeze(-1)
 
 
 def _block(band: int, T: int, *, additive: bool) -> int:

@@ -1,11 +1,11 @@
 """Attention inside a band on a GPU: what local_triton.py computes, one launch forward and two backward.
 
 For scores that are products, with what a query sees known from numbers: local-m and the mask's own window.
-The predicted centres of local-p, additive scores and compiled graphs stay with the slices of local.py.
+Predicted centres and additive scores are for local_rows_cuda.py.
 """
 # mypy: disable-error-code="no-untyped-call"
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +23,28 @@ from regard.kernels.shapes import flat, leading
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features of keys or values that a program holds
+
+
+class Facts(NamedTuple):
+    """What a query sees, as numbers."""
+
+    lengths: Tensor | None  # (M,), M dividing N
+    offset: int
+    left: int | None
+    right: int | None
+    half: int | None  # the half width of a window
+    scale: float  # multiplies the scores
+
+    @property
+    def flags(self) -> tuple[bool, ...]:
+        """Which of lengths, left, right and half width there are."""
+        return tuple(x is not None for x in (self.lengths, *self[2:5]))
+
+    def numbers(self, q: Tensor, k: Tensor) -> tuple[float, ...]:
+        """N, T, S, the items that share a length, and these facts; 0 for what is not there."""
+        (N, T), S = q.shape[:2], k.shape[1]
+        share = 1 if self.lengths is None else N // self.lengths.shape[0]
+        return (N, T, S, share, self.offset, *(x or 0 for x in self[2:5]), float(self.scale))
 
 
 def takes(call: Call) -> bool:
@@ -43,25 +65,28 @@ def takes(call: Call) -> bool:
 def run(call: Call, temperature: float) -> Tensor:
     """The context, (..., T, Dv)."""
     query, keys, scale = half_product(call)
-    values, mask = call.source.values, call.source.mask
+    values = call.source.values
     lead = leading(query, keys, values)
-    left, right = mask.window if mask.window is not None else (None, None)
-    right = 0 if mask.causal else right
-    half = call.window.half_width if isinstance(call.window, LocalMonotonic) else None
-    lengths = None if mask.lengths is None else mask.lengths.to(query.device).contiguous()
-    facts = (lengths, mask.offset, left, right, half, scale / temperature)
+    facts = facts_of(call, scale / temperature)
     context = Band.apply(*(flat(x, lead).contiguous() for x in (query, keys, values)), facts)
     return context.reshape(*lead, *context.shape[-2:])
 
 
-class Band(torch.autograd.Function):
-    """softmax(scale q kᵀ) values for (N, T, D), (N, S, D), (N, S, Dv), each row inside its band.
+def facts_of(call: Call, scale: float) -> Facts:
+    """What a call's mask and window say."""
+    mask, window = call.source.mask, call.window
+    left, right = mask.window if mask.window is not None else (None, None)
+    right = 0 if mask.causal else right
+    half = window.half_width if isinstance(window, LocalMonotonic | LocalPredictive) else None
+    lengths = None if mask.lengths is None else mask.lengths.to(call.query.device).contiguous()
+    return Facts(lengths, mask.offset, left, right, half, scale)
 
-    `facts` are lengths (M,), M dividing N, or None; offset; left, right and half width, or None; scale.
-    """
+
+class Band(torch.autograd.Function):
+    """softmax(scale q kᵀ) values for (N, T, D), (N, S, D), (N, S, Dv), each row inside its band."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, values: Tensor, facts: tuple[Any, ...]) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, values: Tensor, facts: Facts) -> Tensor:
         from regard.kernels.local.local_triton import forward_kernel
 
         N, T = q.shape[:2]
@@ -102,22 +127,16 @@ def _tile(size: int, width: int) -> tuple[int, int]:
 
 
 def _arguments(
-    q: Tensor, k: Tensor, values: Tensor, facts: tuple[Any, ...]
+    q: Tensor, k: Tensor, values: Tensor, facts: Facts
 ) -> tuple[tuple[Tensor, ...], tuple[float, ...], tuple[int, ...], int, int]:
     """What all three kernels take: tensors, numbers and constants; the size of a tile, and its warps."""
-    lengths, offset, left, right, half, scale = facts
-    N, T, D = q.shape
-    S, Dv = values.shape[1:]
-    share = 1 if lengths is None else N // lengths.shape[0]
+    D, Dv = q.shape[-1], values.shape[-1]
     BD, BV = (max(16, power_of_two(width)) for width in (D, Dv))
     tile, warps = _tile(q.element_size(), max(BD, BV))
     return (
-        (q, k, values, q if lengths is None else lengths),
-        (N, T, S, share, offset, left or 0, right or 0, half or 0, float(scale)),
-        (
-            *(D, Dv, lengths is not None, left is not None, right is not None, half is not None),
-            *(tile, tile, BD, BV, has_assembler(q)),
-        ),
+        (q, k, values, q if facts.lengths is None else facts.lengths),
+        facts.numbers(q, k),
+        (D, Dv, *facts.flags, tile, tile, BD, BV, has_assembler(q)),
         tile,
         warps,
     )

@@ -81,7 +81,7 @@ def is_large(call: Call) -> bool:
 
 
 def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
-    """The context (..., T, Dv) by scores and weights, block after block of queries."""
+    """The context (..., T, Dv) of some queries at a time, computed again in the backward pass."""
     if call.form_type is not None:
         call.form()  # made once, and not in every block
 
@@ -90,11 +90,6 @@ def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
         weights = normalize(scores)
         return weighted_sum(weights if factor is None else weights * factor, call.source.values)
 
-    return block_by_block(call, one)
-
-
-def block_by_block(call: Call, one: Callable[[slice], Tensor]) -> Tensor:
-    """The context (..., T, Dv) from that of some queries at a time, computed again in the backward pass."""
     T = call.query.shape[-2]
     most = CELLS * (ON_GPU if call.query.is_cuda else 1)
     rows = max(1, most * T // cells(call))

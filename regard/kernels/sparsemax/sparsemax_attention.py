@@ -5,12 +5,13 @@
 The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Scores that are
 products are made and normalised in one call: on a CPU what belongs to the weights that are zero, which are
 most, is left out of the product with the values and of every gradient; on a GPU half precision stays what it
-is in every product. Additive scores of many queries are those of additive_cpu.py and additive_cuda.py. Where
-the scores of all queries would be too many for memory, blocks of queries are computed one after another, and
-again in the backward pass (blocks.py).
+is in every product. Only so many of their weights are kept for the backward pass: where there are more,
+blocks of rows are computed one after another, and again in the backward pass: memory grows with T + S.
+Additive scores of many queries are those of additive_cpu.py and additive_cuda.py, in blocks too, and the
+scores of all other calls are the reference's, in the blocks of blocks.py where they are too many.
 """
 
-from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -19,18 +20,34 @@ from torch import Tensor
 from regard.attention.dispatch import Call, Fused, Kernel
 from regard.attention.forms import Additive, Product
 from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.attention.numerics import is_lowered, no_autocast, upcast
+from regard.attention.numerics import is_lowered, no_autocast
 from regard.attention.parts import is_own
 from regard.attention.reference import masked_scores, weighted_sum
 from regard.attention.result import Alignment
 from regard.attention.windows.everywhere import Everywhere
 from regard.catalog import card
 from regard.kernels.additive import additive_cpu, additive_cuda, additive_launch
-from regard.kernels.additive.additive_operands import STEP, operands, refuses_additive, restored
+from regard.kernels.additive.additive_operands import (
+    STEP,
+    Block,
+    operands,
+    refuses_additive,
+    refuses_facts,
+    restored,
+)
 from regard.kernels.compiler import triton_missing
 from regard.kernels.ops import once, operator
-from regard.kernels.product.blocks import block_by_block, in_blocks, is_large
-from regard.kernels.product.products import HALF_OR_SINGLE, has_rows, hidden_pairs, product, refuses_dtypes
+from regard.kernels.product.blocks import in_blocks, is_large
+from regard.kernels.product.product_rows import (
+    Part,
+    Products,
+    flattened,
+    full_product,
+    gradients,
+    joined,
+    products_of,
+)
+from regard.kernels.product.products import HALF_OR_SINGLE, hidden_pairs, product, refuses_dtypes
 from regard.kernels.shapes import flat, leading
 from regard.kernels.sparsemax import sparsemax_cpu, sparsemax_cuda
 from regard.kernels.sparsemax.sparsemax_cuda import WIDEST
@@ -67,7 +84,7 @@ class SparsemaxKernel(Kernel):
         if _is_additive(call):
             return restored(_additive(call), call)
         if _is_product(call):
-            return _in_blocks(call) if is_large(call) else _product(call)
+            return _product(call)
         if is_large(call) and call.dropout == 0:
             return in_blocks(call, rows)
         scores, factor = masked_scores(call)
@@ -106,6 +123,16 @@ product_operator = operator(
     kept="Tensor q, Tensor k, Tensor values, Tensor weights, float scale",
     cpu=("sparsemax.sparsemax_cpu.product", "sparsemax.sparsemax_cpu.product_backward"),
     cuda=("sparsemax.sparsemax_cuda.product", "sparsemax.sparsemax_cuda.product_backward"),
+)
+RUNS = ("sparsemax.sparsemax_attention.forward", "sparsemax.sparsemax_attention.backward")
+long_operator = operator(
+    "sparsemax_long",
+    Products,
+    "Tensor",
+    of="q k values",
+    shapes=lambda given: given.values.new_empty(*given.q.shape[:2], given.values.shape[-1]),
+    cpu=RUNS,
+    cuda=RUNS,
 )
 
 
@@ -151,6 +178,9 @@ def _additive(call: Call) -> Tensor:
 def _product(call: Call) -> Tensor:
     """The context. A short call costs what stands around its loops: what changes nothing is left out."""
     (query, keys, scale), values = product(call), call.source.values
+    if _is_long(call, query, keys):
+        with no_autocast(query):
+            return restored(long_operator(*products_of(call)), call).to(values.dtype)
     hidden = hidden_pairs(call, max(query.ndim, keys.ndim, values.ndim))
     alike = query.dtype is keys.dtype is values.dtype
     if alike and (query.is_cuda or query.dtype is torch.float32) and _are_rows(query, keys, values):
@@ -161,26 +191,39 @@ def _product(call: Call) -> Tensor:
         return _of_rows(query, keys, values, hidden, scale)
     lead = leading(query, keys, values)
     hidden = None if hidden is None else flat(hidden, lead)
-    widen = query.is_cpu or not alike
-    q, k, v = (flat(upcast(x) if widen else x, lead) for x in (query, keys, values))
+    q, k, v = flattened(lead, query, keys, values)
     with no_autocast(query):
         context = _of_rows(q, k, v, hidden, scale)
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
 
 
-def _in_blocks(call: Call) -> Tensor:
-    """The same for some queries at a time."""
-    source, mask, form = call.source, call.source.mask, product(call)
+def _is_long(call: Call, query: Tensor, keys: Tensor) -> bool:
+    """There are more weights than are kept, and more than keys anyway."""
+    most = (sparsemax_cuda if query.is_cuda else sparsemax_cpu).KEPT
+    T = query.shape[-2]
+    if T == 1 or query.numel() * keys.numel() <= most:  # never fewer than pairs, and sooner known
+        return False
+    tensors = query, keys, call.source.values
+    pairs = prod(leading(*tensors)) * T * keys.shape[-2]
+    return pairs > most and refuses_facts(call.source.mask, *tensors) is None
 
-    def one(rows: slice) -> Tensor:
-        dense = mask.dense
-        if dense is not None and has_rows(mask):
-            dense = dense[..., rows, :]
-        own = replace(source, mask=replace(mask, offset=mask.offset + rows.start, dense=dense))
-        part = form._replace(query=form.query[..., rows, :])
-        return _product(replace(call, query=call.query[..., rows, :], source=own, seen_form=part))
 
-    return block_by_block(call, one)
+def forward(given: Products) -> Tensor:
+    """The context (N, T, Dv), block by block."""
+    own = sparsemax_cuda if given.q.is_cuda else sparsemax_cpu
+    return joined(given, own.PAIRS, lambda part: own.product(*part)[:1])[0]
+
+
+def backward(grad: Tensor, given: Products) -> tuple[Tensor | None, ...]:
+    """Gradients of q, k and the values: the weights are computed again."""
+    own = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
+    exact = {"multiplied": full_product} if grad.is_cuda else {}
+
+    def slopes(block: Block, part: Part) -> Any:
+        q, k, values, _, scale = part
+        return own.product_backward(grad[block], q, k, values, own.weigh(*part), scale, **exact)
+
+    return gradients(given, own.PAIRS, slopes)
 
 
 def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:

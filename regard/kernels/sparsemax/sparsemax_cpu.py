@@ -26,6 +26,8 @@ from regard.kernels.compiler import in_threads, library
 
 SHARED = 2**16  # fewer numbers than this are not worth a second thread
 SMALL = 2**22  # so many multiplications of scores take no longer here than in a product of PyTorch
+KEPT = 2**22  # so many weights are kept for the backward pass; more are computed again
+PAIRS = 2**20  # and so many at a time
 LITTLE = 2**12  # so many weights, and it does not matter how many are zero
 # one weight in so many may be other than zero; with more of them whole products are faster
 FEW, FEW_BACKWARD = 20, 4
@@ -84,6 +86,11 @@ def plain_gradient(grad: Tensor, weights: Tensor) -> Tensor:
     count = inside.sum(-1, keepdim=True).clamp_min(1)
     mean = (grad * inside).sum(-1, keepdim=True) / count
     return torch.where(inside, grad - mean, 0.0)
+
+
+def weigh(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
+    """The weights (N, T, S) of `product` alone."""
+    return forward(_scores(q, k, hidden, scale))
 
 
 def product(

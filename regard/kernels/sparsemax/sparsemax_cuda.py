@@ -3,17 +3,19 @@
 Rows too wide for registers are sorted.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.attention.normalizers.sparsemax import Sparsemax
-from regard.attention.numerics import HALF
+from regard.kernels import tuning
 from regard.kernels.launching import launch
+from regard.kernels.product.product_rows import full_product, full_scores
 from regard.kernels.sparsemax.sparsemax_cpu import plain_gradient
-from regard.kernels.tuning import power_of_two
 
+KEPT = PAIRS = tuning.PAIRS  # so many weights are kept for the backward pass; more are computed again
 WIDEST = 2**15  # numbers of a row that fit the registers of one program
 
 
@@ -56,7 +58,7 @@ def write_slopes(grad: Tensor, weights: Tensor, out: Tensor, scale: float = 1.0)
 def _launch(kernel: Any, given: tuple[Tensor, ...], out: Tensor, scale: float) -> None:
     """One program for each row, with at most 32 numbers to a thread, if there are threads enough."""
     S = out.shape[-1]
-    block = max(16, power_of_two(S))
+    block = max(16, tuning.power_of_two(S))
     warps = min(32, max(1, block // 1024) * (1 if block <= 1024 else 2))
     launch(kernel, (out.numel() // S, 1, 1), given, (out,), (S,), (scale,), (block,), warps=warps)
 
@@ -64,16 +66,18 @@ def _launch(kernel: Any, given: tuple[Tensor, ...], out: Tensor, scale: float) -
 def product(
     q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """The context (N, T, Dv) and the weights (N, T, S), all in one dtype; scores in float32.
+    """The context (N, T, Dv) and the weights (N, T, S), all in one dtype."""
+    weights = weigh(q, k, values, hidden, scale)
+    return torch.bmm(weights, values), weights
+
+
+def weigh(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
+    """The weights (N, T, S) in the dtype of the values, of scores in float32.
 
     In half precision the factors of a score are taken as they are, since their products are exact in float32;
     weights are rounded before they meet the values, as fused attention does.
     """
-    scores = full_product(q, k.mT)
-    if hidden is not None:
-        scores = scores.masked_fill_(hidden, -torch.inf)
-    weights = forward(scores, values.dtype, scale)
-    return torch.bmm(weights, values), weights
+    return forward(full_scores(q, k, hidden), values.dtype, scale)
 
 
 def product_backward(
@@ -84,18 +88,12 @@ def product_backward(
     weights: Tensor,
     scale: float,
     needed: tuple[bool, ...] = (True, True, True),
+    multiplied: Callable[[Tensor, Tensor], Tensor] = torch.bmm,
 ) -> tuple[Any, Any, Any]:
-    """Gradients of q, k and the values; None for those that are not needed."""
+    """Gradients of q, k and the values, as they are `multiplied`; None for those that are not needed."""
     of_q = of_k = None
     if needed[0] or needed[1]:
         slopes = backward(full_product(grad, values.mT), weights, k.dtype, scale)
-        of_q = torch.bmm(slopes, k) if needed[0] else None
-        of_k = torch.bmm(slopes.mT, q) if needed[1] else None
-    return of_q, of_k, torch.bmm(weights.mT, grad) if needed[2] else None
-
-
-def full_product(x: Tensor, y: Tensor) -> Tensor:
-    """x @ y, summed and returned in float32."""
-    if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
-        return torch.bmm(x, y, out_dtype=torch.float32)
-    return torch.bmm(x.float(), y.float())
+        of_q = multiplied(slopes, k) if needed[0] else None
+        of_k = multiplied(slopes.mT, q) if needed[1] else None
+    return of_q, of_k, multiplied(weights.mT, grad) if needed[2] else None

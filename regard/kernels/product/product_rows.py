@@ -1,0 +1,104 @@
+"""Products whose rows of scores a kernel normalises itself, some rows at a time: memory is bounded."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.attention.dispatch import Call
+from regard.attention.numerics import HALF, upcast
+from regard.kernels.additive.additive_operands import Block, blocks, facts, visible
+from regard.kernels.product.products import product
+from regard.kernels.shapes import flat, leading
+
+
+class Products(NamedTuple):
+    """Queries and what they see of their sources: scale · q · k."""
+
+    q: Tensor  # (N, T, D)
+    k: Tensor  # (N, S, D)
+    values: Tensor  # (N, S, Dv), all in one dtype
+    lengths: Tensor | None  # the mask, as of additive_operands.Operands
+    dense: Tensor | None
+    left: int | None
+    right: int | None
+    offset: int
+    scale: float
+
+
+Part = tuple[Tensor, Tensor, Tensor, Tensor | None, float]  # q, k, values, what is hidden, scale
+
+
+def products_of(call: Call) -> Products:
+    """The operands of a call, leading axes as one."""
+    form, values = product(call), call.source.values
+    lead = leading(form.query, form.keys, values)
+    q, k, v = flattened(lead, form.query, form.keys, values)
+    lengths, dense, left, right, offset, _ = facts(call, lead)
+    return Products(q, k, v, lengths, dense, left, right, offset, form.scale)
+
+
+def flattened(lead: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+    """(..., T, D) -> (N, T, D), in one dtype, which on a CPU is that of compiled loops."""
+    first = tensors[0]
+    widen = first.is_cpu or any(x.dtype is not first.dtype for x in tensors)
+    return tuple(flat(upcast(x) if widen else x, lead) for x in tensors)
+
+
+def parts(given: Products, pairs: int) -> Iterator[tuple[Block, Part]]:
+    """Blocks of so many pairs of query and key, and what is theirs."""
+    q, k, values = given[:3]
+    (N, T), S = q.shape[:2], k.shape[1]
+    for block in blocks(N, T, S, pairs, 1):
+        shown = visible(k, given[3:], block)
+        hidden = None if shown is None else ~shown
+        yield block, (q[block], k[block.items], values[block.items], hidden, given.scale)
+
+
+def full_scores(q: Tensor, k: Tensor, hidden: Tensor | None) -> Tensor:
+    """q kᵀ in float32, -inf where hidden.
+
+    In half precision the factors are taken as they are, since their products are exact in float32.
+    """
+    scores = full_product(q, k.mT)
+    return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
+
+
+def full_product(x: Tensor, y: Tensor) -> Tensor:
+    """x @ y, summed and returned in float32."""
+    if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
+        return torch.bmm(x, y, out_dtype=torch.float32)
+    return torch.bmm(x.float(), y.float())
+
+
+def joined(given: Products, pairs: int, run: Callable[[Part], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """What blocks (n, R, ·) give, as (N, T, ·)."""
+    (N, T), S = given.q.shape[:2], given.k.shape[1]
+    if pairs >= N * T * S:
+        return run(next(parts(given, pairs))[1])
+    made: tuple[Tensor, ...] = ()
+    for block, part in parts(given, pairs):
+        found = run(part)
+        made = made or tuple(x.new_empty(N, T, *x.shape[2:]) for x in found)
+        for whole, some in zip(made, found, strict=True):
+            whole[block] = some
+    return made
+
+
+Slopes = Callable[[Block, Part], tuple[Tensor | None, Tensor | None, Tensor | None]]
+
+
+def gradients(given: Products, pairs: int, slopes: Slopes) -> tuple[Tensor | None, ...]:
+    """Those of q, k and values from what each block gives; what many rows give to a key is summed in full."""
+    (N, T), S = given.q.shape[:2], given.k.shape[1]
+    if pairs >= N * T * S:
+        found: tuple[Any, ...] = slopes(*next(parts(given, pairs)))
+    else:
+        found = tuple(x.new_zeros(x.shape, dtype=torch.float32) for x in given[:3])
+        for block, part in parts(given, pairs):
+            own = found[0][block], *(x[block.items] for x in found[1:])
+            for whole, some in zip(own, slopes(block, part), strict=True):
+                if some is not None:
+                    whole += some
+    return tuple(None if x is None else x.to(own.dtype) for x, own in zip(found, given[:3], strict=True))
