@@ -6,13 +6,11 @@ python benchmarks/any_model_picture.py
 from typing import Any
 
 from common import PICTURES, RESULTS
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from regard.evaluate.results import read_results
 from regard.viz import style
-from regard.viz.files import save
+from regard.viz.axes import Axes, log_ticks
+from regard.viz.sheet import MARKERS, Box, Sheet
 
 PICTURE = PICTURES / "any-model.png"
 RUNS = {  # in the records, in the picture
@@ -32,37 +30,37 @@ def measured(shape: str = "encoder", device: str = "cuda") -> list[dict[str, Any
     return sorted(chosen, key=lambda of: of["T"])
 
 
-def draw_panel(axes: Axes, found: list[dict[str, Any]], unit: str) -> None:
+def draw_panel(sheet: Sheet, box: Box, found: list[dict[str, Any]], unit: str) -> None:
     """A line for each way to run, over the number of tokens; both axes are logarithmic."""
-    for i, (run, name) in enumerate(RUNS.items()):
-        values = [(of["T"], of[unit][run]) for of in found if run in of[unit]]
-        look: dict[str, Any] = {"color": style.LINES[i], "marker": style.MARKERS[i], "label": name}
-        axes.plot(*zip(*values, strict=True), markersize=3.5, linewidth=1.4, **look)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    title, ticks = PANELS[unit]
     lengths = [of["T"] for of in found]
-    axes.set_xticks(lengths, [f"{T:,}" for T in lengths])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(LogLocator(subs=ticks))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.grid(axis="y", color=style.GRID)
-    axes.set_xlabel("tokens")
-    axes.set_title(title, fontsize=9, loc="left")
+    values = [value for of in found for run, value in of[unit].items() if run in RUNS]
+    title, multiples = PANELS[unit]
+    axes = Axes(sheet, box, (lengths[0], lengths[-1]), (min(values) / 1.2, max(values) * 1.2), (True, True))
+    marks = log_ticks(axes.up, multiples)
+    axes.lines(y=marks)
+    axes.lines(y=axes.up[:1], edge=style.RULE)
+    axes.name_y({mark: f"{mark:,.0f}" for mark in marks}, size=8)
+    axes.name_x({T: f"{T:,}" for T in lengths}, "tokens", size=8, tick=3)
+    sheet.write(box[0], box[1] - 0.12, title, size=9)
+    for i, run in enumerate(RUNS):
+        points = [axes.at(of["T"], of[unit][run]) for of in found if run in of[unit]]
+        sheet.draw([points], edge=style.LINES[i], line=1.4, cap="round")
+        for point in points:
+            sheet.dot(point, 4, style.LINES[i], edge=style.LINES[i], line=0.5, marker=list(MARKERS)[i])
 
 
 def main() -> None:
     """Draw the encoder on the GPU."""
-    found = measured()
-    with style.look():
-        figure = Figure(figsize=(7.2, 2.5), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for axes, unit in ((left, "ms"), (right, "MiB")):
-            draw_panel(axes, found, unit)
-        lines, names = left.get_legend_handles_labels()
-        figure.legend(lines, names, loc="outside lower center", ncols=4, frameon=False, fontsize=7.5)
-        save(figure, PICTURE)
+    found, sheet = measured(), Sheet(7.6, 2.75)
+    for x, unit in ((0.55, "ms"), (4.35, "MiB")):
+        draw_panel(sheet, (x, 0.4, 2.95, 1.6), found, unit)
+    x = 0.55
+    for i, name in enumerate(RUNS.values()):
+        sheet.draw([[(x, 2.6), (x + 0.25, 2.6)]], edge=style.LINES[i], line=1.4)
+        sheet.dot((x + 0.125, 2.6), 4, style.LINES[i], edge=style.LINES[i], line=0.5, marker=list(MARKERS)[i])
+        sheet.write(x + 0.32, 2.6, name, size=7.5, middle=True)
+        x += 0.32 + style.width([name], 7.5) + 0.25
+    sheet.save("any_model_picture", PICTURE)
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def record(
     time_taken = measured(
         "first-minute", "seconds, all lines", round(total, 1), seconds=total, details=details, note=note
     )
-    note = "120 asked for; matplotlib with its packages and numpy alone are 160"
+    note = "120 asked for; numpy alone is 71"
     space = measured(
         "first-minute",
         "megabytes installed beside torch",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 BLOCKED = (
     *("accelerate", "sacrebleu", "sacremoses", "scipy", "sklearn", "tensorboard", "grpc", "tokenizers"),
+    *("matplotlib", "fontTools"),
     *(
         "huggingface_hub",
         "transformers",

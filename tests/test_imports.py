@@ -58,6 +58,7 @@ def test_importing_regard_loads_torch_alone(fresh):
     [
         "accelerate",
         "matplotlib",
+        "resvg_py",
         "tokenizers",
         "sacrebleu",
         "rich",

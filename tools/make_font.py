@@ -4,7 +4,7 @@
 
 FONT is NotoSansSC-Regular.ttf and OFL its licence, as the package zhplot has them. The characters of GB 2312
 are kept, punctuation, kana and full-width letters, and whatever the shipped models may write; no hints and
-no features, which matplotlib does not use.
+no features, which the pictures do not use.
 """
 
 import json
@@ -14,10 +14,12 @@ from pathlib import Path
 
 from fontTools.subset import Options, Subsetter, load_font, save_font
 
-from regard.viz.style import CHINESE, FONT, has_chinese
+from regard.viz.letters import CHINESE as FONT
+from regard.viz.letters import has_chinese
 
 MODELS = Path(__file__).parents[1] / "regard" / "shipped"
 UNUSED = ["BASE", "GDEF", "GPOS", "GSUB", "STAT", "vhea", "vmtx"]
+FAMILY = "Noto Sans SC Subset"  # of its own: the whole font may be installed beside it
 NAMES = [0, 1, 2, 3, 4, 5, 6, 13, 14]  # copyright, names, version, licence
 
 
@@ -41,11 +43,11 @@ def main(source: str, licence: str) -> None:
     FONT.parent.mkdir(exist_ok=True)
     with load_font(source, options) as font:
         subsetter.subset(font)
-        for name in font["name"].names:  # a family of its own: the whole font may be registered beside it
+        for name in font["name"].names:
             if name.nameID in (1, 4):
-                name.string = CHINESE
+                name.string = FAMILY
             elif name.nameID == 6:
-                name.string = CHINESE.replace(" ", "")
+                name.string = FAMILY.replace(" ", "")
         save_font(font, str(FONT), options)
     shutil.copyfile(licence, FONT.parent / "OFL.txt")
     print(f"{FONT}: {FONT.stat().st_size / 1e6:.1f} MB")

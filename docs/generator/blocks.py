@@ -70,12 +70,10 @@ def run(name: str, page: str, kept: Path) -> Ran:
 
 
 def _printed(name: str, blocks: list[str], folder: Path) -> list[str]:
-    import matplotlib as mpl
     import torch
 
     from regard import catalog
 
-    mpl.use("Agg")
     torch.manual_seed(0)
     entered = dict(catalog.ROWS)  # a page may declare a mechanism, which is its own
     module = sys.modules["page"] = ModuleType("page")  # where the catalogue looks for that mechanism

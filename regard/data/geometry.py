@@ -144,7 +144,7 @@ def _side(a: Points, b: Points, c: Points) -> NDArray[np.float64]:
 
 
 def triangulations(points: Points, sizes: Numbers) -> Numbers:
-    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each, by matplotlib's Qhull."""
+    """(B, N, 2), (B,) -> (B, 3 (2N - 5)) triangles, three numbers each."""
     found = np.full((len(points), 3 * most_triangles(points.shape[1])), -1, dtype=np.int64)
     for row, (each, n) in enumerate(zip(points, sizes.tolist(), strict=True)):
         flat = triangles(each[:n]).ravel()
@@ -159,23 +159,53 @@ def most_triangles(n: int) -> int:
 
 def triangles(points: Points) -> Numbers:
     """(n, 2) -> (k, 3) in canonical order; none where all points lie on a line."""
-    from matplotlib.tri import Triangulation
-
     points = np.asarray(points, dtype=np.float64)
     if len(points) < 3:
         return np.zeros((0, 3), dtype=np.int64)
-    # Qhull keeps any one of coinciding points: leave it only the lowest number
+    # of coinciding points only the lowest number counts
     _, kept = np.unique(points, axis=0, return_index=True)
     kept.sort()
     if len(kept) < 3:
         return np.zeros((0, 3), dtype=np.int64)
-    try:
-        found = kept[np.asarray(Triangulation(*points[kept].T).triangles, dtype=np.int64)]
-    except RuntimeError:  # all on a line
-        return np.zeros((0, 3), dtype=np.int64)
-    found = np.sort(found, axis=1)
+    found = np.sort(kept[_wrapped(points[kept])], axis=1)
     centre = incentres(points[found])
     return found[np.lexsort((centre[:, 1], centre[:, 0]))]
+
+
+def _wrapped(points: Points) -> Numbers:
+    """(n, 2) different points -> (k, 3): from edge to edge, always the triangle whose circumcircle is empty.
+
+    Raised to z = x² + y², the triangles are the lower faces of the convex hull (Brown 1979): behind each edge
+    of a face, the next one rises least. Heights are changed by a little more than rounding does, so that
+    where several points lie on one circle all faces choose alike.
+    """
+    points = points - points.mean(0)
+    points = points / (np.abs(points).max() or 1.0)
+    x, y = points.T
+    z = x**2 + y**2 + 1e-13 * np.modf(np.arange(len(x)) * 0.6180339887498949)[0]
+    flat = 1e-14  # what rounding leaves of the area of three points on a line
+    a = int(np.lexsort((y, x))[0])
+    slope = np.arctan2(y - y[a], x - x[a])  # all lie to the right: the lowest, then nearest, is on the hull
+    away = np.hypot(x - x[a], y - y[a])
+    away[a] = slope[a] = np.inf
+    b = int(np.where(slope <= slope.min() + flat, away, np.inf).argmin())
+    todo, done, found = [(a, b)], set(), []
+    while todo:
+        a, b = todo.pop()
+        if (a, b) in done:
+            continue
+        u, v = x[b] - x[a], y[b] - y[a]
+        left = u * (y - y[a]) - v * (x - x[a])
+        along = (u * (x - x[a]) + v * (y - y[a])) / (u * u + v * v)
+        rise = z - z[a] - along * (z[b] - z[a])
+        seen = left > flat
+        if not seen.any():
+            continue
+        c = int(np.where(seen, rise / np.where(seen, left, 1.0), np.inf).argmin())
+        found.append((a, b, c))
+        done |= {(a, b), (b, c), (c, a)}
+        todo += [(c, b), (a, c)]
+    return np.array(found, dtype=np.int64).reshape(-1, 3)
 
 
 def incentres(corners: Points) -> NDArray[np.float64]:

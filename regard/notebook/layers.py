@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.attention.result import AttentionResult
@@ -33,14 +31,14 @@ class Layer:
     examples: int
     source: AttentionResult | Tensor  # of a generation, all its steps as one alignment
 
-    def rows(self, first: int, stop: int) -> NDArray[np.float32]:
+    def rows(self, first: int, stop: int) -> Tensor:
         """(H, R, S) the weights of some queries."""
         with torch.no_grad():
             if isinstance(self.source, Tensor):
                 found = self.source[..., first:stop, :]
             else:
                 found = self.source.rows(torch.arange(first, stop))
-            return _by_head(found)[self.batch].float().cpu().numpy()
+            return _by_head(found)[self.batch].float().cpu()
 
     @property
     def block(self) -> int:

@@ -5,16 +5,15 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from regard.notebook.layers import Layer
-from regard.web.matrix import quantize, wire
+from regard.web.matrix import as_bytes, quantize, wire
 
 MOST = 2**26  # weights of all heads that are compressed as they are; beyond that they are pooled first
-Number = TypeVar("Number", np.uint8, np.float32)
 LEAST = 64  # weights of a tile that is not pooled further
 
 
@@ -22,7 +21,7 @@ LEAST = 64  # weights of a tile that is not pooled further
 class Tile:
     """One head: levels from 0 to 255, and how many positions one cell stands for on each axis."""
 
-    levels: NDArray[np.uint8]
+    levels: Tensor  # bytes
     scale: float
     pool: int
 
@@ -48,8 +47,8 @@ class Tile:
         """About that size, from an eighth of the rows where there are many."""
         if len(self.levels) < 64:
             return self.size
-        some = self.levels[np.arange(len(self.levels)) % 64 < 8]
-        return len(zlib.compress(some.tobytes(), 1)) * 4 // 3 * len(self.levels) // len(some)
+        some = self.levels[torch.arange(len(self.levels)) % 64 < 8]
+        return len(zlib.compress(as_bytes(some), 1)) * 4 // 3 * len(self.levels) // len(some)
 
 
 def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
@@ -69,28 +68,29 @@ def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
 def _fitted(tiles: list[Tile], limit: int, size: Callable[[Tile], int]) -> list[Tile]:
     """The tiles, the largest of them pooled until the sum of their sizes is within the limit."""
     total = sum(map(size, tiles))
-    largest = [(-size(tile), i) for i, tile in enumerate(tiles) if tile.levels.size > LEAST]
+    largest = [(-size(tile), i) for i, tile in enumerate(tiles) if tile.levels.numel() > LEAST]
     heapq.heapify(largest)
     while total > limit and largest:
         _, i = heapq.heappop(largest)
         before, tiles[i] = tiles[i], tiles[i].halved()
         total += size(tiles[i]) - size(before)
-        if tiles[i].levels.size > LEAST:
+        if tiles[i].levels.numel() > LEAST:
             heapq.heappush(largest, (-size(tiles[i]), i))
     return tiles
 
 
-def _pooled(layer: Layer, size: int) -> NDArray[np.float32]:
+def _pooled(layer: Layer, size: int) -> Tensor:
     """(H, T / size, S / size) the weights of all heads; each is the largest of size × size."""
     step = -(-layer.block // size) * size
     blocks = [pool(layer.rows(first, min(first + step, layer.T)), size) for first in range(0, layer.T, step)]
-    return np.concatenate(blocks, axis=1)
+    return torch.cat(blocks, 1)
 
 
-def pool(array: NDArray[Number], size: int) -> NDArray[Number]:
+def pool(array: Tensor, size: int) -> Tensor:
     """(..., T, S) -> the largest of each size × size cells; the last ones may stand for fewer."""
-    if size == 1:
-        return array
-    *_, T, S = array.shape
-    rows = np.maximum.reduceat(array, np.arange(0, T, size), axis=-2)
-    return np.maximum.reduceat(rows, np.arange(0, S, size), axis=-1)
+    *lead, T, S = array.shape
+    # what fills the last ones up is no larger than any of them: their own last row and column
+    rows = torch.arange(-(-T // size) * size).clamp(max=T - 1)
+    columns = torch.arange(-(-S // size) * size).clamp(max=S - 1)
+    full = array[..., rows, :][..., columns] if size > 1 else array
+    return full.reshape(*lead, len(rows) // size, size, len(columns) // size, size).amax((-3, -1))

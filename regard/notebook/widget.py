@@ -7,6 +7,7 @@ import traitlets
 
 from regard.notebook.view import View
 from regard.web.bundle import bundle
+from regard.web.matrix import as_bytes
 
 
 class TraceWidget(anywidget.AnyWidget):  # type: ignore[misc]
@@ -32,4 +33,4 @@ class TraceWidget(anywidget.AnyWidget):  # type: ignore[misc]
         except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
             self.send({"id": number, "error": f"{type(error).__name__}: {error}"})
             return
-        self.send({"id": number, "shape": list(rows.shape)}, buffers=[rows.astype("<f4").tobytes()])
+        self.send({"id": number, "shape": list(rows.shape)}, buffers=[as_bytes(rows)])

@@ -13,12 +13,14 @@ import zlib
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from regard.data.images import SMALLEST, Pixels, read_image
 from regard.errors import DataError
 from regard.serve.limits import DRAWING_SIDE, FORMATS, PIXELS, SCANS
 from regard.serve.problems import Problem, invalid
+from regard.viz.weights import to_array
 from regard.web.matrix import quantize
 from regard.web.matrix import wire as encode
 
@@ -28,7 +30,7 @@ SCAN = b"\xff\xda"  # the marker of JPEG before each scan
 
 def matrix(values: Any, *, small: bool = False) -> dict[str, Any]:
     """(T, S) weights as float32, or in a byte each where `small`."""
-    array: NDArray[Any] = np.asarray(values, dtype="<f4")
+    array = to_array(values, torch.float32)
     found, scale = quantize(array) if small else (array, 1.0)
     return encode(found, scale, compress=found.nbytes >= DEFLATED)
 

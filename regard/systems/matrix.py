@@ -41,7 +41,7 @@ def matrix(weights: Any, rows: Sequence[str] | None, columns: Sequence[str] | No
     """The matrix; leading axes of size 1 are dropped, names that are not given are numbers."""
     try:
         array = to_array(weights)
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):
         raise ShapeError(
             "show: `weights` cannot be read as numbers in rows of one length; expected (T, S) or (H, T, S)."
         ) from None
@@ -49,7 +49,7 @@ def matrix(weights: Any, rows: Sequence[str] | None, columns: Sequence[str] | No
         array = array[0]
     if array.ndim not in (2, 3):
         raise ShapeError(
-            f"show: `weights` has shape {array.shape}; expected (T, S), or (H, T, S) of several heads."
+            f"show: `weights` has shape {tuple(array.shape)}; expected (T, S), or (H, T, S) of several heads."
         )
     T, S = array.shape[-2:]
     names = [
@@ -58,6 +58,6 @@ def matrix(weights: Any, rows: Sequence[str] | None, columns: Sequence[str] | No
     for name, given, size in (("rows", names[0], T), ("columns", names[1], S)):
         if len(given) != size:
             raise ShapeError(
-                f"show: `{name}` has {len(given)} names; expected {size}, for weights {array.shape}."
+                f"show: `{name}` has {len(given)} names; expected {size}, for weights {tuple(array.shape)}."
             )
     return Matrix(array, *names)

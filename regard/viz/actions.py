@@ -8,17 +8,16 @@ the steps up to itself.
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
+import torch
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import Sheet, Title, draw_shades
+from regard.viz.axes import TEXT, Axes, numbers, ticks, within
+from regard.viz.sheet import Sheet, Title
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
 SMALLEST, LARGEST, WIDE = 0.055, 0.3, 6.0  # inches: of a step, and of all steps if that is possible
 MARGIN, BELOW, GAP = 0.2, 0.5, 0.16
-TEXT = 9.0  # points
 
 
 def draw_actions(
@@ -40,20 +39,15 @@ def draw_actions(
     if len(rewards) != T or T == 0:
         raise ShapeError(f"draw_actions: `rewards` has length {len(rewards)}; expected T={T} of 1 or more.")
     if array.shape not in ((T, T), (0, 0)):
-        raise ShapeError(f"draw_actions: `weights` has shape {array.shape}; expected (T={T}, T={T}).")
+        raise ShapeError(f"draw_actions: `weights` has shape {tuple(array.shape)}; expected (T={T}, T={T}).")
     check_finite("draw_actions", array)
-    usual = float(np.mean(rewards)) if usual is None else usual
+    usual = sum(map(float, rewards)) / T if usual is None else usual
     filled = [reward > usual for reward in rewards]
-    return draw(
-        "draw_actions",
-        path,
-        [title or "", xlabel, *names],
-        lambda: _compose(list(actions), filled, array, names, title or "", xlabel),
-    )
+    return _compose(actions, filled, array, names, title or "", xlabel).save("draw_actions", path)
 
 
 def _compose(
-    actions: list[int],
+    actions: Sequence[int],
     filled: list[bool],
     weights: Array,
     names: Sequence[str],
@@ -65,34 +59,25 @@ def _compose(
     left = MARGIN + style.width([*names, "asked by"], TEXT) + 0.1
     wide, upper = T * cell, A * max(cell, 0.2)
     lower = wide if len(weights) else 0.0
-    title = Title.fit(text, max(wide + left, 4.0), MARGIN, 1.35, centred=True)
+    title = Title.fit(text, max(wide + left, 4.0), MARGIN, 1.35)
     head = MARGIN + title.height
     sheet = Sheet(
         max(left + wide, left + title.width) + MARGIN, head + upper + (GAP + lower if lower else 0) + BELOW
     )
     title.write(sheet)
-    above = sheet.box(left, head, wide, upper, xlim=(0.5, T + 0.5), ylim=(A - 0.5, -0.5))
-    for full in (True, False):
-        chosen = [t for t in range(T) if filled[t] == full]
-        above.scatter(
-            [t + 1 for t in chosen],
-            [actions[t] for t in chosen],
-            s=(cell * 72 * 0.55) ** 2,
-            facecolors=style.LINES[0] if full else "white",
-            edgecolors=style.LINES[0],
-            linewidths=0.8,
-            zorder=3,
-        )
-    above.set_yticks(range(A), names, size=TEXT)
-    above.grid(axis="y", color=style.GRID)
-    above.tick_params(length=0)
-    last = above
+    across = (0.5, T + 0.5)
+    above = Axes(sheet, (left, head, wide, upper), across, (A - 0.5, -0.5))
+    above.lines(y=range(A))
+    above.lines(x=across[:1], y=above.up[:1], edge=style.RULE)
+    above.name_y(dict(enumerate(names)), away=3.5)
+    for t, (action, full) in enumerate(zip(actions, filled, strict=True), 1):
+        face = style.LINES[0] if full else "#ffffff"
+        sheet.dot(above.at(t, action), cell * 72 * 0.55, face, edge=style.LINES[0], line=0.8)
+    steps, last = numbers(within(ticks(1, T, 7, whole=True), (1, T))), above
     if lower:
-        above.set_xticklabels([])
-        last = sheet.box(left, head + upper + GAP, wide, lower)
-        shown, top = np.where(np.tri(T, dtype=bool), weights, np.nan), max(float(weights.max()), 1e-9)
-        draw_shades(last, shown, vmax=top, extent=(0.5, T + 0.5, T + 0.5, 0.5))
-        last.set_ylabel("asked by", size=TEXT)
-        last.tick_params(length=0)
-    last.set_xlabel(xlabel, size=TEXT)
+        last = Axes(sheet, (left, head + upper + GAP, wide, lower), across, (T + 0.5, 0.5))
+        sheet.shades(torch.tril(weights), last.box, max(float(weights.max()), 1e-9), kind="weights")
+        last.lines(x=across[:1], y=last.up[:1], edge=style.RULE)
+        last.name_y(steps, "asked by", away=3.5)
+    last.name_x(steps, xlabel, away=3.5)
     return sheet

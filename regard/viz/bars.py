@@ -4,18 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
-
 from regard.errors import ConfigError, DataError
 from regard.viz import style
-from regard.viz.curves import ROUND, TEXT
-from regard.viz.files import draw
+from regard.viz.axes import TEXT, Axes, ticks
+from regard.viz.axes import numbers as written
 from regard.viz.sheet import Sheet, Title
 
 LENGTH = 4.2  # inches of the longest bar
 ROW, THICK = 0.27, 0.62  # inches from bar to bar; a bar's share of them
 EDGE, BELOW, GAP = 0.14, 0.5, 0.12
+FACE = "#306da4"  # the first of LINES, a little paler
 
 
 def draw_bars(
@@ -28,8 +26,7 @@ def draw_bars(
 ) -> Path:
     """Draw a bar for each name through the mean of its values, in the given order; the mean stands behind."""
     _check(values)
-    words = [title or "", xlabel, *values]
-    return draw("draw_bars", path, words, lambda: _compose(values, title or "", xlabel, decimals))
+    return _compose(values, title or "", xlabel, decimals).save("draw_bars", path)
 
 
 def _compose(values: Mapping[str, Sequence[float]], text: str, xlabel: str, decimals: int) -> Sheet:
@@ -42,56 +39,29 @@ def _compose(values: Mapping[str, Sequence[float]], text: str, xlabel: str, deci
     body = ROW * len(values)
     sheet = Sheet(width, BELOW + body + above)
     title.write(sheet)
-    axes = sheet.box(left, above, LENGTH, body)
-    axes.spines["left"].set_visible(False)
-    axes.grid(axis="x", color=style.GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=TEXT, pad=5)
-    axes.tick_params(axis="y", labelcolor=style.INK)
-    axes.barh(range(len(means)), means, height=THICK, color=style.LINES[0], alpha=0.85, linewidth=0)
-    for row, (runs, number) in enumerate(zip(values.values(), numbers, strict=True)):
-        if len(runs) > 1:
-            _points(axes, row, runs)
-        axes.annotate(
-            number,
-            (1.0, row),
-            (8, 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            size=TEXT,
-        )
-    axes.set(xlim=_limits(values), ylim=(len(values) - 0.5, -0.5))
-    axes.set_yticks(range(len(values)), list(values))
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
-    axes.set_xlabel(xlabel, fontsize=TEXT, labelpad=4)
+    places = _ticks(values)
+    axes = Axes(sheet, (left, above, LENGTH, body), (places[0], places[-1]), (len(values) - 0.5, -0.5))
+    axes.lines(x=places)
+    for row, (mean, number) in enumerate(zip(means, numbers, strict=True)):
+        (x, y), (end, low) = axes.at(min(mean, 0), row - THICK / 2), axes.at(max(mean, 0), row + THICK / 2)
+        sheet.rect((x, y, end - x, low - y), fill=FACE, kind="bar")
+        sheet.write(left + LENGTH + 8 / 72, above + ROW * (row + 0.5), number, size=TEXT, middle=True)
+    axes.lines(y=axes.up[:1], edge=style.RULE)
+    for row, runs in enumerate(values.values()):
+        if len(runs) > 1:  # each run as a point, and a line from the least to the largest
+            sheet.draw([[axes.at(min(runs), row), axes.at(max(runs), row)]], edge=style.GOLD, line=1.4)
+            for run in runs:
+                sheet.dot(axes.at(run, row), 4.5, style.GOLD, edge="#ffffff", line=0.7)
+    axes.name_y(dict(enumerate(values)), color=style.INK)
+    axes.name_x(written(places), xlabel)
     return sheet
 
 
-def _points(axes: Axes, row: int, runs: Sequence[float]) -> None:
-    """Each run as a point, and a line from the least to the largest."""
-    axes.plot([min(runs), max(runs)], [row, row], color=style.GOLD, linewidth=1.4, zorder=3)
-    axes.plot(
-        runs,
-        [row] * len(runs),
-        linestyle="",
-        marker="o",
-        markersize=4.5,
-        color=style.GOLD,
-        markeredgecolor="white",
-        markeredgewidth=0.7,
-        zorder=4,
-        clip_on=False,
-    )
-
-
-def _limits(values: Mapping[str, Sequence[float]]) -> tuple[float, float]:
+def _ticks(values: Mapping[str, Sequence[float]]) -> list[float]:
+    """Round numbers from below the least value, or nought, to above the largest."""
     every = [value for runs in values.values() for value in runs]
     low, high = min(0.0, *every), max(0.0, *every)
-    if low == high:  # nothing but zeros
-        return 0.0, 1.0
-    ticks = MaxNLocator(6, steps=ROUND).tick_values(low, high)
-    return ticks[0], ticks[-1]
+    return ticks(low, high) if low < high else ticks(0.0, 1.0)
 
 
 def _check(values: Mapping[str, Sequence[float]]) -> None:

@@ -7,28 +7,22 @@ https://arxiv.org/abs/1409.0473
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+import torch
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import Sheet, Title
+from regard.viz.axes import TEXT, Axes, log_ticks, numbers, ticks, within
+from regard.viz.sheet import DASHES, MARKERS, Sheet, Title
 from regard.viz.weights import Array, Weights, to_array
 
 Bin = tuple[float, float, float]  # shortest, longest, value
 
 PLOT = (4.6, 2.7)  # inches of the area between the axes
 LEFT, BELOW, ABOVE, EDGE = 0.55, 0.58, 0.46, 0.14
-TEXT = 9.0  # points
 GAP = TEXT * 1.2 / 72  # inches from name to name
-DASHES = ("-", "--", ":", "-.")  # where there are more lines than colours
 SAMPLE = 0.35  # inches of the line before its name, where there are so many
-ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks
 POINTS = 400  # more are averaged: a line of 400 points is as wide as the picture has pixels to show
 
 
@@ -42,22 +36,21 @@ def draw_lengths(
 ) -> Path:
     """Draw one line per model through its (shortest, longest, value) bins; `math.inf` opens the last one."""
     _check_lengths(models)
-
-    def compose() -> Sheet:
-        sheet, axes = _chart(list(models), title, xlabel, ylabel)
-        shared = len({tuple(bin[:2] for bin in bins) for bins in models.values()}) == 1
-        lines = {name: _points(bins, by_index=shared) for name, bins in models.items()}
-        ends = _draw_lines(axes, lines)
-        if shared:
-            _name_bins(axes, next(iter(models.values())))
-        else:
-            axes.margins(x=0.04)
-        top = max(max(y) for _, y in lines.values())
-        axes.set_ylim(0, MaxNLocator(6, steps=ROUND).tick_values(0, max(top, 1.0))[-1])
-        _name_lines(sheet, axes, ends)
-        return sheet
-
-    return draw("draw_lengths", path, [title or "", xlabel, ylabel, *models], compose)
+    first = next(iter(models.values()))
+    shared = len({tuple(bin[:2] for bin in bins) for bins in models.values()}) == 1
+    lines = {name: _points(bins, by_index=shared) for name, bins in models.items()}
+    marks = ticks(0, max(1.0, *(max(y) for _, y in lines.values())))
+    if shared:
+        every = math.ceil(len(first) / 12)
+        names = {float(i): _bin_name(*first[i]) for i in range(0, len(first), every)}
+        across = (-0.35, len(first) - 1 + 0.1)
+    else:
+        across = _around([place for x, _ in lines.values() for place in x], 0.04)
+        names = numbers(within(ticks(*across, whole=True), across))
+    axes = _chart(list(models), title, ylabel, across, (0, marks[-1]), numbers(marks))
+    axes.name_x(names, xlabel, tick=3)
+    _name_lines(axes, _draw_lines(axes, lines))
+    return axes.sheet.save("draw_lengths", path)
 
 
 def draw_training(
@@ -73,28 +66,22 @@ def draw_training(
     lines = {name: _check_run(name, *run) for name, run in runs.items()}
     if not lines:
         raise ConfigError("draw_training: `runs` has length 0; expected at least one run.")
-    if log and any(np.nanmin(losses) <= 0 for _, losses in lines.values()):
+    if log and any(_least(losses) <= 0 for _, losses in lines.values()):
         raise ConfigError(
             "draw_training: `log` has the value True and a loss is not positive; expected log=False."
         )
-
-    def compose() -> Sheet:
-        sheet, axes = _chart(list(runs), title, xlabel, ylabel)
-        if log:
-            _log_scale(axes, subs=(1.0, 2.0, 5.0))
-        ends = {
-            name: _draw_run(axes, steps, losses, i) for i, (name, (steps, losses)) in enumerate(lines.items())
-        }
-        if not log and all(np.nanmin(losses) >= 0 for _, losses in lines.values()):
-            axes.set_ylim(bottom=0)
-        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-        first, last = (f(f(steps) for steps, _ in lines.values()) for f in (min, max))
-        if first < last or first > 0:
-            axes.set_xlim(0 if 0 < first < last * 0.1 or first == last else first, last)
-        _name_lines(sheet, axes, ends)
-        return sheet
-
-    return draw("draw_training", path, [title or "", xlabel, ylabel, *runs], compose)
+    curves = {name: _Curve.of(*line) for name, line in lines.items()}
+    values = [each for curve in curves.values() for side in (curve.low, curve.high) for each in side]
+    up = _around(values, 0.05, log=log)
+    if not log and min(values) >= 0:
+        up = (0.0, up[1])
+    first, last = (f(float(f(steps)) for steps, _ in lines.values()) for f in (min, max))
+    across = (0.0 if 0 < first < last * 0.1 or first == last else first, last or 1.0)
+    places = _decades(up, (1, 2, 5)) if log else numbers(within(ticks(*up), up))
+    axes = _chart(list(runs), title, ylabel, across, up, places, log=(False, log))
+    axes.name_x(numbers(within(ticks(*across, whole=True), across)), xlabel, tick=3)
+    _name_lines(axes, _draw_runs(axes, curves))
+    return axes.sheet.save("draw_training", path)
 
 
 def draw_growth(
@@ -107,21 +94,30 @@ def draw_growth(
 ) -> Path:
     """Draw (sizes, costs) of each name with both axes logarithmic, so that a power is a straight line."""
     lines = {name: _check_run(name, *one, owner="draw_growth") for name, one in series.items()}
-    if not lines or any(np.nanmin(values) <= 0 for line in lines.values() for values in line):
+    if not lines or any(_least(values) <= 0 for line in lines.values() for values in line):
         raise ConfigError(
             "draw_growth: `series` has nothing or a value of 0 or less; expected positive numbers."
         )
+    across = _around([float(x) for line in lines.values() for x in line[0]], 0.0, log=True)
+    up = _around([float(y) for line in lines.values() for y in line[1]], 0.05, log=True)
+    axes = _chart(list(series), title, ylabel, across, up, _decades(up), log=(True, True))
+    axes.name_x(numbers(log_ticks(across, base=2)), xlabel, tick=3)
+    _name_lines(axes, _draw_lines(axes, {name: (x.tolist(), y.tolist()) for name, (x, y) in lines.items()}))
+    return axes.sheet.save("draw_growth", path)
 
-    def compose() -> Sheet:
-        sheet, axes = _chart(list(series), title, xlabel, ylabel)
-        axes.set_xscale("log", base=2)
-        _log_scale(axes, subs=(1.0,))
-        ends = _draw_lines(axes, lines)
-        axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
-        _name_lines(sheet, axes, ends)
-        return sheet
 
-    return draw("draw_growth", path, [title or "", xlabel, ylabel, *series], compose)
+def _around(values: Sequence[float], share: float, *, log: bool = False) -> tuple[float, float]:
+    """From the least to the largest of the values, and this share of their distance beyond either."""
+    low, high = min(values), max(values)
+    if log:
+        beyond = 2.0 if low == high else (high / low) ** share
+        return low / beyond, high * beyond
+    beyond = share * (high - low) or abs(low) * 0.05 or 0.05
+    return low - beyond, high + beyond
+
+
+def _decades(ends: tuple[float, float], multiples: Sequence[float] = (1,)) -> dict[float, str]:
+    return {place: f"{place:g}" for place in log_ticks(ends, multiples)}
 
 
 def _check_lengths(models: Mapping[str, Sequence[Bin]]) -> None:
@@ -147,55 +143,48 @@ def _check_run(
     x, y = to_array(steps), to_array(losses)
     if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ShapeError(
-            f"{owner}: '{name}' has steps of shape {x.shape} and losses of shape {y.shape}; "
+            f"{owner}: '{name}' has steps of shape {tuple(x.shape)} and losses of shape {tuple(y.shape)}; "
             "expected two lists of the same length, at least 1."
         )
-    if not np.isfinite(y).any():
+    if not y.isfinite().any():
         raise DataError(f"{owner}: '{name}' has no finite loss; expected at least one.")
-    return x, np.where(np.isfinite(y), y, np.nan)  # a run that diverged is drawn as far as it has numbers
+    return x, torch.where(y.isfinite(), y, torch.nan)  # a run that diverged is drawn as far as it has numbers
 
 
-def _chart(names: Sequence[str], text: str | None, xlabel: str, ylabel: str) -> tuple[Sheet, Axes]:
-    """Axes with room for the names of the lines on the right; all measures in inches."""
+def _least(values: Array) -> float:
+    """The smallest of those that are numbers."""
+    return float(values[~values.isnan()].min())
+
+
+def _chart(
+    names: Sequence[str],
+    text: str | None,
+    ylabel: str,
+    across: tuple[float, float],
+    up: tuple[float, float],
+    places: dict[float, str],
+    log: tuple[bool, bool] = (False, False),
+) -> Axes:
+    """Axes with a line at each of the places, and room for the names of the lines on the right."""
     right = style.width(names, TEXT) + (SAMPLE if _crowded(names) else 0.0) + 0.3 + EDGE
     width = LEFT + PLOT[0] + right
     tall = max(PLOT[1], GAP * (len(names) - 1))  # one name below the other
     title = Title.fit(text or "", width - 2 * EDGE, EDGE)
     above = ABOVE + (title.height + 0.06 if title.lines else 0.0)
     sheet = Sheet(width, BELOW + tall + above)
-    axes = sheet.box(LEFT, above, PLOT[0], tall)
-    axes.spines["left"].set_visible(False)
-    axes.grid(axis="y", color=style.GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=TEXT, pad=5)
-    axes.tick_params(axis="x", length=3)
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=ROUND, integer=True))
-    axes.margins(x=0.0)
-    axes.set_xlabel(xlabel, fontsize=TEXT, labelpad=6)
-    sheet.write(EDGE, above - 0.24, ylabel, size=TEXT, color=style.QUIET, va="baseline")
+    sheet.write(EDGE, above - 0.24, ylabel, size=TEXT, color=style.QUIET)
     title.write(sheet)
-    return sheet, axes
-
-
-def _log_scale(axes: Axes, subs: Sequence[float]) -> None:
-    """Make the y axis logarithmic, with ticks at these multiples of powers of ten."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=subs))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
+    axes = Axes(sheet, (LEFT, above, PLOT[0], tall), across, up, log)
+    axes.lines(y=list(places))
+    axes.lines(y=up[:1], edge=style.RULE)
+    axes.name_y(places)
+    return axes
 
 
 def _points(bins: Sequence[Bin], *, by_index: bool) -> tuple[list[float], list[float]]:
     """Bins that all models share stand side by side; others stand at their middle."""
     middles = [low if math.isinf(high) else (low + high) / 2 for low, high, _ in bins]
     return [float(i) for i in range(len(bins))] if by_index else middles, [value for _, _, value in bins]
-
-
-def _name_bins(axes: Axes, bins: Sequence[Bin]) -> None:
-    every = math.ceil(len(bins) / 12)
-    axes.set_xticks(range(0, len(bins), every), [_bin_name(*bin) for bin in bins][::every])
-    axes.set_xlim(-0.35, len(bins) - 1 + 0.1)
 
 
 def _bin_name(low: float, high: float, _: float) -> str:
@@ -205,33 +194,26 @@ def _bin_name(low: float, high: float, _: float) -> str:
 
 
 def _draw_lines(
-    axes: Axes, lines: Mapping[str, tuple[Sequence[float] | Array, Sequence[float] | Array]]
+    axes: Axes, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 ) -> dict[str, tuple[float, float]]:
-    """Draw each line with its own marker and return their ends."""
-    for i, (x, y) in enumerate(lines.values()):
-        _line(axes, x, y, i, marker=style.MARKERS[i % len(style.MARKERS)])
-    return {name: (float(x[-1]), float(y[-1])) for name, (x, y) in lines.items()}
+    """Draw each line with its own marker, the first on top of the others, and return their ends."""
+    for i, (x, y) in reversed(list(enumerate(lines.values()))):
+        _line(axes, x, y, i, list(MARKERS)[i % len(MARKERS)])
+    return {name: (x[-1], y[-1]) for name, (x, y) in lines.items()}
 
 
-def _line(axes: Axes, x: npt.ArrayLike, y: npt.ArrayLike, index: int, marker: str = "") -> None:
-    axes.plot(
-        x,
-        y,
-        **_look(index),
-        marker=marker,
-        markersize=5,
-        markeredgecolor="white",
-        markeredgewidth=0.8,
-        solid_capstyle="round",
-        clip_on=False,
-        zorder=3 + 1 / (index + 1),  # the first model lies on top
-    )
+def _line(axes: Axes, x: Sequence[float], y: Sequence[float], index: int, marker: str = "") -> None:
+    colour, dash = _look(index)
+    places = [axes.at(u, v) for u, v in zip(x, y, strict=True)]
+    axes.sheet.draw([places], edge=colour, line=1.8, dash=dash, cap="round", kind="line")
+    for place in places if marker else ():
+        axes.sheet.dot(place, 5, colour, edge="#ffffff", line=0.8, marker=marker)
 
 
-def _look(index: int) -> dict[str, Any]:
+def _look(index: int) -> tuple[str, str]:
+    """The colour of a line and its dashes."""
     colours = len(style.LINES)
-    dash = DASHES[index // colours % len(DASHES)]
-    return {"color": style.LINES[index % colours], "linestyle": dash, "linewidth": 1.8}
+    return style.LINES[index % colours], list(DASHES)[index // colours % len(DASHES)]
 
 
 def _crowded(names: Sequence[str]) -> bool:
@@ -239,52 +221,63 @@ def _crowded(names: Sequence[str]) -> bool:
     return len(names) > len(style.LINES)
 
 
-def _draw_run(axes: Axes, steps: Array, losses: Array, index: int) -> tuple[float, float]:
-    """Draw one run and return the end of its line."""
-    groups = np.array_split(np.arange(len(steps)), min(len(steps), POINTS))
-    kept = [group for group in groups if np.isfinite(losses[group]).any()]
-    x = np.array([steps[group].mean() for group in kept])
-    low, mean, high = (
-        np.array([f(losses[group]) for group in kept]) for f in (np.nanmin, np.nanmean, np.nanmax)
-    )
-    window = max(1, len(kept) // 40)
-    smooth = _running_mean(mean, window)
-    if window > 1:
-        axes.fill_between(x, low, high, color=_look(index)["color"], alpha=0.16, linewidth=0)
-    _line(axes, x, smooth, index, marker="o" if len(x) == 1 else "")  # one point has no line
-    return float(x[-1]), float(smooth[-1])
+class _Curve(NamedTuple):
+    """A run as it is drawn: the least, mean and largest value of each of at most POINTS stretches."""
+
+    x: list[float]
+    low: list[float]
+    smooth: list[float]
+    high: list[float]
+    window: int
+
+    @classmethod
+    def of(cls, steps: Array, losses: Array) -> "_Curve":
+        count = min(len(steps), POINTS)
+        groups = zip(steps.tensor_split(count), losses.tensor_split(count), strict=True)
+        kept = [(x.mean(), y[~y.isnan()]) for x, y in groups if not y.isnan().all()]
+        low, mean, high = (torch.stack([f(y) for _, y in kept]) for f in (torch.min, torch.mean, torch.max))
+        window = max(1, len(kept) // 40)
+        smooth = _running_mean(mean, window).tolist()
+        return cls([float(x) for x, _ in kept], low.tolist(), smooth, high.tolist(), window)
+
+
+def _draw_runs(axes: Axes, curves: Mapping[str, _Curve]) -> dict[str, tuple[float, float]]:
+    """Draw the runs, the first on top, and return the ends of their lines."""
+    for i, curve in enumerate(curves.values()):
+        if curve.window > 1:
+            there, back = (
+                zip(curve.x, curve.low, strict=True),
+                zip(curve.x[::-1], curve.high[::-1], strict=True),
+            )
+            axes.sheet.draw(
+                [[axes.at(*each) for each in (*there, *back)]], fill=_look(i)[0], opacity=0.16, closed=True
+            )
+    for i, curve in reversed(list(enumerate(curves.values()))):
+        _line(axes, curve.x, curve.smooth, i, "o" if len(curve.x) == 1 else "")  # one point has no line
+    return {name: (curve.x[-1], curve.smooth[-1]) for name, curve in curves.items()}
 
 
 def _running_mean(values: Array, window: int) -> Array:
     """Mean over `window` values around each; fewer near the ends, always as many before as after."""
-    sums = np.cumsum(np.concatenate([[0.0], values]))
-    middle = np.arange(len(values))
-    reach = np.minimum(window // 2, np.minimum(middle, middle[::-1]))
-    means: Array = (sums[middle + reach + 1] - sums[middle - reach]) / (2 * reach + 1)
-    return means
+    sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    middle = torch.arange(len(values))
+    reach = torch.minimum(middle, middle.flip(0)).clamp(max=window // 2)
+    means = (sums[middle + reach + 1] - sums[middle - reach]) / (2 * reach + 1)
+    return means.clamp(values.min(), values.max())  # which rounding may leave
 
 
-def _thousands(value: float, _: object) -> str:
-    return f"{value:,.0f}".replace(",", " ") if value == round(value) else f"{value:g}"
-
-
-def _name_lines(sheet: Sheet, axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
+def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
     """Write each name beside the end of its line, moved up or down where two would touch."""
-    axes.autoscale_view()  # matplotlib would settle the limits only while drawing
-    page: dict[str, Any] = {"transform": sheet.dpi_scale_trans, "clip_on": False}
-    heights = [
-        float((axes.transData + sheet.dpi_scale_trans.inverted()).transform(end)[1]) for end in ends.values()
-    ]
-    low, high = (sheet.get_figheight() * edge for edge in axes.get_position().intervaly)
+    heights = [-axes.at(*end)[1] for end in ends.values()]
     sample = SAMPLE if _crowded(list(ends)) else 0.0
-    x = LEFT + PLOT[0] + 0.1
-    for i, (name, y) in enumerate(zip(ends, spread(heights, gap=GAP, within=(low, high)), strict=True)):
-        look = _look(i)
+    _, top, _, tall = axes.box
+    x, apart = LEFT + PLOT[0] + 0.1, spread(heights, gap=GAP, within=(-top - tall, -top))
+    for i, (name, y) in enumerate(zip(ends, apart, strict=True)):
+        colour, dash = _look(i)
         if sample:
-            axes.plot([x, x - 0.1 + sample], [y, y], scalex=False, scaley=False, gid="sample", **look, **page)
-        axes.text(
-            x + sample, y, name, size=TEXT, color=look["color"], va="center_baseline", gid="name", **page
-        )
+            places = [(x, -y), (x - 0.1 + sample, -y)]
+            axes.sheet.draw([places], edge=colour, line=1.8, dash=dash, kind="sample")
+        axes.sheet.write(x + sample, -y, name, size=TEXT, color=colour, middle=True, kind="name")
 
 
 def spread(

@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
+from PIL import Image
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import Sheet, Title, draw_cell, round_up
+from regard.viz.sheet import Sheet, Title, draw_cell
 from regard.viz.weights import Array, Weights, check_finite, to_array
+from regard.web.matrix import as_bytes
 
 MARGIN, TILE, BOX, NAME = 0.16, 0.63, 0.17, 0.2  # inches
 GAP = TILE * 6 / 28  # between drawings; of a drawing of 28 pixels, 6
@@ -42,27 +39,23 @@ def draw_episode(
 
     `labels` are those of the first T - 1; `answer` is the query's own, `found` what a model called it.
     """
-    pictures, array = np.asarray(images, dtype=np.float64), to_array(weights)
+    pictures, array = to_array(images), to_array(weights)
     T = len(labels) + 1
     if pictures.ndim != 3 or len(pictures) != T:
         raise ShapeError(
-            f"draw_episode: `images` has shape {pictures.shape}; expected (T={T}, H, W), one for each label "
-            "and the query."
+            f"draw_episode: `images` has shape {tuple(pictures.shape)}; expected (T={T}, H, W), one for each "
+            "label and the query."
         )
     if array.ndim != 2 or array.shape[1] != T:
-        raise ShapeError(f"draw_episode: `weights` has shape {array.shape}; expected (L, T={T}).")
+        raise ShapeError(f"draw_episode: `weights` has shape {tuple(array.shape)}; expected (L, T={T}).")
     check_finite("draw_episode", array)
     verdict = f"? is {answer}" if found is None else f"? is {answer}, and was called {found}"
-    return draw(
-        "draw_episode",
-        path,
-        [title or "", *labels, verdict],
-        lambda: _compose(pictures, [*labels, "?"], array, answer, verdict, title or ""),
-    )
+    names = [*labels, "?"]
+    return _compose(pictures, names, array, answer, verdict, title or "").save("draw_episode", path)
 
 
 def _compose(
-    images: npt.NDArray[np.float64],
+    images: Array,
     names: Sequence[str],
     weights: Array,
     answer: str,
@@ -77,52 +70,45 @@ def _compose(
     row = NAME + TILE + L * BOX + 2 * GAP
     wide = max(side + across * (TILE + GAP) - GAP, title.width, style.width([verdict], SIZE))
     height = head + down * row + SIZE * 1.3 / 72 + MARGIN
-    sheet = Sheet(round_up(2 * MARGIN + wide), round_up(height))
+    sheet = Sheet(2 * MARGIN + wide, height)
     title.write(sheet)
-    axes = sheet.page()
     for level in range(down):
         top = head + level * row
         shown = range(level * ACROSS, min(T, (level + 1) * ACROSS))
-        _drawings(axes, images[shown.start : shown.stop], MARGIN + side, top)
+        _drawings(sheet, images[shown.start : shown.stop], MARGIN + side, top)
         for i, t in enumerate(shown):
-            _tile(axes, names[t], MARGIN + side + i * (TILE + GAP), top, names[t] == answer, t == T - 1)
+            _tile(sheet, names[t], MARGIN + side + i * (TILE + GAP), top, names[t] == answer, t == T - 1)
         for block in range(L):
             y = top + NAME + TILE + 0.04 + block * BOX
-            axes.text(MARGIN, y + BOX / 2, f"block {block + 1}", size=SIZE, color=style.QUIET, va="center")
+            sheet.write(MARGIN, y + BOX / 2, f"block {block + 1}", size=SIZE, color=style.QUIET, middle=True)
             for i, t in enumerate(shown):
-                _box(axes, float(weights[block, t]), MARGIN + side + i * (TILE + GAP), y)
-    axes.text(MARGIN, height - MARGIN, verdict, size=SIZE, va="baseline")
+                _box(sheet, float(weights[block, t]), MARGIN + side + i * (TILE + GAP), y)
+    sheet.write(MARGIN, height - MARGIN, verdict, size=SIZE)
     return sheet
 
 
-def _drawings(axes: Axes, images: npt.NDArray[np.float64], x: float, y: float) -> None:
-    """A row of drawings as one picture: dozens of them one by one take matplotlib many seconds."""
+def _drawings(sheet: Sheet, images: Array, x: float, y: float) -> None:
+    """A row of drawings, ink dark, as one picture."""
     n, height, width = images.shape
     gap = round(width * GAP / TILE)
-    strip = np.ones((height, n, width + gap))
-    strip[:, :, :width] = (1 - images / np.maximum(images.max((1, 2), keepdims=True), 1)).swapaxes(0, 1)
-    axes.imshow(
-        strip.reshape(height, -1),
-        cmap="gray",
-        vmin=0,
-        vmax=1,
-        extent=(x, x + n * TILE * (width + gap) / width, y + NAME + TILE, y + NAME),
-        interpolation="nearest",
-        aspect="auto",
-    )
+    strip = images.new_ones(height, n, width + gap)
+    strip[:, :, :width] = (1 - images / images.amax((1, 2), keepdim=True).clamp(min=1)).transpose(0, 1)
+    grey = (strip.clamp(0, 1) * 255).round().byte()
+    picture = Image.frombytes("L", (n * (width + gap), height), as_bytes(grey))
+    sheet.image(picture, (x, y + NAME, n * TILE * (width + gap) / width, TILE))
 
 
-def _tile(axes: Axes, name: str, x: float, y: float, right: bool, query: bool) -> None:
+def _tile(sheet: Sheet, name: str, x: float, y: float, right: bool, query: bool) -> None:
     """The name and the frame of a drawing."""
     top = y + NAME
     ink = style.GOLD if right else style.INK
     frame = ink if right or query else style.RULE
-    axes.text(x + TILE / 2, top - 0.05, name, size=SIZE, ha="center", va="baseline", color=ink)
+    sheet.write(x + TILE / 2, top - 0.05, name, size=SIZE, ha="center", color=ink)
     line = 1.4 if right or query else 0.7
-    axes.add_patch(Rectangle((x, top), TILE, TILE, fill=False, edgecolor=frame, linewidth=line))
+    sheet.rect((x, top, TILE, TILE), edge=frame, line=line)
 
 
-def _box(axes: Axes, weight: float, x: float, y: float) -> None:
-    ink = draw_cell(axes, x, y, TILE, BOX - 0.02, weight)
+def _box(sheet: Sheet, weight: float, x: float, y: float) -> None:
+    ink = draw_cell(sheet, (x, y, TILE, BOX - 0.02), weight)
     middle = (x + TILE / 2, y + BOX / 2 - 0.01)
-    axes.text(*middle, f"{weight:.2f}", size=SMALL, color=ink, ha="center", va="center")
+    sheet.write(*middle, f"{weight:.2f}", size=SMALL, color=ink, ha="center", middle=True)

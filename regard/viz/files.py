@@ -1,13 +1,10 @@
 """Writing pictures and pages: by the ending of the name, completely or not at all."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from regard import storage
 from regard.errors import ConfigError
-from regard.viz.style import DPI, look
 
 PICTURES = (".png", ".svg")
 
@@ -21,25 +18,13 @@ def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES
     return path
 
 
+def write(path: Path, data: bytes) -> Path:
+    """Write a file, whole or not at all."""
+    with storage.whole(path) as file:
+        file.write(data)
+    return path
+
+
 def write_page(path: Path, html: str) -> Path:
-    """Write a page of HTML, whole or not at all."""
-    with storage.whole(path) as file:
-        file.write(html.encode())
-    return path
-
-
-def save(figure: Figure, path: Path) -> Path:
-    """Write the figure as PNG or SVG; the same figure gives the same bytes. Call inside `look()`."""
-    kind = path.suffix.lower().removeprefix(".")
-    # dates and versions would make equal pictures differ
-    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-    with storage.whole(path) as file:
-        figure.savefig(file, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
-    return path
-
-
-def draw(owner: str, path: str | Path, words: Iterable[str], compose: Callable[[], Figure]) -> Path:
-    """Compose a figure, with fonts that have all letters of its `words`, and write it as PNG or SVG."""
-    path = check_ending(owner, path)
-    with look(words):
-        return save(compose(), path)
+    """Write a page of HTML."""
+    return write(path, html.encode())

@@ -7,19 +7,12 @@ https://arxiv.org/abs/1409.0473
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
-
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.patches import PathPatch, Rectangle
-from matplotlib.path import Path as Outline
 
 from regard.errors import ConfigError, ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import BAR, SMALL, Sheet, Title, draw_scale, draw_shades, round_up
+from regard.viz.sheet import BAR, SMALL, Point, Sheet, Title, corners, draw_scale
 from regard.viz.weights import Array, Weights, check_finite, check_links, check_weights, peak, to_array
 
 # all lengths are inches; a hundredth is two pixels, so that cells of a PNG have equal, sharp edges
@@ -82,10 +75,11 @@ def draw_heads(
     """Draw weights (H, T, S) as a grid of small maps that share their words; `names` label the heads."""
     owner = "draw_heads"
     array = to_array(weights)
-    H, T, S = array.shape[0] if array.ndim else 0, len(target), len(source)
-    if array.shape != (H, T, S) or array.size == 0:
+    H, T, S = len(array) if array.ndim else 0, len(target), len(source)
+    if array.shape != (H, T, S) or array.numel() == 0:
         raise ShapeError(
-            f"{owner}: `weights` has shape {array.shape}; expected (H, T={T}, S={S}), one map per head."
+            f"{owner}: `weights` has shape {tuple(array.shape)}; expected (H, T={T}, S={S}), "
+            "one map per head."
         )
     check_finite(owner, array)
     names = [f"head {h + 1}" for h in range(H)] if names is None else names
@@ -96,12 +90,14 @@ def draw_heads(
     return _draw(owner, panels, path, title=title or "", columns=columns, shared=True)
 
 
-def draw_grid(maps: Sequence[Sequence[Array]], names: Sequence[str], *, title: str, path: str | Path) -> Path:
+def draw_grid(
+    maps: Sequence[Sequence[Weights]], names: Sequence[str], *, title: str, path: str | Path
+) -> Path:
     """Draw `maps[layer][head]` as small maps, each on its own scale; `names` label the layers."""
-    return draw("draw_grid", path, [title, *names], lambda: _grid(maps, names, title))
+    return _grid(maps, names, title).save("draw_grid", path)
 
 
-def _grid(maps: Sequence[Sequence[Array]], names: Sequence[str], title: str) -> Sheet:
+def _grid(maps: Sequence[Sequence[Weights]], names: Sequence[str], title: str) -> Sheet:
     left = MARGIN + style.width(names, SMALL) + 0.08
     top = MARGIN + (TOP if title else 0.0) + 0.16
     step = SQUARE + APART
@@ -109,13 +105,17 @@ def _grid(maps: Sequence[Sequence[Array]], names: Sequence[str], title: str) -> 
     sheet.write(MARGIN, MARGIN + 0.16, title, size=10)
     for row, heads in enumerate(maps):
         y = top + row * step
-        sheet.write(left - 0.08, y + SQUARE / 2, names[row], size=SMALL, ha="right", va="center")
+        sheet.write(left - 0.08, y + SQUARE / 2, names[row], size=SMALL, ha="right", middle=True)
         for column, weights in enumerate(heads):
-            axes = sheet.box(left + column * step, y, SQUARE, SQUARE, framed=True, xticks=[], yticks=[])
-            draw_shades(axes, weights**0.5)  # the root shows small weights, as in the browser
-            axes.spines[:].set(color=style.RULE, linewidth=0.6)
+            x, shown = (
+                left + column * step,
+                to_array(weights) ** 0.5,
+            )  # the root shows small weights, as in the browser
+            sheet.shades(shown, (x, y, SQUARE, SQUARE), float(shown.max()) or 1.0, kind="map")
+            sheet.rect((x, y, SQUARE, SQUARE), edge=style.RULE, line=0.6)
             if row == 0:
-                axes.set_title(str(column), size=SMALL, pad=3, color=style.QUIET)
+                middle = x + SQUARE / 2
+                sheet.write(middle, y - 3 / 72, str(column), size=SMALL, color=style.QUIET, ha="center")
     return sheet
 
 
@@ -143,8 +143,11 @@ class _Plan:
     def height(self, panel: _Map) -> float:
         return len(panel.target) * self.cell
 
+    def widths(self, words: Sequence[str]) -> list[float]:
+        return [style.width([word], self.size) for word in _shown(words, self.every)]
+
     def left(self, panel: _Map) -> float:
-        return style.width(_shown(panel.target, self.every), self.size) + PAD
+        return max(self.widths(panel.target)) + PAD
 
     def worded(self, index: int) -> bool:
         """Whether the row or column of this number has words of its own."""
@@ -154,7 +157,7 @@ class _Plan:
         height = self.size / 72
         if not self.turn:
             return height + 2 * PAD
-        widest = max(style.width(_shown(panel.source, self.every), self.size) for panel in row)
+        widest = max(max(self.widths(panel.source)) for panel in row)
         return widest * math.sin(math.radians(self.turn)) + height + PAD
 
     def overhang(self, panel: _Map) -> float:
@@ -162,7 +165,7 @@ class _Plan:
         angle = math.radians(self.turn)
         ends = [
             (s * self.every + 0.5) * self.cell + width * math.cos(angle)
-            for s, (width, _) in enumerate(style.measure(_shown(panel.source, self.every), self.size))
+            for s, width in enumerate(self.widths(panel.source))
         ]
         return max(0.0, max(ends) - len(panel.source) * self.cell) if 0 < self.turn < 90 else 0.0
 
@@ -206,12 +209,20 @@ def _shown(words: Sequence[str], every: int) -> list[str]:
 def _plan(panels: Sequence[_Map], shared: bool) -> _Plan:
     longest = max(max(panel.weights.shape) for panel in panels)
     sizes = [0.26, 0.17, 0.13, 0.115, 0.08] if shared else [0.44, 0.34, 0.25, 0.19, 0.16]
-    cell = float(np.interp(longest, [4, 12, 24, 40, 70], sizes))
+    cell = _between(longest, list(zip([4, 12, 24, 40, 70], sizes, strict=True)))
     cell = max(0.02, round(min(cell, 24 / longest), 2))  # beyond 24 inches no screen shows the whole
     size = min(max(cell * 72 * 0.6, 6.0 if shared else 6.5), 8.5 if shared else 11.0)
     every = math.ceil(size * LINE * 0.9 / cell - 1e-6)
     widest = max(style.width(_shown(panel.source, every), size) for panel in panels)
     return _Plan(cell, size, _turn(widest, cell * every, size), every, shared)
+
+
+def _between(count: int, known: Sequence[tuple[int, float]]) -> float:
+    """The size at this count: even from each known one to the next."""
+    for (low, a), (high, b) in pairwise(known):
+        if count <= high:
+            return a + (b - a) * (max(count, low) - low) / (high - low)
+    return known[-1][1]
 
 
 def _turn(widest: float, step: float, size: float) -> int:
@@ -231,8 +242,7 @@ def _draw(
     shared: bool = False,
     key: str = KEY,
 ) -> Path:
-    words = [title, key, *(word for panel in panels for word in (panel.name, *panel.source, *panel.target))]
-    return draw(owner, path, words, lambda: _compose(panels, _plan(panels, shared), title, columns, key))
+    return _compose(panels, _plan(panels, shared), title, columns, key).save(owner, path)
 
 
 def _compose(panels: Sequence[_Map], plan: _Plan, text: str, columns: int, key: str) -> Sheet:
@@ -245,15 +255,14 @@ def _compose(panels: Sequence[_Map], plan: _Plan, text: str, columns: int, key: 
     edge = max(edge, title.width + 2 * MARGIN)
     head = round(MARGIN + title.height + (PAD if title.lines else 0), 2)
     foot = SMALL * LINE + PAD if any(panel.gold for panel in panels) else 0.0
-    sheet = Sheet(round_up(edge), round_up(head + bottom + foot + MARGIN))
+    sheet = Sheet(edge, head + bottom + foot + MARGIN)
     title.write(sheet)
-    axes = sheet.page()
     for spot in spots:
-        _draw_map(axes, spot.panel, plan, spot.x, head + spot.y, top)
-        _draw_words(axes, spot, plan, head)
-    _draw_bar(axes, bar, head + spots[0].y, min(2.0, plan.height(panels[0])), top)
+        _draw_map(sheet, spot.panel, plan, spot.x, head + spot.y, top)
+        _draw_words(sheet, spot, plan, head)
+    _draw_bar(sheet, bar, head + spots[0].y, min(2.0, plan.height(panels[0])), top)
     if foot:
-        _draw_key(axes, spots[0].x, head + bottom + foot - SMALL * LINE, key)
+        _draw_key(sheet, spots[0].x, head + bottom + foot - SMALL * LINE, key)
     return sheet
 
 
@@ -284,45 +293,35 @@ def _place_row(row: Sequence[_Map], plan: _Plan, y: float, name_y: float, *, abo
         x = right + (GAP * 0.6 if plan.shared else GAP)
 
 
-def _draw_map(axes: Axes, panel: _Map, plan: _Plan, x: float, y: float, top: float) -> None:
+def _draw_map(sheet: Sheet, panel: _Map, plan: _Plan, x: float, y: float, top: float) -> None:
     T, S = panel.weights.shape
     width, height, cell = S * plan.cell, T * plan.cell, plan.cell
-    _paint(axes, panel.weights / top, x, y, (cell, cell))
+    _paint(sheet, panel.weights / top, x, y, cell)
     if cell >= 0.06:
         down = [[(x + s * cell, y), (x + s * cell, y + height)] for s in range(1, S)]
         across = [[(x, y + t * cell), (x + width, y + t * cell)] for t in range(1, T)]
-        axes.add_collection(LineCollection(down + across, colors=style.GRID, linewidths=0.5), autolim=False)
-    axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=style.RULE, linewidth=0.8))
+        sheet.draw(down + across, edge=style.GRID, line=0.5)
+    sheet.rect((x, y, width, height), edge=style.RULE, line=0.8)
     inset = 0.14 * cell
     for s, t in panel.gold:
-        corner = (x + s * cell + inset, y + t * cell + inset)
-        axes.add_patch(_gold(corner, cell - 2 * inset, min(1.6, cell * 72 * 0.1)))
+        box = (x + s * cell + inset, y + t * cell + inset, cell - 2 * inset, cell - 2 * inset)
+        sheet.rect(box, edge=style.GOLD, line=min(1.6, cell * 72 * 0.1), kind="gold")
 
 
-def _gold(corner: tuple[float, float], side: float, line: float) -> Rectangle:
-    return Rectangle(corner, side, side, fill=False, edgecolor=style.GOLD, linewidth=line, joinstyle="miter")
-
-
-def _paint(axes: Axes, shades: Array, x: float, y: float, cell: tuple[float, float]) -> None:
+def _paint(sheet: Sheet, shades: Array, x: float, y: float, cell: float) -> None:
     """Fill cells by shade (0..1): one outline per grey level and none for white keeps an SVG small."""
-    levels = np.rint(shades * 255).clip(0, 255).astype(int)
-    if levels.size > MANY:
-        T, S = levels.shape
-        edges = (x, x + S * cell[0], y + T * cell[1], y)
-        draw_shades(axes, levels, extent=edges, vmax=255, interpolation="none")
+    levels = (shades * 255).round().clamp(0, 255)
+    T, S = levels.shape
+    if levels.numel() > MANY:
+        sheet.shades(levels / 256, (x, y, S * cell, T * cell), 1.0, kind="map")
         return
-    outlines: dict[int, list[Outline]] = {}
-    for t, row in enumerate(levels.tolist()):
+    boxes: dict[int, list[list[Point]]] = {}
+    for t, row in enumerate(levels.int().tolist()):
         for level, start, stop in _runs(row):
-            corners = [(start, t), (stop, t), (stop, t + 1), (start, t + 1), (start, t)]
-            outlines.setdefault(level, []).append(
-                Outline([(x + s * cell[0], y + r * cell[1]) for s, r in corners], closed=True)
-            )
-    for level, parts in sorted(outlines.items()):
-        patch = PathPatch(
-            Outline.make_compound_path(*parts), facecolor=style.WEIGHTS(level), linewidth=0, antialiased=False
-        )
-        axes.add_artist(patch)  # `add_patch` would fit the limits of the axes, which are set, to every cell
+            box = (x + start * cell, y + t * cell, (stop - start) * cell, cell)
+            boxes.setdefault(level, []).append(corners(box))
+    for level, parts in sorted(boxes.items()):
+        sheet.draw(parts, fill=style.WEIGHTS[level], closed=True, kind="cells")
 
 
 def _runs(row: Sequence[int]) -> Iterator[tuple[int, int, int]]:
@@ -335,46 +334,33 @@ def _runs(row: Sequence[int]) -> Iterator[tuple[int, int, int]]:
         start = stop
 
 
-def _draw_words(axes: Axes, spot: _Spot, plan: _Plan, head: float) -> None:
-    rise = (
-        plan.size * 0.36 / 72
-    )  # half the height of a capital: words sit on one line, centred on their cells
+def _draw_words(sheet: Sheet, spot: _Spot, plan: _Plan, head: float) -> None:
     if spot.beside:
         for t, word in enumerate(_shown(spot.panel.target, plan.every)):
-            middle = head + spot.y + (t * plan.every + 0.5) * plan.cell
-            axes.text(
-                spot.x - PAD, middle + rise, word, size=plan.size, ha="right", va="baseline", gid="target"
-            )
+            y = head + spot.y + (t * plan.every + 0.5) * plan.cell
+            sheet.write(spot.x - PAD, y, word, size=plan.size, ha="right", middle=True, kind="target")
     if spot.above:
-        _draw_source(axes, spot.panel, plan, spot.x, head + spot.y, rise)
+        _draw_source(sheet, spot.panel, plan, spot.x, head + spot.y - PAD)
     x, y = spot.name
-    axes.text(x, head + y, spot.panel.name, size=NAME, color=style.QUIET, va="baseline", gid="name")
+    sheet.write(x, head + y, spot.panel.name, size=NAME, color=style.QUIET, kind="name")
 
 
-def _draw_source(axes: Axes, panel: _Map, plan: _Plan, x: float, y: float, rise: float) -> None:
+def _draw_source(sheet: Sheet, panel: _Map, plan: _Plan, x: float, y: float) -> None:
+    side = "left" if plan.turn else "center"
     for s, word in enumerate(_shown(panel.source, plan.every)):
         middle = x + (s * plan.every + 0.5) * plan.cell
-        axes.text(
-            middle + (rise if plan.turn == 90 else 0.0),
-            y - PAD,
-            word,
-            size=plan.size,
-            rotation=plan.turn,
-            rotation_mode="anchor",
-            ha="left" if plan.turn else "center",
-            va="baseline",
-            gid="source",
-        )
+        upright = plan.turn == 90  # around their middles: level words and slanted ones begin there
+        sheet.write(middle, y, word, size=plan.size, turn=plan.turn, ha=side, middle=upright, kind="source")
 
 
-def _draw_bar(axes: Axes, x: float, y: float, height: float, top: float) -> None:
+def _draw_bar(sheet: Sheet, x: float, y: float, height: float, top: float) -> None:
     parts = (0.0, 0.5, 1.0) if height > 0.6 else (0.0, 1.0)
-    draw_scale(axes, x, y, height, top, parts, digits=3)
-    for level in (y + height * (1 - part) for part in parts):
-        axes.plot([x + BAR, x + BAR + 0.03], [level, level], color=style.RULE, linewidth=0.6)
+    draw_scale(sheet, x, y, height, top, parts, digits=3)
+    levels = (y + height * (1 - part) for part in parts)
+    sheet.draw([[(x + BAR, level), (x + BAR + 0.03, level)] for level in levels], edge=style.RULE, line=0.6)
 
 
-def _draw_key(axes: Axes, x: float, y: float, key: str) -> None:
+def _draw_key(sheet: Sheet, x: float, y: float, key: str) -> None:
     side = 0.09
-    axes.add_patch(_gold((x, y + 0.01), side, 1.2))
-    axes.text(x + side + 0.07, y + 0.01 + side, key, size=SMALL, color=style.QUIET, va="baseline")
+    sheet.rect((x, y + 0.01, side, side), edge=style.GOLD, line=1.2, kind="gold")
+    sheet.write(x + side + 0.07, y + 0.01 + side, key, size=SMALL, color=style.QUIET)

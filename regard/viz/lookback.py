@@ -9,8 +9,7 @@ from pathlib import Path
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import BAR, Sheet, Title, draw_cell, draw_scale, round_up
+from regard.viz.sheet import BAR, Sheet, Title, draw_cell, draw_scale
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
 # inches, as in the heat maps
@@ -29,32 +28,31 @@ def draw_lookback(
     T = len(words)
     if array.shape != (T, T) or T == 0:
         raise ShapeError(
-            f"draw_lookback: `weights` has shape {array.shape}; expected (T={T}, T={T}), a row and a column "
-            "a word, of one word or more."
+            f"draw_lookback: `weights` has shape {tuple(array.shape)}; expected (T={T}, T={T}), a row and a "
+            "column a word, of one word or more."
         )
     check_finite("draw_lookback", array)
     shown = [style.label(word) for word in words]
-    return draw("draw_lookback", path, [title or "", *words], lambda: _compose(array, shown, title or ""))
+    return _compose(array, shown, title or "").save("draw_lookback", path)
 
 
 def _compose(weights: Array, words: Sequence[str], text: str) -> Sheet:
-    widths = [width + 2 * PAD for width, _ in style.measure(words, SIZE)]
+    widths = [style.width([word], SIZE) + 2 * PAD for word in words]
     starts = [MARGIN + sum(widths[:s]) + s * SPACE for s in range(len(words) + 1)]
     right = starts[-1] + 0.15
     title = Title.fit(text, max(right - 2 * MARGIN, 3.2), MARGIN, 1.25)
     width = max(right + BAR + 0.42 + MARGIN, title.width + 2 * MARGIN)
     head = MARGIN + title.height + (PAD if title.lines else 0)
-    sheet = Sheet(round_up(width), round_up(head + len(words) * ROW + MARGIN))
+    sheet = Sheet(width, head + len(words) * ROW + MARGIN)
     title.write(sheet)
-    axes = sheet.page()
     top = max((float(weights[t, s]) for t in range(len(words)) for s in range(t)), default=0.0) or 1.0
     for t in range(len(words)):
         y = head + t * ROW
-        middle = y + (ROW - SPACE) / 2 + 0.36 * SIZE / 72
+        middle = y + (ROW - SPACE) / 2
         for s in range(t + 1):
             ink = style.GOLD
             if s < t:
-                ink = draw_cell(axes, starts[s], y, widths[s], ROW - SPACE, float(weights[t, s]) / top)
-            axes.text(starts[s] + PAD, middle, words[s], size=SIZE, color=ink, va="baseline")
-    draw_scale(axes, right, head, min(1.6, len(words) * ROW - SPACE), top, (0.0, 1.0), digits=2)
+                ink = draw_cell(sheet, (starts[s], y, widths[s], ROW - SPACE), float(weights[t, s]) / top)
+            sheet.write(starts[s] + PAD, middle, words[s], size=SIZE, color=ink, middle=True)
+    draw_scale(sheet, right, head, min(1.6, len(words) * ROW - SPACE), top, (0.0, 1.0), digits=2)
     return sheet

@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
+import torch
+from PIL import Image
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import draw
 from regard.viz.sheet import Sheet, Title
 from regard.viz.weights import Array, Weights, check_finite, to_array
+from regard.web.matrix import as_bytes
 
 MARGIN = 0.15  # inches, as all lengths
 PANEL, APART, WORD = 1.35, 0.1, 0.27  # of a caption: a picture, between two, above one
@@ -37,12 +36,11 @@ def draw_caption(
 
     Each panel is scaled to its own largest weight.
     """
-    pixels = np.asarray(picture)
-    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.shape[0] != pixels.shape[1] or pixels.size == 0:
-        raise ShapeError(f"draw_caption: `picture` has shape {pixels.shape}; expected (H, H, 3).")
+    pixels = to_array(picture, torch.uint8)
+    if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.shape[0] != pixels.shape[1] or pixels.numel() == 0:
+        raise ShapeError(f"draw_caption: `picture` has shape {tuple(pixels.shape)}; expected (H, H, 3).")
     maps = _maps("draw_caption", weights, f"T={len(words)}", len(words), "word")
-    texts = [title or "", *words]
-    return draw("draw_caption", path, texts, lambda: _caption(pixels, words, maps, title or ""))
+    return _caption(pixels, words, maps, title or "").save("draw_caption", path)
 
 
 class Look(NamedTuple):
@@ -63,18 +61,18 @@ def draw_samples(
     path: str | Path,
 ) -> Path:
     """Draw (K, n, H, W, 3) bytes, n pictures of each of K named classes, and where some look. PNG or SVG."""
-    pixels = np.asarray(pictures)
-    if pixels.ndim != 5 or pixels.shape[-1] != 3 or len(pixels) != len(names) or pixels.size == 0:
+    pixels = to_array(pictures, torch.uint8)
+    if pixels.ndim != 5 or pixels.shape[-1] != 3 or len(pixels) != len(names) or pixels.numel() == 0:
         raise ShapeError(
-            f"draw_samples: `pictures` has shape {pixels.shape}; expected (K={len(names)}, n, H, W, 3)."
+            f"draw_samples: `pictures` has shape {tuple(pixels.shape)}; "
+            f"expected (K={len(names)}, n, H, W, 3)."
         )
     counts = [len(look.places) for look in looks]
     maps = [
         _maps("draw_samples", look.weights, f"Q={n}", n, "place")
         for look, n in zip(looks, counts, strict=True)
     ]
-    words = [title or "", *names, *(look.name for look in looks)]
-    return draw("draw_samples", path, words, lambda: _samples(pixels, names, looks, maps, title or ""))
+    return _samples(pixels, names, looks, maps, title or "").save("draw_samples", path)
 
 
 def _maps(owner: str, weights: Weights, rows: str, count: int, row: str) -> Array:
@@ -83,18 +81,18 @@ def _maps(owner: str, weights: Weights, rows: str, count: int, row: str) -> Arra
     side = math.isqrt(array.shape[-1]) if array.ndim == 2 else 0
     if array.ndim != 2 or len(array) != count or side * side != array.shape[1] or side == 0:
         raise ShapeError(
-            f"{owner}: `weights` has shape {array.shape}; expected ({rows}, L), a row for each {row} and L "
-            "places of a square grid."
+            f"{owner}: `weights` has shape {tuple(array.shape)}; expected ({rows}, L), a row for each {row} "
+            "and L places of a square grid."
         )
     check_finite(owner, array)
     return array.reshape(-1, side, side)
 
 
-def _caption(pixels: NDArray[np.uint8], words: Sequence[str], weights: Array, text: str) -> Sheet:
+def _caption(pixels: Array, words: Sequence[str], weights: Array, text: str) -> Sheet:
     columns = min(COLUMNS, len(words) + 1)
     rows = math.ceil((len(words) + 1) / columns)
     width = 2 * MARGIN + columns * PANEL + (columns - 1) * APART
-    title = Title.fit(text, width - 2 * MARGIN, MARGIN, 1.35, centred=True)
+    title = Title.fit(text, width - 2 * MARGIN, MARGIN, 1.35)
     top = MARGIN + title.height
     sheet = Sheet(width, top + rows * (PANEL + WORD) + MARGIN)
     title.write(sheet)
@@ -102,55 +100,57 @@ def _caption(pixels: NDArray[np.uint8], words: Sequence[str], weights: Array, te
     for number, (word, shown) in enumerate(zip(["", *map(style.label, words)], panels, strict=True)):
         row, column = divmod(number, columns)
         x, y = MARGIN + column * (PANEL + APART), top + row * (PANEL + WORD) + WORD
-        axes = sheet.box(x, y, PANEL, PANEL, framed=True, xticks=[], yticks=[])
-        axes.imshow(shown, interpolation="bilinear" if len(pixels) >= 100 else "nearest")
-        axes.set_title(word, size=WORDS, pad=4)
+        sheet.image(_image(shown), (x, y, PANEL, PANEL), smooth=len(pixels) >= 100)
+        sheet.rect((x, y, PANEL, PANEL), edge=style.RULE, line=0.8)
+        sheet.write(x + PANEL / 2, y - 4 / 72, word, size=WORDS, ha="center", kind="word")
     return sheet
 
 
-def lit(pixels: NDArray[np.uint8], weights: Array) -> NDArray[np.uint8]:
+def lit(pixels: Array, weights: Array) -> Array:
     """(H, H, 3) with (h, h) weights as light, interpolated between the places' middles."""
     H, h = len(pixels), len(weights)
     light = weights / max(float(weights.max()), 1e-12)
-    at = np.clip((np.arange(H) + 0.5) * h / H - 0.5, 0, h - 1)
-    low = np.floor(at).astype(int)
-    high, part = np.minimum(low + 1, h - 1), (at - low)[:, None]
+    at = ((torch.arange(H) + 0.5) * h / H - 0.5).clamp(0, h - 1)
+    low = at.long()
+    high, part = (low + 1).clamp(max=h - 1), (at - low)[:, None]
     down = light[low] * (1 - part) + light[high] * part  # (H, h)
     full = down[:, low] * (1 - part.T) + down[:, high] * part.T  # (H, H)
-    return (pixels * (DIM + (1 - DIM) * full[..., None])).round().clip(0, 255).astype(np.uint8)
+    return (pixels * (DIM + (1 - DIM) * full[..., None])).round().clamp(0, 255).byte()
+
+
+def _image(pixels: Array) -> Image.Image:
+    H, W, _ = pixels.shape
+    return Image.frombytes("RGB", (W, H), as_bytes(pixels))
 
 
 def _samples(
-    pixels: NDArray[np.uint8], names: Sequence[str], looks: Sequence[Look], maps: Sequence[Array], text: str
+    pixels: Array, names: Sequence[str], looks: Sequence[Look], maps: Sequence[Array], text: str
 ) -> Sheet:
     """Above, one row a class. Below, a picture with its places marked, then once for each of its places."""
     K, n = pixels.shape[:2]
     side = style.width([*names, *(look.name for look in looks)], SIZE) + 2 * GAP
     wide = max([n * (TILE + GAP), *((1 + len(each)) * (LARGE + GAP) for each in maps)]) - GAP
-    title = Title.fit(text, side + wide, MARGIN, 1.35, centred=True)
+    title = Title.fit(text, side + wide, MARGIN, 1.35)
     top = MARGIN + title.height + (2 * GAP if title.lines else 0)
     under = top + K * (TILE + GAP) + 2 * MARGIN  # where the looks begin
     below = len(looks) * (LARGE + GAP) if looks else -2 * MARGIN
     sheet = Sheet(2 * MARGIN + side + wide, under + below + MARGIN)
     title.write(sheet)
 
-    def row(y: float, size: float, name: str, shown: Sequence[NDArray[np.uint8]]) -> list[Axes]:
-        sheet.write(MARGIN, y + size / 2, style.label(name), size=SIZE, va="center")
-        boxes = []
-        for i, picture in enumerate(shown):
-            axes = sheet.box(MARGIN + side + i * (size + GAP), y, size, size, xticks=[], yticks=[])
-            axes.imshow(picture, interpolation="nearest", extent=(0, 1, 1, 0))
-            boxes.append(axes)
-        return boxes
+    def row(y: float, size: float, name: str, shown: Sequence[Array]) -> list[float]:
+        sheet.write(MARGIN, y + size / 2, style.label(name), size=SIZE, middle=True)
+        lefts = [MARGIN + side + i * (size + GAP) for i in range(len(shown))]
+        for left, picture in zip(lefts, shown, strict=True):
+            sheet.image(_image(picture), (left, y, size, size))
+        return lefts
 
     for k, name in enumerate(names):
-        row(top + k * (TILE + GAP), TILE, name, pixels[k])
+        row(top + k * (TILE + GAP), TILE, name, list(pixels[k]))
     for k, (look, each) in enumerate(zip(looks, maps, strict=True)):
-        picture = np.asarray(look.picture)
-        shown = [picture, *(lit(picture, weights) for weights in each)]
-        marked, *others = row(under + k * (LARGE + GAP), LARGE, look.name, shown)
-        for q, ((down, right), axes) in enumerate(zip(look.places, others, strict=True)):
+        picture, y = to_array(look.picture, torch.uint8), under + k * (LARGE + GAP)
+        marked, *others = row(y, LARGE, look.name, [picture, *(lit(picture, weights) for weights in each)])
+        for q, ((down, right), left) in enumerate(zip(look.places, others, strict=True)):
             colour = style.LINES[1 + q % (len(style.LINES) - 1)]
-            for where in (marked, axes):
-                where.plot(right, down, "o", ms=6, mfc=colour, mec="white", mew=1.2)
+            for x in (marked, left):
+                sheet.dot((x + right * LARGE, y + down * LARGE), 6, colour, edge="#ffffff", line=1.2)
     return sheet

@@ -4,21 +4,19 @@ On the left the points; the right figure is a broad pale band, the model's a thi
 blue numbers are the order of pointing. On the right the pointer: a row a step, a column a point.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
-from numpy.typing import NDArray
+import torch
 
 from regard.errors import ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import TITLE, Sheet, draw_shades
-from regard.viz.weights import Weights
+from regard.viz.axes import Axes
+from regard.viz.sheet import TITLE, Point, Sheet
+from regard.viz.weights import Array, Weights, to_array
 
 Shape = Literal["cycle", "path", "triangles"]
 
@@ -26,6 +24,7 @@ SIDE = 3.6  # inches of the points' square
 SMALL = 7.5  # points
 LINE = style.LINES[0]
 RIGHT = "#f3c9a4"  # GOLD, pale: it lies under the model's line
+LEGEND = "#e69f66"  # between the two, to be read
 NAMED = 25  # points that can still have their number beside them
 STEPS = 40  # rows of the pointer that can still be read
 
@@ -46,148 +45,146 @@ def draw_points(
     `right` is the solver's answer where it is known, `legend` says what `found` is. `weights` (T, 1 + n) is
     the pointer, its first column the end; T is one more than `found` has numbers, or as many without an end.
     """
-    where = _plane(np.asarray(points, dtype=np.float64))
+    where = _plane(to_array(points))
     for name, order in (("found", found), ("right", right or ())):
         if any(not 0 <= number < len(where) for number in order):
             raise ShapeError(
                 f"draw_points: `{name}` has a number outside 0 to {len(where) - 1}; "
                 f"expected numbers of the {len(where)} points."
             )
-    table = None if weights is None else np.asarray(weights, dtype=np.float64)
+    table = None if weights is None else to_array(weights)
     if table is not None and (table.ndim != 2 or table.shape[1] != len(where) + 1):
         raise ShapeError(
-            f"draw_points: `weights` has shape {table.shape}; expected (T, {len(where) + 1}), the end first."
+            f"draw_points: `weights` has shape {tuple(table.shape)}; "
+            f"expected (T, {len(where) + 1}), the end first."
         )
-    return draw(
-        "draw_points",
-        path,
-        [title or ""],
-        lambda: _compose(where, list(found), right, shape, table, legend, title or ""),
-    )
+    sheet = _compose(where, list(found), right, shape, table, legend, title or "")
+    return sheet.save("draw_points", path)
 
 
-def _plane(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _plane(points: Array) -> Array:
     """(n, D) -> (n, 2): a number is x, its place in the input y, the first on top."""
     if points.ndim != 2 or points.shape[1] not in (1, 2) or len(points) == 0:
-        raise ShapeError(f"draw_points: `points` has shape {points.shape}; expected (n, 2) or (n, 1).")
+        raise ShapeError(f"draw_points: `points` has shape {tuple(points.shape)}; expected (n, 2) or (n, 1).")
     if points.shape[1] == 2:
         return points
-    extent = max(float(np.ptp(points)), 1e-9)
-    return np.column_stack([points[:, 0], np.linspace(extent, 0, len(points))])
+    extent = max(float(points.max() - points.min()), 1e-9)
+    return torch.stack([points[:, 0], torch.linspace(extent, 0, len(points), dtype=points.dtype)], 1)
 
 
 def _compose(
-    points: NDArray[np.float64],
+    points: Array,
     found: list[int],
     right: Sequence[int] | None,
     shape: Shape,
-    weights: NDArray[np.float64] | None,
+    weights: Array | None,
     legend: str,
     title: str,
 ) -> Sheet:
-    table = np.zeros((0, 0)) if weights is None else weights[:STEPS]
+    table = torch.zeros(0, 0) if weights is None else weights[:STEPS]
     T, S = table.shape
     cell = min(0.26, SIDE / max(T, S, 1))
     panel = 0.75 + cell * S if weights is not None else 0.0
     sheet = Sheet(0.3 + SIDE + panel + 0.25, SIDE + 0.85)
     top = 0.43  # of the points and of the pointer
-    sheet.write(0.3, 0.28, title, size=TITLE, va="center")
-    _draw_figure(sheet.box(0.3, top, SIDE, SIDE, framed=True), points, found, right, shape)
+    sheet.write(0.3, 0.28, title, size=TITLE, middle=True)
+    _draw_figure(sheet, top, points, found, right, shape)
     low = SIDE + 0.65
-    sheet.write(0.3, low, f"—▸ {legend}", size=SMALL, color=LINE, va="center")
+    sheet.write(0.3, low, f"—▸ {legend}", size=SMALL, color=LINE, middle=True)
     if right is not None:
-        sheet.write(1.45, low, "▬ right", size=SMALL, color=style.GOLD, alpha=0.6, va="center")
+        sheet.write(1.45, low, "▬ right", size=SMALL, color=LEGEND, middle=True)
     if weights is not None:
-        _draw_pointer(sheet.box(0.3 + SIDE + 0.6, top, cell * S, cell * T, framed=True), table, found)
+        _draw_pointer(sheet, 0.3 + SIDE + 0.6, top, cell, table, found)
     return sheet
 
 
 def _draw_figure(
-    axes: Axes,
-    points: NDArray[np.float64],
+    sheet: Sheet,
+    top: float,
+    points: Array,
     found: list[int],
     right: Sequence[int] | None,
     shape: Shape,
 ) -> None:
-    low, high = points.min(0), points.max(0)
-    half = max(float((high - low).max()) / 2, 1e-9) * 1.16
-    centre = (low + high) / 2
-    axes.set(xlim=(centre[0] - half, centre[0] + half), ylim=(centre[1] - half, centre[1] + half))
-    axes.set(xticks=[], yticks=[], aspect="equal")
+    low, high = points.amin(0), points.amax(0)
+    half = max(float((high - low).max()) / 2, 1e-12 * float(points.abs().max()), 1e-9) * 1.16
+    x, y = ((low + high) / 2).tolist()
+    axes = Axes(sheet, (0.3, top, SIDE, SIDE), (x - half, x + half), (y - half, y + half))
+    places = [axes.at(*point) for point in points.tolist()]
+    sheet.rect(axes.box, edge=style.RULE, line=0.8)
     if shape == "triangles":
-        _draw_triangles(axes, points, found, right or ())
-    elif right is not None:
-        band = points[_closed(list(right), shape)]
-        axes.plot(*band.T, color=RIGHT, linewidth=6, solid_capstyle="round", zorder=1)
+        _draw_triangles(sheet, places, found, right or ())
+    elif right:
+        band = [places[i] for i in _closed(list(right), shape)]
+        sheet.draw([band], edge=RIGHT, line=6, cap="round", kind="right")
     if shape != "triangles":
-        _draw_arrows(axes, points, _closed(found, shape))
+        _draw_arrows(sheet, places, _closed(found, shape))
     named = len(points) <= NAMED
-    axes.plot(
-        *points.T,
-        "o",
-        markersize=9.5 if named else 4.5,
-        color="white" if named else style.INK,
-        markeredgecolor=style.INK,
-        zorder=4,
-    )
-    for number, (x, y) in enumerate(points.tolist() if named else []):
-        axes.text(x, y, str(number), size=5.5, color=style.INK, ha="center", va="center_baseline", zorder=5)
-    _draw_numbers(axes, points, found if shape != "triangles" else [], half)
+    for number, place in enumerate(places):
+        face, size = ("#ffffff", 9.5) if named else (style.INK, 4.5)
+        sheet.dot(place, size, face, edge=style.INK, line=1.0)
+        if named:
+            sheet.write(*place, str(number), size=5.5, ha="center", middle=True)
+    if shape != "triangles":
+        _draw_numbers(sheet, places, found)
 
 
 def _closed(order: list[int], shape: Shape) -> list[int]:
     return order + order[:1] if shape == "cycle" and len(order) > 2 else order
 
 
-def _draw_triangles(axes: Axes, points: NDArray[np.float64], found: list[int], right: Sequence[int]) -> None:
+def _draw_triangles(sheet: Sheet, places: list[Point], found: list[int], right: Sequence[int]) -> None:
     for i in range(0, len(right) - 2, 3):
-        corners = points[list(right[i : i + 3])]
-        under = Polygon(corners, fill=False, edgecolor=RIGHT, linewidth=6, joinstyle="round", zorder=1)
-        axes.add_patch(under)
+        sheet.draw([[places[k] for k in right[i : i + 3]]], edge=RIGHT, line=6, closed=True, kind="right")
     for i in range(0, len(found) - 2, 3):
-        corners = points[found[i : i + 3]]
-        axes.add_patch(Polygon(corners, facecolor=(LINE, 0.10), edgecolor=LINE, linewidth=1.3, zorder=2))
-        _write_step(axes, corners.mean(0), i // 3 + 1)
+        corners = [places[k] for k in found[i : i + 3]]
+        sheet.draw([corners], edge=LINE, line=1.3, closed=True, fill=LINE, opacity=0.1)
+        _write_step(sheet, sum(x for x, _ in corners) / 3, sum(y for _, y in corners) / 3, i // 3 + 1)
 
 
-def _write_step(axes: Axes, at: NDArray[np.float64], step: int) -> None:
-    axes.text(at[0], at[1], str(step), size=SMALL, color=LINE, ha="center", va="center", zorder=5)
+def _write_step(sheet: Sheet, x: float, y: float, step: int) -> None:
+    sheet.write(x, y, str(step), size=SMALL, color=LINE, ha="center", middle=True, kind="step")
 
 
-def _draw_arrows(axes: Axes, points: NDArray[np.float64], order: list[int]) -> None:
-    room = 5 if len(points) <= NAMED else 3
-    for a, b in pairwise(order):
-        axes.add_patch(
-            FancyArrowPatch(
-                tuple(points[a]),
-                tuple(points[b]),
-                arrowstyle="-|>",
-                mutation_scale=9,
-                shrinkA=room,
-                shrinkB=room,
-                linewidth=1.3,
-                color=LINE,
-                zorder=3,
-            )
-        )
+def _draw_arrows(sheet: Sheet, places: list[Point], order: list[int]) -> None:
+    """From the edge of each point to that of the next; nothing between two that touch."""
+    room = (5 if len(places) <= NAMED else 3) / 72
+    long, broad = 3.6 / 72, 1.8 / 72  # of the head
+    for (x, y), (u, v) in pairwise([places[i] for i in order]):
+        way = math.hypot(u - x, v - y)
+        if way <= 2 * room:
+            continue
+        right, down = (u - x) / way, (v - y) / way
+        tip = (u - right * (room + 0.02), v - down * (room + 0.02))
+        base = (tip[0] - right * long, tip[1] - down * long)
+        sheet.draw([[(x + right * room, y + down * room), base]], edge=LINE, line=1.3)
+        sides = [(base[0] - down * each, base[1] + right * each) for each in (broad, -broad)]
+        sheet.draw([[tip, *sides]], edge=LINE, line=1.3, closed=True, fill=LINE, kind="arrow")
 
 
-def _draw_numbers(axes: Axes, points: NDArray[np.float64], found: list[int], half: float) -> None:
+def _draw_numbers(sheet: Sheet, places: list[Point], found: list[int]) -> None:
     """The step at which each point was pointed at, on the side away from the middle."""
-    middle = points.mean(0)
+    x, y = (sum(side) / len(places) for side in zip(*places, strict=True))
     for step, number in enumerate(found, 1):
-        away = points[number] - middle
-        away = away / max(float(np.linalg.norm(away)), 1e-9)
-        _write_step(axes, points[number] + away * half * 0.095, step)
+        u, v = places[number]
+        way = math.hypot(u - x, v - y) or 1.0
+        away = SIDE * 0.0475 / way
+        _write_step(sheet, u + (u - x) * away, v + (v - y) * away, step)
 
 
-def _draw_pointer(axes: Axes, weights: NDArray[np.float64], found: list[int]) -> None:
+def _draw_pointer(sheet: Sheet, x: float, y: float, cell: float, weights: Array, found: list[int]) -> None:
     T, S = weights.shape
-    draw_shades(axes, weights, vmax=1)
-    axes.set_xticks(range(S), ["end", *map(str, range(S - 1))], size=SMALL, rotation=90 if S > 12 else 0)
-    axes.set_yticks(range(T), [str(t + 1) for t in range(T)], size=SMALL)
-    axes.tick_params(length=0, labeltop=True, labelbottom=False, pad=2)
-    axes.set_xlabel("where the pointer stands, step by step", size=SMALL, labelpad=4)
+    axes = Axes(sheet, (x, y, S * cell, T * cell), (0, S), (T, 0))
+    sheet.shades(weights, axes.box, 1.0, kind="pointer")
+    sheet.rect(axes.box, edge=style.RULE, line=0.8)
+    upright = S > 12
+    for s, name in enumerate(["end", *map(str, range(S - 1))]):
+        at, ha = x + (s + 0.5) * cell, "left" if upright else "center"
+        turn = 90 if upright else 0
+        sheet.write(at, y - 0.05, name, size=SMALL, color=style.QUIET, ha=ha, turn=turn, middle=upright)
+    axes.name_y({t + 0.5: str(t + 1) for t in range(T)}, size=SMALL, away=2)
+    axes.name_x({}, "where the pointer stands, step by step", size=SMALL)
     for t, number in enumerate([*found, -1][:T]):  # the end stands first
-        corner = (number + 0.5, t - 0.5)
-        axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=style.GOLD, linewidth=1.0))
+        sheet.rect(
+            (x + (number + 1) * cell, y + t * cell, cell, cell), edge=style.GOLD, line=1.0, kind="found"
+        )

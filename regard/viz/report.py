@@ -13,11 +13,9 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-import numpy as np
-
 from regard.errors import DataError, ShapeError
 from regard.viz.files import check_ending, write_page
-from regard.viz.style import chinese_subset, has_chinese
+from regard.viz.letters import chinese_subset, has_chinese
 from regard.viz.weights import Array, Weights, check_links, check_weights, peak
 from regard.web.bundle import as_json, bundle
 from regard.web.document import document
@@ -234,7 +232,7 @@ def _figure(section: FigureSection) -> str:
 def _alignment(section: AlignmentSection) -> str:
     weights = check_weights("AlignmentSection", section.weights, section.source, section.target)
     links = check_links("AlignmentSection", section.gold, len(section.source), len(section.target))
-    levels = np.rint(weights / peak(weights) * 255).clip(0, 255).astype(np.uint8)
+    levels = (weights / peak(weights) * 255).round().clamp(0, 255).byte()
     data = {
         "matrix": wire(levels, peak(weights), compress=False),
         "rows": list(section.target),
@@ -256,7 +254,7 @@ def _alignment(section: AlignmentSection) -> str:
 
 def _first(target: Sequence[str], weights: Array) -> int:
     """The target word shown before anyone points: the surest one, but a word rather than a full stop."""
-    sure = weights.max(axis=1)
+    sure = weights.amax(1)
     return max(range(len(target)), key=lambda t: (any(map(str.isalnum, target[t])), sure[t]))
 
 

@@ -1,51 +1,231 @@
-"""What pictures are made of: a page measured in inches, its title, shaded cells, and their scale."""
+"""What pictures are made of: a page measured in inches, its title, shaded cells, and their scale.
 
+A page is an SVG whose unit is a pixel of the PNG, half a hundredth of an inch; the PNG is made of the SVG.
+"""
+
+import base64
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+import torch
+from PIL import Image
 
 from regard.viz import style
+from regard.viz.files import check_ending, write
+from regard.viz.letters import Glyph, lay
+from regard.viz.weights import Array
+from regard.web.matrix import as_bytes
 
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]  # left, top, width, height
+
+DPI = 200  # twice the resolution of a page at 100 %
 TITLE, SMALL = 11.0, 8.0  # points
 BAR = 0.09  # inches: how wide a scale is
 DARK = 0.55  # the shade from which letters are white, unless said otherwise
+RISE = 0.36  # half the height of a capital, in sizes of a letter: words stand around their middles
+UNIT = 2048  # parts of the size of a letter, in which its outline is given
+ANCHORS = {"left": 0.0, "center": 0.5, "right": 1.0}
+DASHES = {"-": (), "--": (3.7, 1.6), ":": (1, 1.65), "-.": (6.4, 1.6, 1, 1.6)}  # in widths of the line
+MARKERS: dict[str, Sequence[Point]] = {  # their corners, the radius being 1
+    "o": (),  # round
+    "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
+    "^": ((0, -1), (1, 1), (-1, 1)),
+    "v": ((0, 1), (-1, -1), (1, -1)),
+    "D": ((0, -1.41), (1.41, 0), (0, 1.41), (-1.41, 0)),
+    "P": tuple(
+        (x * s / 3, y * s / 3)
+        for s in (1, -1)
+        for x, y in ((-1, -3), (1, -3), (1, -1), (3, -1), (3, 1), (1, 1))
+    ),
+    "X": tuple(
+        (x * s / 2, y * s / 2)
+        for s in (1, -1)
+        for x, y in ((-1, -2), (0, -1), (1, -2), (2, -1), (1, 0), (2, 1))
+    ),
+}
+UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML
 
 
-class Sheet(Figure):
-    """A figure whose places are inches from its top left corner."""
+class Sheet:
+    """A page whose places are inches from its top left corner; lines and letters are measured in points."""
 
     def __init__(self, width: float, height: float) -> None:
-        super().__init__(figsize=(width, height), dpi=style.DPI)
+        # whole hundredths of an inch, two pixels, so that cells have equal, sharp edges
+        self.width, self.height = (math.ceil(round(side * 100, 6)) / 100 for side in (width, height))
+        self._parts: list[str] = []
+        self._glyphs: dict[str, Glyph] = {}
 
-    def write(self, x: float, y: float, text: str, **look: Any) -> None:
-        """Write a text at this place."""
-        width, height = self.get_size_inches()
-        self.text(x / width, 1 - y / height, text, **look)
+    def write(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: float,
+        color: str = style.INK,
+        ha: str = "left",
+        middle: bool = False,
+        turn: float = 0,
+        bold: bool = False,
+        kind: str | None = None,
+    ) -> None:
+        """Write a text on the baseline y or around its middle, turned by degrees; `kind` is its class."""
+        if not text:
+            return
+        glyphs, wide = lay(text, bold)
+        scale, angle = size * DPI / 72, math.radians(turn)
+        back, down = ANCHORS[ha] * wide * scale, RISE * scale if middle else 0.0
+        left = x * DPI - back * math.cos(angle) + down * math.sin(angle)
+        base = y * DPI + back * math.sin(angle) + down * math.cos(angle)
+        turned = f" rotate({_number(-turn)})" if turn else ""
+        place = f"translate({_number(left)} {_number(base)}){turned} scale({scale / UNIT:.6f})"
+        self._glyphs |= {glyph.name: glyph for glyph in glyphs}
+        inner = "".join(f'<use xlink:href="#{g.name}" x="{_number(g.x * UNIT)}"/>' for g in glyphs)
+        said = escape(UNWRITABLE.sub("\ufffd", text))
+        self._add("g", inner, fill=color, transform=place, class_=kind, aria_label=said)
 
-    def box(self, x: float, y: float, wide: float, high: float, *, framed: bool = False, **look: Any) -> Axes:
-        """Axes whose top left corner stands here; `framed` on all four sides."""
-        width, height = self.get_size_inches()
-        axes = self.add_axes((x / width, 1 - (y + high) / height, wide / width, high / height), **look)
-        if framed:
-            axes.spines[:].set_visible(True)
-        return axes
+    def draw(
+        self,
+        lines: Iterable[Sequence[Point]],
+        *,
+        edge: str | None = None,
+        line: float = 0.0,
+        fill: str = "none",
+        opacity: float | None = None,
+        closed: bool = False,
+        dash: str = "-",
+        cap: str = "butt",
+        kind: str | None = None,
+    ) -> None:
+        """Lines or, closed, polygons; those all of whose sides are level or upright get sharp ones."""
+        lines, thick = list(lines), line * DPI / 72 if edge else 0.0
+        sharp = all(a == c or b == d for each in lines for (a, b), (c, d) in pairwise(each))
+        thick = max(1, round(thick)) if sharp and edge else thick
+        half = thick % 2 / 2
+        ends = ([(round(c * DPI) + half if sharp else c * DPI for c in at) for at in each] for each in lines)
+        path = "".join(
+            "M" + "L".join(" ".join(map(_number, at)) for at in each) + "Z" * closed for each in ends
+        )
+        crisp = "crispEdges" if sharp and not edge else None  # no seams between neighbours at any size
+        look: dict[str, Any] = {"d": path, "fill": fill, "fill_opacity": opacity, "shape_rendering": crisp}
+        if edge:
+            dashes = " ".join(_number(each * thick) for each in DASHES[dash]) or None
+            look |= {"stroke": edge, "stroke_width": thick, "stroke_dasharray": dashes}
+            look |= {
+                "stroke_linecap": "butt" if dashes else cap,
+                "stroke_linejoin": "miter" if sharp else "round",
+            }
+        self._add("path", class_=kind, **look)
 
-    def page(self) -> Axes:
-        """Axes over the whole page, whose units are inches."""
-        width, height = self.get_size_inches()
-        axes = self.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(height, 0))
-        axes.set_axis_off()
-        return axes
+    def rect(
+        self,
+        box: Box,
+        *,
+        edge: str | None = None,
+        line: float = 0.0,
+        fill: str = "none",
+        kind: str | None = None,
+    ) -> None:
+        """A rectangle, with an edge around the middle of its sides."""
+        self.draw([corners(box)], edge=edge, line=line, fill=fill, closed=True, kind=kind)
+
+    def dot(self, at: Point, size: float, fill: str, *, edge: str, line: float, marker: str = "o") -> None:
+        """A marker of `size` points across."""
+        (x, y), radius = at, size / 144
+        if marker != "o":
+            self.draw(
+                [[(x + u * radius, y + v * radius) for u, v in MARKERS[marker]]],
+                edge=edge,
+                line=line,
+                fill=fill,
+                closed=True,
+                kind="dot",
+            )
+            return
+        look: dict[str, Any] = {
+            "fill": fill,
+            "stroke": edge,
+            "stroke_width": line * DPI / 72,
+            "class_": "dot",
+        }
+        self._add("circle", cx=x * DPI, cy=y * DPI, r=radius * DPI, **look)
+
+    def image(self, picture: Image.Image, box: Box, *, smooth: bool = False, kind: str | None = None) -> None:
+        """A picture in the pixels of the page, so that nothing is left to whatever shows it."""
+        left, top, right, bottom = (round(c * DPI) for at in corners(box)[::2] for c in at)
+        how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
+        file = BytesIO()
+        picture.resize((max(1, right - left), max(1, bottom - top)), how).save(file, "png", optimize=True)
+        data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+        look: dict[str, Any] = {"xlink:href": data, "image-rendering": "optimizeSpeed", "class": kind}
+        self._add("image", x=left, y=top, width=right - left, height=bottom - top, **look)
+
+    def shades(
+        self,
+        values: Array,
+        box: Box,
+        top: float,
+        *,
+        least: float = 0.0,
+        shades: style.Shades = style.WEIGHTS,
+        kind: str | None = None,
+    ) -> None:
+        """A matrix as colours, from `least` to `top`."""
+        levels = ((values - least) / (top - least) * 256).clamp(0, 255).byte()
+        picture = Image.frombytes("P", (levels.shape[1], levels.shape[0]), as_bytes(levels))
+        picture.putpalette(bytes.fromhex("".join(shades).replace("#", "")))
+        self.image(picture, box, kind=kind)
+
+    def _add(self, tag: str, inner: str = "", **given: Any) -> None:
+        look = {
+            name.rstrip("_").replace("_", "-"): value for name, value in given.items() if value is not None
+        }
+        texts = (f'{name}="{_number(v) if isinstance(v, float) else v}"' for name, v in look.items())
+        self._parts.append(f"<{tag} {' '.join(texts)}" + (f">{inner}</{tag}>" if inner else "/>"))
+
+    def svg(self) -> str:
+        """The page; it is as large as `width` and `height` say."""
+        wide, high = round(self.width * DPI), round(self.height * DPI)
+        names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+        size = f'width="{self.width * 72:g}pt" height="{self.height * 72:g}pt" viewBox="0 0 {wide} {high}"'
+        letters = "".join(self._glyphs[name].path(UNIT) for name in sorted(self._glyphs))
+        first = ['<?xml version="1.0" encoding="utf-8"?>', f"<svg {names} {size}>", f"<defs>{letters}</defs>"]
+        return "\n".join(
+            [*first, f'<path fill="#ffffff" d="M0 0H{wide}V{high}H0Z"/>', *self._parts, "</svg>", ""]
+        )
+
+    def png(self) -> bytes:
+        """The page in its pixels."""
+        import resvg_py
+
+        drawn = resvg_py.svg_to_bytes(svg_string=self.svg(), dpi=DPI, skip_system_fonts=True)
+        file = BytesIO()
+        Image.open(BytesIO(bytes(drawn))).convert("RGB").save(file, "png", dpi=(DPI, DPI))
+        return file.getvalue()
+
+    def save(self, owner: str, path: str | Path) -> Path:
+        """Write the page as PNG or SVG, for this function; the same page gives the same bytes."""
+        path = check_ending(owner, path)
+        return write(path, self.png() if path.suffix.lower() == ".png" else self.svg().encode())
 
 
-def round_up(length: float) -> float:
-    """To the next hundredth of an inch, two pixels, so that cells of a PNG have equal, sharp edges."""
-    return math.ceil(length * 100) / 100
+def _number(value: float) -> str:
+    """With two decimals where it has them: a hundredth of a pixel."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def corners(box: Box) -> list[Point]:
+    """The corners of a box, from the left upper one with the clock."""
+    x, y, wide, high = box
+    return [(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)]
 
 
 class Title(NamedTuple):
@@ -54,14 +234,11 @@ class Title(NamedTuple):
     lines: list[str]
     margin: float
     leading: float  # from line to line, in sizes of a letter
-    centred: bool  # lines stand around their middles, not on baselines
 
     @classmethod
-    def fit(
-        cls, text: str, limit: float, margin: float, leading: float = 1.3, *, centred: bool = False
-    ) -> "Title":
+    def fit(cls, text: str, limit: float, margin: float, leading: float = 1.3) -> "Title":
         """The title in lines of at most `limit` inches."""
-        return cls(style.wrap(text, TITLE, limit), margin, leading, centred)
+        return cls(style.wrap(text, TITLE, limit), margin, leading)
 
     @property
     def height(self) -> float:
@@ -72,46 +249,24 @@ class Title(NamedTuple):
         return style.width(self.lines, TITLE)
 
     def write(self, sheet: Sheet) -> None:
-        part, anchor = (0.5, "center") if self.centred else (0.8, "baseline")
         for number, line in enumerate(self.lines):
-            y = self.margin + (number + part) * TITLE * self.leading / 72
-            sheet.write(self.margin, y, line, size=TITLE, va=anchor)
+            sheet.write(
+                self.margin, self.margin + (number + 0.8) * TITLE * self.leading / 72, line, size=TITLE
+            )
 
 
-def draw_cell(
-    axes: Axes,
-    x: float,
-    y: float,
-    wide: float,
-    high: float,
-    shade: float,
-    *,
-    line: float = 0.5,
-    dark: float = DARK,
-) -> str:
+def draw_cell(sheet: Sheet, box: Box, shade: float, *, line: float = 0.5, dark: float = DARK) -> str:
     """Fill a cell by its shade (0..1) and return the colour of its letters, white from `dark` on."""
-    face = style.WEIGHTS(min(shade, 1.0))
-    axes.add_patch(Rectangle((x, y), wide, high, facecolor=face, edgecolor=style.GRID, linewidth=line))
-    return "white" if shade >= dark else style.INK
-
-
-def draw_shades(axes: Axes, weights: Any, **look: Any) -> None:
-    """Fill axes with a matrix of weights; hard edges, white for zero."""
-    plain: dict[str, Any] = {"cmap": style.WEIGHTS, "vmin": 0, "aspect": "auto", "interpolation": "nearest"}
-    axes.imshow(weights, **plain | look)
+    sheet.rect(box, fill=style.WEIGHTS.at(shade), edge=style.GRID, line=line, kind="cell")
+    return "#ffffff" if shade >= dark else style.INK
 
 
 def draw_scale(
-    axes: Axes, x: float, y: float, height: float, top: float, parts: Sequence[float], digits: int
+    sheet: Sheet, x: float, y: float, height: float, top: float, parts: Sequence[float], digits: int
 ) -> None:
     """The shades of weights from `top` above to 0 below in a frame, and numbers at these parts of it."""
-    for part in np.linspace(0, 1, 100, endpoint=False).tolist():
-        # each shade reaches down to the end and the next lies on it: no seams between them at any scale
-        corner = (x, y + part * height)
-        shade = style.WEIGHTS(1 - part)
-        axes.add_patch(Rectangle(corner, BAR, height * (1 - part), facecolor=shade, linewidth=0))
-    axes.add_patch(Rectangle((x, y), BAR, height, fill=False, edgecolor=style.RULE, linewidth=0.6))
+    sheet.shades(torch.linspace(1, 0, 256)[:, None], (x, y, BAR, height), 1.0, kind="scale")
+    sheet.rect((x, y, BAR, height), edge=style.RULE, line=0.6)
     for part in parts:
-        level = y + height * (1 - part) + 0.36 * SMALL / 72
-        text = f"{part * top:.{digits}g}"
-        axes.text(x + BAR + 0.06, level, text, size=SMALL, color=style.QUIET, va="baseline")
+        text, level = f"{part * top:.{digits}g}", y + height * (1 - part)
+        sheet.write(x + BAR + 0.06, level, text, size=SMALL, color=style.QUIET, middle=True, kind="scale")

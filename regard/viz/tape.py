@@ -12,20 +12,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import MaxNLocator
+import torch
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.viz import style
-from regard.viz.files import draw
-from regard.viz.sheet import TITLE, Sheet, draw_shades
+from regard.viz.axes import Axes, numbers, ticks, within
+from regard.viz.sheet import TITLE, Box, Sheet
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
-SIGNED = LinearSegmentedColormap.from_list(
-    "regard-signed", [(0.0, style.GOLD), (0.5, "#ffffff"), (0.75, "#2a74b5"), (1.0, "#08264f")]
-)
+SIGNED = style.Shades.between([(0.0, style.GOLD), (0.5, "#ffffff"), (0.75, "#2a74b5"), (1.0, "#08264f")])
 WIDE, LEFT, RIGHT, ABOVE, BELOW = 4.2, 0.62, 0.14, 0.3, 0.42  # inches
 VISIBLE = 0.05  # rows that no head ever holds more than this of are left out, but for their neighbours
 FEWEST = 8  # rows of the tape that are drawn at least
@@ -61,7 +56,7 @@ def draw_tape(
     arrays = _check("draw_tape", given)
     for name in ("write_weights", "read_weights"):
         check_finite("draw_tape", arrays[name])
-    return draw("draw_tape", path, [title], lambda: _compose(_columns(arrays), title))
+    return _compose(_columns(arrays), title).save("draw_tape", path)
 
 
 def draw_sequences(panels: Mapping[str, Weights], *, title: str = "", path: str | Path) -> Path:
@@ -70,7 +65,7 @@ def draw_sequences(panels: Mapping[str, Weights], *, title: str = "", path: str 
         raise ConfigError("draw_sequences: `panels` has length 0; expected at least one.")
     arrays = _check("draw_sequences", {name: (values, 2) for name, values in panels.items()})
     column = [_Panel(name, values, 0, True) for name, values in arrays.items()]
-    return draw("draw_sequences", path, [title, *panels], lambda: _compose((column,), title))
+    return _compose((column,), title).save("draw_sequences", path)
 
 
 def _check(owner: str, given: Mapping[str, tuple[Weights, int]]) -> dict[str, Array]:
@@ -79,17 +74,19 @@ def _check(owner: str, given: Mapping[str, tuple[Weights, int]]) -> dict[str, Ar
     T = first.shape[0] if first.ndim else 0
     for name, (_, axes) in given.items():
         array = arrays[name]
-        if array.ndim != axes or array.shape[0] != T or array.size == 0:
+        if array.ndim != axes or array.shape[0] != T or array.numel() == 0:
             wanted = f"(T={T}, …)" if axes == 2 else f"(T={T}, heads, …)"
-            raise ShapeError(f"{owner}: `{name}` has shape {array.shape}; expected {wanted}, none of them 0.")
-        if not np.isfinite(array).all():
+            raise ShapeError(
+                f"{owner}: `{name}` has shape {tuple(array.shape)}; expected {wanted}, none of them 0."
+            )
+        if not array.isfinite().all():
             raise DataError(f"{owner}: `{name}` has values that are not finite; expected numbers.")
     return arrays
 
 
 def _columns(arrays: dict[str, Array]) -> tuple[list[_Panel], list[_Panel]]:
     """What goes in and what comes out."""
-    weights = np.concatenate([arrays["write_weights"], arrays["read_weights"]], 1)
+    weights = torch.cat([arrays["write_weights"], arrays["read_weights"]], 1)
     low, high = _used(weights)
     left = [_Panel("inputs", arrays["inputs"], 0, True)]
     right = [_Panel("outputs", arrays["outputs"], 0, True)]
@@ -108,7 +105,7 @@ def _columns(arrays: dict[str, Array]) -> tuple[list[_Panel], list[_Panel]]:
 def _used(weights: Array) -> tuple[int, int]:
     """The rows that matter: first and one past the last."""
     N = weights.shape[-1]
-    held = np.flatnonzero(weights.max((0, 1)) > VISIBLE)
+    held = (weights.amax((0, 1)) > VISIBLE).nonzero()
     low, high = (int(held[0]) - 1, int(held[-1]) + 2) if len(held) else (0, N)
     low = max(0, min(low, N - FEWEST))
     return low, min(N, max(high, low + FEWEST))
@@ -118,37 +115,32 @@ def _compose(columns: tuple[list[_Panel], ...], title: str) -> Sheet:
     heights = [max(_height(panel) for panel in row if panel) for row in zip_longest(*columns)]
     total = ABOVE * (len(heights) + bool(title)) + sum(heights) + BELOW
     sheet = Sheet(len(columns) * (LEFT + WIDE) + RIGHT, total)
-    sheet.write(LEFT, 0.2, title, size=TITLE, va="center")
+    sheet.write(LEFT, 0.24, title, size=TITLE)
     top = ABOVE if title else 0.0
     for i, height in enumerate(heights):
         top += ABOVE
         for c, column in enumerate(columns):
             if i < len(column):
-                axes = sheet.box(LEFT + c * (WIDE + LEFT), top, WIDE, height, framed=True)
-                _draw(axes, column[i], last=i == len(column) - 1)
+                place = (LEFT + c * (WIDE + LEFT), top, WIDE, height)
+                _draw(sheet, place, column[i], last=i == len(column) - 1)
         top += height
     return sheet
 
 
 def _height(panel: _Panel) -> float:
-    return float(np.clip(0.055 * panel.values.shape[1], 0.3, 2.6))
+    return min(max(0.055 * panel.values.shape[1], 0.3), 2.6)
 
 
-def _draw(axes: Axes, panel: _Panel, *, last: bool) -> None:
+def _draw(sheet: Sheet, box: Box, panel: _Panel, *, last: bool) -> None:
     T, rows = panel.values.shape
-    top = max(float(np.abs(panel.values).max()), 1.0)
-    extent = (-0.5, T - 0.5, panel.first + rows - 0.5, panel.first - 0.5)
-    signed = {"cmap": SIGNED, "vmin": -top} if panel.signed else {}
-    draw_shades(axes, panel.values.T, vmax=top, extent=extent, **signed)
-    axes.set_title(panel.name, size=9, loc="left", color=style.QUIET, pad=3)
-    axes.tick_params(length=2, labelsize=7)
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    if not last:
-        axes.set_xticklabels([])
-    else:
-        axes.set_xlabel("step", size=8)
-    if panel.signed:
-        axes.set_yticks([])
-    else:
-        axes.set_ylabel("row of the tape", size=8)
+    top = max(float(panel.values.abs().max()), 1.0)
+    least, shades = (-top, SIGNED) if panel.signed else (0.0, style.WEIGHTS)
+    sheet.shades(panel.values.T, box, top, least=least, shades=shades, kind=panel.name)
+    sheet.rect(box, edge=style.RULE, line=0.8)
+    sheet.write(box[0], box[1] - 3 / 72, panel.name, size=9, color=style.QUIET, kind="name")
+    axes = Axes(sheet, box, (-0.5, T - 0.5), (panel.first + rows - 0.5, panel.first - 0.5))
+    steps = numbers(within(ticks(0, T - 1, 8, whole=True), (0, T - 1)))
+    axes.name_x(steps if last else dict.fromkeys(steps, ""), "step" if last else "", size=7, tick=2, away=3.5)
+    if not panel.signed:
+        places = within(ticks(panel.first, panel.first + rows - 1, 5, whole=True), axes.up)
+        axes.name_y(numbers(places), "row of the tape", size=7, tick=2, away=3.5)

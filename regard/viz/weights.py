@@ -1,32 +1,38 @@
-"""Attention weights at the door of the drawing functions: checked once, then plain numpy."""
+"""Attention weights at the door of the drawing functions: checked once, then plain tensors."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from regard.errors import ConfigError, DataError, ShapeError
 
-Weights = torch.Tensor | npt.ArrayLike
-Array = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    Weights = torch.Tensor | ArrayLike
+else:
+    Weights = Any  # numpy need not be installed
+Array = torch.Tensor  # on the CPU
 
 
-def to_array(weights: Weights) -> Array:
+def to_array(weights: Weights, dtype: torch.dtype = torch.float64) -> Array:
     """Any tensor or array, on any device and in any precision, as float64."""
     if isinstance(weights, torch.Tensor):
-        return weights.detach().to(device="cpu", dtype=torch.float64).numpy()
-    return np.asarray(weights, dtype=np.float64)
+        return weights.detach().to(device="cpu", dtype=dtype)
+    if hasattr(weights, "astype"):  # numpy's: a copy that torch takes, whatever its order
+        return torch.from_numpy(weights.astype("float64", order="C")).to(dtype)
+    return torch.tensor(weights, dtype=dtype)
 
 
 def check_weights(owner: str, weights: Weights, source: Sequence[str], target: Sequence[str]) -> Array:
     """(T, S): finite, not negative, one row per target word, one column per source word."""
     array = to_array(weights)
     T, S = len(target), len(source)
-    if array.shape != (T, S) or array.size == 0:
+    if array.shape != (T, S) or array.numel() == 0:
         few = " At least one word is needed on each side." if T * S == 0 else ""
         raise ShapeError(
-            f"{owner}: `weights` has shape {array.shape}; expected (T={T}, S={S}), "
+            f"{owner}: `weights` has shape {tuple(array.shape)}; expected (T={T}, S={S}), "
             f"one row per target word and one column per source word.{few}"
         )
     check_finite(owner, array)
@@ -35,9 +41,9 @@ def check_weights(owner: str, weights: Weights, source: Sequence[str], target: S
 
 def check_finite(owner: str, array: Array) -> None:
     """Refuse NaN, infinities and negative numbers, and say where the first one is."""
-    bad = np.argwhere(~np.isfinite(array) | (array < 0))
+    bad = (~array.isfinite() | (array < 0)).nonzero()
     if len(bad):
-        place = tuple(int(i) for i in bad[0])
+        place = tuple(bad[0].tolist())
         value = float(array[place])
         raise DataError(
             f"{owner}: `weights` has {value:g} at {place}; expected finite numbers from 0. "

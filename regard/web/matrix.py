@@ -4,25 +4,32 @@ import base64
 import zlib
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 
-def quantize(weights: NDArray[Any]) -> tuple[NDArray[np.uint8], float]:
+def quantize(weights: Tensor) -> tuple[Tensor, float]:
     """Levels from 0 to 255, and the weight that 255 stands for; what is negative or no number is 0."""
-    cleaned = np.array(weights, dtype=np.float32)
-    cleaned[~(cleaned > 0) | np.isinf(cleaned)] = 0.0
-    scale = float(cleaned.max(initial=0.0)) or 1.0
-    return np.rint(np.multiply(cleaned, 255 / scale, out=cleaned)).astype(np.uint8), scale
+    cleaned = weights.float().nan_to_num(0.0, posinf=0.0, neginf=0.0).clamp(min=0.0)
+    scale = float(cleaned.max()) if cleaned.numel() else 0.0
+    return (cleaned * (255 / (scale or 1.0))).round().byte(), scale or 1.0
 
 
-def wire(values: NDArray[Any], scale: float, *, compress: bool) -> dict[str, Any]:
+def wire(values: Tensor, scale: float, *, compress: bool) -> dict[str, Any]:
     """The JSON object of levels or float32 weights."""
-    data = values.tobytes()
+    data = as_bytes(values)
     return {
         "shape": list(values.shape),
-        "type": "uint8" if values.dtype == np.uint8 else "float32",
+        "type": "uint8" if values.dtype == torch.uint8 else "float32",
         "scale": scale,
         **({"compressed": "deflate"} if compress else {}),
         "data": base64.b64encode(zlib.compress(data) if compress else data).decode("ascii"),
     }
+
+
+def as_bytes(values: Tensor) -> bytes:
+    """The numbers of a tensor on the CPU, row by row, as they lie in memory."""
+    data = bytearray(values.nbytes)
+    if data:
+        torch.frombuffer(data, dtype=values.dtype).copy_(values.reshape(-1))
+    return bytes(data)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from matplotlib.image import imread
+from pages import read
 from torch.testing import assert_close
 
 from regard.attention.record import record
@@ -34,7 +34,7 @@ def test_a_pair_is_labelled_and_drawn_both_ways(run, tmp_path):
     shares = [float(part.split()[1]) for part in line.split(", ")]
     assert [part.split()[0] for part in line.split(", ")] == ["entailment", "neutral", "contradiction"]
     assert sum(shares) == pytest.approx(1, abs=0.02)
-    height, width, _ = imread(tmp_path / "a.png").shape
+    height, width, _ = read(tmp_path / "a.png").shape
     assert width > height > 100
 
 

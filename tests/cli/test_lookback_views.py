@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from matplotlib.image import imread
+from pages import read
 
 from regard.errors import DataError
 from regard.layers.lstmn import LSTMNCell
@@ -50,7 +50,7 @@ def test_a_sentence_is_drawn_and_its_perplexity_printed(sentences, tmp_path, tex
     line = view(run_of(model, sentences, tmp_path, "lstmn"), text, tmp_path / "a.png", beam=None)
     expected = "the black cat sees two white dogs ." if text is None else "the cat sees dogs"
     assert line.startswith(f"{expected}\nperplexity ")
-    assert imread(tmp_path / "a.png").shape[0] > 100
+    assert read(tmp_path / "a.png").shape[0] > 100
 
 
 def test_a_page_is_written_too(sentences, tmp_path):

@@ -104,6 +104,19 @@ def test_triangles_are_scipys_in_canonical_order():
         assert len(found) == 2 * 12 - 2 - len(hull) <= g.most_triangles(12)
 
 
+@pytest.mark.parametrize("turn", [0.0, 0.7])
+@pytest.mark.parametrize("steps", [(2, 2), (4, 4), (6, 7)])
+def test_points_of_a_grid_are_covered_once(steps, turn):
+    """Four points on a circle: either diagonal is right, but no triangle may lie on another."""
+    i, j = np.indices(steps).reshape(2, -1).astype(np.float64)
+    points = np.stack([i * np.cos(turn) - j * np.sin(turn), i * np.sin(turn) + j * np.cos(turn)], 1)
+    found = g.triangles(points)
+    cells = (steps[0] - 1) * (steps[1] - 1)
+    assert len(found) == 2 * cells
+    assert [abs(g.area(points[each])) for each in found] == pytest.approx([0.5] * len(found))
+    assert np.unique(found).tolist() == list(range(len(points)))
+
+
 def test_the_incentre_is_equally_far_from_all_sides():
     corners = random_sets(5, 3).astype(np.float64)
     for triangle, centre in zip(corners, g.incentres(corners), strict=True):

@@ -107,7 +107,7 @@ def test_twelve_layers_of_twelve_heads_and_512_tokens_fit_in_two_megabytes():
     [group] = view.data["groups"]
     head = group["layers"][3]["heads"][5]
     assert head["pool"] > 1  # the page says how many are
-    expected = pool(weights[0, 5].numpy(), head["pool"])
+    expected = pool(weights[0, 5], head["pool"])
     np.testing.assert_allclose(decode_matrix(head), expected, atol=0.51 * head["scale"] / 255)
 
 
@@ -135,11 +135,11 @@ def test_too_many_weights_are_pooled_before_they_are_compressed(monkeypatch):
 
 
 def test_a_matrix_travels_exactly_or_in_bytes():
-    weights = torch.rand(5, 7).numpy()
+    weights = torch.rand(5, 7)
     np.testing.assert_array_equal(decode_matrix(wire(weights, 1.0, compress=True)), weights)
     found = wire(*quantize(weights), compress=False)
     np.testing.assert_allclose(decode_matrix(found), weights, atol=0.51 / 255)
-    assert not quantize(np.full((2, 2), np.nan))[0].any()
+    assert not quantize(torch.full((2, 2), torch.nan))[0].any()
 
 
 def test_files_of_each_kind(trace, tmp_path, monkeypatch):

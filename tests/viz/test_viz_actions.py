@@ -1,9 +1,9 @@
 """What a policy did, drawn: marks for the steps, shades for what they attended to."""
 
-import matplotlib.image
 import numpy as np
 import pytest
 import torch
+from pages import read
 
 from regard.errors import ShapeError
 from regard.viz.actions import draw_actions
@@ -16,12 +16,12 @@ def test_a_full_mark_stands_where_a_step_gained(tmp_path):
     path = draw_actions(
         ACTIONS, REWARDS, weights, tmp_path / "a.png", names=["A", "B", "C"], title="six steps"
     )
-    gained = matplotlib.image.imread(path)[..., :3]
-    nothing = matplotlib.image.imread(
+    gained = read(path)
+    nothing = read(
         draw_actions(
             ACTIONS, [0.0] * 6, weights, tmp_path / "b.png", names=["A", "B", "C"], title="six steps"
         )
-    )[..., :3]
+    )
     assert gained.shape == nothing.shape
     assert gained.sum() < nothing.sum()  # full marks are darker than empty ones
     assert np.abs(gained - nothing).max() > 0.5
@@ -30,7 +30,7 @@ def test_a_full_mark_stands_where_a_step_gained(tmp_path):
 def test_a_problem_in_which_every_pull_paid_has_full_marks_alone(tmp_path):
     def darkness(rewards, **how):
         path = draw_actions(ACTIONS, rewards, torch.eye(6), tmp_path / "c.png", names=["A", "B", "C"], **how)
-        return -matplotlib.image.imread(path)[..., :3].sum()
+        return -read(path).sum()
 
     paid, unpaid = [1.0] * 6, [0.0] * 6
     assert darkness(paid, usual=0.0) > darkness(REWARDS, usual=0.0) > darkness(unpaid, usual=0.0)

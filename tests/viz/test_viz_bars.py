@@ -1,9 +1,10 @@
 import math
 
 import pytest
+from pages import Page
 
 from regard.errors import ConfigError, DataError
-from regard.viz.bars import _limits, draw_bars
+from regard.viz.bars import _ticks, draw_bars
 from regard.viz.curves import draw_growth
 
 
@@ -23,8 +24,22 @@ def test_negative_and_zero_values_are_drawn(tmp_path):
 
 
 def test_bars_of_nothing_but_zeros_have_an_axis_from_nought_to_one():
-    assert _limits({"a": [0.0, 0.0], "b": [0.0]}) == (0.0, 1.0)
-    assert _limits({"a": [0.3]}) == pytest.approx((0.0, 0.3))
+    places = _ticks({"a": [0.0, 0.0], "b": [0.0]})
+    assert (places[0], places[-1]) == (0.0, 1.0)
+    places = _ticks({"a": [0.3]})
+    assert (places[0], places[-1]) == pytest.approx((0.0, 0.3))
+
+
+def test_a_bar_reaches_from_zero_to_the_mean_and_each_run_is_a_point(sheets):
+    draw_bars({"a": [10.0, 20.0], "b": [30.0], "c": [-10.0]}, "x.png")
+    page = Page(sheets[0])
+    zero, ten = (next(w.middle[0] for w in page.words("x") if w.text == text) for text in ("0", "10"))
+    ends = [
+        sorted({round((x - zero) / (ten - zero), 1) for x, _ in bar.points}) for bar in page.shapes("bar")
+    ]
+    assert ends == [[0, 1.5], [0, 3.0], [-1.0, 0]]
+    assert [round((dot.points[0, 0] - zero) / (ten - zero), 1) for dot in page.shapes("dot")] == [1.0, 2.0]
+    assert [word.text for word in page.words("y")] == ["a", "b", "c"]
 
 
 def test_bars_without_values_are_refused(tmp_path):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from seeds import offset_seed
 
 from regard.errors import ConfigError, ShapeError
@@ -21,10 +22,10 @@ def test_a_caption_is_drawn_and_the_same_every_time(tmp_path):
 
 
 def test_light_falls_where_the_weight_is():
-    weights = np.zeros((3, 3))
+    weights = torch.zeros(3, 3)
     weights[0, 2] = 0.4
-    shown = lit(PICTURE, weights)
-    assert shown[4, 20].min() > 185  # nearly the middle of the place
+    shown = lit(torch.from_numpy(PICTURE), weights)
+    assert int(shown[4, 20].min()) > 185  # nearly the middle of the place
     assert shown[20, 4].tolist() == [round(200 * DIM)] * 3
 
 

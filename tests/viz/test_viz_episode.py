@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from matplotlib.image import imread
+from pages import read
 from seeds import offset_seed
 
 from regard.errors import ConfigError, DataError, ShapeError
@@ -43,7 +43,7 @@ def test_a_larger_weight_is_darker(tmp_path):
     for weight in (0.1, 0.9):
         path = tmp_path / f"{weight}.png"
         draw_episode(np.zeros((2, 28, 28)), ["A"], [[weight, 0.0]], answer="A", path=path)
-        pictures.append(imread(path)[..., :3].mean())
+        pictures.append(read(path).mean())
     assert pictures[1] < pictures[0]
 
 
@@ -75,7 +75,7 @@ def test_an_episode_of_the_test_set_is_shown(run, tmp_path):
     found = int(run.model(batch).argmax())
     assert line.startswith("ABCDE"[found])
     assert ("right" in line) == (found == int(batch.answers))
-    assert imread(tmp_path / "a.png").shape[0] > 100
+    assert read(tmp_path / "a.png").shape[0] > 100
 
 
 def test_a_model_without_attention_is_not_said_to_attend(run, tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from matplotlib.image import imread
+from pages import Page, read
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.viz.hops import draw_hops
@@ -16,22 +16,18 @@ def draw(path, weights=WEIGHTS, **options):
 
 def test_each_hop_has_a_column_and_each_sentence_a_row(tmp_path):
     text = draw(tmp_path / "a.svg", supports=(0, 2)).read_text()
-    assert text.count('id="sentence"') == 3
-    assert text.count('id="answer"') == 1
-    assert text.count("#d55e00") == 2  # the two supporting sentences are outlined
+    page = Page(text)
+    assert [word.text for word in page.words("sentence")] == SENTENCES
+    assert [word.text for word in page.words("answer")] == ["garden"]
+    assert [shape.edge for shape in page.shapes("support")] == ["#d55e00"] * 2  # those with the answer
+    assert len(page.shapes("cell")) == 2 * 3
     assert text != draw(tmp_path / "b.svg").read_text()
 
 
 def test_the_strongest_cell_is_the_darkest(tmp_path):
-    picture = imread(draw(tmp_path / "a.png", weights=torch.tensor([[1.0, 0.0, 0.0]])))
-    grey = picture[..., :3].mean(-1)
-    dark = (grey < 0.2).mean()
-    assert (
-        dark
-        > (
-            imread(draw(tmp_path / "b.png", weights=torch.tensor([[0.3, 0.3, 0.4]])))[..., :3].mean(-1) < 0.2
-        ).mean()
-    )
+    sharp = read(draw(tmp_path / "a.png", weights=torch.tensor([[1.0, 0.0, 0.0]])))
+    even = read(draw(tmp_path / "b.png", weights=torch.tensor([[0.3, 0.3, 0.4]])))
+    assert (sharp.mean(-1) < 0.2).mean() > (even.mean(-1) < 0.2).mean()
 
 
 def test_equal_pictures_have_equal_bytes(tmp_path):

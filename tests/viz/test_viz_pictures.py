@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib.image import imread
+from pages import read
 from seeds import offset_seed
 from typer.testing import CliRunner
 
@@ -38,7 +38,7 @@ def test_a_place_that_is_looked_at_is_brighter(tmp_path):
     for weights in (np.eye(4)[:1], np.full((1, 4), 0.25)):
         path = tmp_path / "a.png"
         draw_samples(PICTURES, ["a", "b"], [Look(grey, [(0.5, 0.5)], weights, "a")], path=path)
-        means.append(imread(path)[..., :3].mean())
+        means.append(read(path).mean())
     assert means[0] < means[1]
 
 
@@ -81,7 +81,7 @@ def test_sample_writes_a_sheet_of_the_classes_asked_for(tmp_path, monkeypatch):
     asked = ["sample", str(tmp_path), "--classes", "cross,circle", "--count", "3", "--scale", "2"]
     done = CliRunner().invoke(app, [*asked, "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert imread(out).shape[:2] == (2 * 8 * 2, 3 * 8 * 2)
+    assert read(out).shape[:2] == (2 * 8 * 2, 3 * 8 * 2)
     wrong = CliRunner().invoke(app, ["sample", str(tmp_path), "--classes", "dog"])
     assert wrong.exit_code == 2
     assert "sample: `--classes` has 'dog'; expected a class: circle, " in " ".join(wrong.stderr.split())
