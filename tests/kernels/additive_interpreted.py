@@ -127,7 +127,7 @@ def test_what_a_step_keeps_has_its_scores_and_weights(case):
     _, kept, a = additive_step_cuda.forward(given.a, None, *given[1:])
     seen = additive_step_cuda.kept_alignment(kept, 9, given.scale, (2,))
     scores = torch.tanh(a[:, :, None] + given.b[:, None]) @ given.v
-    shown = visible(given, Block(slice(0, 2), slice(0, 3)))
+    shown = visible(given.b, given[4:], Block(slice(0, 2), slice(0, 3)))
     expected = scores if shown is None else scores.masked_fill(~shown, -torch.inf)
     torch.testing.assert_close(seen.scores, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(seen.weights, Softmax(temperature=2.0)(scores, shown), rtol=1e-5, atol=1e-6)
