@@ -94,8 +94,8 @@ class Watcher:
 
     paths: dict[int, str]  # of each Attention by id: the model keeps its modules alive
     others: dict[int, str] = field(default_factory=dict)  # of all modules, where their functions are watched
-    # what happened, in order: the id of a module that looks like attention and runs, the path of a result
-    log: list[int | str] = field(default_factory=list)
+    called: set[int] = field(default_factory=set)  # ids of modules that look like attention, and ran
+    left: set[str] = field(default_factory=set)  # paths of those that left a result
     later: deque[Later] | None = None  # where results may be made, if that needs nothing but the call
     removes: ClassVar[bool] = False  # heads, from some of them
 
@@ -137,7 +137,7 @@ class Recording(Watcher):
     def add(self, path: str, result: AttentionResult) -> None:
         """Keep what was asked for of the result of one call."""
         if self.keep.wants(path):
-            self.log.append(path)
+            self.left.add(path)
             self.trace.results.setdefault(path, []).append(self.keep.chosen(result))
 
     def miss(self, path: str, reason: str) -> None:

@@ -208,10 +208,48 @@ def test_a_module_that_was_replaced_or_moved_since_the_last_recording_has_its_ow
 
 def test_a_module_of_several_places_has_the_path_of_the_first():
     block = Block()
-    net = nn.Sequential(nn.Sequential(nn.ReLU(), block), block)
+    net, x = nn.Sequential(nn.Sequential(nn.ReLU(), block), block), torch.randn(2, 3, 8)
+    for _ in range(2):
+        with record(net) as trace:
+            net(x)
+        assert {path: len(results) for path, results in trace.items()} == {"0.1": 2}
+    net[1] = Block()
     with record(net) as trace:
-        net(torch.randn(2, 3, 8))
-    assert {path: len(results) for path, results in trace.items()} == {"0.1": 2}
+        net(x)
+    assert {path: len(results) for path, results in trace.items()} == {"0.1": 1, "1": 1}
+
+
+def test_what_is_known_of_a_model_keeps_no_module_of_it():
+    net, x = blocks(), torch.randn(2, 3, 8)
+    with record(net):
+        net(x)
+    model, part = weakref.ref(net), weakref.ref(net[0])
+    gc.disable()
+    try:
+        net[0] = nn.ReLU()
+        assert part() is None
+        del net
+        assert model() is None
+    finally:
+        gc.enable()
+
+
+def test_a_module_of_another_class_since_the_last_recording_is_known_by_that():
+    class OwnAttention(Block):
+        def forward(self, x):
+            return (x @ x.mT).softmax(-1) @ x
+
+    net, x = blocks(), torch.randn(2, 3, 8)
+    with record(net) as trace:
+        net(x)
+    net[2][1].__class__ = OwnAttention
+    with pytest.warns(UnseenWarning, match=r"at '2.1': OwnAttention ran"), record(net) as trace:
+        net(x)
+    assert list(trace) == ["0", "2.0"]
+    net.__class__ = type("Attentions", (nn.Sequential,), {})
+    with pytest.warns(UnseenWarning, match=r"at '2.1': OwnAttention ran"), record(net) as trace:
+        net(x)
+    assert list(trace.unseen) == ["2.1"]
 
 
 def test_a_trace_may_be_looked_at_in_the_block_and_results_taken_out():

@@ -1,5 +1,6 @@
 """record(model) over PyTorch's own layers and FlexAttention."""
 
+import random
 import sys
 import types
 
@@ -61,6 +62,63 @@ def test_multihead_attention(masks, need_weights, training, batch_first):
     torch.testing.assert_close(result.top(2)[0], expected.topk(2).values, **CLOSE)
     fast = batch_first and not training
     assert result.kernel == ("native" if fast else "bmm" if need_weights else "sdpa")
+
+
+def chance(p=0.5):
+    return random.random() < p
+
+
+def drawn_mask(shape, dtype):
+    """Under a mask some rows may see nothing; of numbers that are added, minus infinity hides."""
+    hidden = torch.rand(shape) < 0.3
+    if dtype == torch.bool:
+        return hidden
+    return torch.randn(shape, dtype=dtype).masked_fill(hidden, -torch.inf)
+
+
+def drawn_call():
+    """A module, what it is given, and the options of the call, all at random; often one for its fast path."""
+    fast, H, dtype = chance(0.3), random.choice((1, 2, 4)), random.choice((torch.float32, torch.float64))
+    itself, given = fast or chance(), {"batch_first": fast or chance()}
+    if not fast:
+        given |= {name: chance() for name in ("bias", "add_bias_kv", "add_zero_attn")}
+    if not itself:
+        given |= {"kdim": random.choice((None, 3)), "vdim": random.choice((None, 5))}
+    module = nn.MultiheadAttention(4 * H, H, dtype=dtype, **given).train(not fast and chance())
+    batch, T = random.choice(((), (1,), (3,))), random.choice((1, 3, 5))
+    S = T if itself else random.choice((1, 4, 6))
+    sizes = (T, module.embed_dim), (S, module.kdim), (S, module.vdim)
+    parts = [torch.randn(*batch, *size, dtype=dtype) for size in sizes]
+    parts = [parts[0]] * 3 if itself else parts
+    if batch and not module.batch_first:
+        parts = [x.transpose(0, 1) for x in parts]
+    options, kind = {"need_weights": chance()}, random.choice((torch.bool, dtype))
+    if chance():
+        options["key_padding_mask"] = drawn_mask((*batch, S), kind)
+    if chance():
+        shape = (T, S) if chance() else (*(n * H for n in batch or (1,)), T, S)
+        options |= {"attn_mask": drawn_mask(shape, kind), "is_causal": chance()}
+    return module, parts, options
+
+
+def test_any_call_of_multihead_attention_has_the_weights_that_it_returns_or_mixes_its_values_by():
+    """Rows that see nothing have weights of zero here, and no number there."""
+    close, kernels = {"rtol": 1e-4, "atol": 1e-5}, set()
+    for _ in range(150):
+        module, parts, options = drawn_call()
+        with torch.set_grad_enabled(module.training), record(module, gradients=True) as trace:
+            module(*parts, **options)
+        (result,) = trace[""]
+        # without weights, PyTorch takes is_causal instead of the mask, and leaves the mask out
+        if options["need_weights"] or not options.get("is_causal"):
+            whole = options | {"need_weights": True, "average_attn_weights": False}
+            expected = module(*parts, **whole)[1].nan_to_num(0.0)
+            torch.testing.assert_close(result.weights, expected.view(result.weights.shape), **close)
+        if result.kernel == "sdpa":
+            mixed = result.weights @ result.seen.values
+            torch.testing.assert_close(mixed, result.context.nan_to_num(0.0), **close)
+        kernels.add(result.kernel)
+    assert kernels == {"bmm", "sdpa", "native"}
 
 
 def test_multihead_attention_of_another_sequence_with_dropout_and_an_extra_key():

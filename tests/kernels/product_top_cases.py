@@ -7,12 +7,12 @@ from regard.attention.looks import Products
 from regard.kernels.product.product_looks import PRODUCT_TOP
 
 
-def check(lead, T, S, D, k, *, dtype=torch.float32, mask=None, device="cpu", broadcast=False):
+def check(lead, T, S, D, k, *, dtype=torch.float32, mask=None, device="cpu", broadcast=False, sign=1):
     """The weights are the k largest of each row, to rounding, and stand where the kernel says."""
     query = torch.randn(*lead, T, D, device=device).to(dtype)
     keys = torch.randn(*((1,) * len(lead) if broadcast else lead), S, D, device=device).to(dtype)
     mask = mask or Mask()
-    scale = 2.0 * D**-0.5
+    scale = sign * 2.0 * D**-0.5
     weights, places = PRODUCT_TOP.run(Products(query, keys, scale, mask, k))
     scores = scale * query.double() @ keys.double().mT
     visible = mask.to_dense(T, S, ndim=scores.ndim, device=scores.device)
@@ -23,7 +23,7 @@ def check(lead, T, S, D, k, *, dtype=torch.float32, mask=None, device="cpu", bro
     # a sum of D products, twice: exp makes a relative error of an absolute one
     eps, largest = (
         torch.finfo(torch.float32).eps,
-        float(scale * (query.double().abs() @ keys.double().abs().mT).max()),
+        float(abs(scale) * (query.double().abs() @ keys.double().abs().mT).max()),
     )
     bound = 4 * eps * (D + 8) * max(largest, 1.0)
     best = expected.topk(k, -1).values

@@ -50,6 +50,11 @@ def test_half_precision_and_keys_for_all():
     check((2, 2), 3, 33, 8, 2, dtype=torch.float16, broadcast=True)
 
 
+@pytest.mark.parametrize("sign", [-1, 0])
+def test_a_scale_below_zero_and_none(sign):
+    check((2,), 3, 70, 8, 4, sign=sign)
+
+
 def test_items_in_turns(monkeypatch):
     monkeypatch.setattr(product_looks, "BYTES", 4 * 3 * 2 * 2)
     check((5,), 3, 20, 4, 2)

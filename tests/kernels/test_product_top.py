@@ -51,6 +51,12 @@ def test_on_a_gpu(sizes, mask, dtype):
 
 @pytest.mark.gpu
 @gpu
+def test_on_a_gpu_with_a_scale_below_zero():
+    check((2,), 70, 700, 64, 8, device="cuda", sign=-1)
+
+
+@pytest.mark.gpu
+@gpu
 @pytest.mark.parametrize(
     ("call", "reason"),
     [

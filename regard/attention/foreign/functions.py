@@ -61,16 +61,17 @@ def read_sdpa(
 def later_sdpa(
     query: Tensor,
     key: Tensor,
-    given: tuple[Any, ...],
-    named: dict[str, Any],
-    lowered: torch.dtype | None,
+    attn_mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
     versions: list[int],
     out: Tensor,
 ) -> RecordedResult:
-    """The result of a call, made when somebody looks: the arguments after `value`, and what else it saw."""
-    seen = read_sdpa(query, key, None, *given, **named)
+    """The result of a call, made when somebody looks."""
+    seen = read_sdpa(query, key, None, attn_mask, dropout_p, is_causal, scale)
     assert isinstance(seen, Seen)
-    seen.lowered = lowered
+    seen.lowered = None if out.dtype == query.dtype else out.dtype  # autocast had lowered both
     return RecordedResult(seen, out, "sdpa", versions=versions)
 
 

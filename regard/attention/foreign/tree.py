@@ -1,9 +1,11 @@
 """The modules of a model by path, and what kinds of them there are: one walk for all who ask.
 
-Every recording begins with this walk, and a model has hundreds of modules. What follows from their names and
-kinds alone is therefore kept from one recording to the next; it holds no module.
+Every recording begins with this walk, and a model has hundreds of modules. What a walk found is therefore
+kept from one recording to the next, and the next compares whole lists with it. It keeps no module alive.
 """
 
+import weakref
+from itertools import chain, compress
 from typing import NamedTuple
 
 import torch
@@ -26,11 +28,12 @@ class Facts(NamedTuple):
     paths: dict[int, str]  # of modules by id: the model keeps them alive
     own: dict[int, str]  # those of regard's own attention
     others: dict[int, str]  # and all the others
-    prefixes: dict[int, str]  # of those that attend by their name: what the paths inside them begin with
+    suspected: dict[int, str]  # those that attend by their name, and are neither ours nor PyTorch's
     kinds: frozenset[type[nn.Module]]
-    suspects: frozenset[type[nn.Module]]  # attend by their name, and are neither ours nor PyTorch's
+    suspects: frozenset[type[nn.Module]]  # the kinds of `suspected`
     graphs: bool  # some kinds may run without Python
     attends: bool  # some kinds are neither PyTorch's nor ours, or attend
+    covered: dict[frozenset[str], frozenset[int]]  # paths of results -> those of `suspected` around one
 
 
 class Tree(NamedTuple):
@@ -47,33 +50,68 @@ class Tree(NamedTuple):
         return {path: by_id[key] for key, path in self.facts.paths.items()}
 
 
-_known: dict[int, tuple[object, Facts]] = {}  # id of a model -> what was walked through, what followed
+class Walk(NamedTuple):
+    """What was found by walking, by which it is known whether another walk would find the same."""
+
+    found: list[weakref.ref[nn.Module]]  # once each, in breadth; the model is the first
+    first: list[bool]  # of all children of those: which is found there first
+    again: list[tuple[int, int]]  # and which was found before: its number, and that of the module
+    kinds: list[type]  # of the model and all children
+    names: list[str]
+    facts: Facts
+
+
+_known: dict[int, Walk] = {}  # by the id of the model
 
 
 def tree_of(model: nn.Module) -> Tree:
     """Every module of the model as it is now."""
-    found: list[nn.Module] = [model]
-    changed: list[nn.Module] = []
-    names: list[str | None] = []
-    seen: set[int] = set()
-    for module in found:  # which grows
-        own = module.__dict__
-        if "forward" in own or "_compiled_call_impl" in own:
-            changed.append(module)
-        if id(module) not in seen:
-            seen.add(id(module))
-            for name, child in module._modules.items():
-                if type(child) not in LEAVES and child is not None:
-                    names.append(name)
-                    found.append(child)
-            names.append(None)
-    walk = names, list(map(id, found)), list(map(type, found))
     known = _known.get(id(model))
-    if known is None or known[0] != walk:
+    found = None if known is None else _found_again(known)
+    if known is None or found is None or found[0] is not model:
         if len(_known) >= MODELS:
             _known.clear()
-        known = _known[id(model)] = walk, _facts_of(model)
-    return Tree(found, changed, known[1])
+        known, found = _walk(model)
+        _known[id(model)] = known
+    changed = [each for each in found if "forward" in each.__dict__ or "_compiled_call_impl" in each.__dict__]
+    return Tree(found, changed, known.facts)
+
+
+def _found_again(known: Walk) -> list[nn.Module] | None:
+    """The modules, if their children are what they were: as many C loops as can be, which are fast."""
+    found: list[nn.Module] = [each() for each in known.found]  # type: ignore[misc]  # None: it is gone
+    try:
+        inside = [each._modules for each in found]
+    except AttributeError:
+        return None
+    children = list(chain.from_iterable(map(dict.values, inside)))
+    same = (
+        [type(found[0]), *map(type, children)] == known.kinds
+        and list(compress(children, known.first)) == found[1:]
+        and list(chain.from_iterable(inside)) == known.names
+        and all(children[child] is found[module] for child, module in known.again)
+    )
+    return found if same else None
+
+
+def _walk(model: nn.Module) -> tuple[Walk, list[nn.Module]]:
+    found, numbers = [model], {id(model): 0}
+    names, first = list[str](), list[bool]()
+    kinds: list[type] = [type(model)]
+    again: list[tuple[int, int]] = []
+    for module in found:  # which grows
+        for name, child in module._modules.items():
+            first.append(False)
+            if child is None or type(child) in LEAVES:
+                pass
+            elif id(child) in numbers:
+                again.append((len(names), numbers[id(child)]))
+            else:
+                first[-1], numbers[id(child)] = True, len(found)
+                found.append(child)
+            names.append(name)
+            kinds.append(type(child))
+    return Walk([weakref.ref(each) for each in found], first, again, kinds, names, _facts_of(model)), found
 
 
 def _facts_of(model: nn.Module) -> Facts:
@@ -84,11 +122,12 @@ def _facts_of(model: nn.Module) -> Facts:
         {id(module): path for path, module in modules},
         {id(module): path for path, module in modules if isinstance(module, Attention)},
         {id(module): path for path, module in modules if not isinstance(module, Attention)},
-        {id(module): f"{path}." if path else "" for path, module in modules if type(module) in suspects},
+        {id(module): path for path, module in modules if type(module) in suspects},
         kinds,
         suspects,
         any(issubclass(kind, GRAPHS) or kind.__name__ == COMPILER for kind in kinds),
         any(map(_may_attend, kinds)),
+        {},
     )
 
 

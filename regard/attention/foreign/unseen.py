@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-from regard.attention.foreign.tree import Tree
+from regard.attention.foreign.tree import MODELS, Facts, Tree
 from regard.attention.keep import Keep
 from regard.attention.trace import Recording
 
@@ -70,19 +70,27 @@ def _is_exported(module: nn.Module) -> bool:
 
 def silent(recording: Recording, tree: Tree) -> dict[str, str]:
     """Path -> why, of modules that ran and left nothing, nor did anything inside or around them."""
-    prefixes, next_left, ran = tree.facts.prefixes, "", set()
-    for event in reversed(recording.log):
-        if isinstance(event, str):
-            next_left = f"{event}."
-        elif event in prefixes and not (next_left and next_left.startswith(prefixes[event])):
-            ran.add(prefixes[event][:-1])
-    known = recording.trace.unseen.keys() | {event for event in recording.log if isinstance(event, str)}
-    if not known and not ran:
-        return {"": NOTHING}
-    missing = {path for path in ran - _around(known) if recording.keep.wants(path)}
+    known = frozenset((*recording.left, *recording.trace.unseen))
+    suspected, others = tree.facts.suspected, recording.called - _covered(known, tree.facts)
+    ran = {suspected[key] for key in others if key in suspected}
+    if not ran:
+        return {} if known else {"": NOTHING}
+    missing = set(filter(recording.keep.wants, ran))
     taken, modules = known | missing, tree.modules
     outermost = sorted(path for path in missing if taken.isdisjoint(_around([path]) - {path}))
     return {path: NO_FUNCTION.format(type(modules[path]).__name__) for path in outermost}
+
+
+def _covered(known: frozenset[str], facts: Facts) -> frozenset[int]:
+    """Modules that look like attention, in which something is known; found once for the same paths."""
+    found = facts.covered.get(known)
+    if found is None:
+        if len(facts.covered) >= MODELS:
+            facts.covered.clear()
+        around = _around(known)
+        found = frozenset(key for key, path in facts.suspected.items() if path in around)
+        facts.covered[known] = found
+    return found
 
 
 def _around(paths: Iterable[str]) -> set[str]:

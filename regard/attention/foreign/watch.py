@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.compose import Attention
-from regard.attention.foreign.functions import FUNCTIONS, Function, later_sdpa, lowered_by
+from regard.attention.foreign.functions import FUNCTIONS, Function, later_sdpa
 from regard.attention.foreign.seen import AnySeen, RecordedResult, Seen, SeenScores
 from regard.attention.foreign.tree import KNOWN, MODELS, Facts, Tree
 from regard.attention.foreign.unseen import COMPILED
@@ -29,16 +29,16 @@ from regard.attention.numerics import is_transformed
 from regard.attention.trace import WATCHERS, Recording, Watcher, unwatched, without_heads
 
 Plain = Callable[..., Any]
+Key = tuple[Any, str]  # a home and a name
 REPLAYED = "it replayed a CUDA graph, which runs without Python. Run the model that was captured, as it is"
 TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the model outside"
 
 
 SDPA = FUNCTIONS[0]
-SDPA_NAMES = frozenset(("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"))
 
 # asked in every call, and therefore looked up once
 is_compiling = torch.compiler.is_compiling
-any_autocast = torch._C._is_any_autocast_enabled
+transforms = torch._C._functorch.peek_interpreter_stack  # None outside of torch.func
 graph_task = torch._C._current_graph_task_id  # -1 but in a backward pass, which computes again what was seen
 function_modes = torch._C._len_torch_function_stack  # how many see every function, and may call others
 
@@ -55,8 +55,8 @@ class Place(NamedTuple):
 
 _lock = threading.Lock()
 _open = 0  # blocks that watch, in all threads
-_places: dict[tuple[Any, str], Place] = {}  # replaced now, by home and name
-_plans: dict[frozenset[type], tuple[object, list[Place]]] = {}  # kinds of modules -> imports, places
+_places: dict[Key, Place] = {}  # replaced now
+_plans: dict[frozenset[type], tuple[object, dict[Key, Place]]] = {}  # kinds of modules -> imports, places
 _HOMES = sorted({function.module for function in FUNCTIONS})
 _COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
 _COMPILED = "torch._dynamo.eval_frame"  # runs what torch.compile has made
@@ -71,10 +71,14 @@ def watched_functions(tree: Tree) -> Iterator[None]:
         compiler = sys.modules.get(_COMPILER)
         if compiler is not None and _open == 1:
             compiler.get_torch_obj_rule_map()  # finds them as they are, before they are replaced
-        for place in (*_plan(tree.facts), *_instances(tree)):
-            if place[:2] not in _places:  # another block has not done it
-                _places[place[:2]] = place
-                setattr(place.home, place.name, place.watched)
+        plan = _plan(tree.facts)
+        if tree.changed:
+            plan = plan | {place[:2]: place for place in _instances(tree)}
+        if _places:  # another block has replaced some
+            plan = {key: place for key, place in plan.items() if key not in _places}
+        _places.update(plan)
+        for home, name, _, watched, _ in plan.values():
+            setattr(home, name, watched)
     try:
         yield
     finally:
@@ -97,16 +101,25 @@ def _restore() -> None:
     _places.clear()
 
 
-def _plan(facts: Facts) -> list[Place]:
+def _plan(facts: Facts) -> dict[Key, Place]:
     """The places for models of such modules; made again when something was imported or replaced since."""
     imported = [len(sys.modules), *map(sys.modules.get, _HOMES)]
-    known, plan = _plans.get(facts.kinds, (None, []))
-    if known != imported or any(getattr(home, name, None) not in now for home, name, *now, _ in plan):
+    known, plan = _plans.get(facts.kinds, (None, {}))
+    if known != imported or _is_stale(plan):
         if len(_plans) >= MODELS:
             _plans.clear()
-        plan = list(_planned(facts))
+        plan = {place[:2]: place for place in _planned(facts)}
         _plans[facts.kinds] = imported, plan
     return plan
+
+
+def _is_stale(plan: dict[Key, Place]) -> bool:
+    """Somebody else has replaced something since it was planned."""
+    for home, name, plain, watched, _ in plan.values():
+        now = getattr(home, name, None)
+        if now is not plain and now is not watched:
+            return True
+    return False
 
 
 def _planned(facts: Facts) -> Iterator[Place]:
@@ -201,33 +214,42 @@ def _watched_sdpa(plain: Plain) -> Plain:
         return general
 
     @wraps(plain)
-    def watched(query: Tensor, key: Tensor, value: Tensor, *given: Any, **named: Any) -> Any:
+    def watched(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+        **more: Any,
+    ) -> Any:
         watchers = () if is_compiling() else WATCHERS.get()
-        if len(watchers) != 1 or (later := watchers[0].later) is None:
-            return general(query, key, value, *given, **named)
-        path = watchers[0].others.get(id(_first(sys._getframe(1))))
-        mask = given[0] if given else named.get("attn_mask")
         if (
-            path is None
+            len(watchers) != 1
+            or (later := watchers[0].later) is None
+            or (path := watchers[0].others.get(id(_first(sys._getframe(1))))) is None
+            or more
             or type(query) is not Tensor
             or query.is_nested
-            or not SDPA_NAMES.issuperset(named)
-            or (mask is not None and mask.ndim == 0)
-            or is_transformed()
+            or (attn_mask is not None and attn_mask.ndim == 0)
+            or transforms() is not None
             or graph_task() != -1
             or function_modes()
         ):
-            return general(query, key, value, *given, **named)
-        out = plain(query, key, value, *given, **named)
-        versions = [
-            0 if query.is_inference() else query._version,  # as version_of, without two calls
-            0 if key.is_inference() else key._version,
-        ]
-        if mask is not None:
-            versions.append(version_of(mask))
-        lowered = lowered_by(query) if any_autocast() else None
-        later.append((path, later_sdpa, query, key, given, named, lowered, versions, out))
-        watchers[0].log.append(path)
+            more.update(scale=scale, enable_gqa=enable_gqa)
+            return general(query, key, value, attn_mask, dropout_p, is_causal, **more)
+        out = plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        try:
+            versions = [query._version, key._version]
+        except RuntimeError:  # they were made in inference mode
+            versions = [version_of(query), version_of(key)]
+        if attn_mask is not None:
+            versions.append(version_of(attn_mask))
+        later.append((path, later_sdpa, query, key, attn_mask, dropout_p, is_causal, scale, versions, out))
+        watchers[0].left.add(path)
         return out
 
     return watched
@@ -239,7 +261,9 @@ def _noted(plain: Plain) -> Plain:
 
     @wraps(plain)
     def forward(self: nn.Module, *given: Any, **named: Any) -> Any:
-        _note(self)
+        if not is_compiling():
+            for watcher in WATCHERS.get():
+                watcher.called.add(id(self))
         return plain(self, *given, **named)
 
     return forward
@@ -250,16 +274,12 @@ def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
 
     @wraps(plain)
     def forward(*given: Any, **named: Any) -> Any:
-        _note(module)
+        if not is_compiling():
+            for watcher in WATCHERS.get():
+                watcher.called.add(id(module))
         return plain(*given, **named)
 
     return forward
-
-
-def _note(module: nn.Module) -> None:
-    if not is_compiling():
-        for watcher in WATCHERS.get():
-            watcher.log.append(id(module))
 
 
 def _wants_gradients(watcher: Watcher) -> bool:

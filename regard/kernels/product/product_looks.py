@@ -34,7 +34,7 @@ CHUNK = 16  # as in product_top_triton.py
 BYTES = 2**30  # of the largest scores of groups, at a time
 LAUNCHED = 2**16 - 1  # items of a launch, at most
 WEIGHTS = (128, 64, 8)  # rows and columns of a tile of scores, and its warps
-TOP = (64, 64, 4)
+TOP = (64, 128, 4)
 PICKING = 1  # warps that pick from a row
 
 

@@ -1,8 +1,9 @@
 """The k largest weights of a softmax of products in Triton, in two passes. See product_looks.py.
 
 Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes; lines are (B, H, T).
-Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest score of each. Scores
-come with a factor of log2 e in their scale: powers of two are what the device computes.
+Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest product of each. The
+scale has a factor of log2 e, since powers of two are what the device computes. Products are compared without
+it, and in the power it costs nothing beside the difference.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -15,15 +16,22 @@ HIDDEN = tl.constexpr(-3.0e38)  # below every score, and above what has been tak
 
 
 @triton.jit
+def first_of(x, index, AFTER: tl.constexpr):
+    """The largest number and the first index where it stands; cheaper than to carry the index along."""
+    largest = tl.max(x, axis=0)
+    return largest, tl.min(tl.where(x == largest, index, AFTER), axis=0)
+
+
+@triton.jit
 def tile(
     q, keys, mask, tops, t, T, d, D: tl.constexpr, start, key_s, highest, sums, WHOLE: tl.constexpr,
     S, offset, chunks, scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """One tile of scores: stores the largest of each chunk; the largest of the row so far, and the sum."""
+    """One tile of products: stores the largest of each chunk; the largest of the row so far, and the sum."""
     s = start + tl.arange(0, BLOCK_S)
     inside = (d < D)[:, None] if WHOLE else (s < S)[None, :] & (d < D)[:, None]
     k = tl.load(keys + s[None, :].to(tl.int64) * key_s + d[:, None], mask=inside, other=0.0)
-    e = tl.dot(q, k, input_precision="ieee") * scale
+    e = tl.dot(q, k, input_precision="ieee")
     seen = (s < S)[None, :]
     if not WHOLE:
         if MASKED:
@@ -35,10 +43,10 @@ def tile(
     c = start // CHUNK + tl.arange(0, BLOCK_S // CHUNK)
     tl.store(tops + c[None, :], groups, mask=(t < T)[:, None] & (c < chunks)[None, :])
     higher = tl.maximum(highest, tl.max(groups, axis=1))
-    p = tl.exp2(e - higher[:, None])
+    p = tl.exp2(e * scale - (higher * scale)[:, None])
     if not WHOLE:
         p = tl.where(seen, p, 0.0)
-    return higher, sums * tl.exp2(highest - higher) + tl.sum(p, axis=1)
+    return higher, sums * tl.exp2((highest - higher) * scale) + tl.sum(p, axis=1)
 
 
 @triton.jit(do_not_specialize=["T", "S", "first", "offset", "chunks", "scale"])
@@ -48,7 +56,7 @@ def tops_kernel(
     H: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """The largest score of each chunk; of each row the largest of all, and Σ 2^(score - largest)."""
+    """The largest product of each chunk; of each row the largest score, and Σ 2^(score - largest)."""
     line = tl.program_id(1).to(tl.int64)
     item = first + line
     b, h = item // H, item % H
@@ -60,6 +68,8 @@ def tops_kernel(
         mask=inside,
         other=0.0,
     )
+    q = tl.where(scale < 0, -q, q)  # the largest score is that of the largest product
+    scale = tl.abs(scale)
     keys += b * key_b + h * key_h
     mask += b * mask_b + h * mask_h
     highest = tl.full((BLOCK_T,), HIDDEN, dtype=tl.float32)
@@ -81,7 +91,7 @@ def tops_kernel(
             q, keys, mask, tops, t, T, d, D, start, key_s, highest, sums, False,
             S, offset, chunks, scale, CAUSAL, MASKED, BLOCK_S,
         )  # fmt: skip
-    tl.store(most + line * T + t, highest, mask=t < T)
+    tl.store(most + line * T + t, highest * scale, mask=t < T)
     tl.store(total + line * T + t, sums, mask=t < T)
 
 
@@ -115,7 +125,7 @@ def pick_kernel(
     scores = tl.full((BLOCK_K, CHUNK), float("-inf"), dtype=tl.float32)
     positions = tl.full((BLOCK_K, CHUNK), 0, dtype=tl.int32)
     for i in tl.static_range(K):
-        largest, at = tl.max(best, axis=0, return_indices=True)
+        largest, at = first_of(best, c, BLOCK_C)
         best = tl.where(c == at, float("-inf"), best)
         s = tl.where(largest > float("-inf"), at * CHUNK, S) + inner  # past the end once all are taken
         there = s < S
@@ -134,7 +144,7 @@ def pick_kernel(
     sums = tl.load(total + row)
     index = tl.arange(0, BLOCK_K * CHUNK)
     for i in tl.static_range(K):
-        largest, at = tl.max(e, axis=0, return_indices=True)
+        largest, at = first_of(e, index, BLOCK_K * CHUNK)
         weight = tl.where(largest > HIDDEN, tl.exp2(largest - highest) / sums, 0.0)
         tl.store(weights + row * K + i, weight)
         tl.store(places + row * K + i, tl.sum(tl.where(index == at, s, 0), axis=0).to(tl.int64))
