@@ -147,7 +147,7 @@ def small_figure(run: Run, row: Shipped, examples: dict[str, str]) -> Figure:
         found = translations(run)
         share = sum(found[source] == text for source, text in examples.items()) / max(len(examples), 1)
         return Figure("sentences translated as recorded", share)
-    if isinstance(run.task, PictureTask):  # the distance metric needs a classifier, which needs training
+    if isinstance(run.task, PictureTask):  # a distance of pictures needs a classifier, which needs training
         name, share = next(iter(run.task.checks(draw(run.model, run.task, DRAWN)[0].numpy()).items()))
         return Figure(name, share)
     settings = override(run.config, row.small).task_settings
