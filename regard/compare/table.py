@@ -220,9 +220,9 @@ def record(
         whole = set(one["changes"]) == {"recipe"}
         value, note = paper.get(one["name"], (None, ""))
         seeds = tuple(int(seed) for seed in one["values"])
-        metric = one["metric"] + _apart(table) + (f", median of {len(seeds)} seeds" if median else "")
+        metric = one["metric"] + _conditions(table) + (f", median of {len(seeds)} seeds" if median else "")
         headline = one["name"] in summaries
-        if whole and not _apart(table):
+        if whole and not _conditions(table):
             headline = headline or one["recipe"] in recipes or f"model:{one['model']}" not in models
             models.add(f"model:{one['model']}")
         result = Result(
@@ -249,7 +249,7 @@ def _headlines(results: Path) -> tuple[set[str], set[str]]:
     return {result.recipe for result in found}, entries
 
 
-def _apart(table: Table) -> str:
+def _conditions(table: Table) -> str:
     """Conditions that differ from the recipes': ` on hansards`, ` on the valid split, beam 1`."""
     where = [table["on"]] if table.get("on") else []
     where += [f"the {table['split']} split"] if table["split"] != TEST.split else []

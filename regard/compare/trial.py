@@ -188,7 +188,7 @@ def forget_impossible(run: Path) -> None:
 
 def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
     """Train or resume; False if the model cannot be built (the reason is written to the folder)."""
-    _forget_peak()
+    _reset_peak()
     resume = (run / "config.toml").exists()
     model: Model
     task: Task
@@ -249,7 +249,7 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
     )
 
 
-def _forget_peak() -> None:
+def _reset_peak() -> None:
     """Reset the memory peak: under a launcher one process trains several variants."""
     gc.collect()
     if torch.cuda.is_available():

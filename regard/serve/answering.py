@@ -41,7 +41,7 @@ class Answering:
     async def wait(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Any:
         """A worker's result; cancelled if the client disconnects."""
         work = asyncio.ensure_future(worker.submit(key, item, size))
-        left = asyncio.ensure_future(_gone(self.request))
+        left = asyncio.ensure_future(_disconnected(self.request))
         try:
             await asyncio.wait([work, left], return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -52,7 +52,7 @@ class Answering:
             work.cancel()
 
 
-async def _gone(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

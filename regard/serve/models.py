@@ -82,14 +82,14 @@ class Models:
     def own(self) -> list[Served]:
         """The user's runs with weights, the most recently changed first."""
         with self._looking:
-            found = dict(self._look())
+            found = dict(self._find_runs())
             for name, served in self._own.items():
                 if name not in found:
                     served.worker.stop(0.0)
             self._own = found
             return list(found.values())
 
-    def _look(self) -> Iterator[tuple[str, Served]]:
+    def _find_runs(self) -> Iterator[tuple[str, Served]]:
         for folder in [] if self.runs is None else self.runs.folders()[:OWN]:
             with suppress(RegardError, OSError):
                 step = RunFolder(folder).last_step()

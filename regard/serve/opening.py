@@ -57,7 +57,7 @@ class Opening:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()  # startup
         self._loaded = asyncio.ensure_future(self._load_when_quiet())
-        self._loaded.add_done_callback(self._settle)
+        self._loaded.add_done_callback(self._loading_done)
         await send({"type": "lifespan.startup.complete"})
         await receive()  # shutdown
         with suppress(Exception):  # if loading failed, there is nothing to shut down
@@ -66,7 +66,7 @@ class Opening:
                 pass
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _settle(self, loaded: "asyncio.Future[Any]") -> None:
+    def _loading_done(self, loaded: "asyncio.Future[Any]") -> None:
         if loaded.exception() is not None:
             self.failed()
         else:  # from now on, setting `stopping` affects the application

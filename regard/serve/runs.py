@@ -115,16 +115,16 @@ def summary(folder: Path) -> dict[str, Any] | None:
         saved = run.last_step()
         metrics = folder / "metrics.jsonl"
         written = metrics.stat() if metrics.exists() else None
-        told = _told(folder, written and (written.st_mtime_ns, written.st_size))
+        latest = _latest_numbers(folder, written and (written.st_mtime_ns, written.st_size))
     except (RegardError, OSError):
         return None
-    step = max(saved or 0, told["step"])
+    step = max(saved or 0, latest["step"])
     return {
         "id": folder.name,
         "status": status(folder, step, config.train.steps),
         "model": config.model,
         "task": config.task,
-        **told,
+        **latest,
         "step": step,
         "steps": config.train.steps,
         "saved": saved,
@@ -133,7 +133,7 @@ def summary(folder: Path) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=MOST)
-def _told(folder: Path, written: tuple[int, int] | None) -> dict[str, Any]:
+def _latest_numbers(folder: Path, written: tuple[int, int] | None) -> dict[str, Any]:
     """The latest numbers in the metrics. Pages poll this, so the file is read only after it has changed."""
     lines, _ = read_lines(folder, 0)
     losses = [line["loss"] for line in lines if _is_number(line.get("loss")) and "event" not in line]

@@ -114,7 +114,7 @@ class Checkpoints(VerifiedFiles):
         with durable.disk_errors(self.path, self.describe_last):
             folder = self._unused(checkpoint.state.step)
             self._write(folder, tensors, numbers)
-            self._name(folder, best=best)
+            self._point_names_to(folder, best=best)
         self._prune()
 
     def save_averaged(self, model: serialization.Tensors, step: int) -> None:
@@ -217,7 +217,7 @@ class Checkpoints(VerifiedFiles):
             folder = self.checkpoints / f"step-{step:08d}-{again}"
         return folder
 
-    def _name(self, folder: Path, *, best: bool) -> None:
+    def _point_names_to(self, folder: Path, *, best: bool) -> None:
         names = self._read_names()
         names.pop("averaged", None)  # from a finished run that is now continued
         before = self._current.name if self._current is not None else names.get("last")
@@ -246,10 +246,10 @@ class Checkpoints(VerifiedFiles):
         try:
             names = self.read_json(self.names)
         except DataError:
-            return self._look()
+            return self._rebuild_names()
         digest = names.pop("digest", None)  # missing in earlier versions
         if digest not in (None, _digest_of_names(names)) or not names.keys() <= {*_POINTERS, "over"}:
-            return self._look()
+            return self._rebuild_names()
         for name in _POINTERS:
             if name in names and not _FOLDER.fullmatch(str(names[name])):
                 raise DataError(
@@ -257,7 +257,7 @@ class Checkpoints(VerifiedFiles):
                 )
         return names
 
-    def _look(self) -> dict[str, Any]:
+    def _rebuild_names(self) -> dict[str, Any]:
         """Reconstruct the names from the complete checkpoints and their steps."""
         whole = [path for path in self._folders() if (path / "state.json").exists()]
         steps = [path for path in whole if path.name.startswith("step-")]
@@ -277,7 +277,7 @@ class Checkpoints(VerifiedFiles):
             return []
         found = [path for path in self.checkpoints.iterdir() if _FOLDER.fullmatch(path.name)]
         folders = [path for path in found if path.is_dir() and not path.is_symlink()]
-        return sorted(folders, key=lambda path: (_step(path), _again(path)))
+        return sorted(folders, key=lambda path: (_step(path), _repetition(path)))
 
     def _prune(self) -> None:
         """Remove unnamed checkpoints, and from the best one what only resuming needs."""
@@ -299,7 +299,7 @@ def _step(folder: Path) -> int:
     return int(folder.name.split("-")[1])
 
 
-def _again(folder: Path) -> int:
+def _repetition(folder: Path) -> int:
     """The number of a checkpoint among those of the same step."""
     return int(folder.name.split("-")[2]) if folder.name.count("-") > 1 else 1
 

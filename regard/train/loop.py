@@ -77,7 +77,7 @@ def fit(
 
 def _run(run: Session) -> Summary:
     run.model.train()
-    while not _settle(run):
+    while not _between_updates(run):
         update(run)
     _average(run)
     return Summary(
@@ -92,7 +92,7 @@ def _run(run: Session) -> Summary:
     )
 
 
-def _settle(run: Session) -> bool:
+def _between_updates(run: Session) -> bool:
     """What is due between two updates: evaluate, save, stop. Returns True when the run is over."""
     due = _evaluation_due(run)
     improved = due and _evaluate(run)

@@ -66,7 +66,7 @@ def update(run: Session) -> None:
 
 def _turn(run: Session, player: Player | None) -> _Turn:
     """One optimizer step for a player, or for the whole model; skipped if it is not finite."""
-    with _alone(run, player) if player is not None else nullcontext():
+    with _freeze_others(run, player) if player is not None else nullcontext():
         sums = _accumulate(run, player)
         run.accelerator.unscale_gradients(run.optimizer)
         gradients = [p.grad for p in run.parameters if p.grad is not None]
@@ -95,7 +95,7 @@ def _check_unused(run: Session) -> None:
 
 
 @contextmanager
-def _alone(run: Session, player: Player) -> Iterator[None]:
+def _freeze_others(run: Session, player: Player) -> Iterator[None]:
     """One player learns: the other parameters need no gradient, and their last gradients are set aside.
 
     They are restored afterwards as the same tensors, because a captured step writes to their memory.

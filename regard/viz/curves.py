@@ -45,7 +45,7 @@ def draw_lengths(
         names = {float(i): _bin_name(*first[i]) for i in range(0, len(first), every)}
         across = (-0.35, len(first) - 1 + 0.1)
     else:
-        across = _around([place for x, _ in lines.values() for place in x], 0.04)
+        across = _extended_range([place for x, _ in lines.values() for place in x], 0.04)
         names = numbers(within(ticks(*across, whole=True), across))
     axes = _chart(list(models), title, ylabel, across, (0, marks[-1]), numbers(marks))
     axes.name_x(names, xlabel, tick=3)
@@ -72,7 +72,7 @@ def draw_training(
         )
     curves = {name: _Curve.of(*line) for name, line in lines.items()}
     values = [each for curve in curves.values() for side in (curve.low, curve.high) for each in side]
-    up = _around(values, 0.05, log=log)
+    up = _extended_range(values, 0.05, log=log)
     if not log and min(values) >= 0:
         up = (0.0, up[1])
     first, last = (f(float(f(steps)) for steps, _ in lines.values()) for f in (min, max))
@@ -98,15 +98,15 @@ def draw_growth(
         raise ConfigError(
             "draw_growth: `series` has nothing or a value of 0 or less; expected positive numbers."
         )
-    across = _around([float(x) for line in lines.values() for x in line[0]], 0.0, log=True)
-    up = _around([float(y) for line in lines.values() for y in line[1]], 0.05, log=True)
+    across = _extended_range([float(x) for line in lines.values() for x in line[0]], 0.0, log=True)
+    up = _extended_range([float(y) for line in lines.values() for y in line[1]], 0.05, log=True)
     axes = _chart(list(series), title, ylabel, across, up, _decades(up), log=(True, True))
     axes.name_x(numbers(log_ticks(across, base=2)), xlabel, tick=3)
     _name_lines(axes, _draw_lines(axes, {name: (x.tolist(), y.tolist()) for name, (x, y) in lines.items()}))
     return axes.sheet.save("draw_growth", path)
 
 
-def _around(values: Sequence[float], share: float, *, log: bool = False) -> tuple[float, float]:
+def _extended_range(values: Sequence[float], share: float, *, log: bool = False) -> tuple[float, float]:
     """The range of the values, extended by `share` of it on both sides."""
     low, high = min(values), max(values)
     if log:
@@ -203,14 +203,14 @@ def _draw_lines(
 
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], index: int, marker: str = "") -> None:
-    colour, dash = _look(index)
+    colour, dash = _line_style(index)
     places = [axes.at(u, v) for u, v in zip(x, y, strict=True)]
     axes.sheet.draw([places], edge=colour, line=1.8, dash=dash, cap="round", kind="line")
     for place in places if marker else ():
         axes.sheet.dot(place, 5, colour, edge="#ffffff", line=0.8, marker=marker)
 
 
-def _look(index: int) -> tuple[str, str]:
+def _line_style(index: int) -> tuple[str, str]:
     """Colour and dash style of a line."""
     colours = len(style.LINES)
     return style.LINES[index % colours], list(DASHES)[index // colours % len(DASHES)]
@@ -250,7 +250,10 @@ def _draw_runs(axes: Axes, curves: Mapping[str, _Curve]) -> dict[str, tuple[floa
                 zip(curve.x[::-1], curve.high[::-1], strict=True),
             )
             axes.sheet.draw(
-                [[axes.at(*each) for each in (*there, *back)]], fill=_look(i)[0], opacity=0.16, closed=True
+                [[axes.at(*each) for each in (*there, *back)]],
+                fill=_line_style(i)[0],
+                opacity=0.16,
+                closed=True,
             )
     for i, curve in reversed(list(enumerate(curves.values()))):
         _line(axes, curve.x, curve.smooth, i, "o" if len(curve.x) == 1 else "")  # a single point has no line
@@ -273,7 +276,7 @@ def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
     _, top, _, tall = axes.box
     x, apart = LEFT + PLOT[0] + 0.1, spread(heights, gap=GAP, within=(-top - tall, -top))
     for i, (name, y) in enumerate(zip(ends, apart, strict=True)):
-        colour, dash = _look(i)
+        colour, dash = _line_style(i)
         if sample:
             places = [(x, -y), (x - 0.1 + sample, -y)]
             axes.sheet.draw([places], edge=colour, line=1.8, dash=dash, kind="sample")
