@@ -78,7 +78,7 @@ def _check(accelerator: Accelerator, train: TrainConfig) -> None:
 
 
 def uses_all_parameters(model: nn.Module) -> bool:
-    """Whether every step gives every parameter a gradient."""
+    """Whether the model promises every parameter a gradient in every step."""
     return isinstance(model, Model) and model.uses_all_parameters and not model.players
 
 

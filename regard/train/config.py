@@ -161,7 +161,7 @@ def recipe_sentence(name: str) -> str:
 
 
 def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
-    """The tables of a TOML text, with dotted keys for inner tables; only unknown tables raise here."""
+    """The tables of a TOML text, with dotted keys for inner tables; tables are checked, keys are not."""
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # bad syntax, or endless digits or nesting

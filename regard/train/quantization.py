@@ -6,7 +6,7 @@
 "int8-groups": every 32 numbers of a row (the last group may be shorter) share a bfloat16 scale. An outlier
 then costs 31 others their precision, not the row, for 1/16 more bytes. Rows shorter than a group become
 bfloat16: they are few, and a flag beside two coordinates, say, would leave those no precision.
-"int10-groups": the same with 511 levels instead of 127. The tensor holds the upper eight bits of q, a second
+"int10-groups": the same with q up to 511 instead of 127. The tensor holds the upper eight bits of q, a second
 one the lower two, four numbers per byte. Its error is that of bfloat16, in 2/3 of the bytes.
 Vectors (biases, norms, running means) stay unchanged: they are few, and everything depends on them.
 """

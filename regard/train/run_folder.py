@@ -8,7 +8,7 @@
     metrics.jsonl            one line per measurement; tensorboard/ holds the same
     owner.json               which process trains into the folder; empty if none does (lock.py)
     checkpoints.json         {"last": "step-00000400", "before": "step-00000200", "best": "step-00000300"}
-                                                      and their digest; "over": only weights are kept
+                             and their digest; "over": only weights are kept
     checkpoints/             the folders that these names point to
         step-00000400/       {model,optimizer,random}.safetensors  state.json  digests.json
         step-00000200/       the same: the fallback if the last is damaged
