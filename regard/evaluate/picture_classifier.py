@@ -1,7 +1,7 @@
 """The classifier whose features compare pictures: a small residual network, trained on the same data.
 
     h = stage_3(stage_2(stage_1(conv(x))))         width, 2 width, 4 width channels; the side halved twice
-    features = mean over positions of h            (B, 4 width)
+    features = mean over places of h               (B, 4 width)
     p(y | x) = softmax(W features + b)
 
 It is trained once per task and size with a fixed seed, and cached under a digest of both. Distances in its

@@ -7,7 +7,7 @@
     W_Q; W_K W_V                      attention/linear_0; linear_1
     W_O                               the last linear
     W_1 W_2                           ffn/linear_0, linear_1
-    norm                              layer_norm of the sub-layer around which it stands
+    norm                              layer_norm of the sub-layer it stands around
 
 The search is CTranslate2's. Greedy decoding writes the same words. Beam search ends differently: CTranslate2
 keeps `beam` live hypotheses besides finished ones and stops when `beam` have finished; ours stops when no

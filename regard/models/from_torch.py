@@ -6,7 +6,7 @@
     both_from(torch.nn.Transformer)                  -> Encoder, Decoder
 
     torch.nn                    here
-    in_proj_weight, _bias       W_Q, W_K, W_V       one stacked matrix there, three here
+    in_proj_weight, _bias       W_Q, W_K, W_V       stacked there, three matrices here
     out_proj                    W_O
     linear1, linear2            feed_forward.W_1, .W_2
     norm1 …, norm_first         around_….norm, PostNorm or PreNorm

@@ -5,11 +5,11 @@
                p(C_i | …) = softmax(W [d_i; d'_i]),  and d'_i is an input of step i + 1
 
     paper     here                 shape
-    P         batch.source         (B, 1 + N, D) points, after a place for the end symbol
-    C         batch.target         (B, T) as token ids, see data/points.py
+    P         batch.source         (B, 1 + N, D) points behind the end symbol's place
+    C         batch.target         (B, T) as numbers, see data/points.py
     e_j d_i   states, query        (B, N, n), (B, T, n)
     d'_i      result.context       (B, 1, n)
-    ⇒         row 0 of E           the decoder's first input
+    ⇒         row 0 of E           the first thing that the decoder reads
 
 An index is a word here: the decoder reads its embedding and does not see the coordinates. A dictionary for n
 points cannot express larger sets.

@@ -5,7 +5,7 @@
 
     paper    here            shape
     x_t      batch.inputs    (B, T, I)
-    h c      first           (2, layers, 1, n)    learnt initial values
+    h c      first           (2, layers, 1, n)    learnt values before the first step
     y_t                      (B, T, O)            here as logits
 
 Three layers of 256 (copy, recall), 512 (repeat copy) or 128 (n-grams, sorting) in the paper.

@@ -13,8 +13,8 @@ own. Shallow fusion searches the source as RNNsearch does, with h_{t-1} in place
     Y A      tapes of `encoder`  (B, S, 2 n)   hidden and memory tape of the source
     p^t      the weights of `fusion.attention`; those of `fusion.cell.attention` look back at the target
     γ̃_t α̃_t  hidden, memory      (B, 1, n)
-    W_x W_r  fusion.W            (2 n, m)      stacked: applied to the word
-    W_γ̃ W_r  fusion.U            (2 n, n)      stacked: applied to the context
+    W_x W_r  fusion.W            (2 n, m)      side by side: of the word
+    W_γ̃ W_r  fusion.U            (2 n, n)      side by side: of what was found
     W_γ u    fusion.attention.score.U, .v
 
 Cheng, Dong, Lapata. Long short-term memory-networks for machine reading. 2016.

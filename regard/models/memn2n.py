@@ -7,12 +7,12 @@
     position encoding    l_kj = (1 - j/J) - (k/d)(1 - 2j/J)           bag of words: 1
     adjacent tying       A^{k+1} = C^k,  B = A^1,  Wᵀ = C^K
     layer-wise tying     A^1 = … = A^K,  C^1 = … = C^K,  u^{k+1} = H u^k + o^k
-    linear start         p_i = uᵀ m_i until the softmax is switched on
+    linear start         p_i = uᵀ m_i until the softmax is put in
 
     paper    here                shape
-    x_ij     batch.sentences     (N, J) words of a batch's distinct sentences; the null word has id 0
-    x_i q    .stories .question  (B, S), (B,) indices of these, the oldest sentence first
-    A B C    tables              (tables, V, d), stacked in the order in which hops use them
+    x_ij     batch.sentences     (N, J) words of the different sentences of a batch; the null word is number 0
+    x_i q    .stories .question  (B, S), (B,) rows of these, the oldest sentence first
+    A B C    tables              (tables, V, d), side by side in the order in which hops use them
     T_A T_C  time                (tables, M, d), row 0 for the most recent sentence
     m_i c_i  keys, values        (B, S, d)
     p_i      weights of hops.k   (B, 1, S)

@@ -6,8 +6,8 @@
 
     paper    here               shape
     x_i      windows            (B T, M) the M words before each predicted one
-    A C      A, C               (V, d) tables shared by all hops (layer-wise tying)
-    T_A T_C  time_A, time_C     (M, d), the last row for the most recent word
+    A C      A, C               (V, d) tables, the same for all hops (layer-wise tying)
+    T_A T_C  time_A, time_C     (M, d), the last row for the word just before
     p_i      weights of hops.k  (B T, 1, M)
     f        a ReLU on half of the units
     W        W                  (V, d)

@@ -7,7 +7,7 @@
     paper    here                 shape
     x_t      batch.inputs         (B, T, I)
     h_t      h                    (B, n)
-    r_t      reads                (B, R, M)     read by the R read heads
+    r_t      reads                (B, R, M)     what the R read heads found
     M_t      state.memory.cells   (B, N, M)
     w_t      state.memory.read    (B, R, N), .write (B, W, N)
     y_t                           (B, T, O)     here as logits

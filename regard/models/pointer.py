@@ -4,11 +4,11 @@
     p(C_i | C_1 … C_{i-1}, P) = softmax_j(u^i)
 
     paper     here                 shape
-    P         batch.source         (B, 1 + N, D) points, after a place for the end symbol
-    C         batch.target         (B, T) as token ids, see data/points.py
+    P         batch.source         (B, 1 + N, D) points; position 0 is the end symbol's place
+    C         batch.target         (B, T) as numbers, see data/points.py
     e_j       states               (B, N, n) of the encoder
     ⇐         end                  (n,) a learnt e_0: pointing at it ends the output
-    ⇒         go                   (D,) a learnt point, the decoder's first input
+    ⇒         go                   (D,) a learnt point: what the decoder reads first
     d_i       query                (B, T, n) of the decoder
     u         result.scores        (B, T, 1 + N)
     W_1 W_2 v attention.score.U .W .v

@@ -1,10 +1,10 @@
 """Classifiers that differ only in their pooling: attention with a learnt query, or the mean.
 
-    pictures    ŷ = W pool(CNN(picture)) + b                       pool over the positions of a grid
+    pictures    ŷ = W pool(CNN(picture)) + b                       pool over the places of a grid
     sentences   ŷ = H([pool(G(a)); pool(G(b))])                     pool over the words of each sentence
 
     here       shape
-    CNN        (B, 3, H, W) -> (B, L, D): 3 × 3 convolutions, batch norm, ReLU; the first two halve a side
+    CNN        (B, 3, H, W) -> (B, L, D): convolutions of 3 × 3, batch norm, ReLU; the first two halve a side
     G H        two layers of rectified units; H has one more, linear, to the classes
     pool       see layers/pooling.py
 

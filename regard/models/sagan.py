@@ -5,7 +5,7 @@
     D(x, y) = ψ(φ(x)) + ⟨φ(x), V_y⟩                                      projection discriminator
     W̄ = W / σ(W)                                                         spectral norm, in both networks
     CBN(h, y) = gain_y (h - μ) / σ + bias_y                              conditional batch norm, in G
-    average ← decay average + (1 - decay) G                              from which samples are drawn
+    average ← decay average + (1 - decay) G                              what samples are drawn from
 
     paper     here                     shape
     x         pictures                 (B, 3, side, side), from -1 to 1
@@ -13,8 +13,8 @@
     z         noise                    (B, 128)
     G         generator                (z, y) -> pictures
     D         discriminator            (x, y) -> (B,)
-    φ(x)      features summed over positions, (B, C)
-    γ         `gamma` of each attention layer, initially 0
+    φ(x)      features summed over places, (B, C)
+    γ         `gamma` of each attention layer, from 0
 
 Both networks are residual, with feature maps of side 4 · 2^k: each generator block doubles the side, the
 first two discriminator blocks halve it and the others keep it. `attention` lists the sides of the feature

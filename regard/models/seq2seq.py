@@ -4,7 +4,7 @@
 
     paper    here         shape
     x y      batch.source/.target, (B, S), (B, T)
-    v        the encoder's last state, from which the decoder starts
+    v        the encoder's last state, which the decoder starts from
              context      (B, n) the last state, or the mean or sum of all; an input of every step with `feed`
 
 The source can be read in reverse, which brings its first words close to the first words of the target. There

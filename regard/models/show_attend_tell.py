@@ -11,13 +11,13 @@
              ∂L_s ≈ ∂log p(y | s̃, a) + λ_r (log p(y | s̃, a) - b) ∂log p(s̃ | a) + λ_e ∂H[s̃]
 
     paper     here                   shape
-    a_i       annotations            (B, L, D)   positions of a grid in row-major order
+    a_i       annotations            (B, L, D)   places of a grid, row by row
     y_t       batch.target           (B, T)
     h_t c_t   h, c                   (B, n)
     ẑ_t       context                (B, D)
-    T         W, U, Z                of the previous word, the previous state, the context
+    T         W, U, Z                of the word before, the state before, the context
     f_att     attention.score        additive; normalizer softmax, hard, gumbel-softmax, mean, …
-    f_β       gate                   a scalar per step; also applied to a sampled location
+    f_β       gate                   a number a step; it also stands before a sampled place
     λ λ_r λ_e coverage, reward, entropy
     b         baseline               moving average of log p of a word; n words have the baseline n b
 

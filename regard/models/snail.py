@@ -8,7 +8,7 @@
     e                       embed           image (28, 28) -> 64, see OmniglotEmbedding
     AttentionBlock(K, V)    A of `blocks`   keys 64, 256, 512; values 32, 128, 256; see layers/temporal.py
     TCBlock(T, D)           TC of `blocks`  filters 128
-    1 × 1 convolution       W               (N, C), applied to the last step only
+    1 × 1 convolution       W               (N, C), on the last step alone: only that one is asked
 
 Attention finds the examples that look like the query, and their labels with them; the convolutions combine
 neighbouring steps. Every attention block is initialized to compare like with like (`alike`): with

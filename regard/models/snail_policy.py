@@ -1,12 +1,12 @@
 """SNAIL as a policy: it reads the results of its actions, and all that it learns of a problem is in them.
 
     x_t = [state_t; action_{t-1}; reward_{t-1}; ended_{t-1}]
-    h = A(TC_2(TC_1(W_x x + b_x)))                                   causal: step t sees steps up to t
+    h = A(TC_2(TC_1(W_x x + b_x)))                                   causal: step t knows steps up to t
     π(· | x_1 … x_t) = softmax(W_π h_t + b_π)          V(x_1 … x_t) = w_V · h_t + b_V
 
     paper                 here       shape
     linear, 32            read       (I, 32)
-    TCBlock(T, 32) twice  TC         filters 32, T = all steps of a problem, across its episodes
+    TCBlock(T, 32) twice  TC         filters 32, T = all steps of a problem, over its episodes
     AttentionBlock(32, 32) A         keys 32, values 32
     π, V                  policy, value
 

@@ -11,7 +11,7 @@
     h d_k        heads, d_k
     P_drop       dropout                    after each sub-layer, and on words + positions
     PE           positions
-    E            E_source, E, W             one matrix if the vocabulary is shared
+    E            E_source, E, W             one matrix where the vocabulary is one
 
 Training computes all target positions in one pass under a causal mask. Decoding caches the keys and values of
 what it has written (`Cache`) and projects those of the source once, so a step costs one position.
