@@ -46,7 +46,7 @@ def command(
     settings = server.settings(require_page())
 
     def ready(address: str) -> None:
-        # after the hash: the token reaches neither the server's log nor other servers
+        # in the hash, which is sent to no server and written to no log
         address = address if server.token is None else f"{address}#token={server.token}"
         typer.echo(f"studio: {address}", err=True)
         if browser:

@@ -12,9 +12,9 @@
     w_t      state.memory.read    (B, R, N), .write (B, W, N)
     y_t                           (B, T, O)     here as logits
 
-Every sequence starts from the same state: controller, reads, memory and weightings have bias values (section
-4). Here the memory starts as a small constant and the heads on row 0, which trains faster than learnt values;
-`learnt` names the parts whose initial values are learnt.
+Every sequence starts from the same state: controller, reads, memory and weightings start at bias values
+(section 4). Here the memory starts as a small constant and the heads on row 0, which trains faster than
+learnt values; `learnt` names the parts whose initial values are learnt.
 
 The tape is a ring: after the last row comes the first. A sequence that needs more rows than there are
 silently overwrites the earliest ones.

@@ -13,7 +13,7 @@
     u         result.scores        (B, T, 1 + N)
     W_1 W_2 v attention.score.U .W .v
 
-Nothing is blended: the decoder's next input is the point itself that was pointed at. So the dictionary is as
+Nothing is blended: the decoder's next input is the point that was pointed at. So the dictionary is as
 large as the input, whatever its size, and in training the decoder reads the whole target in one call.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.

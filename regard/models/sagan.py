@@ -71,7 +71,7 @@ class SAGANConfig(Settings, key="sagan"):
     discriminator: Size = 128
     attention: tuple[int, ...] = (16,)  # sides of the feature maps with self-attention; () for none
     networks: Network = "both"  # which of them have it
-    pool: Size = 2  # factor for keys and values; 1: as fine as the queries
+    pool: Size = 2  # pooling factor of keys and values; 1: as fine as the queries
     pace: float = 1.0  # learning rate of γ, as a multiple of its network's
     strength: float = 0.0  # factor on cosines of queries and keys; 0: dot products, as in the paper
     rate: float = 4.0  # the discriminator's learning rate as a multiple of the generator's
@@ -187,7 +187,7 @@ class DiscriminatorBlock(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         branch = self.conv2(torch.relu(self.conv1(self.before(h))))
-        # averaging commutes with a 1 × 1 convolution, and costs a quarter before it
+        # averaging commutes with a 1 × 1 convolution, which then costs a quarter
         return self.halve(branch) + self.skip(self.halve(h))
 
 

@@ -79,7 +79,7 @@ class ShowAttendTellConfig(Settings, key="show-attend-tell"):
         "additive", hidden=512, kernel="reference", fixed=("score", "window", "heads")
     )
     coverage: float = 1.0  # λ
-    share: Literal["one", "even"] = "one"  # target for the sum of a location's weights
+    share: Literal["one", "even"] = "one"  # a location's weights sum to 1, or to steps / locations
     sampled: Share = 0.5  # hard: probability of sampling a picture's locations in training
     reward: float = 1.0  # hard: λ_r
     entropy: float = 0.0  # hard: λ_e

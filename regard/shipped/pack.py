@@ -39,7 +39,7 @@ from regard.train.quantization import ENCODINGS, Encoding
 from regard.train.run import Run, open_run
 from regard.train.run_folder import RunFolder
 
-DRAWN = 200  # pictures for the check that both halves agree
+DRAWN = 200  # pictures whose halves are compared
 # facts about the training, kept when a packed folder is packed again
 KEPT = ("before_packing", "note", "training_seconds", "machine", "date", "commit")
 

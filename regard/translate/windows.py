@@ -14,7 +14,7 @@ from regard.data.parallel import decode_line
 from regard.errors import DataError
 
 FIRST, LARGEST = 16, 1024  # lines of the first window, doubling up to the largest
-CHARACTERS = 1 << 20  # limit for a window, reached by its last line
+CHARACTERS = 1 << 20  # limit for a window, apart from its last line
 PATIENCE = 0.05  # seconds without input until the lines so far become a window
 BLOCK, BLOCKS = 1 << 16, 64  # bytes per read, and reads ahead
 
