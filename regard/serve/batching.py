@@ -38,7 +38,7 @@ class Job:
     item: Any
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
-    size: int = 1  # its share of a batch
+    size: int = 1  # how much of a batch it takes up
     most: int | None = None  # the largest batch for a retry, after its thread died
 
     @property
