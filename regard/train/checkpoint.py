@@ -37,8 +37,8 @@ class State:
 
     step: int = 0  # updates, including skipped ones
     epoch: int = 0
-    position: int = 0  # batches already used of the epoch's plan
-    processes: int = 1  # plan and random states depend on it
+    position: int = 0  # batches of the epoch's plan that were used
+    processes: int = 1  # the plan and the random states are theirs
     evaluated: int = 0  # the last step with a known validation loss
     best_loss: float | None = None
     best_step: int | None = None

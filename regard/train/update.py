@@ -74,7 +74,7 @@ def _turn(run: Session, player: Player | None) -> _Turn:
             _check_unused(run)
         norm = total_norm(gradients).to(sums)
         if run.device.type != "cpu":
-            run.ahead = _next(run)  # prefetched while the device works
+            run.ahead = _next(run)  # made while the device works
         # read all numbers at once: each read waits for the device, which then waits for the host
         total, count, stop, size = torch.cat([run.accelerator.reduce(sums), norm[None]]).tolist()
         run.stop = stop > 0
@@ -135,14 +135,14 @@ def _accumulate(run: Session, player: Player | None) -> Tensor:
 
 
 def _take(run: Session) -> Any:
-    """Take the next batch and advance the position in the data."""
+    """The next batch, which moves the place in the data."""
     batch, run.state.epoch, run.state.position = run.ahead or _next(run)
     run.ahead = None
     return batch
 
 
 def _next(run: Session) -> tuple[Any, int, int]:
-    """The stream's next batch, and the position after it."""
+    """The stream's next batch, and the place behind it."""
     batch = run.task.batch("train", run.stream.next())
     if run.captured is not None and isinstance(batch, Rounding):
         batch = batch.rounded()
