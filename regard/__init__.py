@@ -145,7 +145,7 @@ catalog.COMPANIONS.append(_complete)
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A module of this package, or a public name; the first of those brings all of them, and torch."""
+        """Import what depends on the algebra: the kernels, and the notebook display of results."""
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'regard' has no attribute {name!r}")
         if find_spec(f"regard.{name}") is not None:

@@ -1,13 +1,13 @@
-"""The table of contents: every mechanism, model and task as one row of strings.
+"""The catalogue: one row of strings for every mechanism, model and task.
 
-The row of a mechanism stands above its class, in its own file:
+A mechanism's row is written above its class, in its own file:
 
     @card("score", "dot", title="Dot product", authors="Luong, Pham, Manning", year=2015, link=…, sentence=…)
     class DotScore(ProductScore): …
 
 The command line, the documentation and the law tests iterate over the rows. A released key keeps its
-meaning; a changed mechanism gets a new key. Other packages add rows of their own through entry points of the
-group `regard`: each names a module that is imported when rows are asked for.
+meaning; a changed mechanism gets a new key. Other packages add rows through entry points of the
+group `regard`: each names a module, which is imported when the rows are first requested.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,14 +24,14 @@ from regard.renamed import ENTRIES
 Kind = Literal["score", "normalizer", "window", "layer", "memory", "kernel", "model", "task"]
 T = TypeVar("T", bound=Callable[..., Any])
 
-ROWS: dict[tuple[Kind, str], "Row"] = {}  # as they were declared, by kind and key
-CONTENTS: dict[str, int] = {}  # the modules that `contents` named, and their places
-COMPANIONS: list[Callable[[], None]] = []  # bring what belongs to the algebra and lies above it
+ROWS: dict[tuple[Kind, str], "Row"] = {}  # in order of declaration, by kind and key
+CONTENTS: dict[str, int] = {}  # modules named by `contents`, and their order
+COMPANIONS: list[Callable[[], None]] = []  # import what depends on the algebra, such as the kernels
 
 
 @dataclass(frozen=True)
 class Row:
-    """One entry: where the idea comes from, and where it lives."""
+    """One catalogue entry: where the idea comes from, and where its code is."""
 
     key: str
     kind: Kind
@@ -52,7 +52,7 @@ class Row:
         return self.module.replace(".", "/") + ".py"
 
     def load(self) -> Any:
-        """The class or function that stands below the row."""
+        """Import and return the class or function under the card."""
         module, _, name = self.path.partition(":")
         return getattr(import_module(module), name)
 
@@ -68,9 +68,9 @@ def card(
     sentence: str,
     **options: Any,
 ) -> Callable[[T], T]:
-    """Enter the class or function below into the catalogue.
+    """Decorator that enters a class or function into the catalogue.
 
-    A class may have several cards, as the dot product has: `options` go to its `build`.
+    A class may have several cards, as the dot product does: `options` are passed to its `build`.
     """
 
     def enter(found: T) -> T:
@@ -89,13 +89,13 @@ def card(
 
 
 def contents(package: str, modules: str) -> None:
-    """Name the modules of a package that have cards, in order; they are imported when rows are asked for."""
+    """Name the modules of a package that have cards, in order; they are imported when rows are requested."""
     for module in modules.split():
         CONTENTS.setdefault(f"{package}.{module}", len(CONTENTS))
 
 
 def complete() -> None:
-    """Called once, when the algebra has been imported."""
+    """Run once the algebra has been imported."""
     for companion in COMPANIONS:
         companion()
 
@@ -122,7 +122,7 @@ def names(kind: Kind) -> tuple[str, ...]:
 
 
 def find(key: str, kind: Kind, *, owner: str = "catalog") -> Row:
-    """The row of this key; an unknown key is answered with the nearest known one."""
+    """The row with this key; for an unknown key the error suggests the nearest known one."""
     if (kind, key) not in ROWS:
         _gather()
     if (kind, key) not in ROWS:
@@ -131,7 +131,7 @@ def find(key: str, kind: Kind, *, owner: str = "catalog") -> Row:
 
 
 def suggest(word: str, known: tuple[str, ...] | list[str]) -> str:
-    """The end of an error sentence: the new name of an old one, the nearest known word, or all of them."""
+    """The end of an error message: the new name of a renamed key, the nearest known word, or all of them."""
     for old, new in ((old.partition(":")[2], new.partition(":")[2]) for old, new in ENTRIES.items()):
         if word == old and new in known:
             return f"it is now {new!r}."
@@ -140,7 +140,7 @@ def suggest(word: str, known: tuple[str, ...] | list[str]) -> str:
 
 
 def nearest(word: str, known: tuple[str, ...] | list[str]) -> str | None:
-    """The known word that is most like this one in any case; None where none is."""
+    """The known word closest to this one, ignoring case; None if none is close."""
     lowered = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), lowered, n=1)
     return lowered[near[0]] if near else None

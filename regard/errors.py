@@ -1,7 +1,7 @@
-"""The five errors a user may meet, and the shape check that raises the first of them.
+"""The five error classes that users see, and argument checks that raise them.
 
-Every message has one form: *owner: `argument` has …; expected …. Hint.* torch is imported by the checks that
-need it, so that the studio has its page before torch is there.
+Every message has one form: *owner: `argument` has …; expected …. Hint.* torch is imported only by the checks
+that need it, so that the studio can show its page before torch is loaded.
 """
 
 import math
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RegardError(Exception):
-    """The base class of all errors of this package; a command prints one and exits with status 2."""
+    """Base class of all regard errors; a command prints the error and exits with status 2."""
 
 
 class ShapeError(RegardError, ValueError):
@@ -34,7 +34,7 @@ class DataError(RegardError, ValueError):
 
 
 class KernelRefused(RegardError, RuntimeError):
-    """A fused kernel was asked for by name and cannot run the call."""
+    """A fused kernel that was requested by name cannot run the call."""
 
 
 def check_shapes(owner: str, *specs: tuple[str, "Tensor", str], **known: int) -> dict[str, int]:
@@ -66,7 +66,7 @@ def check_shapes(owner: str, *specs: tuple[str, "Tensor", str], **known: int) ->
 
 
 def check_sizes(owner: str, settings: object, *names: str, least: int = 1) -> None:
-    """Raise ConfigError if a setting, or a number of one that is a list, is below `least`; None is passed."""
+    """Raise ConfigError if a setting, or any entry of a list setting, is below `least`; None is allowed."""
     for name in names:
         found = getattr(settings, name)
         sizes = found if isinstance(found, tuple) else () if found is None else (found,)
@@ -75,7 +75,7 @@ def check_sizes(owner: str, settings: object, *names: str, least: int = 1) -> No
 
 
 def check_range(owner: str, settings: object, low: str, high: str, least: int = 1) -> None:
-    """Raise ConfigError unless one setting is `least` or more, and another no less than it."""
+    """Raise ConfigError unless `least` <= settings.low <= settings.high."""
     smallest, largest = getattr(settings, low), getattr(settings, high)
     if not least <= smallest <= largest:
         raise ConfigError(
@@ -111,7 +111,7 @@ def check_share(owner: str, **arguments: object) -> None:
 
 
 def check_shares(owner: str, settings: object, *names: str) -> None:
-    """The same of settings; None is passed."""
+    """check_share for attributes of `settings`; None is allowed."""
     check_share(owner, **{name: found for name in names if (found := getattr(settings, name)) is not None})
 
 
@@ -122,12 +122,12 @@ def check_part(owner: str, name: str, found: object, kinds: tuple[type, ...], hi
 
 
 def is_number(found: object) -> bool:
-    """A finite real number; no truth value, no tensor."""
+    """True for a finite real number; False for bools and tensors."""
     return isinstance(found, Real) and not isinstance(found, bool) and math.isfinite(found)
 
 
 def shown(found: object) -> str:
-    """What was given, as a sentence names it: short values as they are, others by their type."""
+    """A value as error messages show it: short plain values by repr, everything else by type."""
     import torch
 
     if isinstance(found, type):
@@ -139,14 +139,14 @@ def shown(found: object) -> str:
 
 
 def _a(kind: type) -> str:
-    """The class with its article, and with its module where it is not ours."""
+    """The class name with its article, and with its module if it is not a regard class or a builtin."""
     ours = kind.__module__.partition(".")[0] in ("regard", "builtins")
     name = kind.__name__ if ours else f"{kind.__module__}.{kind.__name__}"
     return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
 def check_setting(key: str, found: float, *, least: int = 0, most: float = math.inf) -> None:
-    """Raise ConfigError if a number of a recipe, `table.key`, is out of its range."""
+    """Raise ConfigError if a numeric recipe setting `table.key` is out of range."""
     for within, expected in (
         (found >= least, f"at least {least}"),
         (found <= most, f"at most {most}"),
@@ -162,7 +162,7 @@ def _shown(found: object) -> object:
 
 @cache
 def _read_spec(spec: str) -> tuple[list[str], list[str], bool]:
-    """All letters of a spec, those of its last axes, and whether any number of axes may stand in front."""
+    """All letters of a spec, the letters of its fixed last axes, and whether it starts with `...`."""
     letters = spec.split()
     open_front = letters[0] == "..."
     return letters, letters[1:] if open_front else letters, open_front

@@ -1,6 +1,6 @@
-"""Packages beyond those that loading, running and drawing need: which extra of the package brings them.
+"""Optional packages, and the extra of regard that installs each.
 
-needs("train", "accelerate")      # a ConfigError with the line to type, where Accelerate is not installed
+needs("train", "accelerate")      # ConfigError with the pip command if Accelerate is not installed
 """
 
 from importlib.util import find_spec
@@ -12,7 +12,7 @@ Extra = Literal["train", "export", "hub", "ray", "studio"]
 
 
 def needs(extra: Extra, *packages: str) -> None:
-    """Refuse to go on without these packages."""
+    """Raise ConfigError if one of these packages is not installed."""
     for package in packages:
         if not installed(package):
             raise ConfigError(
@@ -22,8 +22,8 @@ def needs(extra: Extra, *packages: str) -> None:
 
 
 def installed(package: str) -> bool:
-    """Whether a package can be imported; nothing of it is."""
+    """Whether a package can be imported, without importing it."""
     try:
         return find_spec(package) is not None
-    except (ImportError, ValueError):  # ValueError: somebody put None in its place
+    except (ImportError, ValueError):  # ValueError: sys.modules has None for it
         return False

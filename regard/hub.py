@@ -1,7 +1,7 @@
-"""The Hub's conventions, for models and whole systems: `save_pretrained`, `from_pretrained`, `push_to_hub`.
+"""The Hub's conventions for models and whole systems: `save_pretrained`, `from_pretrained`, `push_to_hub`.
 
-They have the arguments of huggingface_hub's ModelHubMixin, and its push_to_hub does the sending. Saving and
-reading a folder need no other package; the Hub itself needs the extra `hub`.
+The arguments are those of huggingface_hub's ModelHubMixin, whose push_to_hub does the upload. Saving and
+loading a folder need no other package; the Hub itself needs the extra `hub`.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 
 
 class Hubbed:
-    """What can be saved as a folder in the Hub's form, sent there, and read back from both."""
+    """Mixin for objects that can be saved as a Hub folder, uploaded, and loaded from either."""
 
     def _write(self, folder: Path, name: str, card: Mapping[str, Any]) -> None:
-        """Write all files; `name` is what the card calls it, `card` what its author says of it."""
+        """Write all files; `name` is the title of the card, `card` holds the author's entries for it."""
         raise NotImplementedError
 
     @classmethod
@@ -36,10 +36,10 @@ class Hubbed:
         model_card_kwargs: Mapping[str, Any] | None = None,
         **push_to_hub_kwargs: Any,
     ) -> str | None:
-        """Write a folder that `from_pretrained` reads; with `push_to_hub` also send it.
+        """Write a folder that `from_pretrained` reads; with `push_to_hub` also upload it.
 
-        `model_card_kwargs` may have `license`, `data` and `limits`, as the card shall say them. `config` is
-        there for callers of the Hub's mixin; the config is always the model's own.
+        `model_card_kwargs` may have `license`, `data` and `limits`, worded as the card should show them.
+        `config` is accepted for compatibility with the Hub's mixin and ignored: the model's own is saved.
         """
         folder, card = Path(save_directory), dict(model_card_kwargs or {})
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class Hubbed:
         revision: str | None = None,
         **options: Any,
     ) -> Self:
-        """Read a folder, or a repository of the Hub (`owner/name`), that `save_pretrained` wrote."""
+        """Load a folder, or a repository of the Hub (`owner/name`), that `save_pretrained` wrote."""
         folder = Path(pretrained_model_name_or_path)
         if not folder.is_dir():
             folder = fetch(
@@ -76,7 +76,7 @@ class Hubbed:
         return cls._read(folder, **options)
 
     def push_to_hub(self, repo_id: str, **options: Any) -> str:
-        """Make the repository if it is not there, and send everything in one commit; its address.
+        """Create the repository if necessary, upload everything in one commit, and return its address.
 
         The options are those of huggingface_hub: `private`, `token`, `branch`, `commit_message`, …
         """
@@ -84,19 +84,19 @@ class Hubbed:
         from huggingface_hub import ModelHubMixin
 
         card = dict(options.pop("model_card_kwargs", None) or {}) | {"repo_id": repo_id}
-        mixin: Any = ModelHubMixin  # asks nothing of its object but `save_pretrained`
+        mixin: Any = ModelHubMixin  # needs only `save_pretrained` of its object
         return str(mixin.push_to_hub(self, repo_id, model_card_kwargs=card, **options))
 
 
 def fetch(name: str, **options: Any) -> Path:
-    """The folder of a repository of the Hub, from there or from its cache."""
+    """Download a repository of the Hub, or find it in the Hub's cache; returns its folder."""
     if not installed("huggingface_hub"):
         raise DataError(f'{name}: no such run folder. To load it from the Hub: pip install "regard[hub]".')
     from huggingface_hub import snapshot_download
 
     try:
         return Path(snapshot_download(name, **options))
-    except Exception as error:  # of the Hub, of the network, of the disk: many classes, one sentence
+    except Exception as error:  # Hub, network and disk raise many classes; report them alike
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         raise DataError(
             f"{name}: no such run folder, and it could not be loaded from the Hub "
@@ -105,13 +105,13 @@ def fetch(name: str, **options: Any) -> Path:
 
 
 def head(licence: str | None, tags: list[str], figures: str = "") -> str:
-    """The head of a card, which the Hub reads."""
+    """The front matter of a model card, which the Hub reads."""
     lines = ["---", "library_name: regard", *([f"license: {licence}"] if licence else [])]
     return "\n".join([*lines, f"tags: [{', '.join(tags)}]", *([figures] if figures else []), "---"])
 
 
 def citation(row: Row) -> str:
-    """The paper of a catalogue's row, for a bibliography."""
+    """A BibTeX entry for the paper of a catalogue row."""
     others = row.authors.endswith("et al.")
     authors = row.authors.removesuffix("et al.").strip().replace(", ", " and ")
     key = f"{row.authors.split()[0].strip(',').lower()}{row.year}"

@@ -1,12 +1,11 @@
-"""Who works in a folder: one process, which others wait for or keep away from.
+"""A folder lock: one process owns the folder, and the others wait or are refused.
 
     owner.json    {"process": 4711, "host": "node3", "boot": "…", "since": "2018-05-01 12:00", "token": "…"}
 
-The owner holds a lock of the system on this file (flock). It ends with the process, however that ends, so a
-process number that is used again misleads nobody. But such a lock may not reach from one machine to another
-that shares the folder. Therefore the owner also touches the file every few seconds: a record of another
-machine counts until the file was left alone for a minute. Should an owner sleep for longer and lose the
-folder to another machine, it notices when it asks (`require`).
+The owner holds an flock on this file. The system releases it however the process ends, so a reused process id
+is harmless. An flock may not be visible on other machines that share the folder, so the owner also touches
+the file every few seconds; an owner on another machine is presumed dead after a minute without a touch. If an
+owner sleeps longer than that and another machine takes the folder, `require` notices.
 """
 
 import json
@@ -23,18 +22,18 @@ from typing import Any, Self
 from regard.errors import DataError
 
 FILE = "owner.json"
-BEAT = 10.0  # seconds from one touch to the next
-GONE = 60.0  # seconds without a touch, after which an owner on another machine is taken for dead
+BEAT = 10.0  # seconds between touches
+GONE = 60.0  # seconds without a touch, after which an owner on another machine is presumed dead
 
-_held: set[int] = set()  # open files, which a forked child must not keep alive
+_held: set[int] = set()  # open file descriptors; a forked child must not keep them open
 
 
 class Taken(DataError):
-    """Another process works in the folder."""
+    """Another process owns the folder."""
 
 
 class FolderLock:
-    """Inside the block the folder is this process's; it is made if it is not there."""
+    """Context manager that owns the folder inside the block; creates it if necessary."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / FILE
@@ -67,15 +66,15 @@ class FolderLock:
         os.close(self._file)
 
     def require(self) -> None:
-        """Refuse to go on where another machine took the folder for abandoned."""
+        """Raise if another machine presumed this process dead and took the folder."""
         if not self._is_ours():
             raise self._refusal(self._read() or {})
 
     def _lock(self) -> bool:
-        """True: no process of this machine has the folder; False: the system cannot tell."""
+        """True if no other process on this machine holds the lock; False if the system cannot tell."""
         try:
             import fcntl
-        except ImportError:  # not on this system
+        except ImportError:  # not on this platform
             return False
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,14 +85,14 @@ class FolderLock:
         return True
 
     def _unlock(self) -> None:
-        """Give the lock up; closing the file is not enough while a child just forked still has it open."""
+        """Release the lock explicitly: a child that was just forked may still have the file open."""
         with suppress(ImportError, OSError):
             import fcntl
 
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _read(self) -> dict[str, Any] | None:
-        """The record of the owner; None where the folder is free, empty where nobody can read it."""
+        """The owner's record; None if the folder is free, empty if the record is unreadable."""
         content = self.path.read_bytes()
         if not content:
             return None
@@ -117,7 +116,7 @@ class FolderLock:
         return (self._read() or {}).get("token") == self._token
 
     def _age(self) -> float:
-        """Seconds since the owner touched the file, by the clock of the file system."""
+        """Seconds since the owner touched the file, by the file system's clock."""
         with tempfile.TemporaryFile(dir=self.folder) as probe:
             return os.fstat(probe.fileno()).st_mtime - self.path.stat().st_mtime
 
@@ -133,12 +132,12 @@ class FolderLock:
         return self.refuse(who)
 
     def refuse(self, who: str) -> Taken:
-        """The error for a folder that this one works in."""
+        """The error to raise when this folder has another owner."""
         return Taken(f"{self.folder}: {who}, works in it; expected a folder of its own.")
 
 
 def _boot() -> str:
-    """This machine since it was started; the same in all its containers, which have names of their own."""
+    """An id of this boot of the machine, the same in all its containers (their host names differ)."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

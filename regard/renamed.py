@@ -1,11 +1,11 @@
-"""Old names and what they are called now.
+"""Renamed settings and catalogue keys, old name to new.
 
-A person who types an old name is told the new one. Runs of earlier versions are translated as they are read.
+An error about an old name gives the new one; runs of earlier versions are translated when they are read.
 """
 
 from collections.abc import Container
 
-# settings; an old key counts where the model or task has the new one and not the old one
+# settings; an old key applies only if the model or task has the new key and lacks the old one
 KEYS = {
     "model.attention": "model.attends",
     "model.score": "model.attention.score",
@@ -25,7 +25,7 @@ KEYS = {
     "task.consistency": "task.r_drop",
 }
 
-# entries of the catalogue, as kind:key
+# catalogue entries, as kind:key
 ENTRIES = {
     "normalizer:count": "normalizer:divide-by-length",
     "kernel:tapes": "kernel:lstmn",
@@ -34,12 +34,12 @@ ENTRIES = {
 
 
 def new_key(key: str, known: Container[str]) -> str | None:
-    """The key that has taken the place of an old one; None where the key is no old one."""
+    """The new name of a renamed setting; None if the key was not renamed."""
     new = KEYS.get(key)
     return new if key not in known and new in known else None
 
 
 def new_entry(kind: str, key: object) -> str | None:
-    """The same for a key of the catalogue."""
+    """The new name of a renamed catalogue entry; None if it was not renamed."""
     new = ENTRIES.get(f"{kind}:{key}")
     return None if new is None else new.partition(":")[2]

@@ -1,7 +1,7 @@
-"""Where regard keeps what it can make or fetch again, and how processes share a folder.
+"""The cache folder, and files that several processes can write safely.
 
-The cache is the folder that REGARD_CACHE names, or the platform's own. Whatever goes into it, or into any
-folder that others may read, is written under a name of its own (`aside`) and renamed when it is whole.
+The cache is the folder named by REGARD_CACHE, or the platform's default. Anything written to it, or to any
+folder that other processes read, goes to a unique temporary name (`aside`) and is renamed once complete.
 """
 
 import os
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 VARIABLE = "REGARD_CACHE"
-LEFT_OVER = 24 * 3600.0  # seconds without a write, after which whoever wrote aside is gone
+LEFT_OVER = 24 * 3600.0  # seconds without a write, after which a temporary file's writer is presumed dead
 
 
 def cache_folder() -> Path:
-    """The folder; it need not exist yet. What lies in it may be deleted at any time."""
+    """The cache folder, which may not exist yet. Its contents may be deleted at any time."""
     if given := os.environ.get(VARIABLE):
         return Path(given)
     if sys.platform == "darwin":
@@ -30,15 +30,15 @@ def cache_folder() -> Path:
 
 
 def aside(path: Path) -> Path:
-    """A hidden name beside `path` that no other process uses: process numbers repeat between containers."""
+    """A hidden name next to `path` that no other process uses; process ids repeat between containers."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that is there when all is written: whoever is interrupted leaves the old one, or none.
+    """Open a file that appears only once it is complete; an interrupted write leaves the old file, or none.
 
-    Its folder is made if it is not there.
+    Creates its folder if necessary.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = aside(path)
@@ -49,7 +49,7 @@ def whole(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        if error.filename == str(beside):  # whoever reads the message has never heard of it
+        if error.filename == str(beside):  # users have never heard of the temporary name
             error.filename = str(path)
         raise
     finally:
@@ -57,9 +57,9 @@ def whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_left_over(folder: Path) -> None:
-    """Remove what killed processes left under hidden names: all that was not written to for a day."""
+    """Remove temporary files and folders of killed processes: those not written to for a day."""
     for path in folder.glob(".*.*"):
-        with suppress(OSError):  # removed by another process, or not ours to remove
+        with suppress(OSError):  # removed by another process, or not permitted
             inside = path.iterdir() if path.is_dir() else ()
             written = max(entry.lstat().st_mtime for entry in (path, *inside))
             if time.time() - written > LEFT_OVER:
@@ -68,11 +68,11 @@ def remove_left_over(folder: Path) -> None:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process works in the folder, which is made if it is not there."""
+    """Hold the folder's lock, waiting for other processes; creates the folder if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
-    except ImportError:  # not on this system
+    except ImportError:  # not on this platform
         yield
         return
     with (folder / ".lock").open("w") as lock:

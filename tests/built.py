@@ -1,4 +1,4 @@
-"""Attention by the keys of the catalogue, as recipes have it."""
+"""Builds attention from keys of the catalogue, as recipes do."""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +9,7 @@ from regard.attention.parts import Sizes
 
 
 def built(score: str, sizes: Sizes, *, dropout: float = 0.0, **settings: Any) -> Attention:
-    """The attention of these keys and sizes."""
+    """Build the Attention with these keys and sizes."""
     given = asdict(sizes)
     query, keys = given.pop("query"), given.pop("keys")
     attention = AttentionConfig(score, **given, **settings).build(query=query, keys=keys)

@@ -1,4 +1,4 @@
-"""What every test runs under: one thread, its own seed, and a failure that says how to run it again.
+"""The setup of every test: one thread, a seed of its own, and failures that say how to reproduce them.
 
 REGARD_SEED_OFFSET=3 shifts every seed, REGARD_TEST_THREADS=2 gives torch two threads, and REGARD_TEST_ORDER=5
 shuffles the tests; `make test-matrix` runs the suite with all of them.
@@ -21,26 +21,26 @@ from seeds import offset, offset_seed
 torch.set_num_threads(int(os.environ.get("REGARD_TEST_THREADS", "1")))
 deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 if deaf and threading.current_thread() is threading.main_thread():
-    # a shell that starts us in the background lets us, and what we start, ignore Ctrl-C, which tests press
+    # a background shell makes us and our children ignore Ctrl-C, which tests send
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 try:
     import hypothesis
-except ImportError:  # a machine with a GPU needs no more than pytest
+except ImportError:  # a GPU machine needs only pytest
     hypothesis = None
-else:  # nothing is remembered from one run to the next, and a busy machine fails no test
+else:  # no state is kept between runs, and a slow machine fails no test
     hypothesis.settings.register_profile("suite", database=None, deadline=None)
     hypothesis.settings.load_profile("suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """All other tests run on the CPU, also where there is a GPU."""
+    """Hide GPUs from all tests except those marked `gpu`."""
     if config.getoption("markexpr") != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def seed_of(item: pytest.Item) -> int:
-    """The seed of a test: of its name and the offset alone, so that order and selection change nothing."""
+    """The seed of a test, from its name and the offset only, so that order and selection do not matter."""
     return seed_named(item.nodeid)
 
 
@@ -55,7 +55,7 @@ def seed_all(seed: int) -> None:
 
 
 def drawn() -> list[object]:
-    """The states of torch's and NumPy's generators, to compare; Python's own is drawn from by imports."""
+    """The states of torch's and NumPy's generators. Python's generator is excluded: imports draw from it."""
     return [torch.get_rng_state().numpy().tobytes(), repr(np.random.get_state(legacy=False))]
 
 
@@ -68,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest):
-    """A fixture that tests share draws the same whichever of them asks first, and takes nothing from it."""
+    """Seed shared fixtures by name, and restore the generators: it does not matter which test asks first."""
     if fixturedef.scope == "function":
         return (yield)
     states = torch.get_rng_state(), random.getstate(), np.random.get_state(legacy=False)
@@ -83,7 +83,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureR
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector):
-    """A file that draws while it is imported fails: what it draws depends on the files imported before it."""
+    """Fail a file that draws random numbers at import: they would depend on the files imported before it."""
     if not isinstance(collector, pytest.Module):
         return (yield)
     before = drawn()
@@ -97,16 +97,17 @@ def pytest_make_collect_report(collector: pytest.Collector):
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m gpu` reads no file without such tests, which may import what a machine with a GPU does not have."""
+    """With `-m gpu` skip files without such tests; their imports may be missing on a GPU machine."""
     if config.option.markexpr != "gpu" or not collection_path.name.startswith("test_"):
         return None
     return "mark.gpu" not in collection_path.read_text() or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With REGARD_TEST_ORDER=5 the files come in a random order, and so do the tests of a file.
+    """REGARD_TEST_ORDER=5 shuffles the files, and the tests in each file.
 
-    Tests that need a browser, the built site, Ray or many processes run by their marks alone: `-m browser`.
+    Tests that need a browser, the built site, Ray or many processes run only if selected, as with `-m
+    browser`.
     """
     apart = {"browser", "documentation", "ray", "many"} - {config.option.markexpr}
     items[:] = [item for item in items if not any(item.get_closest_marker(name) for name in apart)]
@@ -135,13 +136,13 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 
 @pytest.fixture(scope="session")
 def tables():
-    """docs/generator/tables.py, which makes the tables of README and documentation."""
+    """docs/generator/tables.py, which writes the tables of README and documentation."""
     return generator("tables")
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    """The browser of `make test-browser`: one for all tests, because Playwright starts only once."""
+    """The browser of `make test-browser`, shared by all tests, because Playwright starts only once."""
     from playwright.sync_api import sync_playwright
 
     path = os.environ.get("REGARD_CHROMIUM") or shutil.which("chromium")

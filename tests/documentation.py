@@ -1,4 +1,4 @@
-"""Where the documentation lies, and scripts that are in no package: its generator's, and the benchmarks."""
+"""The location of the documentation, and imports of scripts outside packages: generator and benchmarks."""
 
 import sys
 from importlib import import_module
@@ -10,7 +10,7 @@ DOCS = ROOT / "docs"
 
 
 def script(folder: Path, name: str) -> ModuleType:
-    """A module of a folder whose modules find each other by their names alone."""
+    """Import a module from a folder whose modules import each other by plain names."""
     sys.path.insert(0, str(folder))
     try:
         return import_module(name)
@@ -19,10 +19,10 @@ def script(folder: Path, name: str) -> ModuleType:
 
 
 def generator(name: str) -> ModuleType:
-    """A module of docs/generator."""
+    """Import a module of docs/generator."""
     return script(DOCS / "generator", name)
 
 
 def benchmark(name: str) -> ModuleType:
-    """A module of benchmarks."""
+    """Import a module of benchmarks."""
     return script(ROOT / "benchmarks", name)

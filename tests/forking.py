@@ -1,7 +1,7 @@
-"""Processes that need not start: inside `forks()`, `python -m MODULE ...` is a fork of this process.
+"""Fast subprocesses: inside `forks()`, `python -m MODULE ...` forks this process instead of a fresh start.
 
-A process that trains imports for three to four seconds before its first step. What most tests ask of it
-(files, signals, an end when its parent dies) is the same of a fork, which begins at once.
+A training process spends three to four seconds on imports before its first step. What most tests check
+(files, signals, ending with the parent) is the same for a fork, which starts at once.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ import regard.train.loop  # noqa: F401
 
 @contextlib.contextmanager
 def forks():
-    """Fork instead of starting. Not beside other threads, which a fork would lack: OpenMP's, or a GPU's."""
+    """Fork instead of starting. Disabled beside other threads (OpenMP's, a GPU's), which a fork loses."""
     if not hasattr(os, "fork") or torch.get_num_threads() > 1 or torch.accelerator.is_available():
         yield
         return
-    import_module("torch._dynamo")  # a first optimizer imports it; here, so that the forks need not
+    import_module("torch._dynamo")  # the first optimizer imports it; done here once for all forks
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subprocess, "Popen", _Popen)
         yield
@@ -51,14 +51,14 @@ class _Popen(subprocess.Popen):
         sys.stderr.flush()
         _living.add(self)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python 3.12 warns of threads, which pytest-xdist has
+            warnings.simplefilter("ignore")  # Python 3.12 warns about threads, which pytest-xdist has
             self.pid = os.fork()
         self._child_created = True
         if self.pid:
             return self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
         status = 1
         try:
-            for other in _living:  # a process ends when its input does: nobody else may hold it open
+            for other in _living:  # a process ends when its stdin closes, so no fork may hold it open
                 if other.stdin is not None:
                     other.stdin.close()
             for number, file in enumerate((p2cread, c2pwrite, errwrite)):
@@ -79,12 +79,12 @@ class _Popen(subprocess.Popen):
 
 
 def _run(module, *words):
-    """What `python -m module words` does, and its exit status."""
-    AcceleratorState._reset_state(reset_partial_state=True)  # that of the parent, if it has trained
+    """Run `python -m module words` in this process; its exit status."""
+    AcceleratorState._reset_state(reset_partial_state=True)  # reset the parent's state, if it has trained
     sys.argv = [module, *words]
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "rww"[n], closefd=False) for n in range(3))
     warnings.resetwarnings()
-    warnings.simplefilter("ignore")  # that the module is imported already
+    warnings.simplefilter("ignore")  # about the module being imported already
     status = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""Every word form the grammar can produce, found by realising all pieces once."""
+"""All word forms that the grammar can produce, found by realizing all pieces once."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -50,7 +50,7 @@ _FIRST_AND_SECOND = frozenset({I, YOU, WE})
 
 
 def _settled(pool: ByLength) -> Iterator[Choice]:
-    """All choices of a pool, with every possessive and every name in place."""
+    """All choices of a pool, with every possessive and name filled in."""
     for choice in chain.from_iterable(pool.values()):
         owners: Iterable[str] = (choice[0],)
         if choice[0] == OWNER:
@@ -201,5 +201,5 @@ def _all_words() -> dict[str, frozenset[str]]:
 
 
 def vocabulary(language: AnyLanguage) -> frozenset[str]:
-    """Every word form the grammar can produce in a language, punctuation included."""
+    """All word forms that the grammar can produce in a language, including punctuation."""
     return _all_words()[language]

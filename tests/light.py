@@ -1,8 +1,8 @@
-"""Every shipped model is loaded, run and drawn while the packages of the extras cannot be imported.
+"""Loads, runs and draws every shipped model while the packages of the extras cannot be imported.
 
     python tests/light.py FOLDER      # the pictures go there
 
-A process of its own: tests import what is blocked here. `run_all` is what tests/test_light.py looks at.
+Runs in its own process, because tests import what is blocked here. tests/test_light.py checks `run_all`.
 """
 
 import json
@@ -39,7 +39,7 @@ BLOCKED = (
 
 
 class Without:
-    """A finder of modules that does not know the blocked packages."""
+    """A module finder that hides the blocked packages."""
 
     def __init__(self, finder):
         self.finder = finder
@@ -50,7 +50,7 @@ class Without:
 
 
 def run(name):
-    """What a model makes of a small input of its kind."""
+    """The model's result for a small suitable input."""
     import torch
 
     import regard
@@ -83,14 +83,14 @@ def run(name):
 
 
 def run_all(folder):
-    """Name -> one line about what it did; a picture of each in the folder."""
+    """Name -> a line about the result; also saves a picture of each in the folder."""
     from regard.shipped import find
 
     said = {}
     for name in find.names():
         result = run(name)
         said[name] = repr(result)
-        if name != "demo-seq2seq":  # it has no attention
+        if name != "demo-seq2seq":  # no attention
             result.save(folder / f"{name}.png")
     return said
 

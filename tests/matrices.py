@@ -1,4 +1,4 @@
-"""Reads weights as they travel to the browser, like `regard/web/views/matrix.js`."""
+"""Decodes weights sent to the browser, like `regard/web/views/matrix.js`."""
 
 import base64
 import zlib
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def decode_matrix(found):
-    """The weights (T, S) of the JSON object that `regard.web.matrix.wire` makes."""
+    """The weights (T, S) in a JSON object made by `regard.web.matrix.wire`."""
     data = base64.b64decode(found["data"])
     if found.get("compressed"):
         data = zlib.decompress(data)

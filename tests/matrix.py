@@ -58,7 +58,7 @@ def main():
 
 
 def plan(number, workers):
-    """The variables of a run, and how many processes share it: two threads each want half as many."""
+    """The variables of a run, and its number of processes: half as many with two threads each."""
     capability, onednn, threads = RUNS[number - 1]
     if capability == "avx512" and "AVX512" not in torch.backends.cpu.get_cpu_capability():
         capability = "avx2"

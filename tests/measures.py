@@ -1,9 +1,9 @@
-"""What a random experiment measured, against a threshold that twenty seeds were measured for.
+"""Compares the result of a random experiment with a threshold that was calibrated on twenty seeds.
 
     at_least(accuracy(model), 0.95, "accuracy", mean=0.991, sd=0.004)
 
-Mean and standard deviation are those of twenty seeds, which tests/spread.py measures and writes there. The
-threshold must lie three standard deviations away from the mean.
+Mean and standard deviation are those of twenty seeds, measured and written there by tests/spread.py. The
+threshold must be three standard deviations away from the mean.
 """
 
 import json
@@ -13,18 +13,18 @@ from pathlib import Path
 
 
 def at_least(measured, threshold, name, *, mean, sd):
-    """The measured value is the threshold or more."""
+    """Require the measured value to be at least the threshold."""
     _hold(float(measured), threshold, name, "at least", 1, mean, sd)
 
 
 def at_most(measured, threshold, name, *, mean, sd):
-    """The measured value is the threshold or less."""
+    """Require the measured value to be at most the threshold."""
     _hold(float(measured), threshold, name, "at most", -1, mean, sd)
 
 
 def _hold(measured, threshold, name, sense, sign, mean, sd):
     record = os.environ.get("REGARD_RECORD_MEASURES")
-    if record:  # every value of the test is wanted, also behind one that would fail it
+    if record:  # record every value of the test, also after one that fails
         called = sys._getframe(2)
         test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
         place = {"file": test.partition("::")[0], "line": called.f_lineno}

@@ -1,4 +1,4 @@
-"""Attention with no other kernels than these."""
+"""Restricts Attention to the given kernels."""
 
 from regard.attention import dispatch
 

@@ -1,4 +1,4 @@
-"""A drawn page as a test reads it: its words with their places, its shapes with their colours."""
+"""Parses a drawn page for tests: words with positions, shapes with colours."""
 
 import base64
 import io
@@ -18,19 +18,19 @@ Box = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
 @dataclass
 class Word:
-    """A text of a page."""
+    """A text on a page."""
 
     text: str
     kind: str | None
     color: str
-    x: float  # where its baseline begins
+    x: float  # start of the baseline
     y: float
-    turn: float  # degrees against the clock
-    ink: Box  # around its outlines, seen from there and not turned
+    turn: float  # degrees, counterclockwise
+    ink: Box  # bounding box relative to that point, before rotation
 
     @property
     def box(self) -> Box:
-        """Around it on the page."""
+        """Its bounding box on the page."""
         angle = math.radians(self.turn)
         corners = [(x, y) for x in self.ink[::2] for y in self.ink[1::2]]
         xs = [self.x + x * math.cos(angle) + y * math.sin(angle) for x, y in corners]
@@ -45,17 +45,17 @@ class Word:
 
 @dataclass
 class Shape:
-    """A path or circle of a page."""
+    """A path or circle on a page."""
 
     kind: str | None
     fill: str | None
     edge: str | None
     dash: str | None
-    points: np.ndarray  # (n, 2) pixels; of a circle its middle
+    points: np.ndarray  # (n, 2) pixels; the centre of a circle
 
 
 class Page:
-    """What a sheet, or the text of its SVG, shows."""
+    """The content of a Sheet, or of SVG text."""
 
     def __init__(self, drawn: Sheet | str) -> None:
         root = ElementTree.fromstring((drawn.svg() if isinstance(drawn, Sheet) else drawn).encode())
@@ -87,7 +87,7 @@ class Page:
         return found
 
     def images(self) -> dict[str | None, tuple[np.ndarray, Box]]:
-        """Class -> the pixels of a picture in the page, and where they lie."""
+        """Class -> the pixels of an image in the page, and its box."""
         found = {}
         for element in self.root.iterfind(f"{SVG}image"):
             data = base64.b64decode(element.attrib[LINK].partition("base64,")[2])
@@ -114,7 +114,7 @@ class Page:
 
 
 def _ink(path: ElementTree.Element) -> Box | None:
-    """Around the points of an outline, in parts of the size of a letter."""
+    """The bounding box of an outline, in units of the font size."""
     points = np.array(re.findall(r"[-\d.]+", path.attrib["d"]), dtype=float).reshape(-1, 2)
     scale = float(re.findall(r"[\d.]+", path.get("transform", "scale(1)"))[0])
     return (*(points.min(0) * scale).tolist(), *(points.max(0) * scale).tolist()) if len(points) else None
@@ -126,10 +126,10 @@ def overlap(a: Box, b: Box) -> bool:
 
 
 def pixels(sheet: Sheet) -> np.ndarray:
-    """(H, W, 3) the page as its PNG has it."""
+    """(H, W, 3) the page rendered as PNG."""
     return np.asarray(Image.open(io.BytesIO(sheet.png())).convert("RGB"))
 
 
 def read(path: object) -> np.ndarray:
-    """(H, W, 3) a picture that was written, from 0 to 1."""
+    """(H, W, 3) a picture file, from 0 to 1."""
     return np.asarray(Image.open(path).convert("RGB")) / 255.0

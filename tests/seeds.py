@@ -1,13 +1,13 @@
-"""Seeds that tests name themselves, shifted like all others by REGARD_SEED_OFFSET."""
+"""Seeds set explicitly by tests, shifted by REGARD_SEED_OFFSET like all others."""
 
 import os
 
 
 def offset() -> int:
-    """How far this run of the suite shifts every seed."""
+    """The seed offset of this run."""
     return int(os.environ.get("REGARD_SEED_OFFSET", "0"))
 
 
 def offset_seed(seed: int) -> int:
-    """The seed of this run of the suite."""
+    """The seed, shifted by the offset of this run."""
     return seed + offset()

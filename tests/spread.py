@@ -5,8 +5,8 @@
     python tests/spread.py --offsets 1 5 tests/learning/test_copying.py
     python tests/spread.py --offsets 15 20 --add spread.json --out twenty.json     # with what 1 to 14 gave
 
-Runs each file with each seed offset in a process of its own, as many at a time as there are cores. They are
-forked from this one, which has torch imported, and see no GPU: the figures are those of a CPU.
+Runs each file with each seed offset in its own process, as many at a time as there are cores. The processes
+are forked from this one, which has imported torch, and see no GPU: the figures are those of a CPU.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def main():
 
 
 def measure(test, offset, folder, end):
-    """Run one file with one offset; returns what went wrong."""
+    """Run one file with one offset; returns an error, if any."""
     if time.monotonic() > end:
         return f"{test} with offset {offset}: not run, the time was up"
     record = folder / f"{offset}-{Path(test).name}.jsonl"
@@ -86,7 +86,7 @@ def measure(test, offset, folder, end):
 
 
 def summaries(records):
-    """A row for each threshold of each test, with mean, deviation and range of what was measured."""
+    """A row for each threshold of each test, with mean, deviation and range of the measured values."""
     groups = defaultdict(list)
     for record in records:
         measured = record.pop("measured")
@@ -98,7 +98,7 @@ def summaries(records):
 
 
 def pooled(rows, earlier):
-    """The rows as if those measured earlier were among their seeds; the margin is in standard deviations."""
+    """Pool rows with earlier ones for the same thresholds; the margin is in standard deviations."""
     known = {(row["test"], row["name"]): row for row in earlier}
     for row in rows:
         if (row["test"], row["name"]) in known:
@@ -109,7 +109,7 @@ def pooled(rows, earlier):
 
 
 def pool(a, b):
-    """Number, mean, deviation and range of two samples together."""
+    """Count, mean, deviation and range of two samples combined."""
     n = a["n"] + b["n"]
     squares = (a["n"] - 1) * a["sd"] ** 2 + (b["n"] - 1) * b["sd"] ** 2
     squares += (a["mean"] - b["mean"]) ** 2 * a["n"] * b["n"] / n
@@ -119,9 +119,9 @@ def pool(a, b):
 
 
 def write(rows):
-    """Put mean=… and sd=… into the calls that measured; where tests share a call, those of the nearest."""
+    """Write mean=… and sd=… into the measuring calls; shared calls get those with the least margin."""
     nearest = {}
-    for row in rows:  # in order of their margins
+    for row in rows:  # by increasing margin
         nearest.setdefault((row["file"], row["line"]), row)
     files = {file for file, _ in nearest}
     for file in files:

@@ -1,1 +1,1 @@
-"""What people compute from weights: analysis by later papers, none of it a mechanism of 2014 to 2018."""
+"""What later papers compute from attention weights; no mechanisms of 2014 to 2018."""

@@ -1,4 +1,4 @@
-"""Analysis: heads are removed, and what a model loses says how much they matter (Michel et al. 2019).
+"""Analysis: how much a model loses without some heads tells how much they matter (Michel et al. 2019).
 
     context_h ξ_h,   ξ_h = 0 for the heads that are removed                    (section 2.2)
     importance_h = loss(without h) - loss                                      (section 3.2, of one head)
@@ -29,28 +29,28 @@ from regard.errors import ConfigError, check_part
 
 @dataclass(eq=False)
 class Ablation(Watcher):
-    """Removes heads from the modules at these paths."""
+    """Zeroes the context of heads in the modules at these paths."""
 
     heads: dict[str, tuple[int, ...]] = field(default_factory=dict)
     ran: set[str] = field(default_factory=set)
     removes: ClassVar[bool] = True
 
     def removed(self, path: str) -> tuple[int, ...]:
-        """Heads of the module at this path whose context is to be zero."""
+        """The heads to zero in the module at this path."""
         self.ran.add(path)
         return self.heads.get(path, ())
 
 
 @contextmanager
 def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[None]:
-    """Set the context of these heads to zero while the block runs; `heads` maps module paths to head numbers.
+    """Set the context of these heads to zero inside the block; `heads` maps module paths to head numbers.
 
         model = torch.nn.TransformerEncoderLayer(64, 4, batch_first=True).eval()
         with ablate(model, {"self_attn": [0, 3]}):
             without = model(torch.randn(1, 10, 64))
 
     Paths are those of `record(model)`. If one of the modules does not run in the block, or its attention
-    cannot be seen, the end of the block raises, because nothing was removed.
+    cannot be seen, nothing was removed, and the block raises at its end.
     """
     check_part("ablate", "model", model, (nn.Module,), "Give the model that will run in the block.")
     tree = tree_of(model)
@@ -77,9 +77,9 @@ def ablate(model: nn.Module, heads: Mapping[str, Sequence[int]]) -> Iterator[Non
 
 
 def head_importance(model: nn.Module, loss: Callable[[], Tensor]) -> dict[str, Tensor]:
-    """Module path -> (H,): by how much the loss grows without each head.
+    """Module path -> (H,): how much the loss grows without each head.
 
-    `loss` runs the model and returns a number; it is called once to find the heads, and once for each.
+    `loss` runs the model and returns a number; it is called once to find the heads, then once per head.
     """
     with torch.no_grad():
         with record(model, queries=[0]) as trace:

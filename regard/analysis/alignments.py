@@ -1,4 +1,4 @@
-"""Analysis: alignments of every layer of a Transformer; two directions joined into one; words from pieces.
+"""Analysis: word alignments from the layers of a Transformer; symmetrization; subwords merged into words.
 
     intersection         links of both directions
     union                links of either
@@ -7,12 +7,12 @@
     grow-diag-final      and then links of either direction whose source or target word has none yet
     grow-diag-final-and  and then those whose source and target word have none, both
 
-Links are those of `regard.evaluate.alignment`, whose `argmax_links` and others read them from weights. The
-second direction is read from a model that translates back: its source is the first one's target.
+Links are those of `regard.evaluate.alignment`, which extracts them from weights (`argmax_links` and others).
+The second direction comes from a model that translates back: its source is the first one's target.
 
-`layer_links` reads each layer twice: what decoder step t attends to belongs to the word that it writes, or to
-the word that it has read (Chen et al. 2020). Of the layers, a middle one usually aligns best, credited to the
-word read; without gold links, take the one whose two directions agree most (`agreement`).
+`layer_links` reads each layer in two ways: the attention of decoder step t belongs to the word it writes, or
+to the word it has read (Chen et al. 2020). A middle layer, credited to the word read, usually aligns best;
+without gold links, take the layer whose two directions agree most (`agreement`).
 
 Koehn, Axelrod, Mayne, Callison-Burch, Osborne, Talbot. Edinburgh system description for the 2005 IWSLT speech
 translation evaluation. 2005. https://aclanthology.org/2005.iwslt-1.8
@@ -40,26 +40,26 @@ AROUND = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
 class Cut(NamedTuple):
-    """A sentence in pieces, as `Tokenizer.encode_words` gives it."""
+    """A sentence in subwords, as `Tokenizer.encode_words` returns it."""
 
     numbers: list[int]
-    owners: Owners  # for each piece the words it is part of
+    owners: Owners  # the words that each subword is part of
 
 
 class Reading(NamedTuple):
-    """Which attention is read as the alignment."""
+    """A way to read alignments from a model."""
 
     layer: int  # of the decoder
-    credit: Credit  # the word that a step's attention belongs to
+    credit: Credit  # the word to which a step's attention belongs
 
 
 def layer_links(
     model: Transformer, sources: Sequence[Cut], targets: Sequence[Cut]
 ) -> dict[Reading, list[Links]]:
-    """Force the targets; for each layer, credited either way, the links of each pair of sentences.
+    """Force the targets; the links of each sentence pair, for every layer and both ways of crediting.
 
-    Weights are averaged over heads and merged into words; each target word is linked to the source word that
-    it attends to most. For the other direction exchange the two sides and turn the links (`turned`).
+    Weights are averaged over heads and merged into words; each target word is linked to the source word with
+    the largest weight. For the other direction, swap the two sides and turn the links (`turned`).
     """
     if len(sources) != len(targets):
         raise DataError(
@@ -83,7 +83,7 @@ def layer_links(
             for n, own in zip(rows, heads, strict=True):
                 S, T = lengths[n]
                 for credit in get_args(Credit):
-                    # eos stands for no word, in the columns and in the rows
+                    # eos is not a word, neither in columns nor in rows
                     pieces = credited(own[:T, :S], T - 1, credit)[:, :-1]
                     links = word_argmax(pieces, targets[n].owners, sources[n].owners)
                     found[Reading(layer, credit)][n] = links
@@ -91,14 +91,14 @@ def layer_links(
 
 
 def word_argmax(weights: Tensor, target: Owners, source: Owners) -> Links:
-    """(T, S) weights of pieces -> each target word that has pieces, linked to the word it attends to most."""
+    """(T, S) subword weights -> a link from each target word with subwords to its most attended word."""
     merged = _merged(weights, target, source)
     seen = {word for words in target for word in words}
     return frozenset(link for link in argmax_links(merged) if link.target in seen)
 
 
 def agreement(forward: Sequence[Links], backward: Sequence[Links]) -> float:
-    """2 |A ∩ B| / (|A| + |B|) over a corpus: how far two directions find the same links."""
+    """2 |A ∩ B| / (|A| + |B|) over a corpus: how well two directions agree."""
     if len(forward) != len(backward):
         raise DataError(
             f"agreement: `backward` has {len(backward)} sentences; expected {len(forward)}, as `forward`."
@@ -109,21 +109,21 @@ def agreement(forward: Sequence[Links], backward: Sequence[Links]) -> float:
 
 
 def symmetrize(forward: Links, backward: Links, method: str = "grow-diag-final-and") -> Links:
-    """Links of two directions, both as (source, target) of the first, joined into one alignment."""
+    """Join the links of two directions, both as (source, target) of the first, into one alignment."""
     if method not in METHODS:
         raise ConfigError(f"symmetrize: `method` has {method!r}; expected one of {', '.join(METHODS)}.")
     return METHODS[method](forward, backward)
 
 
 def turned(links: Links) -> Links:
-    """The links of a model that translates back, as (source, target) of the other direction."""
+    """Swap source and target, for links of a model that translates back."""
     return frozenset(Link(target, source) for source, target in links)
 
 
 def merge_subwords(weights: Tensor, target_words: Sequence[int], source_words: Sequence[int]) -> Tensor:
-    """(T, S) weights of pieces -> (words, words): summed over a source word, averaged over a target word.
+    """(T, S) subword weights -> (words, words): summed over source words, averaged over target words.
 
-    Each list has the number of the word that a piece belongs to; -1 for pieces that belong to none.
+    Each list holds the word index of every subword; -1 for subwords outside all words.
     """
     check_shapes("merge_subwords", ("weights", weights, "T S"), T=len(target_words), S=len(source_words))
     return _merged(weights, _owners(target_words), _owners(source_words))
@@ -140,14 +140,14 @@ def _merged(weights: Tensor, target: Owners, source: Owners) -> Tensor:
 
 
 class _Growing:
-    """Links, and which words have one."""
+    """A growing set of links, and the words that have one."""
 
     def __init__(self, links: Links) -> None:
         self.links = set(links)
         self.sources, self.targets = {link.source for link in links}, {link.target for link in links}
 
     def free(self, link: Link) -> tuple[bool, bool]:
-        """Whether its source word and its target word have no link."""
+        """Whether the source word and the target word are unlinked."""
         return link.source not in self.sources, link.target not in self.targets
 
     def add(self, link: Link) -> None:
@@ -157,7 +157,7 @@ class _Growing:
 
 
 def _grown(forward: Links, backward: Links) -> _Growing:
-    """The intersection with its neighbours in the union, in the order of the sentence."""
+    """The intersection, grown by neighbours in the union, in sentence order."""
     found, union = _Growing(forward & backward), forward | backward
     before = -1
     while len(found.links) != before:
@@ -171,7 +171,7 @@ def _grown(forward: Links, backward: Links) -> _Growing:
 
 
 def _finished(forward: Links, backward: Links, fits: Callable[[tuple[bool, bool]], bool]) -> Links:
-    """Grown, and then the links of each direction that fit: of whose words `any` or `all` are free."""
+    """Grown, then the links of each direction for which `fits` (`any` or `all`) finds their words free."""
     found = _grown(forward, backward)
     for links in (forward, backward):
         for link in sorted(links):
@@ -190,7 +190,7 @@ METHODS: dict[str, Callable[[Links, Links], Links]] = {
 
 
 def _belongs(owners: Owners, like: Tensor) -> Tensor:
-    """(pieces, words) with 1 where a piece belongs to a word."""
+    """(subwords, words), 1 where a subword belongs to a word."""
     last = max((word for words in owners for word in words), default=-1)
     belongs = like.new_zeros(len(owners), last + 1)
     for piece, words in enumerate(owners):

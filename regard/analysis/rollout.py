@@ -11,7 +11,7 @@
     ∇A       gradients  (..., H, T, T)
     R        relevance  (..., T, T)
 
-Row t tells how much of each position of the input is in position t of the last layer.
+Row t says how much of each input position is in position t of the last layer.
 
 Abnar, Zuidema. Quantifying attention flow in transformers. 2020. https://arxiv.org/abs/2005.00928
 Chefer, Gur, Wolf. Generic attention-model explainability for interpreting bi-modal and encoder-decoder
@@ -29,9 +29,9 @@ from regard.errors import ConfigError, check_share
 
 
 def rollout(trace: Trace, paths: Sequence[str] | None = None, *, residual: float = 0.5) -> Tensor:
-    """(..., T, T) attention of all layers as one; `paths` in the order of the layers, by default all.
+    """Combine the attention of all layers into (..., T, T); `paths` are in layer order, by default all.
 
-    `residual` is the share of the residual connection; a row that sees nothing has no more than that.
+    `residual` is the share of the residual connection; a row that sees nothing has only that.
     """
     check_share("rollout", residual=residual)
     joint: Tensor | None = None
@@ -45,7 +45,7 @@ def rollout(trace: Trace, paths: Sequence[str] | None = None, *, residual: float
 
 
 def gradient_relevance(trace: Trace, paths: Sequence[str] | None = None) -> Tensor:
-    """(..., T, T) the relevance of each position, by weights times their gradients.
+    """(..., T, T) relevance of each position, from weights times their gradients.
 
     with record(model, gradients=True) as trace:
         model(batch).logits[0, label].backward()
@@ -70,12 +70,12 @@ def gradient_relevance(trace: Trace, paths: Sequence[str] | None = None) -> Tens
 
 
 def _over_heads(x: Tensor) -> Tensor:
-    """(B, H, T, T) -> (B, T, T); without heads as it is."""
+    """(B, H, T, T) -> (B, T, T), the mean over heads; unchanged without heads."""
     return x.mean(-3) if x.ndim > 3 else x
 
 
 def _paths(owner: str, trace: Trace, paths: Sequence[str] | None) -> list[str]:
-    """The layers, each of which attended once, to itself."""
+    """The paths of the layers; each must have attended once, to itself."""
     chosen = list(trace) if paths is None else list(paths)
     if not chosen:
         raise ConfigError(f"{owner}: `trace` has no results; expected those of one or more layers.")

@@ -1,4 +1,4 @@
-"""regard ask: a question about a story, answered, with the sentences that the model attended to."""
+"""regard ask: answers a question about a story, and shows the sentences that the model attended to."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ def command(
 
 
 def print_answer(found: "Answer") -> None:
-    """The answer, then a row for each sentence with its share in each hop."""
+    """The answer, then a row per sentence with its weight in each hop."""
     names = [f"hop {k + 1}" for k in range(len(found.weights))]
     output.print(Text.assemble(f"{found.question} ", (found.text, "bold"), f" ({found.probability:.0%})"))
     rows = [
@@ -89,7 +89,7 @@ def record_of(found: "Answer") -> dict[str, object]:
 
 
 def name_gaps(found: "Answer") -> None:
-    """Say what the model did not read."""
+    """Report words and sentences that the model did not read."""
     if found.unknown:
         words = ", ".join(repr(word) for word in found.unknown)
         complain(f"never seen in training: {words} (left out).")

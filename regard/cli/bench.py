@@ -1,4 +1,4 @@
-"""regard bench: how fast the mechanisms run here, and which implementation runs when."""
+"""regard bench: how fast the mechanisms run on this machine, and which implementation runs when."""
 
 import math
 import time
@@ -124,7 +124,7 @@ def command(
 
 
 def attention(plan: "Plan", out: Path, record: Path | None) -> None:
-    """Measure, print, write."""
+    """Measure, print and write."""
     from regard.bench import report as told
     from regard.bench.attention import measure
 
@@ -156,7 +156,7 @@ def attention(plan: "Plan", out: Path, record: Path | None) -> None:
 
 
 def steps(device: str, out: Path, record: Path | None, *, quick: bool, deadline: float | None) -> None:
-    """Training steps of whole models with and without fused kernels."""
+    """Time training steps of whole models, with and without fused kernels."""
     from regard.bench.steps import COLUMNS, measure, records, rows
 
     found = measure(device, quick=quick, deadline=deadline or math.inf, say=say)
@@ -165,7 +165,7 @@ def steps(device: str, out: Path, record: Path | None, *, quick: bool, deadline:
 
 
 def calls(device: str, out: Path, record: Path | None, *, quick: bool) -> None:
-    """One call of ours beside one of a module written by hand."""
+    """Time one call beside the same call of a hand-written module."""
     from regard.bench.calls import COLUMNS, measure, records, rows
 
     found = measure(device, budget=0.02 if quick else 0.5, say=say)
@@ -183,9 +183,9 @@ def print_choices() -> None:
 
 
 def show(columns: tuple[str, ...], body: list[tuple[str, ...]], *, words: int) -> None:
-    """A table in a terminal, without empty columns; lines with tabs in a pipe, always the same columns.
+    """A table in a terminal, without empty columns; tab-separated lines in a pipe, always the same columns.
 
-    The first columns are words, the others numbers.
+    The first `words` columns are text, the others numbers.
     """
     if output.is_terminal:
         kept = [i for i in range(len(columns)) if any(row[i] for row in body)]
@@ -196,7 +196,7 @@ def show(columns: tuple[str, ...], body: list[tuple[str, ...]], *, words: int) -
 
 
 def write(found: "list[Result]", out: Path, record: Path | None, *, quietly: bool = False) -> None:
-    """The records, into the folder of this run and perhaps among the recorded results."""
+    """Write the records to the folder of this run, and to the recorded results if given."""
     from regard.evaluate.results import write_result
 
     for folder in [out, *([record] if record is not None else [])]:
@@ -206,7 +206,7 @@ def write(found: "list[Result]", out: Path, record: Path | None, *, quietly: boo
 
 
 def _unused(options: Mapping[str, object], by: str) -> None:
-    """Raise ConfigError for an option that what is asked for would pass over in silence."""
+    """Raise ConfigError for an option that would otherwise be silently ignored."""
     for name, value in options.items():
         if value is not None:
             raise ConfigError(f"bench: {name} has {value!r}; expected no {name} with {by}.")

@@ -1,4 +1,4 @@
-"""regard caption: describe your own pictures, and draw where the model looks."""
+"""regard caption: describes your own pictures, and draws where the model looks."""
 
 import json
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from regard.cli.common import PICTURES, complain, open_task, require_ending, say
 from regard.cli.options import BeamOption, DeviceOption, RunArgument
 from regard.errors import ConfigError, DataError
 
-AT_ONCE = 32  # pictures described together
-SHOWN = 384  # pixels of a drawn picture's side, at most, if the model itself does not see more
+AT_ONCE = 32  # pictures in a batch
+SHOWN = 384  # longest side of a drawn picture in pixels, unless the model sees more
 
 
 def command(
@@ -56,7 +56,7 @@ def command(
     files_to_draw = {} if target is None else _drawn_files(paths, target, single=single)
     bad = 0
     for start in range(0, len(paths), AT_ONCE):
-        pictures: list[tuple[Path, Pixels, Pixels]] = []  # as the model sees it, and as it is drawn
+        pictures: list[tuple[Path, Pixels, Pixels]] = []  # as the model sees it, and as drawn
         for path in paths[start : start + AT_ONCE]:
             try:
                 whole = open_image(path)
@@ -85,7 +85,7 @@ def command(
                     "log_probability": round(caption.log_probability, 4),
                     "finished": caption.finished,
                     "words": words_of(task, caption),
-                    "attention": weights_of(task, caption),  # a row a word: places of the grid, row by row
+                    "attention": weights_of(task, caption),  # a row per word, each a row-major grid
                 }
                 typer.echo(json.dumps(line, ensure_ascii=False))
             else:
@@ -95,7 +95,7 @@ def command(
 
 
 def _target(out: Path | None, *, single: bool) -> Path | None:
-    """Where to draw; several pictures need a folder. Asked before any work is done."""
+    """Where to draw; several pictures need a folder. Checked before any work is done."""
     if out is None:
         return None
     if single:
@@ -106,7 +106,7 @@ def _target(out: Path | None, *, single: bool) -> Path | None:
 
 
 def _drawn_files(paths: Sequence[Path], target: Path, *, single: bool) -> dict[Path, Path]:
-    """Where each picture is drawn; pictures of one name from several folders do not overwrite each other."""
+    """The file for each picture; pictures with equal names do not overwrite each other."""
     if single:
         return {paths[0]: target}
     files: dict[Path, Path] = {}

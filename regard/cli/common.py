@@ -1,4 +1,4 @@
-"""What several commands share: where they print, how they open a run, how they read text."""
+"""Shared by several commands: consoles, opening runs, reading text."""
 
 import os
 import sys
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 Task = TypeVar("Task")
 PICTURES = (".png", ".svg")
-LONGEST = 600  # characters of a sentence about what went wrong
+LONGEST = 600  # longest error message, in characters
 
-# without markup: what is printed has words of the user's, such as the name of a folder with brackets
-output = Console(highlight=False, markup=False, emoji=False)  # what was asked for
-messages = Console(stderr=True, highlight=False, markup=False, emoji=False)  # what is said about it
+# without markup, since output may contain user text such as a folder name with brackets
+output = Console(highlight=False, markup=False, emoji=False)  # results
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)  # progress and remarks
 
 
 def say(line: str) -> None:
-    """A line about the work, on standard error, once however many processes work."""
+    """Print a line about the work to standard error, from one process only."""
     if is_main_process():
         messages.print(line, soft_wrap=True)
 
 
 def complain(sentence: str) -> None:
-    """One sentence on standard error, unadorned, so that it survives a pipe and a screen reader."""
-    if len(sentence) > LONGEST:  # it repeats what somebody typed, or lists everything there is
+    """Print one plain sentence to standard error, so that pipes and screen readers can use it."""
+    if len(sentence) > LONGEST:  # it repeats user input, or lists everything
         sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
-    if sys.stderr is not None:  # closed: `2>&-`
+    if sys.stderr is not None:  # None if closed: `2>&-`
         print(f"regard: {sentence}", file=sys.stderr, flush=True)
 
 
@@ -50,7 +50,7 @@ def table(
     title: str | None = None,
     names: bool = False,
 ) -> Table:
-    """A table in the one look of this command line; with `names`, the first column has what may be typed."""
+    """A table in the style of this command line; with `names`, the first column holds what users can type."""
     made = Table(
         title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0)
     )
@@ -70,7 +70,7 @@ def print_rows(
     header: bool = False,
     names: bool = False,
 ) -> None:
-    """A table in a terminal; in a pipe a line with tabs for each row, and for the columns if `header`."""
+    """A table in a terminal; in a pipe a tab-separated line per row, and one for the columns if `header`."""
     if output.is_terminal:
         output.print(table(*columns, rows=rows, numeric=numeric, names=names))
         return
@@ -79,7 +79,7 @@ def print_rows(
 
 
 def open_run(name: Path, *, device: str | None = None) -> "Run":
-    """A trained model: a run folder, a model that ships, or one of the Hub."""
+    """Open a trained model: a run folder, a shipped model, or one from the Hub."""
     from regard.shipped.find import find_run
     from regard.train.run import open_run
 
@@ -88,14 +88,14 @@ def open_run(name: Path, *, device: str | None = None) -> "Run":
 
 
 def check_device(device: str | None) -> None:
-    """Refuse a device that torch does not find here."""
+    """Raise ConfigError for a device that torch does not find here."""
     from regard.train import run
 
     run.check_device("`--device`", device)
 
 
 def train_on(device: str | None) -> None:
-    """Let Accelerate train there, in this process and in those it starts; None: where it finds best."""
+    """Make Accelerate train on this device, also in child processes; None leaves the choice to it."""
     check_device(device)
     if device is None:
         return
@@ -110,7 +110,7 @@ def train_on(device: str | None) -> None:
 def open_task(
     name: Path, kind: type[Task], expected: str, *, device: str | None = None
 ) -> "tuple[Run, Task]":
-    """A trained model and its task, which is of this kind; `expected` names such tasks."""
+    """Open a trained model whose task must be of this kind; `expected` names such tasks in the error."""
     run = open_run(name, device=device)
     if not isinstance(run.task, kind):
         raise DataError(f"{name}: task is {run.config.task!r}; expected {expected}.")
@@ -118,19 +118,19 @@ def open_task(
 
 
 def require_ending(owner: str, out: Path | None, endings: Sequence[str] = PICTURES) -> None:
-    """Refuse a file to draw that has another ending."""
+    """Raise ConfigError for an output file with another suffix."""
     if out is not None and out.suffix.lower() not in endings:
         known = (" or " if len(endings) < 3 else ", ").join(endings)
         raise ConfigError(f"{owner}: `--out` has the ending {out.suffix!r}; expected {known}.")
 
 
 def words(text: str | None) -> tuple[str, ...]:
-    """The words between commas."""
+    """Split at commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
 
 
 def numbers(option: str, text: str | None, example: str, *, least: int = 0) -> tuple[int, ...]:
-    """Whole numbers between commas."""
+    """Split at commas and convert to integers."""
     found = words(text)
     if not all(word.isdecimal() and int(word) >= least for word in found):
         raise ConfigError(f"{option} has {text!r}; expected whole numbers, e.g. {example}.")
@@ -143,7 +143,7 @@ def read_input() -> list[str]:
 
 
 def standard_input() -> IO[bytes]:
-    """Standard input without a buffer: reading takes what is there, and no lock outlives the reader."""
+    """Unbuffered standard input: reads return what is available, and no lock outlives the reader."""
     if sys.stdin is None:
         raise DataError("standard input is closed; expected text, or a file after `<`.")
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
@@ -151,9 +151,9 @@ def standard_input() -> IO[bytes]:
 
 @contextmanager
 def waiting(what: str, total: int | None = None, *, show: bool = True) -> Iterator[Callable[[int], None]]:
-    """A bar for work that is counted, in a terminal only; without a total it only shows that work goes on.
+    """A progress bar, in a terminal only; without a total it shows just that work continues.
 
-    What it gives is called with each count.
+    Yields a function to call with each increment.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""regard compare: variants trained under one budget, and one table of what came out."""
+"""regard compare: trains variants under one budget and compares the results in one table."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def command(
     train_on(device)
     _name_folder(text.data)
     text = replace(text, data="")
-    alone = text.given and not recipes and task is None  # without a recipe
+    alone = text.given and not recipes and task is None  # text, but no recipe
     comparison = plan(
         RECURRENT if alone else task,
         recipes=words(recipes),
@@ -136,7 +136,7 @@ def command(
             raise KeyboardInterrupt("interrupted; run the same command to continue.") from error
     if not is_main_process():
         return
-    page = folder if on is None else folder / on  # the trainings are shared, the tables are not
+    page = folder if on is None else folder / on  # runs are shared, tables are not
     if on is not None:
         comparison = replace(comparison, name=f"{comparison.name}-{on}")
     written = write(comparison, outcomes, page, runs=folder / "runs")
@@ -156,7 +156,7 @@ def command(
 
 
 def _name_folder(data: str) -> None:
-    """Let every training of the comparison find its corpus in this folder, and `--on` too."""
+    """Make all trainings of the comparison, and `--on`, look for corpora in this folder."""
     if data and not Path(data).is_dir():
         raise ConfigError(f"compare: `--data` has {data}, which is not a folder; expected one with corpora.")
     if data:
@@ -164,7 +164,7 @@ def _name_folder(data: str) -> None:
 
 
 def print_table(found: "Table") -> None:
-    """The table for a reader, tab-separated in a pipe."""
+    """Print the table; tab-separated in a pipe."""
     from regard.compare.report import rows
 
     header, body = rows(found)

@@ -1,4 +1,4 @@
-"""regard demo: two translators, one with attention and one without, trained and compared in a few minutes."""
+"""regard demo: trains two translators, one with attention and one without, and compares them."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ BASELINE, SEARCH = "seq2seq-en-fr", "rnnsearch-coverage-en-fr"
 TITLES = {BASELINE: "without attention", SEARCH: "with attention"}
 FOLDERS = {BASELINE: "seq2seq", SEARCH: "rnnsearch"}
 SHOWN = "The boys saw her, then they read Pierre's French novel at home."
-LENGTHS_SHOWN = (6, 9, 12, 16, 22)  # English words of the five translations that are printed
+LENGTHS_SHOWN = (6, 9, 12, 16, 22)  # lengths of the five printed sentences, in English words
 
 Found = dict[str, "TranslationEvaluation"]
 
@@ -82,7 +82,7 @@ def _measure(run: Path, device: str | None) -> "TranslationEvaluation":
 
 
 def _forget(run: Path) -> None:
-    """A demo begins anew; only a folder that is a run is removed."""
+    """Remove the last demo's run; folders that are not runs are kept."""
     if (run / "config.toml").exists():
         shutil.rmtree(run)
 
@@ -103,7 +103,7 @@ def _print_scores(found: Found) -> None:
 
 
 def lengths_table(found: Found) -> list[tuple[str, float, float]]:
-    """Rows of words, BLEU without, BLEU with attention."""
+    """Rows of (words, BLEU without, BLEU with attention)."""
     pairs = zip(found[BASELINE].by_length, found[SEARCH].by_length, strict=True)
     return [(base.words, base.bleu, search.bleu) for base, search in pairs]
 
@@ -121,7 +121,7 @@ def _print_translations(found: Found) -> None:
 
 
 def chosen_sentences(translations: "list[Translation]") -> list[int]:
-    """Five sentences of rising length."""
+    """Five sentences of increasing length."""
     chosen: list[int] = []
     for length in LENGTHS_SHOWN:
         nearest = min(

@@ -1,4 +1,4 @@
-"""What the demo leaves behind: two pictures, the loss curves, one page, and its figures as JSON."""
+"""The output files of the demo: pictures, loss curves, a report page, and figures as JSON."""
 
 import math
 from pathlib import Path
@@ -33,7 +33,7 @@ SUMMARY = (
 
 
 def draw_demo(found: Found, folder: Path) -> list[Path]:
-    """Pictures and report; returns what was written."""
+    """Draw the pictures and write the report; returns the files."""
     translations = _with_weights(found, folder)
     shown = translations[0]
     assert shown.weights is not None
@@ -74,7 +74,7 @@ SUMMARIES = {  # headlines of the papers' pages
 
 
 def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, results: Path) -> list[Path]:
-    """The figures as result records."""
+    """Write the figures as result records."""
     written = set()
     for name, evaluation in found.items():
         seconds = max(line.get("seconds", 0.0) for line in read_metrics(folder / FOLDERS[name]))
@@ -98,7 +98,7 @@ def record_demo(found: Found, configs: dict[str, RunConfig], folder: Path, resul
 
 
 def _figures(found: TranslationEvaluation) -> list[tuple[str, float, str]]:
-    """Metric, value, and what the paper has to compare it with."""
+    """Metric, value, and a note on the paper's comparable result."""
     first, last = found.by_length[0], found.by_length[-1]
     note = "another corpus: figure 2 of the paper shows the same shape"
     figures = [
@@ -114,7 +114,7 @@ def _figures(found: TranslationEvaluation) -> list[tuple[str, float, str]]:
 
 
 def _with_weights(found: Found, folder: Path) -> list[Translation]:
-    """The sentence of the picture, then the five that were printed, with their attention."""
+    """The sentence of the picture and the five printed ones, translated with attention."""
     opened = translatable(open_run(folder / FOLDERS[SEARCH]))
     chosen = chosen_sentences(found[SEARCH].translations)
     sentences = [SHOWN, *(found[SEARCH].translations[number].source for number in chosen)]

@@ -1,4 +1,4 @@
-"""regard dictionary: translations of single words, read off the attention of a trained model."""
+"""regard dictionary: a dictionary of single words, from the attention of a trained model."""
 
 from pathlib import Path
 from typing import Annotated

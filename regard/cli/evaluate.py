@@ -1,4 +1,4 @@
-"""regard evaluate: measure a run by the metrics of its task."""
+"""regard evaluate: measures a run with the metrics of its task."""
 
 import json
 from dataclasses import replace
@@ -69,7 +69,7 @@ def command(
 
 
 def print_evaluation(found: "Evaluation") -> None:
-    """The numbers for a reader."""
+    """Print the numbers."""
     from regard.evaluate.base import Noted
 
     for columns, rows in [(("measure", "value"), found.measures()), *found.tables()]:

@@ -1,4 +1,4 @@
-"""regard export: a trained translator for other programs."""
+"""regard export: writes a trained translator in the format of another engine."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,7 +29,7 @@ def command(
     from regard.shipped.find import is_shipped
 
     opened = open_run(run, device="cpu")
-    if out is None and is_shipped(opened.folder):  # nothing is written into the package
+    if out is None and is_shipped(opened.folder):  # never write into the package
         out = Path(f"{opened.folder.name}-{to}")
     folder = export_run(opened, to, out)
     size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6

@@ -1,4 +1,4 @@
-"""regard list: what there is."""
+"""regard list: the catalogue, and the recipes."""
 
 import json
 from dataclasses import asdict

@@ -1,6 +1,6 @@
-"""The command table, and the one place where an error becomes a sentence and an exit status.
+"""The command table; errors become one sentence and an exit status here, and nowhere else.
 
-0 is success, 2 bad input (one sentence on standard error, no traceback), 130 an interruption.
+Exit status: 0 success, 2 bad input (one sentence on standard error, no traceback), 130 interrupted.
 """
 
 import logging
@@ -21,9 +21,9 @@ from typer.core import TyperGroup
 from regard import __version__
 from regard.errors import RegardError
 
-EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # how a paragraph of commands begins
+EXAMPLE = re.compile(r"(regard|echo|\w+=\S+ regard) ")  # the start of a paragraph of commands
 
-# each in its module here, `list` in list_.py; in the order of the help
+# one module each (`list` is in list_.py), in the order of the help
 NAMES = """
     demo models list prepare train evaluate compare translate dictionary export pack ask point caption sample
     show serve studio results bench
@@ -32,7 +32,7 @@ COMMANDS = NAMES.split()
 
 
 class Commands(TyperGroup):
-    """Imports a command when it is asked for: the studio has its page before torch is imported."""
+    """Imports a command only when it is used, so that the studio can show its page before importing torch."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -41,7 +41,7 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in COMMANDS and self.commands[cmd_name] is None:
             function, alone = function_of(cmd_name), typer.Typer(**LOOK)
-            # the help is text, not markup: it has brackets of its own
+            # help texts contain brackets, which are not markup
             alone.command(cmd_name, help=escape(help_of(function)))(guarded(unfolded(function)))
             self.commands[cmd_name] = typer.main.get_command(alone)
         return super().get_command(ctx, cmd_name)
@@ -64,14 +64,14 @@ Start with `regard demo`, which trains two translators in a few minutes and draw
 
 
 def function_of(name: str) -> Callable[..., None]:
-    """The function of a command."""
+    """The function that implements a command."""
     module = import_module(f"regard.cli.{name}_" if name == "list" else f"regard.cli.{name}")
     function: Callable[..., None] = module.command
     return function
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """The command, with its errors as sentences where Typer would show a traceback or "Aborted!"."""
+    """Wrap a command so that errors become sentences instead of a traceback or "Aborted!"."""
 
     @wraps(function)
     def command(*arguments: Any, **options: Any) -> None:
@@ -82,7 +82,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt as error:
             _stop(str(error) or "interrupted.", 130)
         except BrokenPipeError:
-            # whoever read the output has seen enough; Python must not fail again when it flushes
+            # the reader closed the pipe; Python must not fail again when it flushes
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
@@ -98,7 +98,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def unfolded(function: Callable[..., None]) -> Callable[..., None]:
-    """The command, with an option for each field of a parameter that is a dataclass."""
+    """Replace parameters that are dataclasses by one option per field."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
 
@@ -118,7 +118,7 @@ def unfolded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """Whether memory ran out; on the CPU torch has no class of its own for that."""
+    """Whether memory ran out; on CPUs torch has no exception class for that."""
     import torch
 
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
@@ -132,7 +132,7 @@ def _stop(sentence: str, status: int) -> NoReturn:
 
 
 def help_of(function: Callable[..., None]) -> str:
-    """The docstring, its prose in whole paragraphs, which the terminal wraps; examples keep their lines."""
+    """The docstring, with prose joined into paragraphs for the terminal to wrap; examples stay as lines."""
     paragraphs = (getdoc(function) or "").split("\n\n")
     return "\n\n".join(part if EXAMPLE.match(part) else part.replace("\n", " ") for part in paragraphs)
 
@@ -152,20 +152,20 @@ def _options(
 
 
 class _ToStandardError(logging.Handler):
-    """What the library says of its work as plain lines, wherever standard error goes at that moment."""
+    """Prints log messages as plain lines, to the current standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """Run the command line; what takes long without a bar of its own is announced by the library's log."""
+    """Run the command line; slow steps without a progress bar are announced through the log."""
     log, handler = logging.getLogger("regard"), _ToStandardError()
     before = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
         app()
-    finally:  # whoever calls this from Python has the log as it was
+    finally:  # restore the log for callers in Python
         log.removeHandler(handler)
         log.setLevel(before)

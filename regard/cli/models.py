@@ -1,4 +1,4 @@
-"""regard models: the trained models in the package."""
+"""regard models: lists the trained models in the package."""
 
 import json
 

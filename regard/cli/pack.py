@@ -1,4 +1,4 @@
-"""regard pack: a trained run as one small folder."""
+"""regard pack: packs a trained run into one small folder."""
 
 from pathlib import Path
 from typing import Annotated

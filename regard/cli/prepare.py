@@ -1,4 +1,4 @@
-"""regard prepare: what training on large text needs, made before and elsewhere."""
+"""regard prepare: tokenizes and encodes large text ahead of training."""
 
 import os
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""regard results: what was measured, beside what the papers say."""
+"""regard results: measured results, beside those of the papers."""
 
 import json
 from dataclasses import asdict
@@ -91,7 +91,7 @@ def command(
 
 
 def default_folder() -> Path:
-    """`results` here if there is one, else the results that come with the package or lie beside it."""
+    """`results` in the current folder if there is one, otherwise the package's own results."""
     from regard.evaluate.results import packaged
 
     return next((folder for folder in (Path("results"), packaged()) if folder.is_dir()), Path("results"))
@@ -106,7 +106,7 @@ def record(
     commit: str | None,
     median: bool,
 ) -> None:
-    """Add a comparison to the results; `paper` has `VARIANT=VALUE NOTE`, `summary` has `VARIANT=TEXT`."""
+    """Add a comparison to the results; `paper` holds `VARIANT=VALUE NOTE`, `summary` holds `VARIANT=TEXT`."""
     from regard.compare.table import read_table
     from regard.compare.table import record as write
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Server:
-    """Where the server listens, who may ask, and what it shows: an option for each field."""
+    """Where the server listens, who has access, and what it serves; each field is an option."""
 
     host: Annotated[
         str, typer.Option(help="Address to listen on; any other than loopback needs a token.")
@@ -42,7 +42,7 @@ class Server:
     device: Annotated[str | None, typer.Option(help="Device, such as cpu.")] = None
 
     def settings(self, page: Path | None = None) -> "Settings":
-        """The same, checked; `page` is the folder of the studio's page."""
+        """These options as checked settings; `page` is the folder of the studio's page."""
         from regard.serve.settings import Settings
 
         given = {name: value for name, value in vars(self).items() if name not in ("hosts", "device")}

@@ -1,4 +1,4 @@
-"""regard show: one example as a picture or as a page, drawn in the way of its task (views/__init__.py)."""
+"""regard show: draws one example as a picture or a page, with the viewer of its task (views/__init__.py)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol

@@ -1,4 +1,4 @@
-"""regard studio: the page in the browser, and the server behind it. Nothing here imports torch."""
+"""regard studio: opens the page in the browser, with a server behind it. Nothing here imports torch."""
 
 import webbrowser
 from pathlib import Path
@@ -46,7 +46,7 @@ def command(
     settings = server.settings(require_page())
 
     def ready(address: str) -> None:
-        # behind the hash, where it reaches no server and no log
+        # in the hash, which is sent to no server and written to no log
         address = address if server.token is None else f"{address}#token={server.token}"
         typer.echo(f"studio: {address}", err=True)
         if browser:

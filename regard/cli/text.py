@@ -1,4 +1,4 @@
-"""The text that `regard train` and `regard compare` take in place of a recipe's: files, or a named corpus."""
+"""Text that `regard train` and `regard compare` use instead of a recipe's: files, or a named corpus."""
 
 import os
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import typer
 
 from regard.errors import ConfigError
 
-RECURRENT = "translator"  # the recipe of text that comes without one, where a model or variants are named
-PASSES = 10  # through the text, where the steps are chosen from its size
-LETTERS = 4  # bytes of text for a piece, roughly
+RECURRENT = "translator"  # recipe for text without a recipe, if a model or variants are named
+PASSES = 10  # over the text, when its size decides the steps
+LETTERS = 4  # bytes of text per subword, roughly
 FEWEST, MOST = 500, 60_000  # steps
 FILES = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
 
@@ -24,7 +24,7 @@ Language = Annotated[
 
 @dataclass(frozen=True)
 class Text:
-    """The text that the options name, if any: an option for each field, empty where it is not given."""
+    """The text named by the options; each field is an option, empty if not given."""
 
     source: File = ""
     target: File = ""
@@ -42,7 +42,7 @@ class Text:
     ] = ""
 
     def check(self, owner: str) -> None:
-        """Refuse half a text, and two; `owner` is the command that has the options."""
+        """Raise ConfigError for incomplete or conflicting options; `owner` is the command."""
         named = [f"--{key.replace('_', '-')}" for key in self.files]
         if self.corpus and named:
             raise ConfigError(
@@ -53,7 +53,7 @@ class Text:
 
     @property
     def files(self) -> dict[str, str]:
-        """The files that are given."""
+        """The given files, by option."""
         return {key: path for key in FILES if (path := getattr(self, key))}
 
     @property
@@ -95,7 +95,7 @@ class Text:
         return [Path(self.source), Path(self.target)]
 
     def measure(self) -> tuple[int, int]:
-        """How many training pairs there are, and how many bytes of text."""
+        """The number of training pairs, and their size in bytes."""
         from regard.data.corpora import find_corpus
         from regard.data.prepared import counted
 
@@ -110,7 +110,7 @@ class Text:
 
 
 def text_settings(recipe: str) -> dict[str, Any]:
-    """How a recipe cuts text: what stays of its task when it is given other text."""
+    """The text settings of a recipe's task, which also apply to other text."""
     from regard.tasks.texts import TextSettings
     from regard.train.config import load_recipe
 
@@ -119,26 +119,26 @@ def text_settings(recipe: str) -> dict[str, Any]:
 
 
 def chosen_size(text: Text, overrides: Sequence[str] = ()) -> list[str]:
-    """A Transformer for this much text, and how it is trained; `overrides` are the user's own settings."""
+    """Settings of a Transformer for this amount of text; `overrides` are the user's own settings."""
     import torch
 
     from regard.tasks.texts import is_unspaced
     from regard.train.own_text import settings_for
 
-    # characters on one side share nothing with the other; words are counted for each side
+    # characters of an unspaced script share nothing with the other side; words are counted per side
     joint = not any(map(is_unspaced, text.pair())) and given_value(overrides, "task.pieces") in (None, "bpe")
     gpu = torch.cuda.is_available() and os.environ.get("ACCELERATE_TORCH_DEVICE", "cuda") == "cuda"
     return settings_for(*text.measure(), joint=joint, gpu=gpu and torch.cuda.is_bf16_supported())
 
 
 def given_value(overrides: Sequence[str], key: str) -> str | None:
-    """What the last `key=value` says; None where there is none."""
+    """The last value given for this key; None if there is none."""
     given = [value.strip() for name, _, value in (each.partition("=") for each in overrides) if name == key]
     return given[-1] if given else None
 
 
 def chosen_steps(text: Text) -> list[str]:
-    """Some passes through the text, in the steps of the recurrent recipe."""
+    """Training length for the recurrent recipe: some passes over the text."""
     from regard.data.prepared import text_bytes
     from regard.train.config import load_recipe
 

@@ -1,4 +1,4 @@
-"""regard train: a recipe, your own files or a corpus by name become a run folder."""
+"""regard train: trains a recipe, your own files or a named corpus into a run folder."""
 
 import json
 from pathlib import Path
@@ -94,14 +94,14 @@ def command(
         built, task = create(config)
     parameters = sum(p.numel() for p in built.parameters())
     say(f"training {config.model}, {parameters:,} parameters, into {folder}")
-    # of a job that is started again, the process before may have died on another machine just now
+    # a restarted job's predecessor may have just died on another machine
     wait = 2 * GONE if resume_or_start else 0.0
     report(fit(built, task, config, run=folder, resume=resume, wait=wait))
     say(f"next: regard evaluate {folder}")
 
 
 def choose_config(recipe: str | None, text: Text, model: str, overrides: list[str]) -> "RunConfig":
-    """The recipe's config, with the text and the model that were named in the place of its own."""
+    """The recipe's config, with the given text and model."""
     from regard.train.config import load_recipe
     from regard.train.own_text import RECIPE
 
@@ -129,7 +129,7 @@ def describe_size(config: "RunConfig") -> str:
 
 
 def report(summary: "Summary") -> None:
-    """How a training run ended, in one line."""
+    """Print how a training run ended."""
     line = f"{summary.steps} step{'s' * (summary.steps != 1)} in {summary.seconds:.0f} s"
     if summary.stopped_early:
         line += " (stopped early)"

@@ -1,4 +1,4 @@
-"""regard translate: line for line, with alignments when asked; streams and whole files."""
+"""regard translate: line by line, with alignments on request; streams and whole files."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.translate.answers import Answer, Options
     from regard.translate.windows import Window
 
-SHOWN = 20  # faults that are named one by one
+SHOWN = 20  # faults listed individually
 
 
 def command(
@@ -116,12 +116,12 @@ def _sentence(options: "Options", text: str, run: Path) -> int:
 def _names_a_file(text: str) -> bool:
     try:
         return Path(text).is_file()
-    except (OSError, ValueError):  # too long for a name, or with a character that none may have
+    except (OSError, ValueError):  # too long for a name, or with invalid characters
         return False
 
 
 def _stream(options: "Options", processes: int) -> int:
-    """Translate standard input as it comes; how many lines were refused."""
+    """Translate standard input as it arrives; returns the number of refused lines."""
     from regard.translate.answers import LineTranslator
     from regard.translate.windows import Window, stream_windows
     from regard.translate.workers import translating
@@ -135,7 +135,7 @@ def _stream(options: "Options", processes: int) -> int:
         return 0
     windows = stream_windows(standard_input(), "standard input")
     refused = 0
-    show = not output.is_terminal  # a bar would be in the way of what is printed there
+    show = not output.is_terminal  # a bar would interfere with the output
     with translating(options, processes) as answered, waiting("translating", show=show) as bar:
         for window, answers in answered(windows):
             refused += _print(window, answers)
@@ -144,9 +144,9 @@ def _stream(options: "Options", processes: int) -> int:
 
 
 def _print(window: "Window", answers: "list[Answer]", *, numbered: bool = True) -> int:
-    """Print at once what the lines became, and what there is to say; how many were refused.
+    """Print translations and complaints; returns the number of refused lines.
 
-    Of one that was refused there is an empty line, so that lines stay matched.
+    A refused line becomes an empty line, so that lines stay aligned.
     """
     typer.echo("\n".join(answer.text for answer in answers))
     for number, answer in enumerate(answers, window.first):
@@ -157,7 +157,7 @@ def _print(window: "Window", answers: "list[Answer]", *, numbered: bool = True) 
 
 
 def _files(options: "Options", names: list[str], out: Path, shard: str | None, processes: int) -> int:
-    """Translate what is missing in a folder; how many lines were refused."""
+    """Translate what is missing in a folder; returns the number of refused lines."""
     from regard.translate.files import WHOLE, Shard, agree, translate_files
 
     share = WHOLE if shard is None else Shard.parse(shard)

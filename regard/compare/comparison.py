@@ -1,15 +1,15 @@
-"""A comparison: variants of a recipe, each trained with every seed under one budget and measured alike.
+"""A comparison: variants of a recipe, each trained with every seed on one budget and measured alike.
 
     comparison = plan("rnnsearch-reverse", scores=("dot", "general"), seeds=(1, 2, 3))
     outcomes = run(comparison, Path("comparisons/scores"), workers=2, console=Console())
 
-Planning costs nothing and is a value; running fills a folder and goes on in one:
+A plan is a value and costs nothing; running it fills a folder, and resumes in a partly filled one:
 
     configs/NAME.toml           the resolved config of each training
     runs/NAME-seed1/            its run folder, with what was measured (see trial.py)
-    runs/NAME-seed1.log         what it said, in a process of its own
+    runs/NAME-seed1.log         the output of its process
 
-What cannot be built, fails or was not finished is an outcome too, with its reason; it stops nothing else.
+A variant that cannot be built, fails or is unfinished is an outcome too, with its reason; the others go on.
 """
 
 import re
@@ -45,19 +45,19 @@ from regard.train.launcher import count_launched, is_main_process
 from regard.train.run_folder import UNLEARNT, RunFolder
 
 Ended = Literal["finished", "impossible", "failed", "unfinished"]
-RESERVE = 20.0  # seconds before a deadline at which trainings are told to save; the report needs some too
+RESERVE = 20.0  # seconds before a deadline at which trainings must save; the report needs some too
 _KINDS: tuple[Literal["score", "window", "normalizer"], ...] = ("score", "window", "normalizer")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One thing to compare: a config, or the reason why there can be none, named by what sets it apart."""
+    """One thing to compare, named by its changes: a config, or the reason why it cannot be built."""
 
     name: str  # "dot, local-predictive"
-    changes: tuple[tuple[str, str], ...]  # what sets it apart: ("score", "dot"), ("window", "global")
+    changes: tuple[tuple[str, str], ...]  # from the base: ("score", "dot"), ("window", "global")
     config: RunConfig | None
     reason: str = ""
-    recipe: str = ""  # where the config began
+    recipe: str = ""  # the recipe that the config is based on
 
     @property
     def slug(self) -> str:
@@ -67,7 +67,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared."""
+    """Variants and seeds to compare, and what to measure."""
 
     name: str
     variants: tuple[Variant, ...]
@@ -103,9 +103,9 @@ class _Axis:
     """One setting and the values it takes."""
 
     label: str
-    key: str  # table.key; "recipe" and "model" choose where a config begins
+    key: str  # table.key; "recipe" and "model" choose the config to start from
     values: tuple[str, ...]
-    named: bool  # whether a name needs the label beside the value: "heads 4", but "dot"
+    named: bool  # whether variant names show the label too: "heads 4", but "dot"
 
 
 def plan(
@@ -127,8 +127,8 @@ def plan(
     """Every combination of the given choices, or with `each` the base and one change at a time.
 
     `base` is a recipe, a .toml file or the key of a task; `recipes` compares whole recipes instead. `vary`
-    takes `table.key=value,value,…`. All take their budget from the base, unless `overrides` set it. What
-    `tables` says for a recipe stands in the place of its own.
+    takes `table.key=value,value,…`. All variants share the budget of the base, unless `overrides` set it.
+    `tables(recipe)` replaces tables of the recipe.
     """
     if (base is None) == (not recipes):
         given = "both" if recipes else "neither"
@@ -185,7 +185,7 @@ def _one_at_a_time(axes: Sequence[_Axis]) -> Iterator[_Choice]:
 
 
 def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], overrides: Sequence[str]) -> Variant:
-    # of a recipe that is a file, the file's own name
+    # show a recipe file by its stem
     shown = [(axis, Path(value).stem if axis.key == "recipe" else value) for axis, value in choice]
     texts = [f"{axis.label} {value}" if axis.named else value for axis, value in shown]
     name = ", ".join(texts) or Path(base).stem
@@ -206,7 +206,7 @@ def _variant(choice: _Choice, base: str, configs: dict[str, RunConfig], override
 
 
 def _require_setting(config: RunConfig, key: str) -> None:
-    """Say it of the model, where an override would name the nearest key."""
+    """Name the model in the error; `override` would suggest the nearest key."""
     known = {f"model.{name}" for name in fields.keys(_config_class(config.model))}
     if key.startswith("model.") and key not in known and not new_key(key, known):
         raise ConfigError(f"the model {config.model} has no setting {key}.")
@@ -218,9 +218,9 @@ def _config_class(model: str) -> type:
 
 
 def _with_model(config: RunConfig, model: str, recipe: str, overrides: Sequence[str]) -> RunConfig:
-    """Another model under the same task and budget.
+    """Switch to another model with the same task and budget.
 
-    Its settings are those of its own recipe for this task; without one, it keeps the settings that both
+    Its settings come from its own recipe for this task; if there is none, it keeps the settings that both
     models have.
     """
     own = _recipes_of(config.task, model)
@@ -244,9 +244,9 @@ def _with_model(config: RunConfig, model: str, recipe: str, overrides: Sequence[
 
 
 def _recipe_of(base: str, models: Sequence[str]) -> str:
-    """The recipe that a TASK means: its own name, or the one recipe of a task's key."""
+    """The recipe for a TASK argument: a recipe itself, or the only recipe of the task with that key."""
     if base.endswith(".toml") or base in recipe_names() or base not in catalog.names("task"):
-        return base  # an unknown name gets its error where recipes are read
+        return base  # load_recipe reports unknown names
     known = _recipes_of(base, models[0] if models else None)
     if len(known) == 1:
         return known[0]
@@ -256,7 +256,7 @@ def _recipe_of(base: str, models: Sequence[str]) -> str:
 
 
 def _recipes_of(task: str, model: str | None) -> list[str]:
-    """The packaged recipes of a task, and of a model if one is named."""
+    """The packaged recipes for a task, and for a model if given."""
     return [
         name
         for name in recipe_names()
@@ -276,13 +276,13 @@ def _axis(text: str) -> _Axis:
 
 
 def split_values(text: str) -> tuple[str, ...]:
-    """The values between commas; a comma inside brackets or quotes belongs to its value."""
+    """Split at commas, except inside brackets or quotes."""
     values = re.findall(r'(?:\[[^\]]*\]|"[^"]*"|[^,\[\]"])+', text)
     return tuple(stripped for value in values if (stripped := value.strip()))
 
 
 def _check_keys(axes: Sequence[_Axis]) -> None:
-    """A key that the catalogue does not know is a slip of the hand, not an impossible combination."""
+    """Raise ConfigError for unknown catalogue keys: they are typos, not impossible combinations."""
     for axis in axes:
         for value in axis.values:
             if axis.key in (f"model.attention.{kind}" for kind in _KINDS):
@@ -311,9 +311,9 @@ def run(
 ) -> list[Outcome]:
     """Train and measure what is not measured yet, `workers` at a time with `threads` each.
 
-    `deadline` is in seconds from now: before it, what still runs saves its state and stops. Ctrl-C does the
-    same. The processes of a launcher all call this and train together, one variant after the other. The
-    outcomes are in the order of the variants, then of the seeds.
+    `deadline` is in seconds from now: shortly before it, running trainings save and stop. Ctrl-C does the
+    same. Under a launcher all processes call this and train the variants together, one after another.
+    Outcomes are ordered by variant, then by seed.
     """
     _require_one_at_a_time(workers, deadline)
     started = time.monotonic()
@@ -322,14 +322,14 @@ def run(
     waiting: dict[MeasuredJob, RunConfig] = {}
     for (variant, seed), job in jobs.items():
         config = _seeded(comparison, variant, seed)
-        if (job.run / "config.toml").exists():  # it goes on only as it was begun, the budget included
+        if (job.run / "config.toml").exists():  # it must resume with its original settings, budget included
             RunFolder(job.run).require_same(config, may_change=UNLEARNT)
         if read_measured(job.run, job.asked) is None:
             waiting[job] = config
     _require_processes(jobs.values(), count_launched())
     if is_main_process():
         for job, config in waiting.items():
-            forget_impossible(job.run)  # the code may have learnt it since
+            forget_impossible(job.run)  # newer code may be able to build it
             Path(job.recipe).parent.mkdir(parents=True, exist_ok=True)
             config.write(Path(job.recipe))
     failures: dict[Job, str] = {}
@@ -349,13 +349,13 @@ def run(
 
 
 def read(comparison: Comparison, folder: Path) -> list[Outcome]:
-    """What a folder holds of a comparison, without training anything."""
+    """The outcomes that a folder holds, without training anything."""
     if not (folder / "runs").is_dir():
         raise DataError(f"{folder}: not a comparison: the folder runs is missing.")
     return list(_outcomes(comparison, _jobs(comparison, folder, 1), {}))
 
 
-_Jobs = dict[tuple[str, int], MeasuredJob]  # by the variant's name and the seed
+_Jobs = dict[tuple[str, int], MeasuredJob]  # by variant name and seed
 
 
 def _seeded(comparison: Comparison, name: str, seed: int) -> RunConfig:
@@ -365,7 +365,7 @@ def _seeded(comparison: Comparison, name: str, seed: int) -> RunConfig:
 
 
 def _jobs(comparison: Comparison, folder: Path, workers: int) -> _Jobs:
-    """One for each seed and each variant with a config; first seeds first, so that a table fills evenly."""
+    """A job for each seed and each variant with a config, seed by seed, so that a table fills evenly."""
     return {
         (variant.name, seed): MeasuredJob(
             name=f"{variant.name}, seed {seed}",
@@ -383,7 +383,7 @@ def _jobs(comparison: Comparison, folder: Path, workers: int) -> _Jobs:
 
 
 def _require_one_at_a_time(workers: int, deadline: float | None) -> None:
-    """Refuse to the processes of a launcher what is for trainings in processes of their own."""
+    """Refuse options that need one process per training when a launcher started this process."""
     if count_launched() == 1:
         return
     if workers > 1:
@@ -399,7 +399,7 @@ def _require_one_at_a_time(workers: int, deadline: float | None) -> None:
 
 
 def _require_processes(jobs: Collection[MeasuredJob], processes: int) -> None:
-    """Refuse to train the rest in more or fewer processes: together they have another batch."""
+    """Refuse to continue with another number of processes: it would change the batch size."""
     if all(read_training(job.run) or job.impossible() for job in jobs):
         return
     for job in jobs:

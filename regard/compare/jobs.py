@@ -1,8 +1,8 @@
-"""Several trainings side by side, each in a process of its own, shown as one set of bars.
+"""Trains several jobs side by side, each in its own process, with a progress bar for each.
 
-A small recurrent model gains little from a second thread, and two threads that wait for each other lose much
-on a busy machine; two models with a core each use both. So the number of threads of a job is never left to a
-library: PyTorch, its BLAS and the tokenizers are all told.
+A small recurrent model gains little from a second thread, and on a busy machine two threads that wait for
+each other lose much; two models on a core each use both. So the number of threads of a job is never left to
+the libraries: it is set for PyTorch, its BLAS and the tokenizers.
 """
 
 import json
@@ -22,14 +22,14 @@ from regard.data.workers import THREADS
 from regard.errors import DataError
 from regard.train.progress import LINE_SECONDS, View, describe
 
-POLL = 0.5  # seconds between looks at the metrics
-PATIENCE = 30.0  # seconds that an interrupted training has to save its state
-TAIL = 1 << 14  # bytes at the end of the metrics that are looked at
+POLL = 0.5  # seconds between reads of the metrics
+PATIENCE = 30.0  # seconds that an interrupted training has to save
+TAIL = 1 << 14  # bytes read from the end of the metrics
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training: a recipe, its overrides, its run folder, and the name it is shown under."""
+    """One training: recipe, overrides, run folder, and its displayed name."""
 
     name: str
     recipe: str
@@ -37,21 +37,21 @@ class Job:
     steps: int
     overrides: tuple[str, ...] = ()
 
-    # A job with a session of its own hears no Ctrl-C; it is told once to stop, and stops when its standard
-    # input ends, which it does when this process dies.
+    # A job in a session of its own receives no Ctrl-C. It is told to stop once, and it also stops when its
+    # standard input closes, which happens when this process dies.
     own_session: ClassVar[bool] = False
 
     def words(self, threads: int) -> list[str]:
-        """The command, for Python."""
+        """The command-line arguments after `python`."""
         settings = [f"--set={setting}" for setting in (*self.overrides, f"train.threads={threads}")]
         return ["-m", "regard", "train", self.recipe, "--run", str(self.run), *settings]
 
     def is_needed(self) -> bool:
-        """Asked when its turn comes: what ran before may have made it needless."""
+        """Checked when its turn comes: an earlier job may have made it unnecessary."""
         return True
 
     def start(self, threads: int) -> subprocess.Popen[bytes]:
-        """Begin in a process of its own; what it says goes to a file beside the run."""
+        """Start the process; its output goes to a log file next to the run."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
             return subprocess.Popen(
@@ -68,7 +68,7 @@ class Job:
         return self.run.with_name(f"{self.run.name}.log")
 
     def reason(self) -> str:
-        """Why it failed: its own last sentence."""
+        """Why it failed: the last line of its log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1].removeprefix("regard: ") if lines else "it said nothing"
 
@@ -85,9 +85,9 @@ def run_jobs(
 ) -> None:
     """Run all jobs, `workers` at a time.
 
-    At the moment `until`, as `time.monotonic` counts, what runs is told to save its state and stop, for which
-    it has `patience` seconds, and nothing more is started. `failed` is told of a job that fails, with the
-    job's own last sentence; without it, the first failure ends all and is a DataError.
+    At `until` (a value of `time.monotonic`) running jobs are told to save and stop within `patience` seconds,
+    and no more are started. `failed` is called with each failed job and the last line of its log; without it,
+    the first failure stops everything and raises DataError.
     """
     waiting = list(jobs)
     running: list[tuple[Job, subprocess.Popen[bytes]]] = []
@@ -115,7 +115,7 @@ def _raise(job: Job, reason: str) -> None:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], patience: float) -> None:
-    """Ask what still runs to save its state and stop; Ctrl-C may have reached it already."""
+    """Tell running jobs to save and stop; Ctrl-C may have reached them already."""
     for process in processes:
         process.terminate()
     last = time.monotonic() + patience
@@ -134,7 +134,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def standing(job: Job) -> View | None:
-    """Where a job is, from the last lines of the run's metrics; None while it prepares."""
+    """The progress of a job, from the last line of its metrics; None while it prepares."""
     lines = [line for line in _last_lines(job.run / "metrics.jsonl") if "tokens_per_second" in line]
     if not lines:
         return None
@@ -144,7 +144,7 @@ def standing(job: Job) -> View | None:
 
 
 def _last_lines(path: Path) -> list[dict[str, Any]]:
-    """The last complete lines of the metrics: a long run has many, and this is asked twice a second."""
+    """The last complete lines of the metrics. Long runs have many lines, and this runs twice a second."""
     if not path.exists():
         return []
     with path.open("rb") as file:

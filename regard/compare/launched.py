@@ -1,10 +1,10 @@
-"""Trainings one after the other, each by all the processes of a launcher together.
+"""Trains jobs one after another, each on all processes of a launcher.
 
     torchrun --nproc-per-node 4 -m -- regard compare …
 
-All processes decide alike: the main one says what is done next. A training that fails with the same sentence
-in all of them is an outcome. An error in one of them ends all, for the others wait for it in the middle of a
-step; the launcher may start them again, and they go on.
+The main process decides what to train next. A training that fails with the same error on all processes is an
+outcome. An error on one process stops all of them, because the others wait for it in the middle of a step;
+the launcher may restart them, and they resume.
 """
 
 import logging
@@ -20,13 +20,13 @@ from regard.train.config import RunConfig
 from regard.train.launcher import ends_with_launcher, is_main_process
 
 log = logging.getLogger("regard")
-PATIENCE = timedelta(minutes=10)  # with a process that may be lost
+PATIENCE = timedelta(minutes=10)  # to wait for a process that may be lost
 
 
 def run_launched(
     jobs: Mapping[MeasuredJob, RunConfig], *, threads: int, failed: Callable[[MeasuredJob, str], None]
 ) -> None:
-    """Train and measure each; `failed` is told of one that fails, and why."""
+    """Train and measure each job; `failed` is called with each one that fails, and the reason."""
     join_processes()
     with ends_with_launcher(), processes_together(PATIENCE):
         for number, (job, config) in enumerate(jobs.items(), 1):
@@ -40,7 +40,7 @@ def run_launched(
 
 
 def _measure(job: MeasuredJob, config: RunConfig) -> str:
-    """Empty, or why it failed in all processes."""
+    """Train and measure a job; the reason if it failed on all processes, otherwise empty."""
     failure = None
     try:
         measure(config, job.run, job.asked)
@@ -48,7 +48,7 @@ def _measure(job: MeasuredJob, config: RunConfig) -> str:
         failure = error
     try:
         reasons = together(["" if failure is None else str(failure)])
-    except RuntimeError:  # the others cannot hear it: they wait for this process within the training
+    except RuntimeError:  # the others are inside the training, waiting for this process
         raise failure or DataError(f"{job.name}: other processes are lost; start again to go on.") from None
     if len(set(reasons)) > 1:
         raise DataError(f"{job.name}: {next(filter(None, reasons))}")

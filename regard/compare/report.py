@@ -1,11 +1,11 @@
-"""What a comparison leaves to read: one table in four forms, the plots, one page.
+"""The report of a comparison: a table in four forms, plots, and a page.
 
-table.json      everything: a summary for each variant, and every training
-table.csv       one line a training
-table.md        one line a variant, means over the seeds
-quality.png     bars, with a point for each seed; alignment.png the same of the alignment error rate
-training.png    training loss by step; lengths.png quality by length, where the evaluation has it
-report.html     all of it
+table.json      everything: a summary of each variant, and every training
+table.csv       one line per training
+table.md        one line per variant, means over the seeds
+quality.png     bars with a point per seed; alignment.png: the same for the alignment error rate
+training.png    training loss by step; lengths.png: quality by length, if the evaluation has it
+report.html     all of the above
 """
 
 import csv
@@ -26,13 +26,13 @@ from regard.viz.bars import draw_bars
 from regard.viz.curves import draw_lengths, draw_training
 from regard.viz.report import FigureSection, Section, TableSection, TextSection, write_report
 
-ALIGNMENT = "alignment error rate"  # as the evaluation of translations names it
+ALIGNMENT = "alignment error rate"  # its name in the evaluation of translations
 
 
 def write(
     comparison: Comparison, outcomes: Sequence[Outcome], folder: Path, *, runs: Path | None = None
 ) -> list[Path]:
-    """Tables, plots and the page; what was written, the page last. `runs` is where the trainings lie."""
+    """Write tables, plots and the page; returns the files, the page last. `runs` is the folder of runs."""
     folder.mkdir(parents=True, exist_ok=True)
     table = summarize(comparison, outcomes)
     texts = {
@@ -56,7 +56,7 @@ def write(
 
 
 def rows(table: Table) -> tuple[list[str], list[list[str]]]:
-    """Header and cells as they are shown, one row a variant."""
+    """Header and cells as displayed, one row per variant."""
     variants = table["variants"]
     measures = list(dict.fromkeys(name for one in variants for name in one.get("measures", {})))
     seeds = len(table["seeds"])
@@ -91,12 +91,12 @@ def _cost_cells(one: Mapping[str, Any]) -> list[str]:
 
 
 def size(count: float) -> str:
-    """Bytes for a reader: 432 MB, 1.3 GB."""
+    """Bytes as people read them: 432 MB, 1.3 GB."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def markdown(table: Table) -> str:
-    """The table as Markdown, with how it was made below."""
+    """The table as Markdown, followed by how it was measured."""
     header, body = rows(table)
     escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in body]
     sides = ["---"] + ["---" if name == "not finished" else "---:" for name in header[1:]]
@@ -105,7 +105,7 @@ def markdown(table: Table) -> str:
 
 
 def _sentences(table: Table) -> str:
-    """How the numbers came about."""
+    """How the numbers were measured."""
     done = [one for one in table["variants"] if one["finished"]]
     seeds = f"seed{'s' if len(table['seeds']) > 1 else ''} {', '.join(map(str, table['seeds']))}"
     where = f" of {table['on']}" if table.get("on") else ""
@@ -177,7 +177,7 @@ def _figures(comparison: Comparison, table: Table, folder: Path, runs: Path) -> 
     metrics = list(dict.fromkeys(one["metric"] for one in done))
     spread = "Bars are means; each point is one seed." if len(table["seeds"]) > 1 else ""
     for number, metric in enumerate(metrics):
-        # what is not finite, as of a training that diverged, is in the table alone
+        # values that are not finite (a training diverged) appear in the table only
         values = {
             one["name"]: found
             for one in done
@@ -224,7 +224,7 @@ def _alignments(table: Table) -> dict[str, list[float]]:
 
 
 def losses(runs: Iterable[Path]) -> tuple[list[float], list[float]]:
-    """Steps, and the training loss of these runs at each: the mean of those that have it."""
+    """Steps, and the training loss at each, averaged over the runs that have it."""
     found: dict[int, list[float]] = {}
     for run in runs:
         for line in read_metrics(run):

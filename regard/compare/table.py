@@ -1,8 +1,8 @@
-"""The table of a comparison: what its trainings came to, variant by variant; kept as JSON and recorded.
+"""The table of a comparison, with a summary per variant; stored as JSON, and recorded in results/.
 
 summarize    trainings -> table: means, spreads and costs over the seeds of each variant
-read_table   the same from a comparison's folder
-record       each finished variant as a record for results/
+read_table   reads it from a comparison's folder
+record       writes a result record for each finished variant
 """
 
 import json
@@ -20,13 +20,13 @@ from regard.errors import DataError
 from regard.evaluate.results import Result, read_results, write_result
 from regard.train import fields
 
-_SHOWN = re.compile(r"(-?\d+(?:\.(\d+))?)(\D*)")  # a value as an evaluation shows it: 37.21, 76.5 %
+_SHOWN = re.compile(r"(-?\d+(?:\.(\d+))?)(\D*)")  # a value as evaluations print it: 37.21, 76.5 %
 
-Table = dict[str, Any]  # the content of table.json
+Table = dict[str, Any]  # what table.json holds
 
 
 def summarize(comparison: Comparison, outcomes: Sequence[Outcome]) -> Table:
-    """The content of table.json: plain values only."""
+    """The content of table.json, as plain values."""
     return {
         "name": comparison.name,
         **asdict(comparison.asked),
@@ -40,7 +40,7 @@ def summarize(comparison: Comparison, outcomes: Sequence[Outcome]) -> Table:
 
 
 def read_table(folder: Path) -> Table:
-    """The table of a comparison's folder."""
+    """Read the table of a comparison's folder."""
     path = folder / "table.json"
     if not path.is_file():
         raise DataError(f"{folder}: not a comparison: table.json is missing.")
@@ -110,7 +110,7 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
 
 
 def _costs(trainings: Sequence[Training]) -> dict[str, Any]:
-    """Means over the seeds; the memory is that of the largest."""
+    """Means over the seeds; steps, memory and the like are maxima."""
     losses = [one.valid_loss for one in trainings if one.valid_loss is not None]
     first = ("parameters", "device", "machine", "commit")
     most = ("steps", "memory", "side_by_side", "processes", "date")
@@ -132,9 +132,9 @@ def _by_name(measured: Sequence[Measured]) -> dict[str, list[str]]:
 
 
 def _together(texts: Sequence[str], exact: Sequence[float] = ()) -> str:
-    """`37.20` and `37.40` become `37.30 ± 0.14`; what is no number is shown if all agree.
+    """`37.20` and `37.40` become `37.30 ± 0.14`; text without numbers is shown once if all agree.
 
-    Where `exact` are what the texts are rounded from, their mean is taken.
+    If the texts are `exact` rounded, the mean is that of `exact`.
     """
     matches = [_SHOWN.fullmatch(text) for text in texts]
     if None in matches or len({match[3] for match in matches if match}) > 1:
@@ -152,7 +152,7 @@ def _together(texts: Sequence[str], exact: Sequence[float] = ()) -> str:
 
 
 def flattened(value: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """The numbers of nested objects, under dotted names; lists are left out."""
+    """The numbers in nested objects, under dotted names; lists are skipped."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from flattened(inner, f"{name}.{key}" if name else str(key))
@@ -167,7 +167,7 @@ def _mean_numbers(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _mean_by_length(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The bins of `by_length` with the mean value of the seeds; empty where an evaluation has none."""
+    """The bins of `by_length`, averaged over the seeds; empty if the evaluation has none."""
     every = [list(_bins(summary)) for summary in summaries]
     if not every[0] or any([bin[:2] for bin in bins] != [bin[:2] for bin in every[0]] for bins in every):
         return []
@@ -178,7 +178,7 @@ def _mean_by_length(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, An
 
 
 def _bins(summary: Mapping[str, Any]) -> Iterator[tuple[Any, Any, float]]:
-    """Each entry has its limits, perhaps a count, and one value: the first other number."""
+    """Low, high and value of each bin; the value is the first number that is neither a limit nor a count."""
     for entry in summary.get("by_length") or []:
         counts = ("low", "high", "sentences", "examples")
         rest = [v for k, v in entry.items() if k not in counts and isinstance(v, int | float)]
@@ -200,13 +200,13 @@ def record(
 ) -> list[Path]:
     """Write each finished variant's headline as a result: the mean, with every seed in the details.
 
-    Whole recipes are recorded under their own names, variants of one recipe under the comparison's. What was
-    not measured as a recipe asks (another corpus, split or beam) says so in its metric, and so takes no
-    other's place. Headlines of a paper's page are the first recipe of a model that has none yet, a recipe
-    that has one, and a variant that `summaries` has a sentence for.
+    Whole recipes are recorded under their own names, variants of one recipe under the comparison's. Unusual
+    conditions (another corpus, split or beam) become part of the metric's name, so that such a result does
+    not replace the usual one. Headlines on a paper's page are the first recipe of a model that has none yet,
+    a recipe that has one, and variants with a sentence in `summaries`.
 
-    `paper` has the paper's value and a note for some variants; `commit` is the one that was trained, for a
-    machine that did not know it; with `median`, the median of the seeds is recorded instead of the mean.
+    `paper` maps variants to the paper's value and a note; `commit` names the trained commit, for machines
+    that could not tell; with `median`, the median over the seeds is recorded instead of the mean.
     """
     for argument, given in (("paper", paper), ("summaries", summaries)):
         unknown = [name for name in given if name not in {one["name"] for one in table["variants"]}]
@@ -220,9 +220,9 @@ def record(
         whole = set(one["changes"]) == {"recipe"}
         value, note = paper.get(one["name"], (None, ""))
         seeds = tuple(int(seed) for seed in one["values"])
-        metric = one["metric"] + _apart(table) + (f", median of {len(seeds)} seeds" if median else "")
+        metric = one["metric"] + _conditions(table) + (f", median of {len(seeds)} seeds" if median else "")
         headline = one["name"] in summaries
-        if whole and not _apart(table):
+        if whole and not _conditions(table):
             headline = headline or one["recipe"] in recipes or f"model:{one['model']}" not in models
             models.add(f"model:{one['model']}")
         result = Result(
@@ -243,14 +243,14 @@ def record(
 
 
 def _headlines(results: Path) -> tuple[set[str], set[str]]:
-    """The recipes and the catalogue entries that have a headline on a paper's page."""
+    """Recipes and catalogue entries that have a headline on a paper's page."""
     found = [result for result in read_results(results) if result.details.get("headline")]
     entries = {entry for result in found for entry in result.details.get("catalogue", [])}
     return {result.recipe for result in found}, entries
 
 
-def _apart(table: Table) -> str:
-    """How it was measured, where not as the recipes ask: ` on hansards`, ` on the valid split, beam 1`."""
+def _conditions(table: Table) -> str:
+    """Conditions that differ from the recipes': ` on hansards`, ` on the valid split, beam 1`."""
     where = [table["on"]] if table.get("on") else []
     where += [f"the {table['split']} split"] if table["split"] != TEST.split else []
     text = f" on {', '.join(where)}" if where else ""
@@ -270,7 +270,7 @@ def _details(
         **({} if summary is None else {"summary": summary}),
         "order": order,
         "split": table["split"],
-        "measures": [list(pair) for pair in one["measures"].items()],  # a list keeps the headline first
+        "measures": [list(pair) for pair in one["measures"].items()],  # a list keeps the order
         **{name: _rounded(one[name]) for name in (*kept, *costs, "side_by_side")},
     }
 

@@ -1,16 +1,16 @@
-"""One training and its evaluation, in a process of its own: what a comparison runs side by side.
+"""One training and its evaluation in a process of its own; a comparison runs several side by side.
 
     python -m regard.compare.trial CONFIG.toml RUN [--split test] [--beam 5] [--on hansards] [--threads 1]
 
-The run folder says how far it came. Each file is written once, when its part is done:
+The files in the run folder tell how far it is. Each is written once, when its part is done:
 
     impossible.json     the model cannot be built with these settings, and why
     trained.json        Training: size, budget, speed, memory, validation loss
-    measured-test.json  Measured: what the evaluation found, a file for each split, beam and corpus asked for
-    outputs-test.txt    one line an example, of tasks that have such
+    measured-test.json  Measured: the evaluation's results, one file per split, beam and corpus
+    outputs-test.txt    one line per example, for tasks with text output
 
-So a second call goes on where the first one stopped: from the last checkpoint, or with the evaluation alone.
-When both parts are done, of the checkpoints only the weights are kept. The processes of a launcher do both
+So a second call continues where the first stopped: from the last checkpoint, or with the evaluation alone.
+Once both parts are done, only the weights are kept of the checkpoints. Under a launcher all processes do both
 together (launched.py), and the main one writes.
 """
 
@@ -58,19 +58,19 @@ class Training:
     model: str
     parameters: int
     steps: int  # updates made
-    tokens: float  # predicted units seen, as the task counts them
-    seconds: float  # with the validations, without pauses
-    tokens_per_second: float  # of the updates alone
-    memory: int  # bytes at the peak: of the accelerator where there is one, otherwise resident
+    tokens: float  # predicted units seen, counted by the task
+    seconds: float  # with validation, without pauses
+    tokens_per_second: float  # during updates only
+    memory: int  # peak bytes of the accelerator, or resident bytes of the process if there is none
     device: str
-    valid_loss: float | None  # the best; its checkpoint is the one evaluated
+    valid_loss: float | None  # the best; its checkpoint is evaluated
     best_step: int | None
     skipped: int  # updates that were not finite
     side_by_side: int  # jobs that shared the machine
     machine: str
     date: str
     commit: str | None
-    processes: int = 1  # that trained together
+    processes: int = 1  # training together
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,17 @@ class Asked:
     """What to measure."""
 
     split: Split = "test"
-    beam: int | None = None  # None: as in the recipe
+    beam: int | None = None  # None: the recipe's
     on: str | None = None  # another corpus, for translators; None: the task's own examples
 
     @property
     def file(self) -> str:
-        """Where the answer stands in the run folder."""
+        """The file of the results in the run folder."""
         return f"measured-{self._name}.json"
 
     @property
     def outputs(self) -> str:
-        """Where the outputs stand, one a line, for tasks that have them."""
+        """The file of the outputs, one per line, for tasks that have them."""
         return f"outputs-{self._name}.txt"
 
     @property
@@ -101,7 +101,7 @@ TEST = Asked()
 
 @dataclass(frozen=True)
 class Measured:
-    """What an evaluation found, as plain values."""
+    """The results of an evaluation, as plain values."""
 
     split: Split
     metric: str  # the headline
@@ -118,16 +118,16 @@ class MeasuredJob(Job):
 
     asked: Asked = TEST
     side_by_side: int = 1
-    twins: tuple[Path, ...] = ()  # run folders of the same settings with other seeds
+    twins: tuple[Path, ...] = ()  # run folders with the same settings and other seeds
 
     own_session = True
 
     def is_needed(self) -> bool:
-        """What cannot be built with one seed cannot be built with another."""
+        """False if it cannot be built: then it cannot be built with another seed either."""
         return self.impossible() is None
 
     def impossible(self) -> str | None:
-        """Why these settings cannot be built, as found by this job or a twin."""
+        """Why these settings cannot be built, as this job or a twin found out."""
         found = (read_impossible(run) for run in (self.run, *self.twins))
         return next((reason for reason in found if reason is not None), None)
 
@@ -138,10 +138,10 @@ class MeasuredJob(Job):
 
 
 def measure(config: RunConfig, run: Path, asked: Asked = TEST, *, side_by_side: int = 1) -> Measured | None:
-    """Train what is not trained and evaluate it; None where the model cannot be built."""
+    """Train if necessary, and evaluate; None if the model cannot be built."""
     main = is_main_process()
-    with alone(run) if main else nullcontext():  # one that was told to stop may still be saving
-        together([None])  # what the others see in the folder stays so until they train
+    with alone(run) if main else nullcontext():  # a process that was told to stop may still be saving
+        together([None])  # the folder does not change for the others until they train
         if not (run / TRAINED).exists() and not _train(config, run, side_by_side):
             return None
         before = read_measured(run, asked)
@@ -155,12 +155,12 @@ def measure(config: RunConfig, run: Path, asked: Asked = TEST, *, side_by_side: 
 
 
 def read_training(run: Path) -> Training | None:
-    """What the training of a run folder cost; None where it is not over."""
+    """The cost of a run folder's training; None if it is not finished."""
     return _read(run / TRAINED, Training)
 
 
 def trained_by(run: Path) -> int | None:
-    """How many processes trained the run folder's model, to the end or so far; None where none did."""
+    """How many processes have trained the run folder's model so far; None if none have."""
     training = read_training(run)
     if training is not None:
         return training.processes
@@ -170,25 +170,25 @@ def trained_by(run: Path) -> int | None:
 
 
 def read_measured(run: Path, asked: Asked = TEST) -> Measured | None:
-    """What was measured in a run folder; None where this was not yet."""
+    """The results of an evaluation in a run folder; None if it was not made yet."""
     found: Measured | None = _read(run / asked.file, Measured)
     return found and replace(found, measures=tuple((name, text) for name, text in found.measures))
 
 
 def read_impossible(run: Path) -> str | None:
-    """Why a run folder's model cannot be built; None where it can, or nobody tried."""
+    """Why a run folder's model cannot be built; None if it can, or was not tried."""
     path = run / IMPOSSIBLE
     return str(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else None
 
 
 def forget_impossible(run: Path) -> None:
-    """Try again next time."""
+    """Let the next comparison try to build the model again."""
     (run / IMPOSSIBLE).unlink(missing_ok=True)
 
 
 def _train(config: RunConfig, run: Path, side_by_side: int) -> bool:
-    """Train or go on; False where the model cannot be built, with the reason beside."""
-    _forget_peak()
+    """Train or resume; False if the model cannot be built (the reason is written to the folder)."""
+    _reset_peak()
     resume = (run / "config.toml").exists()
     model: Model
     task: Task
@@ -249,22 +249,22 @@ def _evaluate(run: Path, asked: Asked) -> Measured:
     )
 
 
-def _forget_peak() -> None:
-    """Look for the peak of memory anew: one of several processes trains variant after variant."""
+def _reset_peak() -> None:
+    """Reset the memory peak: under a launcher one process trains several variants."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
-    with suppress(OSError):  # Linux alone
+    with suppress(OSError):  # Linux only
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def _peak(device: torch.device) -> int:
-    """Bytes at the peak of this process."""
+    """The memory peak of this process, in bytes."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     try:
         import resource
-    except ImportError:  # not on this system
+    except ImportError:  # not on this platform
         return 0
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
@@ -284,10 +284,10 @@ def _read(path: Path, kind: type[Any]) -> Any:
 
 
 def _stop_with_parent() -> None:
-    """Save and stop when standard input ends: whoever started this process is gone."""
+    """Save and stop when standard input closes: the parent process is gone."""
 
     def watch() -> None:
-        # the descriptor itself: a thread that waits in a buffered read cannot be left behind at the end
+        # os.read: a thread blocked in a buffered read could not be abandoned at exit
         while os.read(sys.stdin.fileno(), 1024):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
@@ -296,7 +296,7 @@ def _stop_with_parent() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0: done, or impossible and said so; 2: failed; 130: stopped, and can go on."""
+    """Exit status 0: done, or impossible and recorded; 2: failed; 130: stopped, can be resumed."""
     parser = argparse.ArgumentParser(prog="regard.compare.trial")
     parser.add_argument("config")
     parser.add_argument("run", type=Path)

@@ -1,1 +1,1 @@
-"""Measuring: BLEU, chrF, alignment error rate."""
+"""Evaluation: BLEU, chrF, alignment error rate and the metrics of all other tasks."""

@@ -1,10 +1,10 @@
-"""Measure a policy on problems that it never saw, beside computed rules and the paper's numbers.
+"""Evaluates a policy on unseen problems, with computed baselines and the paper's numbers.
 
     bandits      total expected reward of all pulls, and the regret so far, Σ (max p - p of the pulled arm)
-    processes    expected reward of all episodes as a share of what the optimal policy gets
+    processes    expected reward of all episodes as a share of the optimal policy's
 
-The expected reward of an action says the same as the reward that fell out, with less noise. A policy is
-measured twice: as it was trained, drawing its actions, and taking the most probable one.
+An action's expected reward measures the same as its sampled reward, with less noise. A policy is measured
+twice: as it was trained, sampling its actions, and taking the most probable ones.
 """
 
 import math
@@ -27,7 +27,7 @@ from regard.tasks.base import Split
 from regard.tasks.mdp import MDPTask
 
 BATCH = 500  # problems
-Ways = dict[str, Tensor]  # what each way to explore earned
+Ways = dict[str, Tensor]  # explorer -> (B, T) or (B,) what it earned
 DRAWN, LIKELIEST = "the policy", "the policy, most probable"
 
 # Mishra et al. 2018, tables 3 and 4; (pulls, arms), and episodes of 10 states, 5 actions, 10 steps
@@ -50,18 +50,18 @@ PAPER_PROCESSES = {
 
 @dataclass(frozen=True)
 class ExplorerScore:
-    """What one way to explore earned."""
+    """What one explorer earned."""
 
     name: str
     value: float
-    interval: float  # half the width of the 95 % interval
+    interval: float  # half the width of the 95 % confidence interval
     paper: float | None = None
-    curve: tuple[float, ...] = ()  # mean regret up to each step; empty where none is defined
+    curve: tuple[float, ...] = ()  # mean regret up to each step; empty if undefined
 
 
 @dataclass(frozen=True)
 class ActingEvaluation(Evaluation):
-    """What each way to explore earned on a split."""
+    """What each explorer earned on a split."""
 
     metric: str
     problems: int
@@ -104,7 +104,7 @@ class ActingEvaluation(Evaluation):
 def evaluate_bandits(
     model: Model, task: BanditTask, split: Split, decoding: Decoding, progress: Advance
 ) -> ActingEvaluation:
-    """Pull the arms of every problem of a split by the policy and by the rules."""
+    """Evaluate the policy and the computed rules on every bandit of a split."""
     paper = PAPER_BANDITS.get((task.settings.pulls, task.settings.arms), {})
 
     def pull(problems: Bandits, seed: int) -> tuple[Ways, Tensor]:
@@ -124,7 +124,7 @@ def evaluate_bandits(
 def evaluate_processes(
     model: Model, task: MDPTask, split: Split, decoding: Decoding, progress: Advance
 ) -> ActingEvaluation:
-    """Act in every problem of a split by the policy and by plans."""
+    """Evaluate the policy and the planners on every decision process of a split."""
     settings = task.settings
     sizes = (settings.states, settings.actions, settings.length)
     paper = PAPER_PROCESSES.get(settings.episodes, {}) if sizes == (10, 5, 10) else {}
@@ -135,7 +135,7 @@ def evaluate_processes(
         planners = {"random": None, **PLANNERS}
         ways |= {name: act_by(planner, problems, seed=seed) for name, planner in planners.items()}
         earned = {name: expected.sum(1) for name, expected in ways.items()}
-        return earned, values[:, 0] * settings.episodes  # (B,) of all episodes, from state 0
+        return earned, values[:, 0] * settings.episodes  # (B,) over all episodes, from state 0
 
     found, best = _explored(task, split, act, progress)
     # a share of the sums, so that no process whose best is near nothing decides
@@ -146,7 +146,7 @@ def evaluate_processes(
 def _explored(
     task: ActingTask, split: Split, explore: Callable[[Any, int], tuple[Ways, Tensor]], progress: Advance
 ) -> tuple[Ways, Tensor]:
-    """What each way to explore earns in all problems of a split, and (B,) what the best would."""
+    """What each explorer earns in all problems of a split, and (B,) the optimum."""
     found: dict[str, list[Tensor]] = defaultdict(list)
     best = []
     for seed, rows in enumerate(task.evaluation_plan(split, batch=BATCH)):
@@ -159,7 +159,7 @@ def _explored(
 
 
 def act_both_ways(model: Model, problems: Bandits | DecisionProcesses) -> Ways:
-    """(B, T) expected rewards of a policy's actions, drawn and most probable."""
+    """(B, T) expected rewards of a policy's actions, sampled and most probable."""
     there = problems.to(next(model.parameters()).device)
     return {
         name: model.act(there, greedy=greedy).expected.cpu()  # type: ignore[operator]

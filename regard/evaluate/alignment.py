@@ -1,4 +1,4 @@
-"""Alignment error rate against gold links, and the links' Pharaoh format.
+"""Alignment error rate against gold links, and the Pharaoh format for links.
 
     AER(A; S, P) = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
 
@@ -19,7 +19,7 @@ from regard.errors import DataError, check_shapes
 
 
 class Link(NamedTuple):
-    """One source position and one target position, counted from 0."""
+    """A source position and a target position, 0-based."""
 
     source: int
     target: int
@@ -41,7 +41,7 @@ class Gold:
 
 @dataclass(frozen=True)
 class AlignmentCounts:
-    """What adds up over sentences; the rates are those of the whole."""
+    """Counts that add up over sentences; the rates are computed from the sums."""
 
     found: int = 0  # |A|
     sure: int = 0  # |S|
@@ -70,7 +70,7 @@ class AlignmentCounts:
 
 
 def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0  # where nothing was to be found, nothing is wrong
+    return part / whole if whole else 1.0  # nothing to find, nothing wrong
 
 
 def count_links(found: Links, gold: Gold) -> AlignmentCounts:
@@ -79,7 +79,7 @@ def count_links(found: Links, gold: Gold) -> AlignmentCounts:
 
 
 def score_alignment(found: Sequence[Links], gold: Sequence[Gold]) -> AlignmentCounts:
-    """The counts of a corpus: sums over its sentences, never a mean of their rates."""
+    """The counts of a corpus: sums over sentences, not a mean of their rates."""
     if len(found) != len(gold):
         raise DataError(
             f"score_alignment: `gold` has {len(gold)} sentences; expected {len(found)}, as `found`."
@@ -91,7 +91,7 @@ def score_alignment(found: Sequence[Links], gold: Sequence[Gold]) -> AlignmentCo
 
 
 def argmax_links(weights: Tensor) -> Links:
-    """Each target position to the source position it attends to most."""
+    """Link each target position to its most attended source position."""
     check_shapes("argmax_links", ("weights", weights, "T S"))
     if weights.numel() == 0:
         return frozenset()
@@ -102,7 +102,7 @@ def argmax_links(weights: Tensor) -> Links:
 
 
 def write_pharaoh(sentences: Iterable[Gold | Links], *, first: int = 0) -> str:
-    """A sentence a line: links sorted by source, then target; `first` is the number of the first word."""
+    """A line per sentence: links sorted by source, then target; `first` is the number of the first word."""
     return "".join(_written(links, first) + "\n" for links in sentences)
 
 

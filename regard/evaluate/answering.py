@@ -1,4 +1,4 @@
-"""One question about one story, answered, with what each hop looked at."""
+"""Answers questions about stories, with the attention of each hop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,31 +12,31 @@ from regard.errors import DataError
 from regard.models.base import Model
 from regard.tasks.questions import QuestionTask
 
-OTHERS = 3  # the next best answers that are told
+OTHERS = 3  # how many alternative answers to return
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model said, how sure it was, and where it looked."""
+    """The model's answer, its probability, and its attention."""
 
-    sentences: tuple[str, ...]  # those that the model remembered, the oldest first
+    sentences: tuple[str, ...]  # those in the memory, the oldest first
     question: str
     text: str
     probability: float
-    others: tuple[tuple[str, float], ...]  # the next best answers
+    others: tuple[tuple[str, float], ...]  # alternative answers
     weights: Tensor  # (K, S) of each hop over the sentences
-    unknown: tuple[str, ...]  # words that training never saw; the model does not see them
-    forgotten: int  # sentences before those that the memory holds
+    unknown: tuple[str, ...]  # words never seen in training; they are left out
+    forgotten: int  # earlier sentences that did not fit into the memory
 
 
 def ask(model: Model, task: QuestionTask, story: str, question: str) -> Answer:
-    """Answer a question about a story, both as raw text; the sentences come back as they were written."""
+    """Answer a question about a story, both as raw text; the answer quotes the sentences as written."""
     [found] = ask_all(model, task, [(story, question)])
     return found
 
 
 def ask_all(model: Model, task: QuestionTask, asked: Sequence[tuple[str, str]]) -> list[Answer]:
-    """Answer questions, each about a story of its own, in one batch."""
+    """Answer (story, question) pairs in one batch."""
     questions = [_cut(story, question) for story, question in asked]
     return [
         replace(found, sentences=split_story(story)[found.forgotten :], question=question.strip())
@@ -56,13 +56,13 @@ def _cut(story: str, question: str) -> Question:
 
 
 def answers(model: Model, task: QuestionTask, questions: Sequence[Question]) -> list[Answer]:
-    """Answer questions that are already cut into words, in one batch."""
+    """Answer tokenized questions in one batch."""
     if not questions:
         return []
     device = next(model.parameters()).device
     batch = task.encode(questions).batch(range(len(questions))).to(device)
     with record(model) as trace, torch.no_grad():
-        scores = model(batch)[:, 1:].float()  # null is no answer
+        scores = model(batch)[:, 1:].float()  # null is not an answer
     hops = [results[0].weights[:, 0].float().cpu() for results in trace.values()]
     return [
         _answer(task, question, scores[b], torch.stack([hop[b] for hop in hops]))
@@ -92,6 +92,6 @@ def _answer(task: QuestionTask, question: Question, scores: Tensor, weights: Ten
 
 
 def as_text(words: Sentence, end: str = ".") -> str:
-    """A sentence as a reader writes it; names were not kept apart from other words, so they stay small."""
+    """Capitalize a sentence and end it; names inside stay lower case, since the data does not mark them."""
     text = " ".join(words)
     return text[:1].upper() + text[1:] + end

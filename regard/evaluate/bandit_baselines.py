@@ -1,6 +1,6 @@
-"""Rules of exploration that are computed, not learnt: what a learnt policy is measured beside.
+"""Exploration rules that are computed, not learnt: the baselines of a learnt policy.
 
-Bandits with arms that pay 1 or nothing, p ~ U[0, 1]; an arm's past is (s, f): how often it paid and did not.
+Bandits with arms that pay 1 or 0, p ~ U[0, 1]; an arm's history is (s, f), its numbers of ones and zeros.
 
     greedy     the largest posterior mean (s + 1) / (s + f + 2)
     Thompson   the largest of one draw from each Beta(s + 1, f + 1)                     Thompson 1933
@@ -9,19 +9,19 @@ Bandits with arms that pay 1 or nothing, p ~ U[0, 1]; an arm's past is (s, f): h
 
     G(s, f, m) = sup over stopping times 1 ≤ τ ≤ m of  E[Σ_{i ≤ τ} r_i] / E[τ]
 
-The index is the price λ a pull at which it makes no difference whether one pulls once more: of
+The index is the price λ per pull at which one more pull makes no difference: for
 
     W_λ(s, f, m) = max(0, p - λ + p W_λ(s + 1, f, m - 1) + (1 - p) W_λ(s, f + 1, m - 1))
     p = (s + 1) / (s + f + 2)
 
-the least λ for which W_λ is 0. This is the index for a known, finite number of pulls without discount; it is
-found for a grid of prices at once, and so to within half a step of the grid.
+it is the least λ for which W_λ is 0. This is the index for a known, finite number of pulls without discount.
+It is computed for a grid of prices at once, so to within half a grid step.
 
 Decision processes with unknown P and μ:
 
-    greedy     act by the posterior mean of P and μ                    planned anew before every episode
-    PSRL       act by one draw from the posterior                       Strens 2000; Osband et al. 2013
-    optimal    act by P and μ themselves: what no learner can reach
+    greedy     act by the posterior mean of P and μ                    replanned before every episode
+    PSRL       act by a sample from the posterior                       Strens 2000; Osband et al. 2013
+    optimal    act by P and μ themselves: an upper bound for any learner
 
 Gittins. Bandit processes and dynamic allocation indices. 1979.
 Osband, Russo, Van Roy. (More) efficient reinforcement learning via posterior sampling. 2013.
@@ -36,23 +36,23 @@ from torch import Tensor
 
 from regard.data.problems import Bandits, DecisionProcesses
 
-PRICES = 512  # of the grid on which an index is looked for
+PRICES = 512  # grid size for the search of an index
 
 Rule = Callable[[Tensor, Tensor, int, torch.Generator], Tensor]
-"""(B, K) how often each arm paid, (B, K) how often not, pulls left -> (B, K): the largest is pulled."""
+"""(B, K) ones of each arm, (B, K) zeros, pulls left -> (B, K): the arm with the largest value is pulled."""
 
 
 # bandits
 
 
 def thompson(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) -> Tensor:
-    """One draw from each Beta(s + 1, f + 1), as the share of the first of two gamma variables."""
+    """A sample from each Beta(s + 1, f + 1), from two gamma samples."""
     first, second = (torch._standard_gamma(count + 1, generator=generator) for count in (paid, not_paid))
     return first / (first + second)
 
 
 def ucb1(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) -> Tensor:
-    """The upper bounds, infinite for an arm that was not tried."""
+    """The upper confidence bounds; infinite for untried arms."""
     n = paid + not_paid
     t = n.sum(-1, keepdim=True)
     bound = paid / n + (2 * t.log() / n).sqrt()
@@ -60,7 +60,7 @@ def ucb1(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) 
 
 
 def gittins(paid: Tensor, not_paid: Tensor, left: int, generator: torch.Generator) -> Tensor:
-    """The indices for as many pulls as there are in all."""
+    """The indices for the total number of pulls."""
     pulls = left + int((paid + not_paid).sum(-1)[0])
     return gittins_indices(pulls)[left, paid.long(), not_paid.long()]
 
@@ -76,15 +76,15 @@ RULES: dict[str, Rule] = {
 
 @lru_cache(maxsize=4)
 def gittins_indices(pulls: int, prices: int = PRICES) -> Tensor:
-    """(N + 1, N + 1, N + 1) index of m pulls left, s times paid, f times not; where s + f + m ≤ N."""
+    """(N + 1, N + 1, N + 1) index for m pulls left, s ones and f zeros, where s + f + m ≤ N."""
     N = pulls
-    price = (torch.arange(prices) + 0.5) / prices  # λ, in the middle of each step
+    price = (torch.arange(prices) + 0.5) / prices  # λ, at the centre of each grid step
     s, f = torch.arange(N + 1.0)[:, None], torch.arange(N + 1.0)
     p = (s + 1) / (s + f + 2)  # (s, f)
-    worth = torch.zeros(N + 2, N + 2, prices)  # W with no pull left
+    worth = torch.zeros(N + 2, N + 2, prices)  # W with no pulls left
     indices = torch.zeros(N + 1, N + 1, N + 1)
     for m in range(1, N + 1):
-        size = N - m + 1  # so many values of s and f can still occur
+        size = N - m + 1  # number of values of s and f that are still possible
         here = p[:size, :size, None]
         gain = here - price + here * worth[1 : size + 1, :size] + (1 - here) * worth[:size, 1 : size + 1]
         indices[m, :size, :size] = (gain > 0).sum(-1) / prices
@@ -93,7 +93,7 @@ def gittins_indices(pulls: int, prices: int = PRICES) -> Tensor:
 
 
 def pull_by(rule: Rule, problems: Bandits, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """(B, N) arms that a rule pulls, and what they pay on average. The first of equal ones is pulled."""
+    """(B, N) arms that a rule pulls, and their mean payoffs. Ties go to the first arm."""
     generator = torch.Generator().manual_seed(seed)
     paid, not_paid = torch.zeros_like(problems.means), torch.zeros_like(problems.means)
     actions, expected = [], []
@@ -112,26 +112,26 @@ def pull_by(rule: Rule, problems: Bandits, *, seed: int = 0) -> tuple[Tensor, Te
 
 
 def plan_episode(transitions: Tensor, means: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """(B, S, A, S'), (B, S, A) -> (B, H, S) best actions, (B, S) what the best is worth from each state."""
+    """(B, S, A, S'), (B, S, A) -> (B, H, S) best actions, (B, S) their value from each state."""
     value = torch.zeros_like(means[..., 0])
     plan = []
-    for _ in range(length):  # from the last step to the first
+    for _ in range(length):  # backwards from the last step
         value, best = (means + torch.einsum("bsat,bt->bsa", transitions, value)).max(-1)
         plan.append(best)
     return torch.stack(plan[::-1], 1), value
 
 
 class Belief:
-    """What was seen of processes: how often each transition, and the rewards' sums. The priors are those of
-    the task: a flat Dirichlet distribution, and N(1, 1) with noise of variance 1."""
+    """Posterior over processes: transition counts and reward sums. The priors are the task's: a flat
+    Dirichlet, and N(1, 1) for means with noise of variance 1."""
 
     def __init__(self, problems: DecisionProcesses) -> None:
-        self.moves = torch.ones_like(problems.transitions)  # the Dirichlet's parameters
+        self.moves = torch.ones_like(problems.transitions)  # Dirichlet parameters
         self.visits = torch.zeros_like(problems.means)
         self.sums = torch.zeros_like(problems.means)
 
     def see(self, state: Tensor, action: Tensor, reward: Tensor, after: Tensor | None) -> None:
-        """One step of every problem; where an episode ended, no transition was seen."""
+        """Observe one step of every problem; at the end of an episode there is no transition."""
         rows = torch.arange(len(state))
         self.visits[rows, state, action] += 1
         self.sums[rows, state, action] += reward
@@ -158,7 +158,7 @@ PLANNERS: dict[str, Planner] = {
 
 
 def act_by(planner: Planner | None, problems: DecisionProcesses, *, seed: int = 0) -> Tensor:
-    """(B, T) what the actions pay on average that follow a plan for each episode; None: at random."""
+    """(B, T) mean payoffs of actions that follow a new plan in each episode; None: random actions."""
     generator = torch.Generator().manual_seed(seed)
     belief, state, expected = Belief(problems), problems.first(), []
     plan = torch.zeros(problems.size, problems.length, problems.states, dtype=torch.long)

@@ -1,6 +1,6 @@
-"""What every evaluation answers, whatever the task: numbers for JSON, lines for a reader, one headline.
+"""The common form of all evaluations: numbers for JSON, lines for a reader, one headline.
 
-EVALUATORS says which function measures which task; it is imported when it is needed.
+EVALUATORS maps tasks to evaluators, which are imported on demand.
 """
 
 import time
@@ -18,11 +18,11 @@ from regard.models.base import Model
 from regard.tasks.base import Split, Task
 
 Advance = Callable[[int], None]
-"""Told how many examples were finished since the last call."""
+"""Called with the number of examples finished since the last call."""
 
 
 class MeasureTable(NamedTuple):
-    """A table of strings, as it is shown; columns of numbers are set flush right."""
+    """A table of strings for display; numeric columns are right-aligned."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
@@ -30,47 +30,47 @@ class MeasureTable(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation(ABC):
-    """What was measured on one split."""
+    """The measurements on one split."""
 
     split: Split
     seconds: float = field(default=0.0, kw_only=True)
 
     @abstractmethod
     def headline(self) -> tuple[str, float]:
-        """The metric by which two runs are compared, and its value."""
+        """The metric for comparing runs, and its value."""
 
     @abstractmethod
     def measures(self) -> list[tuple[str, str]]:
-        """Name and value of each single number, as shown, the headline first."""
+        """Name and value of each single number, as displayed, the headline first."""
 
     def tables(self) -> list[MeasureTable]:
-        """Further tables: by length, by task, beside the paper's."""
+        """Further tables: by length, by task, with the paper's numbers."""
         return []
 
     @abstractmethod
     def summary(self) -> dict[str, Any]:
-        """All the numbers as plain values, for JSON."""
+        """All numbers as plain values, for JSON."""
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """An evaluation that also has one line of output for each example."""
+    """An evaluation with one line of output per example."""
 
     def lines(self) -> list[str]: ...
 
 
 @runtime_checkable
 class Sized(Protocol):
-    """An evaluation of several sizes, whose headline is that of the first alone."""
+    """An evaluation over several sizes, whose headline covers only the first."""
 
     def over_sizes(self) -> float:
-        """The mean of the headline's measure over the sizes."""
+        """The headline's measure, averaged over the sizes."""
         ...
 
 
 @runtime_checkable
 class Noted(Protocol):
-    """An evaluation that says how its numbers were computed, for instance by a signature."""
+    """An evaluation with a note on how its numbers were computed, such as a signature."""
 
     def note(self) -> str: ...
 
@@ -80,7 +80,7 @@ Item = TypeVar("Item")
 
 
 def evaluator(measure: Callable[[Any, Any, Split, Decoding, Advance], Found]) -> Callable[..., Found]:
-    """`measure` with the arguments of `evaluate` below, on a model in evaluation mode, and timed."""
+    """Give `measure` the signature of `evaluate`; run it in evaluation mode, and time it."""
 
     @wraps(measure)
     def evaluate(
@@ -102,7 +102,7 @@ def evaluator(measure: Callable[[Any, Any, Split, Decoding, Advance], Found]) ->
 def by_batch(
     task: Any, split: Split, compute: Callable[[Sequence[int]], Item], *, batch: int, progress: Advance
 ) -> list[Item]:
-    """What `compute` makes of each batch of a split, in order; processes divide the batches."""
+    """The results of `compute` for each batch of a split, in order; processes share the batches."""
 
     def told(rows: Sequence[int]) -> Item:
         found = compute(rows)
@@ -112,7 +112,7 @@ def by_batch(
     return divide(task.evaluation_plan(split, batch=batch), told)
 
 
-EVALUATORS = {  # by the name of a task's class, or of one that it inherits from
+EVALUATORS = {  # by class name of the task or of a base class
     "TranslationTask": "regard.evaluate.translation:evaluate_translation",
     "QuestionTask": "regard.evaluate.questions:evaluate_questions",
     "LanguageTask": "regard.evaluate.language:evaluate_language",
@@ -131,7 +131,7 @@ EVALUATORS = {  # by the name of a task's class, or of one that it inherits from
 
 
 def of_task(table: Mapping[str, str], task: Task) -> Any:
-    """What a table of paths `module:name` has for the task's class, or for the nearest that it inherits."""
+    """The entry of a table of `module:name` paths for the task's class, or for its nearest base class."""
     for kind in type(task).__mro__:
         if kind.__name__ in table:
             module, _, name = table[kind.__name__].partition(":")
@@ -150,6 +150,6 @@ def evaluate(
     decoding: Decoding = GREEDY,
     progress: Advance | None = None,
 ) -> Evaluation:
-    """Measure a model on a split, in the way of its task."""
+    """Evaluate a model on a split, with the evaluator of its task."""
     found: Evaluation = of_task(EVALUATORS, task)(model, task, split, decoding=decoding, progress=progress)
     return found

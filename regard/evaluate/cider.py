@@ -1,4 +1,4 @@
-"""CIDEr-D: how far a caption agrees with what several people said, rare words counting more.
+"""CIDEr-D: how well a caption agrees with what several people wrote; rare words count more.
 
     g(s)[w]    = count of w in s × log(pictures / pictures whose references have w)     (equation 1)
     score_n    = 10/m Σ_j exp(-(l(c) - l(s_j))² / 2σ²) min(g(c), g(s_j)) · g(s_j) / (‖g(c)‖ ‖g(s_j)‖)
@@ -9,7 +9,7 @@
     l, σ     words of a sentence, 6
     m        references of the picture
 
-Words are compared as they are written: the paper stems them, the programs in use do not.
+Words are compared unstemmed: the paper stems them, the programs in use do not.
 
 Vedantam, Zitnick, Parikh. CIDEr: consensus-based image description evaluation. 2015.
 https://arxiv.org/abs/1411.5726
@@ -28,7 +28,7 @@ Vectors = list[dict[tuple[str, ...], float]]
 
 
 def cider(captions: Sequence[str], references: Sequence[Sequence[str]]) -> float:
-    """CIDEr-D of captions that are words with single spaces, from 0 to 10."""
+    """CIDEr-D, from 0 to 10; captions are words separated by single spaces."""
     if len(captions) != len(references) or not captions:
         raise DataError(
             f"cider: `captions` has {len(captions)} lines and `references` {len(references)}; "
@@ -58,7 +58,7 @@ def _grams(text: str) -> Grams:
 
 
 def _similarity(caption: dict[tuple[str, ...], float], reference: dict[tuple[str, ...], float]) -> float:
-    """Their cosine, where a caption gains nothing by saying a word more often than the reference."""
+    """Their cosine, clipped so that repeating a word more often than the reference gains nothing."""
     norms = math.hypot(*caption.values()) * math.hypot(*reference.values())
     shared = caption.keys() & reference.keys()
     return sum(min(caption[w], reference[w]) * reference[w] for w in shared) / norms if norms else 0.0

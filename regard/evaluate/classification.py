@@ -1,4 +1,4 @@
-"""Measure labels: accuracy, precision and recall of each class, and which was taken for which."""
+"""Evaluates classification: accuracy, precision and recall per class, and the confusion matrix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BATCH = 128
 
 
 class ClassificationTask(Protocol):
-    """What is needed of a task: names of the labels, and batches that have `labels` (B,)."""
+    """What a task must provide: label names, and batches with `labels` (B,)."""
 
     labels: Sequence[str]
 
@@ -27,10 +27,10 @@ class ClassificationTask(Protocol):
 
 @dataclass(frozen=True)
 class Classification(Evaluation):
-    """How often each label was taken for which, on a split."""
+    """The confusion matrix of a split."""
 
     labels: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]  # counts[right][said]
+    counts: tuple[tuple[int, ...], ...]  # counts[true][predicted]
 
     @property
     def accuracy(self) -> float:
@@ -41,11 +41,11 @@ class Classification(Evaluation):
         return sum(map(sum, self.counts))
 
     def recall(self, label: int) -> float | None:
-        """The share of a class that was recognised; None for a class without examples."""
+        """The share of a class that was recognized; None for a class without examples."""
         return _share(self.counts[label][label], sum(self.counts[label]))
 
     def precision(self, label: int) -> float | None:
-        """The share of what was said to be of a class and is; None where it was never said."""
+        """The share of predictions of a class that are right; None if it was never predicted."""
         return _share(self.counts[label][label], sum(row[label] for row in self.counts))
 
     def headline(self) -> tuple[str, float]:
@@ -60,7 +60,7 @@ class Classification(Evaluation):
         ]
 
     def tables(self) -> list[MeasureTable]:
-        """Each class, and the confusions: a row for each right label, a column for each that was said."""
+        """Recall and precision per class, and the confusion matrix (rows: true labels)."""
         each = [
             (label, str(sum(self.counts[c])), _shown(self.recall(c)), _shown(self.precision(c)))
             for c, label in enumerate(self.labels)
@@ -87,7 +87,7 @@ class Classification(Evaluation):
 def evaluate_classification(
     model: Model, task: ClassificationTask, split: Split, decoding: Decoding, progress: Advance
 ) -> Classification:
-    """Label every example of a split."""
+    """Classify every example of a split."""
     device = next(model.parameters()).device
     n = len(task.labels)
 

@@ -1,13 +1,13 @@
-"""Work divided among the processes that a launcher started, and its results put together in all of them.
+"""Divides work among launched processes and gathers the results in all of them.
 
-    with processes_together():      every process is here, and computes a share
+    with processes_together():      all processes are here, and each computes a share
         evaluate(…)
 
-Every process gets the numbers of one process, to the last bit: batches are the same, and are added in their
-order. Where an evaluation draws at random (policies, pictures), each process computes all of it.
+Every process gets the numbers of a single process, to the last bit: the batches are the same and are added in
+the same order. Evaluations with random draws (policies, pictures) run completely in each process.
 
-Outside of the block everything is this process's own: a script may evaluate in its main process alone. Texts
-and counts are exchanged in a group of their own, apart from gradients.
+Outside the block a process works alone: a script may evaluate in its main process only. Texts and counts are
+exchanged in a separate process group, apart from gradients.
 """
 
 import os
@@ -28,9 +28,9 @@ PATIENCE = timedelta(minutes=30)
 
 @contextmanager
 def processes_together(patience: timedelta = PATIENCE) -> Iterator[None]:
-    """Inside the block the processes of a launcher divide their work, each on a GPU of its own.
+    """Inside the block the launched processes divide their work, each on its own GPU.
 
-    `patience`: how long one waits for the results of another.
+    `patience`: how long a process waits for the results of another.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
@@ -50,17 +50,17 @@ def processes_together(patience: timedelta = PATIENCE) -> Iterator[None]:
 
 
 def divide(items: Sequence[Item], compute: Callable[[Item], Result]) -> list[Result]:
-    """What `compute` makes of each item, in their order; every process computes its share and gets all."""
+    """Apply `compute` to each item, in order; every process computes its share and gets all results."""
     return together([compute(item) for item in share(items)])
 
 
 def share(items: Sequence[Item]) -> list[Item]:
-    """What this process does: of P processes, every P-th item."""
+    """This process's share: every P-th item, for P processes."""
     return list(items if _together.get() is None else items[group.get_rank() :: group.get_world_size()])
 
 
 def together(own: Sequence[Item]) -> list[Item]:
-    """The results of all items in their order, from those of each process's share; all must call this."""
+    """The results for all items in order, from each process's share; all processes must call this."""
     if _together.get() is None:
         return list(own)
     parts: list[Any] = [None] * group.get_world_size()

@@ -1,9 +1,9 @@
-"""Measure few-shot classification: the share of queries named rightly, with its 95 % interval, by shots.
+"""Evaluates few-shot classification: accuracy on the queries with its 95 % interval, by shots.
 
     accuracy ± 1.96 · √(p (1 - p) / n)          n episodes of one query each, drawn independently
 
-Beside it what needs no learning, the label of the drawing that is nearest by its pixels; and, of each
-attention block, how much of the query's weight lies on the drawings of its class.
+Also reported: a baseline without learning (the label of the drawing with the nearest pixels), and for each
+attention block how much of the query's weight is on drawings of its class.
 """
 
 import math
@@ -27,29 +27,29 @@ BATCH = 100  # episodes
 
 @dataclass(frozen=True)
 class ShotsScore:
-    """What was measured on the episodes of one number of shots."""
+    """The measurements for one number of shots."""
 
     shots: int
     episodes: int
-    right: float  # share of queries named rightly
-    nearest: float  # the same of the nearest drawing by pixels
+    right: float  # accuracy on the queries
+    nearest: float  # accuracy of the nearest drawing by pixels
     looked: dict[str, float] = field(default_factory=dict)  # attention block -> weight on the query's class
 
     @property
     def interval(self) -> float:
-        """Half the width of the 95 % interval."""
+        """Half the width of the 95 % confidence interval."""
         return 1.96 * math.sqrt(self.right * (1 - self.right) / self.episodes)
 
 
 @dataclass(frozen=True)
 class FewShotEvaluation(Evaluation):
-    """What was measured on a split, by number of shots."""
+    """The measurements on a split, by number of shots."""
 
     ways: int
     scores: tuple[ShotsScore, ...]
 
     def headline(self) -> tuple[str, float]:
-        """Of the first number of shots that the task tests."""
+        """Accuracy for the first tested number of shots."""
         return "accuracy", self.scores[0].right
 
     def measures(self) -> list[tuple[str, str]]:
@@ -102,7 +102,7 @@ class FewShotEvaluation(Evaluation):
 def evaluate_fewshot(
     model: Model, task: FewShotTask, split: Split, decoding: Decoding, progress: Advance
 ) -> FewShotEvaluation:
-    """Name one query of each episode of a split."""
+    """Classify one query of each episode of a split."""
     device = next(model.parameters()).device
     sums: dict[int, dict[str, float]] = {}  # shots -> sums over its episodes
     shots, last = task.shots(split), torch.tensor([-1], device=device)
@@ -130,13 +130,13 @@ def _score(K: int, *, episodes: float, right: float, nearest: float, **looks: fl
 
 
 def weight_on_class(weights: Tensor, batch: EpisodeBatch) -> Tensor:
-    """(B, …, T) weights of the queries -> () their sum over the drawings of the queries' classes."""
+    """(B, …, T) weights of the queries -> () their sum over drawings of the queries' classes."""
     support = weights.reshape(len(weights), -1)[:, : batch.labels.shape[1]]
     return (support * (batch.labels == batch.answers[:, :1])).sum()
 
 
 def nearest(batch: EpisodeBatch) -> Tensor:
-    """() how many queries have the label of the drawing that differs least, pixel by pixel."""
+    """() the number of queries whose label is that of the drawing with the nearest pixels."""
     support, query = batch.support.flatten(2).float(), batch.queries.flatten(2).float()
     best = torch.cdist(query, support).argmin(-1)  # (B, Q)
     return (batch.labels.gather(1, best) == batch.answers).sum()

@@ -1,4 +1,4 @@
-"""A language model, measured: perplexity, exp of the mean negative log-likelihood of a word.
+"""Evaluates a language model by perplexity: exp of the mean negative log-likelihood per word.
 
 perplexity = exp(-(1/N) Σ_t log p(w_t | words before))           end marks count as words
 """
@@ -17,7 +17,7 @@ from regard.models.base import Model
 from regard.tasks.base import Split
 from regard.tasks.language import LanguageTask
 
-BATCH = 1024  # words predicted at a time
+BATCH = 1024  # words predicted per batch
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class LanguageEvaluation(Evaluation):
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean loss; infinite where that overflows."""
+        """exp of the mean loss; infinite on overflow."""
         mean = self.loss / self.words
         return math.exp(mean) if mean < 700 else math.inf
 
@@ -56,7 +56,7 @@ class LanguageEvaluation(Evaluation):
 def evaluate_language(
     model: Model, task: LanguageTask, split: Split, decoding: Decoding, progress: Advance
 ) -> LanguageEvaluation:
-    """Predict every word of a split once, each with the task's context before its window."""
+    """Predict every word of a split once, each window with the task's context before it."""
     device = next(model.parameters()).device
 
     def measure(rows: Sequence[int]) -> Tensor:

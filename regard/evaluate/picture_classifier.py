@@ -1,11 +1,11 @@
-"""The classifier in whose features pictures are compared: a small residual net, trained on the same data.
+"""The classifier whose features compare pictures: a small residual network, trained on the same data.
 
     h = stage_3(stage_2(stage_1(conv(x))))         width, 2 width, 4 width channels; the side halved twice
     features = mean over places of h               (B, 4 width)
     p(y | x) = softmax(W features + b)
 
-It is trained once for a task's pictures and its own sizes, with a fixed seed, and kept in the cache folder
-under the digest of both. Distances in its features can be compared with each other and with nothing else.
+It is trained once per task and size with a fixed seed, and cached under a digest of both. Distances in its
+features can be compared with each other and with nothing else.
 
 He, Zhang, Ren, Sun. Deep residual learning for image recognition. 2015. https://arxiv.org/abs/1512.03385
 """
@@ -26,14 +26,14 @@ from regard.data.pictures import flipped, to_network
 from regard.storage import cache_folder
 from regard.tasks.pictures import PictureTask
 
-FORMAT = 1  # changes when the same digest would give another classifier
+FORMAT = 1  # increase it when the same digest would give another classifier
 SEED = 20_180_521
-BLURRED, SPECKLED = 0.3, 0.9  # share of spoilt pictures that are blurred, largest deviation of the specks
-SHIFT = 4  # pixels by which a picture of 32 is moved in training, as an augmentation
+BLURRED, SPECKLED = 0.3, 0.9  # share of blurred pictures; largest deviation of the noise
+SHIFT = 4  # augmentation: largest shift of a picture of 32 pixels
 
 
 class Stage(nn.Module):
-    """Two convolutions beside the input; the first may halve the side."""
+    """Two convolutions with a skip connection; the first may halve the side."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class PictureClassifier(nn.Module):
         self.W = nn.Linear(4 * width, classes)
 
     def features(self, pictures: Tensor) -> Tensor:
-        """(B, 4 width)."""
+        """(B, 4 width) features."""
         return self.body(pictures.contiguous(memory_format=torch.channels_last)).float().mean((2, 3))
 
     def forward(self, pictures: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class PictureClassifier(nn.Module):
 
 
 def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassifier:
-    """The classifier of the task's pictures: from the cache, or trained now and kept."""
+    """The classifier for the task's pictures, from the cache or trained now and cached."""
     classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
     text = f"{FORMAT} {SEED} {task.digest()} {task.referee!r} {classifier!r}"
     path = cache_folder() / "classifiers" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.safetensors"
@@ -80,17 +80,17 @@ def trained_classifier(task: PictureTask, device: torch.device) -> PictureClassi
     else:
         logging.getLogger("regard").info("training the classifier that compares pictures, into %s", path)
         devices = [device] if device.type == "cuda" else []
-        with torch.random.fork_rng(devices), torch.enable_grad():  # also in the midst of an evaluation
+        with torch.random.fork_rng(devices), torch.enable_grad():  # may run inside an evaluation
             torch.manual_seed(SEED)
             classifier = PictureClassifier(width=task.referee.width, classes=len(task.classes)).to(device)
             _train(classifier, task, device)
-        with storage.whole(path) as file:  # two evaluations at once leave one
+        with storage.whole(path) as file:  # concurrent evaluations leave one file
             file.write(save({name: t.cpu().contiguous() for name, t in classifier.state_dict().items()}))
     return classifier.eval().requires_grad_(False)
 
 
 def _train(classifier: PictureClassifier, task: PictureTask, device: torch.device) -> None:
-    """Stochastic gradient descent with Nesterov's momentum; the rate rises for a fifth, then falls to 0."""
+    """SGD with Nesterov momentum; the learning rate rises for a fifth of the steps, then decays to 0."""
     how = task.referee
     optimizer = torch.optim.SGD(
         classifier.parameters(), lr=how.lr, momentum=0.9, weight_decay=5e-4, nesterov=True
@@ -114,7 +114,7 @@ def _train(classifier: PictureClassifier, task: PictureTask, device: torch.devic
 
 
 def spoilt(pictures: Tensor) -> Tensor:
-    """(B, C, H, W) from -1 to 1: some a little blurred, all speckled, few of them much; on their device."""
+    """(B, C, H, W) from -1 to 1: some slightly blurred, all with noise, few with much noise."""
     blur, share, speckle, strength = torch.rand(4, len(pictures), 1, 1, 1, device=pictures.device)
     smooth = F.avg_pool2d(pictures, 3, stride=1, padding=1, count_include_pad=False)
     mixed = torch.lerp(pictures, smooth, share * (blur < BLURRED))
@@ -122,13 +122,13 @@ def spoilt(pictures: Tensor) -> Tensor:
 
 
 def _batches(task: PictureTask, batch: int) -> Iterator[list[int]]:
-    """The task's training batches, epoch by epoch, without end."""
+    """Endless training batches, epoch by epoch."""
     for epoch in count():
         yield from task.plan(epoch, seed=SEED, batch=batch)
 
 
 def shifted(pictures: Tensor, most: int) -> Tensor:
-    """(B, C, H, W) each moved by up to `most` pixels down and right, its edge repeated; on its device."""
+    """(B, C, H, W), each shifted by up to `most` pixels in both directions, with repeated edges."""
     if most == 0:
         return pictures
     (B, _, H, W), device = pictures.shape, pictures.device
@@ -142,6 +142,6 @@ def shifted(pictures: Tensor, most: int) -> Tensor:
 
 @torch.no_grad()
 def read(classifier: PictureClassifier, pictures: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, H, W, 3) bytes -> (B, D) features, (B, classes) probabilities, in float64 on the CPU."""
+    """(B, H, W, 3) bytes -> (B, D) features, (B, classes) probabilities, as float64 on the CPU."""
     features = classifier.features(to_network(pictures))
     return features.double().cpu(), classifier.W(features).softmax(-1).double().cpu()

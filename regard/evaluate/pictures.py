@@ -1,14 +1,14 @@
-"""What a model draws, compared with real pictures through the eyes of a classifier of the same data.
+"""Compares generated pictures with real ones, in the features of a classifier of the same data.
 
     d² = |μ - μ'|² + tr(Σ + Σ' - 2 (Σ Σ')^½)      Fréchet distance of two Gaussians, fitted to the features
     exp(E_x KL(p(y | x) ‖ p(y)))                  classifier score: from 1 to the number of classes
 
-of as many generated pictures as the split has, their classes in turn. Both are computed in the features of
-our classifier (picture_classifier.py), trained on the task's own training pictures: they compare models of
-regard on one task and cannot be set beside figures that rest on another network. Beside them stand what real
-pictures reach, the distance between the validation and the measured split, what noise has, pixels drawn at
-random, and the classifier's accuracy. A classifier that has never seen noise may find it no worse than a
-blurred picture: where a model's distance is not well below that of noise, it says little.
+for as many generated pictures as the split has, cycling through the classes. Both use the features of our
+classifier (picture_classifier.py), trained on the task's own training pictures: they compare regard models on
+one task, and cannot be compared with figures based on another network. For reference, the evaluation
+includes the values of real pictures (the distance between validation and the measured split), those of
+noise (random pixels), and the classifier's accuracy. A classifier that has never seen noise may rate it no
+worse than a blurred picture: a model's distance means little unless it is well below that of noise.
 
 Heusel et al. GANs trained by a two time-scale update rule. 2017. https://arxiv.org/abs/1706.08500
 Salimans et al. Improved techniques for training GANs. 2016. https://arxiv.org/abs/1606.03498
@@ -30,12 +30,12 @@ from regard.tasks.base import Split
 from regard.tasks.pictures import PictureTask
 
 BATCH = 250
-SEED = 1  # of the noise: two models are asked with the same
+SEED = 1  # of the noise, the same for all models
 METRIC = "Fréchet distance in the features of our classifier"
 
 
 class Sampler(Protocol):
-    """A model that draws: what this evaluation and the viewer need of it."""
+    """A model that generates pictures, as this evaluation and the viewer use it."""
 
     config: Any
 
@@ -43,22 +43,22 @@ class Sampler(Protocol):
         """(B, noise), (B,) labels -> (B, 3, H, W) from -1 to 1."""
 
     def gammas(self) -> Mapping[str, float]:
-        """How much each attention layer lets in."""
+        """The weight γ of each attention layer."""
 
 
 @dataclass(frozen=True)
 class PictureEvaluation(Evaluation):
-    """What was measured on the generated pictures, and the same of real ones."""
+    """Measurements of generated pictures, and the same of real ones."""
 
     count: int  # of generated pictures, and of real ones
-    distance: float  # generated to the split
-    floor: float  # the same distance from other real pictures: validation, or test if that is the split
-    noise: float  # the same distance from pixels drawn at random
+    distance: float  # between the generated pictures and the split
+    floor: float  # between other real pictures (validation, or test if that is the split) and the split
+    noise: float  # between random pixels and the split
     score: float
     real_score: float
-    named: float  # share of generated pictures that the classifier gives the class they were asked for
+    named: float  # share of generated pictures that the classifier assigns to the requested class
     accuracy: float  # of the classifier, on the split
-    checks: dict[str, float]  # what the task can tell without the classifier
+    checks: dict[str, float]  # what the task can check without the classifier
     real_checks: dict[str, float]
     gammas: dict[str, float] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class PictureEvaluation(Evaluation):
             "classifier_accuracy": round(self.accuracy, 4),
             "checks": {name: round(share, 4) for name, share in self.checks.items()},
             "checks_of_real_pictures": {name: round(share, 4) for name, share in self.real_checks.items()},
-            # sizes: the sign says nothing, W_v may have it too, and a mean over seeds would cancel it
+            # absolute values: W_v may flip the sign too, and a mean over seeds would cancel it
             "gammas": {path: round(abs(gamma), 5) for path, gamma in self.gammas.items()},
             "seconds": round(self.seconds, 1),
         }
@@ -113,7 +113,7 @@ class PictureEvaluation(Evaluation):
 def evaluate_pictures(
     model: Model, task: PictureTask, split: Split, decoding: Decoding, progress: Advance
 ) -> PictureEvaluation:
-    """Draw as many pictures as the split has, and compare."""
+    """Generate as many pictures as the split has, and compare."""
     device = next(model.parameters()).device
     classifier = trained_classifier(task, device)
     real = task.batch(split, range(task.count(split)))
@@ -143,7 +143,7 @@ def evaluate_pictures(
 def draw(
     model: Model, task: PictureTask, count: int, *, seed: int = SEED, progress: Advance | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(count, H, W, 3) bytes by the model, of the classes in turn, and these (count,); both on the CPU."""
+    """(count, H, W, 3) bytes generated for the classes in turn, and these (count,); both on the CPU."""
     sampler, device = cast(Sampler, model), next(model.parameters()).device
     noise = torch.randn(count, sampler.config.noise, generator=torch.Generator().manual_seed(seed))
     labels = torch.arange(count) % len(task.classes)
@@ -158,13 +158,13 @@ def draw(
 
 
 def noise(count: int, side: int) -> Tensor:
-    """(count, side, side, 3) bytes, each drawn at random."""
+    """(count, side, side, 3) random bytes."""
     chance = torch.Generator().manual_seed(SEED)
     return torch.randint(0, 256, (count, side, side, 3), generator=chance, dtype=torch.uint8)
 
 
 def read_all(classifier: PictureClassifier, pictures: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(N, H, W, 3) bytes -> (N, D) features, (N, classes) probabilities, a batch after the other."""
+    """(N, H, W, 3) bytes -> (N, D) features, (N, classes) probabilities, batch by batch."""
     found = [read(classifier, pictures[i : i + BATCH].to(device)) for i in range(0, len(pictures), BATCH)]
     features, chances = (torch.cat(parts) for parts in zip(*found, strict=True))
     return features, chances
@@ -173,7 +173,7 @@ def read_all(classifier: PictureClassifier, pictures: Tensor, device: torch.devi
 def frechet_distance(a: Tensor, b: Tensor) -> float:
     """(N, D), (M, D) features -> the squared Fréchet distance of the Gaussians fitted to them.
 
-    tr (Σ Σ')^½ is the sum of the roots of the eigenvalues of Σ^½ Σ' Σ^½, which is symmetric.
+    tr (Σ Σ')^½ is the sum of the square roots of the eigenvalues of Σ^½ Σ' Σ^½, which is symmetric.
     """
     a, b = a.double(), b.double()
     A, B = (torch.cov(x.T).reshape(x.shape[1], x.shape[1]) for x in (a, b))

@@ -1,8 +1,8 @@
-"""Questions about stories, measured: the error of each task, their mean, and how many tasks fail.
+"""Evaluates questions about stories: the error on each task, their mean, and the number of failed tasks.
 
-The paper's column is "3 hop PE LS RN joint" of table 1 for 1,000 questions a task: trained on all twenty
+The paper's column is "3 hop PE LS RN joint" of table 1 for 1,000 questions per task: trained on all twenty
 tasks at once. For 10,000 it is the paper's best network, with d = 100 and a ReLU after each hop, trained on
-each task alone, as Gulcehre and others quote it.
+each task separately, as quoted by Gulcehre and others.
 
 Sukhbaatar, Szlam, Weston, Fergus. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
 Gulcehre, Chandar, Cho, Bengio. Dynamic neural Turing machine with soft and hard addressing schemes. 2016.
@@ -40,24 +40,24 @@ PAPER = {"en": dict(enumerate(_ERRORS, 1)), "en-10k": dict(enumerate(_ERRORS_10K
 
 @dataclass(frozen=True)
 class QuestionsEvaluation(Evaluation):
-    """Wrong and all answers of each task."""
+    """Wrong answers and all answers, by task."""
 
     wrong: Mapping[int, int]
     count: Mapping[int, int]
-    paper: Mapping[int, float]  # error in per cent; empty where the paper has none
+    paper: Mapping[int, float]  # error in per cent; empty if the paper has none
 
     def error(self, task: int) -> float:
-        """Wrong answers of a task, in per cent."""
+        """The share of wrong answers on a task, in per cent."""
         return 100 * self.wrong[task] / self.count[task]
 
     @property
     def mean_error(self) -> float:
-        """The mean over tasks, each counting the same."""
+        """The unweighted mean over tasks."""
         return sum(map(self.error, self.count)) / len(self.count)
 
     @property
     def failed(self) -> list[int]:
-        """The tasks with more than 5 % of wrong answers."""
+        """The tasks with more than 5 % wrong answers."""
         return [task for task in self.count if self.error(task) > FAILED]
 
     def headline(self) -> tuple[str, float]:
@@ -100,7 +100,7 @@ def evaluate_questions(
     questions, device = task.questions(split), next(model.parameters()).device
 
     def answered(rows: Sequence[int]) -> list[tuple[int, bool]]:
-        said = model(task.batch(split, rows).to(device))[:, 1:].argmax(-1) + 1  # null is no answer
+        said = model(task.batch(split, rows).to(device))[:, 1:].argmax(-1) + 1  # null is not an answer
         words = [task.words.words[number] for number in said.tolist()]
         asked = [questions[row] for row in rows]
         return [(each.task, word != each.answer) for each, word in zip(asked, words, strict=True)]

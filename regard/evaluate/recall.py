@@ -1,4 +1,4 @@
-"""Measure recall by number of pairs: the share of right values, and of looks at the right place."""
+"""Evaluates recall by number of pairs: accuracy of the values, and of the attention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ BATCH = 250
 
 @dataclass(frozen=True)
 class PairsScore:
-    """What was measured on the sequences of one number of pairs."""
+    """The measurements for one number of pairs."""
 
     pairs: int
     sequences: int
-    right: float  # share of right values
-    found: float | None  # share whose largest weight lies on the pair asked for; None without attention
+    right: float  # accuracy
+    found: float | None  # share with the largest weight on the right pair; None without attention
 
 
 @dataclass(frozen=True)
 class RecallEvaluation(Evaluation):
-    """What was measured on a split, by number of pairs."""
+    """The measurements on a split, by number of pairs."""
 
     trained_on: tuple[int, int]  # pairs of the training sequences, shortest and longest
     scores: tuple[PairsScore, ...]
 
     def headline(self) -> tuple[str, float]:
-        """Over the numbers of pairs that training had."""
+        """Accuracy over the numbers of pairs seen in training."""
         low, high = self.trained_on
         seen = [score for score in self.scores if low <= score.pairs <= high] or list(self.scores)
         right = sum(score.right * score.sequences for score in seen) / sum(score.sequences for score in seen)
@@ -73,7 +73,7 @@ class RecallEvaluation(Evaluation):
 def evaluate_recall(
     model: Model, task: RecallTask, split: Split, decoding: Decoding, progress: Advance
 ) -> RecallEvaluation:
-    """Ask for one value of each sequence of a split."""
+    """Query one value of each sequence of a split."""
     counts: dict[int, list[int]] = {}  # pairs -> sequences, right, found
     device = next(model.parameters()).device
 
@@ -88,8 +88,8 @@ def evaluate_recall(
             found = 0
             if model.aligner is not None:
                 places = torch.tensor([example.place for example in same], device=device)
-                weights = trace[model.aligner][-1].weights[:, 0]  # (B, S) of the step that asks
-                slots = weights.argmax(-1) + pairs + 1 - weights.shape[-1]  # a span has passed the first
+                weights = trace[model.aligner][-1].weights[:, 0]  # (B, S) at the query step
+                slots = weights.argmax(-1) + pairs + 1 - weights.shape[-1]  # a span drops the first slots
                 found = int((slots - 1 == places).sum())  # slot 0 holds no pair
             answers.append((pairs, len(same), right, found))
         return answers

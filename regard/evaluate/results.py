@@ -1,4 +1,4 @@
-"""Measured results as JSON beside the code, one file a recipe: every printed number has its source."""
+"""Measured results as JSON, one file per recipe: the source of every published number."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from regard import storage
 from regard.errors import DataError
 from regard.renamed import ENTRIES
 
-# what a metric is called of which less is better
+# names of metrics for which lower is better
 _LESS_IS_BETTER = re.compile(
     r"error|perplexity|bits|distance|seconds|megabytes|memory|exponent|length, n|\babove\b|slowdown"
     r"|difference|jitter"
@@ -25,7 +25,7 @@ _LESS_IS_BETTER = re.compile(
 
 @dataclass(frozen=True)
 class Result:
-    """One number, where it comes from, and what the paper says."""
+    """A number, how it was measured, and the paper's value."""
 
     recipe: str
     metric: str
@@ -41,9 +41,9 @@ class Result:
 
 
 def write_result(folder: Path | str, result: Result) -> Path:
-    """Add a record to `folder/<recipe>.json`, whole or not at all.
+    """Add a record to `folder/<recipe>.json`, atomically.
 
-    A record of the same metric, date, machine, commit and seeds is replaced.
+    It replaces a record with the same metric, date, machine, commit and seeds.
     """
     if not result.recipe or Path(result.recipe).name != result.recipe or result.recipe.startswith("."):
         raise DataError(f"write_result: `recipe` has {result.recipe!r}; expected a name without a folder.")
@@ -55,19 +55,19 @@ def write_result(folder: Path | str, result: Result) -> Path:
 
 
 def packaged() -> Path:
-    """The results that come with the package, or lie beside it in its repository."""
+    """The results in the package, or beside it in its repository."""
     package = Path(__file__).parents[1]
     return package / "results" if (package / "results").is_dir() else package.parent / "results"
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
-    """Of several records of one recipe and metric, the last."""
+    """The newest record for each recipe and metric."""
     latest = {(result.recipe, result.metric): result for result in sorted(results, key=lambda r: r.date)}
     return sorted(latest.values(), key=lambda r: (r.recipe, r.metric))
 
 
 def entries_of(result: Result) -> list[str]:
-    """The catalogue entries of a record, `kind:key`, by the names that they have now."""
+    """The catalogue entries of a record, `kind:key`, by their current names."""
     return [ENTRIES.get(entry, entry) for entry in result.details.get("catalogue", [])]
 
 
@@ -77,7 +77,7 @@ def read_results(folder: Path | str) -> list[Result]:
 
 
 def best_of_each_metric(results: Iterable[Result]) -> list[Result]:
-    """The best record of each metric, in the order of the metrics' first records."""
+    """The best record of each metric, in the order of first occurrence."""
     found: dict[str, Result] = {}
     for result in results:
         known = found.get(result.metric)
@@ -88,7 +88,7 @@ def best_of_each_metric(results: Iterable[Result]) -> list[Result]:
 
 
 def machine() -> str:
-    """Processor, cores, accelerator and torch, in one line."""
+    """Processor, cores, accelerator and torch version, in one line."""
     parts = [_processor(), f"{os.cpu_count()} cores"]
     if torch.cuda.is_available():
         parts.append(torch.cuda.get_device_name())
@@ -96,9 +96,9 @@ def machine() -> str:
 
 
 def commit(file: Path | str = __file__) -> str | None:
-    """The commit of the repository that tracks `file`, `-dirty` if it has changes; None if none does."""
+    """The commit of the repository that tracks `file`, with `-dirty` if modified; None if untracked."""
     file = Path(file).resolve()
-    # an installed copy may lie inside somebody else's repository
+    # an installed copy may lie inside another repository
     if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
         return None
     return _git(file.parent, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -1,7 +1,7 @@
-"""Measure a machine that answers in bits: cost per sequence, wrong bits, whole sequences, by length.
+"""Evaluates models that answer in bits: cost per sequence, wrong bits, correct sequences, by length.
 
 cost  = -log2 p(answer)                       mean over sequences, in bits; `optimum` is the best possible
-wrong = bits on the wrong side of 1/2         share of all bits that count
+wrong = bits on the wrong side of 1/2         share of the bits that count
 whole = sequences without a wrong bit         share
 """
 
@@ -22,20 +22,20 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class ShapeScore:
-    """What was measured on the sequences of one shape."""
+    """The measurements for one shape of sequences."""
 
     shape: Shape
     sequences: int
-    bits: int  # that count, in one sequence
+    bits: int  # that count, per sequence
     cost: float  # bits per sequence
-    optimum: float  # bits per sequence of the best possible predictor
+    optimum: float  # bits per sequence for the best possible predictor
     wrong: float  # share of bits
     whole: float  # share of sequences
 
 
 @dataclass(frozen=True)
 class SequenceEvaluation(Evaluation):
-    """What was measured on a split, shape by shape; the first shape is the one that is compared."""
+    """The measurements on a split, by shape; the first shape is the headline."""
 
     units: tuple[str, ...]
     shapes: tuple[ShapeScore, ...]
@@ -100,9 +100,9 @@ class SequenceEvaluation(Evaluation):
 def evaluate_sequences(
     model: Model, task: BitTask, split: Split, decoding: Decoding, progress: Advance
 ) -> SequenceEvaluation:
-    """Run the model over a split. Nothing is decoded: an answer is not fed back."""
+    """Run the model over a split. Answers are not fed back, so nothing is decoded."""
     device = next(model.parameters()).device
-    sums: dict[tuple[Shape, int], torch.Tensor] = {}  # of a shape, and of its bits that count
+    sums: dict[tuple[Shape, int], torch.Tensor] = {}  # per shape and number of bits that count
 
     def measure(rows: Sequence[int]) -> tuple[tuple[Shape, int], torch.Tensor]:
         batch = task.batch(split, rows)

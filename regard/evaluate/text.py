@@ -1,8 +1,8 @@
-"""BLEU and chrF by sacrebleu, on raw text, with the signature that makes a number comparable.
+"""BLEU and chrF by sacrebleu on raw text, with the signatures that make numbers comparable.
 
 Three forms of BLEU are in use, and they differ by points:
 
-    cased          raw text, sacrebleu's 13a tokens (characters for Chinese): what to compare by
+    cased          raw text, sacrebleu's 13a tokens (characters for Chinese): the one to compare by
     lower-cased    the same without case
     Moses          lower-cased, punctuation normalised, tokenised by Moses, then BLEU on those tokens: the
                    form of the literature on Multi30k
@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 from regard.errors import ConfigError, DataError
 from regard.extras import installed, needs
 
-UNSPACED = ("zh", "ja", "ko", "th")  # written without spaces: Moses has nothing to say about these
+UNSPACED = ("zh", "ja", "ko", "th")  # written without spaces, so Moses cannot tokenize them
 
 
 class Bleu(NamedTuple):
-    """One form of BLEU, from 0 to 100, and what it is."""
+    """A form of BLEU, from 0 to 100, with its signature."""
 
     score: float
     signature: str
 
     def summary(self) -> dict[str, Any]:
-        """For JSON."""
+        """Plain values for JSON."""
         return {"bleu": round(self.score, 2), "signature": self.signature}
 
 
@@ -40,14 +40,14 @@ class Scores:
     chrf_signature: str
     sentences: int
     lowercased: Bleu
-    moses: Bleu | None  # lower-cased, in Moses' tokens; None for unspaced languages, or without sacremoses
+    moses: Bleu | None  # lower-cased, Moses tokens; None for unspaced languages, or without sacremoses
 
 
 class LengthScore(NamedTuple):
-    """BLEU of the sentences whose length is low..high, both included."""
+    """BLEU of the sentences with a length from low to high, inclusive."""
 
     low: int
-    high: int | None  # None: and longer
+    high: int | None  # None: no limit
     sentences: int
     bleu: float
 
@@ -62,7 +62,7 @@ class LengthScore(NamedTuple):
 def score_text(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str = "fr", lowercase: bool = False
 ) -> Scores:
-    """Score raw, detokenised text against one reference a sentence; `language` is the target's."""
+    """Score raw, detokenized text against one reference per sentence; `language` is the target's."""
     _check_lines("score_text", hypotheses, references=references)
     needs("train", "sacrebleu")
     from sacrebleu.metrics.chrf import CHRF
@@ -85,17 +85,17 @@ def score_text(
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str, lowercase: bool = False
 ) -> Bleu:
-    """BLEU of raw text in sacrebleu's own tokens."""
+    """BLEU of raw text with sacrebleu's tokenizer."""
     metric = _metric(language, lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Bleu(score, str(metric.get_signature()))
 
 
 def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> Bleu | None:
-    """Lower-cased BLEU between raw texts in Moses' tokens.
+    """Lower-cased BLEU of raw texts on Moses tokens.
 
-    Each line is lower-cased, its punctuation normalised, and tokenised, as Multi30k's own script does; then
-    BLEU counts these tokens as they are. None where Moses cannot tell words, or sacremoses is not installed.
+    Each line is lower-cased, its punctuation normalized and tokenized, as in Multi30k's own script; BLEU then
+    counts these tokens. None if the language is unspaced, or sacremoses is not installed.
     """
     code = _code(language)
     if code in UNSPACED or not installed("sacremoses"):
@@ -126,9 +126,9 @@ def score_by_length(
     language: str = "fr",
     lowercase: bool = False,
 ) -> list[LengthScore]:
-    """BLEU for sentences of up to edges[0] words, then up to edges[1], …, and longer; empty groups left out.
+    """BLEU of sentences with up to edges[0] words, then up to edges[1], …, and longer; without empty groups.
 
-    The lengths are usually those of the source: Bahdanau et al. 2014, figure 2.
+    The lengths are usually those of the source, as in Bahdanau et al. 2014, figure 2.
     """
     _check_lines("score_by_length", hypotheses, references=references, lengths=lengths)
     if list(edges) != sorted(set(edges)):

@@ -1,4 +1,4 @@
-"""Measure a translator on a split: BLEU, chrF, BLEU by length, alignment error rate by forced decoding."""
+"""Evaluates translation: BLEU, chrF, BLEU by length, and alignment error rate by forced decoding."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,15 +27,15 @@ BUDGET = 4096  # padded tokens of a forced batch
 
 @dataclass(frozen=True)
 class TranslationEvaluation(Evaluation):
-    """What was measured, and the translations it was measured on."""
+    """The measurements, and the translations on which they were made."""
 
     beam: int
     text: Scores
-    written: float | None  # BLEU with `<unk>` for unknown words; None where none was replaced
+    written: float | None  # BLEU with `<unk>` for unknown words; None if none was replaced
     by_length: list[LengthScore]
     alignment: AlignmentCounts | None  # None without gold links or without attention
     alignment_read: AlignmentCounts | None  # the same, each step's attention credited to the word it has read
-    exact: float  # share of translations equal to their reference, word for word
+    exact: float  # share of translations identical to their reference
     translations: list[Translation]
     references: list[str]
 
@@ -73,7 +73,7 @@ class TranslationEvaluation(Evaluation):
         return f"{self.text.sentences} sentences, beam {self.beam}{signatures}"
 
     def summary(self) -> dict[str, Any]:
-        """The numbers as plain values, for JSON."""
+        """All numbers as plain values, for JSON."""
         return {
             "split": self.split,
             "beam": self.beam,
@@ -107,7 +107,7 @@ def _rates(counts: AlignmentCounts | None) -> dict[str, float] | None:
 def evaluate_translation(
     model: Translating, task: TranslationTask, split: Split, decoding: Decoding, progress: Advance
 ) -> TranslationEvaluation:
-    """Translate a split and compare with its references and gold links."""
+    """Translate a split and compare it with references and gold links."""
     needs("train", "sacrebleu")
     examples = task.examples(split)
     if not examples:
@@ -131,7 +131,7 @@ def evaluate_translation(
     texts = [translation.text for translation in translations]
     references = [example.target for example in examples]
     language = task.languages[1]
-    # one sign, so that sacrebleu sees one wrong word and not the three tokens of "<unk>"
+    # one character, so that sacrebleu sees one wrong word instead of the three tokens of "<unk>"
     replaced = any(translation.written != translation.text for translation in translations)
     written = [translation.written.replace(UNK_PIECE, "\u2047") for translation in translations]
     lengths = [count_words(example.source, task.languages[0]) for example in examples]
@@ -153,15 +153,14 @@ def evaluate_translation(
 def measure_alignments(
     model: Translating, task: TranslationTask, split: Split
 ) -> Mapping[Credit, AlignmentCounts | None] | None:
-    """Force the references, link each target piece to the source piece it attends to most, count.
+    """Force the references, link each target piece to its most attended source piece, and count.
 
-    Where the gold links join words that somebody else has cut, two words are linked if any of their pieces
-    are. Sentences without gold links do not count; None where no sentence has them or the model has no
-    attention.
+    If the gold links use a different word segmentation, two words are linked if any of their pieces are.
+    Sentences without gold links are skipped; None if no sentence has any, or the model has no attention.
 
-    Counted both ways: what step t attends to belongs to the word that it writes, or to the one that it has
-    read, the word before. Luong 2015 credits content-based scores to the word read (section 5.4): where an
-    annotation holds what follows it, a step may look at the word just translated to find the next.
+    Links are counted in two ways: the attention of step t belongs to the word it writes, or to the word it
+    has read, the previous one. Luong 2015 credits content-based scores to the word read (section 5.4): if an
+    annotation contains what follows it, a step may attend to the word just translated to find the next.
     """
     examples = task.examples(split)
     if model.aligner is None or all(example.links is None for example in examples):
@@ -177,7 +176,7 @@ def measure_alignments(
                 continue
             weights = track.attention[model.aligner]
             for credit, own in found.items():
-                # eos stands for no word, in the columns and in the rows
+                # eos is not a word, neither in columns nor in rows
                 links = argmax_links(credited(weights, weights.shape[-2] - 1, credit)[:, :-1])
                 own.append(word_links(links, *task.owners(example)))
             wanted.append(Gold(_links(example.links), _links(example.possible)))
@@ -186,20 +185,20 @@ def measure_alignments(
 
 
 def _all(own: Sequence[Item]) -> list[Item]:
-    """What every process has, that of the first first."""
+    """The items of all processes, in order of rank."""
     return [item for part in together([own]) for item in part]
 
 
 def measure_alignment(
     model: Translating, task: TranslationTask, split: Split, *, credit: Credit = "written"
 ) -> AlignmentCounts | None:
-    """The alignment counted one way; None as above."""
+    """The alignment counted in one way; None as above."""
     counts = measure_alignments(model, task, split)
     return None if counts is None else counts[credit]
 
 
 def word_links(pieces: Links, source: Owners, target: Owners) -> Links:
-    """Links between pieces -> links between the words they are part of."""
+    """Links between pieces -> links between the words that contain them."""
     return frozenset(Link(s, t) for link in pieces for s in source[link.source] for t in target[link.target])
 
 

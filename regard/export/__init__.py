@@ -1,1 +1,1 @@
-"""Trained models in the formats of other programs, and reading them back to translate."""
+"""Exports trained models to the formats of other engines, and reads them back for translation."""

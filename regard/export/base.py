@@ -1,10 +1,10 @@
-"""What every export shares: the folder with its tokenizers, and the record that says what it is.
+"""Common parts of all exports: the folder with its tokenizers, and a record that describes it.
 
     export.json            the format, the model, the step, the whole resolved config of the run
     *.tokenizer.json       as in the run folder: raw text in, raw text out
-    everything else        the other program's own files
+    everything else        the other engine's own files
 
-A folder is written aside and renamed, so that it is there whole or not at all.
+A folder is written under a temporary name and renamed, so it is either complete or absent.
 """
 
 import json
@@ -43,18 +43,18 @@ class Export:
     folder: Path
     to: str
     decode: Decoding
-    longest: int  # pieces of a sentence, eos counted
+    longest: int  # subwords in a sentence, including eos
     source: Tokenizer
     target: Tokenizer
 
 
 def is_export(folder: Path) -> bool:
-    """An export, and not a run folder."""
+    """Whether the folder is an export rather than a run folder."""
     return (folder / NAME).is_file()
 
 
 def translatable(run: Run) -> Translatable:
-    """The run, if it translates."""
+    """The run, if it is a translator; DataError otherwise."""
     if not isinstance(run.task, TranslationTask) or not isinstance(run.model, Translating):
         raise DataError(f"{run.folder}: task is {run.config.task!r}; expected a translation task.")
     return Translatable(run, run.model, run.task)
@@ -62,7 +62,7 @@ def translatable(run: Run) -> Translatable:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` at the end; an earlier export gives way, nothing else does."""
+    """Yield a folder that becomes `out` at the end; it may replace an earlier export, but nothing else."""
     if out.exists() and not is_export(out):
         raise DataError(f"{out}: exists and is not an export; choose another folder with --out.")
     aside = storage.aside(out)
@@ -93,7 +93,7 @@ def describe(given: Translatable, folder: Path, *, to: str, longest: int, **fact
 
 
 def read_export(folder: Path) -> Export:
-    """What `describe` wrote."""
+    """Read what `describe` wrote."""
     path = folder / NAME
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def read_export(folder: Path) -> Export:
 
 
 def check_length(encoded: Sequence[Sequence[int]], longest: int) -> None:
-    """Refuse sources that the exported model has no positions for."""
+    """Raise DataError for sources longer than the exported model's positions."""
     pieces = max(map(len, encoded)) + 1
     if pieces > longest:
         raise DataError(

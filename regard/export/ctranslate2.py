@@ -9,11 +9,11 @@
     W_1 W_2                           ffn/linear_0, linear_1
     norm                              layer_norm of the sub-layer it stands around
 
-Its search is its own. Greedily it writes the same words. Its beam differs from ours in when it ends: it keeps
-`beam` hypotheses alive beside those that have ended and stops when `beam` have ended; ours stops when nothing
-alive can become the best. It hands out the log-probabilities here, and the recipe's length penalty chooses
-among what it found. Both never write pad or bos; it leaves them out of the softmax's sum too, so that its
-log-probabilities are higher by the little that the model gives them.
+The search is CTranslate2's. Greedy decoding writes the same words. Beam search ends differently: CTranslate2
+keeps `beam` live hypotheses besides finished ones and stops when `beam` have finished; ours stops when no
+live hypothesis can become the best. It returns log-probabilities, and the recipe's length penalty ranks what
+it found. Both never write pad or bos; CTranslate2 also leaves them out of the softmax, so its
+log-probabilities are higher by the little probability that the model gives them.
 
 OpenNMT. CTranslate2. https://opennmt.net/CTranslate2
 """
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     import ctranslate2
 
 TO = "ctranslate2"
-POSITIONS = 2048  # rows of the table where the model has no last position: the longest sentence
-ALIGNER = "attention"  # the path under which hypotheses carry the alignment
+POSITIONS = 2048  # rows of the table, i.e. the longest sentence, if the model has no limit
+ALIGNER = "attention"  # path of the alignment in hypotheses
 
 
 def export(given: Translatable, out: Path) -> Path:
@@ -59,7 +59,7 @@ def export(given: Translatable, out: Path) -> Path:
 
 
 def checked(model: Translating) -> Transformer:
-    """The model, if CTranslate2 can compute it."""
+    """The model, if CTranslate2 can run it; ConfigError otherwise."""
     if not isinstance(model, Transformer):
         raise ConfigError(
             f"export to ctranslate2: the model is {type(model).__name__}; expected Transformer. "
@@ -85,7 +85,7 @@ def checked(model: Translating) -> Transformer:
 
 
 def save(model: Transformer, source: Sequence[str], target: Sequence[str], folder: Path) -> None:
-    """CTranslate2's own files for a model and its two vocabularies."""
+    """Write CTranslate2's files for a model and its two vocabularies."""
     specification = specify(model)
     specification.register_source_vocabulary(list(source))
     specification.register_target_vocabulary(list(target))
@@ -95,7 +95,7 @@ def save(model: Transformer, source: Sequence[str], target: Sequence[str], folde
 
 
 def specify(model: Transformer) -> "ctranslate2.specs.TransformerSpec":
-    """All weights in CTranslate2's places."""
+    """The weights in CTranslate2's layout."""
     from ctranslate2.specs import TransformerSpec
 
     shape = model.shape
@@ -104,7 +104,7 @@ def specify(model: Transformer) -> "ctranslate2.specs.TransformerSpec":
         shape.heads,
         pre_norm=model.config.norm == "pre",
         alignment_layer=model.config.aligning_layer % shape.decoder_layers,
-        alignment_heads=shape.heads,  # their mean, as we take it
+        alignment_heads=shape.heads,  # averaged, as ours are
     )
     config = specification.config
     config.bos_token = config.decoder_start_token = BOS_PIECE
@@ -128,16 +128,16 @@ def specify(model: Transformer) -> "ctranslate2.specs.TransformerSpec":
 
 
 def table(positions: Positions, dim: int) -> Tensor:
-    """(positions, d) what is added at each position."""
+    """(positions, d), the vectors added at each position."""
     if isinstance(positions, LearnedPositions):
         return positions.table.detach()
     if isinstance(positions, SinusoidalPositions):
         return sinusoids(POSITIONS, dim)
-    return torch.zeros(POSITIONS, dim)  # CTranslate2 would put its own sinusoids where it finds none
+    return torch.zeros(POSITIONS, dim)  # without a table, CTranslate2 adds sinusoids
 
 
 def longest(model: Transformer) -> int:
-    """The most positions of a sentence, its eos counted."""
+    """The longest sentence in positions, including eos."""
     return len(table(model.positions_source, 1))
 
 
@@ -173,7 +173,7 @@ def _feed_forward(spec: Any, ours: FeedForward) -> None:
 
 
 def _linear(spec: Any, *parts: nn.Linear) -> None:
-    """Matrices that share an input, one above the other, and their biases where they have them."""
+    """Stack matrices that share an input, and their biases if they have any."""
     spec.weight = _array(torch.cat([part.weight for part in parts]))
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
     if biases:
@@ -190,7 +190,7 @@ def _array(x: Tensor) -> Any:
 
 
 class EngineTranslator(TextTranslator):
-    """CTranslate2's engine with our tokenizers; on a GPU where it finds one."""
+    """CTranslate2's engine with our tokenizers; uses a GPU if it finds one."""
 
     def __init__(self, exported: Export) -> None:
         needs("export", "ctranslate2")
@@ -210,13 +210,13 @@ class EngineTranslator(TextTranslator):
         check_length(encoded, self.longest)
         found = [] if attention else self._in_groups(encoded, decoding)
         for number, source in enumerate(encoded):
-            # one by one: in a batch, CTranslate2 4.8 hands out the first step's attention of another sentence
+            # one by one: for a batch, CTranslate2 4.8 returns the first step's attention of another sentence
             if attention or UNK in source or any(UNK in each.tokens for each in found[number]):
                 found[number : number + 1] = self._search([source], decoding, attention=True)
         return found
 
     def _in_groups(self, encoded: list[list[int]], decoding: Decoding) -> list[list[Hypothesis]]:
-        """The engine has one maximum length for a batch, so sentences of one maximum go together."""
+        """Group sentences by maximum length, because the engine has one maximum per batch."""
         groups: dict[int, list[int]] = {}
         for row, limit in enumerate(_limits(encoded, decoding)):
             groups.setdefault(limit, []).append(row)
@@ -235,7 +235,7 @@ class EngineTranslator(TextTranslator):
             [[self.source.vocabulary[number] for number in row] for row in encoded],
             beam_size=width,
             num_hypotheses=width,
-            length_penalty=0,  # the log-probabilities themselves
+            length_penalty=0,  # plain log-probabilities
             max_input_length=0,
             max_decoding_length=min(*_limits(encoded, decoding), self.longest),
             min_decoding_length=0,
@@ -247,18 +247,18 @@ class EngineTranslator(TextTranslator):
         return [self._hypotheses(result, decoding) for result in results]
 
     def _hypotheses(self, result: Any, decoding: Decoding) -> list[Hypothesis]:
-        # greedy decoding has one path and nothing to compare
+        # greedy decoding has only one hypothesis
         penalty = decoding.rule if decoding.width > 1 else PowerPenalty(0.0)
         found = []
         for number, (pieces, total) in enumerate(zip(result.hypotheses, result.scores, strict=True)):
             tokens = tuple(self._numbers[piece] for piece in pieces)
             weights = {ALIGNER: torch.tensor(result.attention[number])} if result.attention else {}
-            # the engine has the sum of the steps alone
+            # the engine returns only the sum over steps
             found.append(Track(tokens, torch.tensor([total]).double(), weights).hypothesis(penalty))
         return sorted(found, key=rank)[: decoding.nbest]
 
 
 def _limits(encoded: list[list[int]], decoding: Decoding) -> list[int]:
-    """The most steps of each sentence, as our own search counts them."""
+    """The maximum number of steps for each sentence, as in our own search."""
     batch = pair_batch(encoded, [[] for _ in encoded])
     return limits_of(batch, decoding.maximum, 0).tolist()

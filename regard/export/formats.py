@@ -1,4 +1,4 @@
-"""The formats a run can be exported to, by name."""
+"""The export formats, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from regard.train.run import Run
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is written, and how it is read back."""
+    """How to write a format, and how to read it back."""
 
     write: Callable[[Translatable, Path], Path]
     read: Callable[[Export], TextTranslator]
@@ -27,14 +27,14 @@ FORMATS: dict[str, Format] = {
 
 
 def export_run(run: Run, to: str, out: Path | None = None) -> Path:
-    """Write a run's model for another program, with all it needs to translate; default RUN/FORMAT."""
+    """Export a run's model with all it needs to translate; `out` defaults to RUN/FORMAT."""
     if to not in FORMATS:
         raise ConfigError(f"export: `--to` has {to!r}; expected {' or '.join(FORMATS)}.")
     return FORMATS[to].write(translatable(run), run.folder / to if out is None else out)
 
 
 def open_export(folder: Path) -> tuple[Export, TextTranslator]:
-    """What `export_run` wrote, ready to translate."""
+    """Open what `export_run` wrote."""
     exported = read_export(folder)
     if exported.to not in FORMATS:
         raise DataError(f"{folder}: format {exported.to!r} is unknown to this regard; update regard.")

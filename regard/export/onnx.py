@@ -3,11 +3,11 @@
     encoder.onnx     source (B, S), lengths (B,)                -> the state before the first word
     step.onnx        tokens (B,), the state                     -> log-probabilities (B, V), the state after
 
-The state is a list of tensors whose first axis is the row, so that beam search reorders them all in one way.
-What does not change from step to step is an input of the step alone. B, S and the number of words written are
-free in both graphs; float32 throughout.
+The state is a list of tensors whose first axis is the row, so that beam search can reorder all of them alike.
+Constant parts of the state are inputs of the step, not outputs. B, S and the number of words written are
+dynamic in both graphs; everything is float32.
 
-What the state of each model is stands in onnx_steps.py; onnx_runtime.py runs the graphs.
+onnx_steps.py defines each model's state; onnx_runtime.py runs the graphs.
 
 Open Neural Network Exchange. https://onnx.ai
 """
@@ -63,14 +63,14 @@ class _Advance(nn.Module):
 
 
 def save(steps: Steps, folder: Path) -> None:
-    """Both graphs, traced on a small example whose sizes stay free."""
+    """Write both graphs, traced on a small example with dynamic sizes."""
     axes = {**steps.constant, **steps.changing}
     names = list(axes)
     source, lengths = torch.full((3, 5), 4), torch.tensor([5, 2, 4])
     tokens = torch.tensor([1, 4, 5])
     with torch.no_grad():
         state = steps.begin(source, lengths)
-        for _ in range(2):  # sizes 0 and 1 would be taken as fixed
+        for _ in range(2):  # sizes 0 and 1 would become static
             state |= steps.advance(tokens, state)[1]
     _write(
         _Begin(steps),
@@ -119,7 +119,7 @@ def _write(
         )
     assert program is not None
     proto = program.model_proto
-    for value in proto.graph.output:  # the tracer leaves sizes of the example in what it does not follow
+    for value in proto.graph.output:  # tracing may leave static sizes in outputs
         for number, axis in outputs[value.name].items():
             value.type.tensor_type.shape.dim[number].dim_param = axis
     onnx.save(proto, str(path))
@@ -127,7 +127,7 @@ def _write(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns of its own use of what PyTorch will remove."""
+    """Silence the exporter's warnings about its own use of deprecated PyTorch features."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

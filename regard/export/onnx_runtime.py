@@ -1,4 +1,4 @@
-"""The graphs of an ONNX export in onnxruntime, as a model that greedy and beam search can run."""
+"""Runs the graphs of an ONNX export in onnxruntime, as a model for greedy and beam search."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from regard.models.base import Translating
 
 
 class OnnxModel(Translating):
-    """The two graphs in onnxruntime as a model that can be searched; no parameters, no attention."""
+    """The two graphs as a model for decoding; it has no parameters and no attention."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class OnnxModel(Translating):
 
 
 class OnnxTranslator(Translator):
-    """The exported model with its tokenizers."""
+    """An exported model with its tokenizers."""
 
     def __init__(self, exported: Export) -> None:
         super().__init__(OnnxModel(exported.folder), exported.source, exported.target)
@@ -67,5 +67,5 @@ def _session(path: Path) -> Any:
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no common class of their own
+    except Exception as error:  # its exceptions have no common base class
         raise DataError(f"{path}: onnxruntime cannot read it: {error}") from error

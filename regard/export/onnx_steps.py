@@ -1,9 +1,9 @@
-"""Models whose decoding step has a state of plain tensors, as a traced graph needs it.
+"""Adapters that give each model a decoding state of plain tensors, as a traced graph needs.
 
 transformer      visible (B, S), source_keys and source_values (B, N, H, S, D),
                  position (B,), keys and values (B, N, H, T, D)
 luong            visible (B, S), source_keys and source_values (B, S, n), hidden (B, N, 2, n), fed (B, n)
-rnnsearch        visible (B, S), source_keys and source_values (B, S, n), hidden (B, n); of several heads
+rnnsearch        visible (B, S), source_keys and source_values (B, S, n), hidden (B, n); with several heads
                  source_keys and source_values (B, H, S, D)
 """
 
@@ -33,20 +33,20 @@ from regard.models.luong import Luong, LuongState
 from regard.models.rnnsearch import RNNsearch, SearchState
 from regard.models.transformer import Transformer
 
-NO_END = 1_000_000  # a recurrent model has no last position
+NO_END = 1_000_000  # recurrent models have no length limit
 
 State = dict[str, Tensor]
 Axes = dict[int, str]
 
 
 def source_axes(keys: int) -> Mapping[str, Axes]:
-    """The free axes of a source whose keys and values have their positions at axis `keys`."""
+    """The dynamic axes of a source; `keys` is the position axis of keys and values."""
     sides = {name: {0: "rows", keys: "source"} for name in ("source_keys", "source_values")}
     return {"visible": {0: "rows", 1: "source"}, **sides}
 
 
 class Steps(nn.Module):
-    """A model whose state is a plain list of tensors; `constant` and `changing` name their free axes."""
+    """A model with a state of named tensors; `constant` and `changing` name their dynamic axes."""
 
     constant: Mapping[str, Axes]
     changing: Mapping[str, Axes]
@@ -57,13 +57,13 @@ class Steps(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} defines no begin(source, lengths).")
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """(B,), the state -> (B, V) log-probabilities, what has changed of the state."""
+        """(B,), the state -> (B, V) log-probabilities, and the changed part of the state."""
         raise NotImplementedError(f"{type(self).__name__} defines no advance(tokens, state).")
 
 
 @dataclass(frozen=True)
 class _Grown:
-    """Positions written so far; stands where the model's own step has a Cache, which writes in place."""
+    """The positions so far; replaces the model's Cache, which writes in place."""
 
     source: Source
 
@@ -72,7 +72,7 @@ class _Grown:
 
 
 class _Table(Positions):
-    """Positions looked up one by one, so that a traced graph is bound to no number of them."""
+    """Positions by table lookup, so that a traced graph is not limited to the traced length."""
 
     table: Tensor
 
@@ -85,7 +85,7 @@ class _Table(Positions):
 
 
 class TransformerSteps(Steps):
-    """The Transformer's step on keys and values of all layers side by side."""
+    """The Transformer's step, with keys and values of all layers in one tensor each."""
 
     constant = source_axes(3)
     changing: Mapping[str, Axes] = {
@@ -138,7 +138,7 @@ class TransformerSteps(Steps):
             for keys, values in zip(state["keys"].unbind(1), state["values"].unbind(1), strict=True)
         ]
         words = model.E(tokens) * math.sqrt(model.shape.d_model) + self.positions[state["position"]]
-        looked = [Looked(None, None)] * len(sources)  # a score that looks back was refused
+        looked = [Looked(None, None)] * len(sources)  # scores that look back are refused
         decoded, grown, _ = model.decoder.step(words[:, None], sources, written, looked)  # type: ignore[arg-type]
         return model.W(decoded[:, 0]).log_softmax(-1), {
             "position": state["position"] + 1,
@@ -148,7 +148,7 @@ class TransformerSteps(Steps):
 
 
 class LuongSteps(Steps):
-    """Luong's step: the stack's state, h̃ of the step before, the source."""
+    """Luong's step: the states of the stack, the previous h̃, and the source."""
 
     longest = NO_END
 
@@ -185,10 +185,10 @@ class LuongSteps(Steps):
 
 
 class GatedEncoder(nn.Module):
-    """RNNsearch's encoder as ONNX's own GRU, for sentences of every length.
+    """RNNsearch's encoder as ONNX's GRU operator, for sentences of any length.
 
-    Bahdanau's z weighs the new candidate, ONNX's the old state: 1 - σ(x) = σ(-x), so the weights of z change
-    their sign. His r acts before the matrix, as ONNX's does unless `linear_before_reset` is set.
+    Bahdanau's z weights the new candidate, ONNX's the old state: 1 - σ(x) = σ(-x), so the weights of z are
+    negated. His r acts before the matrix, as ONNX's does unless `linear_before_reset` is set.
     """
 
     W: Tensor  # (2, 3 n, inputs)
@@ -204,7 +204,7 @@ class GatedEncoder(nn.Module):
             self.register_buffer(name, torch.stack(both).detach())
 
     def _parts(self, cell: GatedCell) -> tuple[Tensor, Tensor, Tensor]:
-        """What ONNX calls W, R and B, each for z, r and the candidate."""
+        """ONNX's W, R and B, each ordered as z, r, candidate."""
         new, z, r = torch.split(cell.W.weight, self.n)
         b_new, b_z, b_r = torch.split(cell.W.bias, self.n)
         u_z, u_r = torch.split(cell.U_gates.weight, self.n)
@@ -212,7 +212,7 @@ class GatedEncoder(nn.Module):
         return torch.cat([-z, r, new]), torch.cat([-u_z, u_r, cell.U.weight]), biases
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """As BidirectionalEncoder; annotations of padding are zero."""
+        """Like BidirectionalEncoder; annotations of padding are zero."""
         if not torch.onnx.is_in_onnx_export():
             return self.encoder(inputs, lengths)
         states = torch.onnx.ops.symbolic(
@@ -226,7 +226,7 @@ class GatedEncoder(nn.Module):
 
 
 class RNNsearchSteps(Steps):
-    """RNNsearch's step: the decoder's state and the source."""
+    """RNNsearch's step: decoder state and source."""
 
     longest = NO_END
 
@@ -283,13 +283,13 @@ STEPS: dict[type[Translating], type[Any]] = {
 
 
 def steps_of(model: Translating) -> Steps:
-    """The model as one whose state is plain tensors, in a copy of its own that runs the reference."""
+    """Wrap a copy of the model, on the reference kernel, so that its state is plain tensors."""
     for known, adapter in STEPS.items():
         if isinstance(model, known):
             made: Steps = adapter(deepcopy(model).float().cpu().eval())
             for module in made.modules():
                 if isinstance(module, Attention):
-                    module.kernel = "reference"  # fused kernels are operations that ONNX does not have
+                    module.kernel = "reference"  # ONNX has no fused kernels of ours
             return made
     *names, last = (known.__name__ for known in STEPS)
     raise ConfigError(

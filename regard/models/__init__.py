@@ -1,1 +1,1 @@
-"""Complete systems; a file is a Config and a Model, top to bottom like the paper."""
+"""Complete systems: a Config and a Model per file, top to bottom like the paper."""

@@ -16,11 +16,11 @@ and with intra-sentence attention ā_i = [a_i; a'_i] in place of ā_i = a_i:
     β α       attend           contexts of one attention, asked in both directions
     d_{i-j}   see regard.layers.distance
 
-F runs once a word and not once a pair of words. Nothing but d_{i-j} knows of order: without intra-sentence
-attention, a permutation of either sentence changes nothing.
+F runs once per word, not once per pair of words. Only d_{i-j} depends on order: without intra-sentence
+attention, permuting either sentence changes nothing.
 
-Sizes of the paper: embedding 300, hidden 200, word vectors given and fixed. 381,803 learnt numbers, 582,225
-with intra-sentence attention; it reports 382 k and 582 k.
+The paper's sizes: embedding 300, hidden 200, pretrained word vectors that stay fixed. 381,803 trained
+parameters, 582,225 with intra-sentence attention; the paper reports 382 k and 582 k.
 
 Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016.
 https://arxiv.org/abs/1606.01933
@@ -49,7 +49,7 @@ class BagOfWordsConfig(Settings, key="bag-of-words"):
     classes: int
     embedding: Size = 300
     hidden: Size = 200
-    fixed: bool = False  # the word vectors are not trained, as in the paper
+    fixed: bool = False  # word vectors are not trained, as in the paper
     dropout: Share = 0.2
 
 
@@ -57,8 +57,8 @@ class BagOfWordsConfig(Settings, key="bag-of-words"):
 class DecomposableConfig(BagOfWordsConfig, key="decomposable"):
     """Sizes and choices."""
 
-    intra: bool = False  # each word also looks at its own sentence
-    far: int = 10  # distances beyond it share one bias
+    intra: bool = False  # each word also attends to its own sentence
+    far: int = 10  # larger distances share one bias
     # normalizer "mean": the other sentence, unaligned; the kernel is that of both attentions
     attention: AttentionConfig = attention_field(
         "dot", fixed=("score", "window", "heads"), normalizers=("softmax", "sparsemax", "mean")
@@ -66,7 +66,7 @@ class DecomposableConfig(BagOfWordsConfig, key="decomposable"):
 
 
 class PairClassifier(Model):
-    """A label for two sentences: a vector for each, and H of the two. What both models below share."""
+    """Classifies two sentences from a vector of each by H; base class of the models below."""
 
     def __init__(self, config: BagOfWordsConfig) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class PairClassifier(Model):
         self.H = nn.Sequential(feed_forward(2 * d, d, config.dropout), linear(d, config.classes))
 
     def take_vectors(self, vectors: Tensor) -> None:
-        """(V, D) one vector for each word's number."""
+        """Load (V, D) pretrained word vectors."""
         if vectors.shape != self.E.weight.shape:
             raise ConfigError(
                 f"{type(self).__name__}: `vectors` has shape {tuple(vectors.shape)}; expected "
@@ -140,7 +140,7 @@ class Decomposable(PairClassifier):
     sentence="Each sentence is a sum over its words, which know nothing of the other sentence: no attention.",
 )
 class BagOfWords(PairClassifier):
-    """The same without attention: v_1 = Σ_i G(a_i), v_2 = Σ_j G(b_j). No word knows of the other sentence."""
+    """The model without attention: v_1 = Σ_i G(a_i), v_2 = Σ_j G(b_j). Neither sentence sees the other."""
 
     Config = BagOfWordsConfig
     reads = ("labelled pairs of sentences",)
@@ -157,7 +157,7 @@ class BagOfWords(PairClassifier):
 
 
 class Inside(nn.Module):
-    """(B, T, d), (B,) -> (B, T, features): the words as they go into the comparison; here as they are."""
+    """(B, T, d), (B,) -> (B, T, features): the words to compare; here unchanged."""
 
     def __init__(self, config: DecomposableConfig) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class Inside(nn.Module):
 
 
 class IntraSentence(Inside):
-    """Each word beside what it looks at in its own sentence."""
+    """Each word concatenated with its attention over its own sentence."""
 
     def __init__(self, config: DecomposableConfig) -> None:
         super().__init__(config)
@@ -196,7 +196,7 @@ def feed_forward(inputs: int, hidden: int, dropout: float) -> nn.Sequential:
 
 
 def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
-    """Begins after Glorot: large enough that equal words are aligned with each other before any training."""
+    """Glorot initialization, large enough that equal words are aligned before any training."""
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.xavier_normal_(layer.weight)
     if bias:
@@ -205,7 +205,7 @@ def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
 
 
 def add_up(words: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, d), (B,) -> (B, d): the sum over each row's own words."""
+    """(B, T, d), (B,) -> (B, d): the sum over each sentence's real words."""
     t = torch.arange(words.shape[1], device=words.device)
     own = (t < lengths[:, None])[..., None]
     return (words * own).sum(1)

@@ -1,4 +1,4 @@
-"""Weights moved in from PyTorch's own modules: the same numbers in, the same numbers out.
+"""Converts PyTorch's own modules: the result has the same weights and gives the same outputs.
 
     multi_head_from(torch.nn.MultiheadAttention)     -> MultiHead
     encoder_from(torch.nn.TransformerEncoder)        -> Encoder
@@ -11,9 +11,9 @@
     linear1, linear2            feed_forward.W_1, .W_2
     norm1 …, norm_first         around_….norm, PostNorm or PreNorm
 
-PyTorch's boolean masks say what may not be attended; a Mask here says what may. Batches come first here,
-whatever `batch_first` was there. Dtype, device and training mode are kept. Networks and norms here always
-have biases: where PyTorch's module was built without them they start at zero.
+A boolean mask of PyTorch is True where attention is forbidden; a Mask here is True where it is allowed. The
+batch axis comes first here, whatever `batch_first`. Dtype, device and training mode are kept. Feed-forward
+layers and norms here always have biases; if PyTorch's module has none, they start at zero.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from regard.layers.transformer import (
 
 
 def multi_head_from(module: nn.MultiheadAttention) -> MultiHead:
-    """Multi-head attention with the weights of PyTorch's."""
+    """MultiHead with the weights of nn.MultiheadAttention."""
     _expect("multi_head_from", "module", module, nn.MultiheadAttention)
     if module.bias_k is not None or module.add_zero_attn:
         raise ConfigError(
@@ -67,7 +67,7 @@ def multi_head_from(module: nn.MultiheadAttention) -> MultiHead:
 
 
 def encoder_from(module: nn.TransformerEncoder) -> Encoder:
-    """The encoder's layers and its last norm, if it has one."""
+    """Convert the encoder's layers and its final norm, if it has one."""
     owner = "encoder_from"
     _expect(owner, "module", module, nn.TransformerEncoder)
     layers = [_encoder_layer(owner, layer) for layer in module.layers]
@@ -75,7 +75,7 @@ def encoder_from(module: nn.TransformerEncoder) -> Encoder:
 
 
 def decoder_from(module: nn.TransformerDecoder) -> Decoder:
-    """The decoder's layers and its last norm, if it has one."""
+    """Convert the decoder's layers and its final norm, if it has one."""
     owner = "decoder_from"
     _expect(owner, "module", module, nn.TransformerDecoder)
     layers = [_decoder_layer(owner, layer) for layer in module.layers]
@@ -83,7 +83,7 @@ def decoder_from(module: nn.TransformerDecoder) -> Decoder:
 
 
 def both_from(module: nn.Transformer) -> tuple[Encoder, Decoder]:
-    """Encoder and decoder of PyTorch's whole Transformer, which has no embeddings and no output matrix."""
+    """Encoder and decoder of nn.Transformer, which has no embeddings and no output matrix."""
     _expect("both_from", "module", module, nn.Transformer)
     return encoder_from(module.encoder), decoder_from(module.decoder)
 
@@ -126,7 +126,7 @@ def _feed_forward(owner: str, layer: Any) -> FeedForward:
 
 def _residual(layer: Any) -> Callable[[], PostNorm | PreNorm]:
     kind = PreNorm if layer.norm_first else PostNorm
-    return lambda: kind(nn.Identity(), layer.dropout1.p)  # the norm is put in by the caller
+    return lambda: kind(nn.Identity(), layer.dropout1.p)  # the caller sets the norm
 
 
 def _norm(owner: str, norm: Any, like: Tensor) -> LayerNorm:
@@ -141,7 +141,7 @@ def _last_norm(owner: str, module: nn.TransformerEncoder | nn.TransformerDecoder
 
 
 def _fill(mine: nn.Linear | LayerNorm, weight: Tensor | None, bias: Tensor | None) -> None:
-    """Copy what is there; else a gain stays 1, and a bias that only the module here has becomes 0."""
+    """Copy what the module has; a missing gain stays 1, a missing bias becomes 0."""
     with torch.no_grad():
         if weight is not None:
             mine.weight.copy_(weight)

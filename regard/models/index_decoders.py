@@ -1,4 +1,4 @@
-"""What a pointer network is compared with: decoders that write indices from a dictionary of fixed size.
+"""The baselines of pointer networks: decoders that write indices from a dictionary of fixed size.
 
     plain      p(C_i | …) = softmax(W d_i)                             section 2.1
     attention  a^i = softmax_j(vᵀ tanh(W_1 e_j + W_2 d_i)),  d'_i = Σ_j a^i_j e_j       (equation 2)
@@ -11,8 +11,8 @@
     d'_i      result.context       (B, 1, n)
     ⇒         row 0 of E           the first thing that the decoder reads
 
-An index is a word here: the decoder reads its embedding, and does not see where the point lies. A dictionary
-for n points cannot say anything about more.
+An index is a word here: the decoder reads its embedding and does not see the coordinates. A dictionary for n
+points cannot express larger sets.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134
@@ -43,22 +43,22 @@ class PlainIndexConfig(Settings, key="point-seq2seq"):
     dimension: int  # coordinates of a point
     places: int  # points in the dictionary: the largest set of the training data
     hidden: Size = 256
-    bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
+    bound: float | None = None  # weights start uniform in ±bound (paper: 0.08); None: scaled by fan-in
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionIndexConfig(PlainIndexConfig, key="point-attention"):
-    """The same, and what attends."""
+    """The same, with attention."""
 
     # its `hidden`: rows of W_1 and W_2
     attention: AttentionConfig = attention_field("additive", fixed=("score", "normalizer", "window", "heads"))
 
 
 class AttentionState(NamedTuple):
-    """Where the decoder with attention stands."""
+    """The state of the decoder with attention."""
 
     hidden: Hidden
-    context: Tensor  # (B, 1, n) d' of the step before
+    context: Tensor  # (B, 1, n) d' of the previous step
     source: Source
 
 
@@ -74,7 +74,7 @@ class AttentionState(NamedTuple):
     ),
 )
 class AttentionIndex(Translating):
-    """Attention blends the encoder's states, for the prediction and for the next step."""
+    """Attention blends the encoder's states, as an input of the prediction and of the next step."""
 
     Config = AttentionIndexConfig
     reads = ("sets of points",)
@@ -107,7 +107,7 @@ class AttentionIndex(Translating):
         return AttentionState(hidden, torch.zeros_like(states[:, :1]), source)
 
     def step(self, tokens: Tensor, state: AttentionState) -> tuple[Tensor, AttentionState]:
-        """(B,) last numbers -> (B, 4 + places) log-probabilities of the next, and the state after it."""
+        """(B,) last token ids -> (B, 4 + places) log-probabilities of the next, and the new state."""
         found, state = self._advance(self.E(positions(tokens))[:, None], state)
         return numbered(self.W(found[:, 0]).log_softmax(-1)), state
 
@@ -117,7 +117,7 @@ class AttentionIndex(Translating):
         )
 
     def _advance(self, word: Tensor, state: AttentionState) -> tuple[Tensor, AttentionState]:
-        """One step: (B, 1, n) -> [d_i; d'_i] (B, 1, 2 n), and the state after it."""
+        """One step: (B, 1, n) -> [d_i; d'_i] (B, 1, 2 n), and the new state."""
         query, hidden = self.decoder(torch.cat([word, state.context], -1), state.hidden)
         result = self.attention(query, state.source)
         return torch.cat([query, result.context], -1), AttentionState(hidden, result.context, state.source)
@@ -133,7 +133,7 @@ class AttentionIndex(Translating):
     sentence="An LSTM reads the points and another writes indices from a dictionary of fixed size.",
 )
 class PlainIndex(Translating):
-    """Sequence to sequence: everything known of the points is the encoder's last state."""
+    """Sequence to sequence: the decoder knows the points only through the encoder's last state."""
 
     Config = PlainIndexConfig
     reads = ("sets of points",)
@@ -159,7 +159,7 @@ class PlainIndex(Translating):
         return read(self.encoder, batch)[1]
 
     def step(self, tokens: Tensor, state: Hidden) -> tuple[Tensor, Hidden]:
-        """(B,) last numbers -> (B, 4 + places) log-probabilities of the next, and the state after it."""
+        """(B,) last token ids -> (B, 4 + places) log-probabilities of the next, and the new state."""
         query, hidden = self.decoder(self.E(positions(tokens))[:, None], state)
         return numbered(self.W(query[:, 0]).log_softmax(-1)), hidden
 
@@ -168,7 +168,7 @@ class PlainIndex(Translating):
 
 
 def check_places(owner: str, batch: PairBatch, places: int) -> None:
-    """A set may be no larger than the dictionary; the width of the batch tells without asking the device."""
+    """Raise DataError for sets larger than the dictionary; the batch's width tells without a device sync."""
     width = batch.source.shape[1] - 1
     if width > places:
         raise DataError(

@@ -1,4 +1,4 @@
-"""An LSTM language model: what the LSTMN is measured against, with one cell instead of two tapes.
+"""An LSTM language model: the baseline of the LSTMN, with one cell instead of two tapes.
 
     [i f o ĉ] = [σ σ σ tanh] W [h_{t-1}; x_t],  c_t = f ∘ c_{t-1} + i ∘ ĉ,  h_t = o ∘ tanh(c_t)
     p(w_{t+1} | w_1 … w_t) = softmax(W h_t + b)
@@ -22,7 +22,7 @@ from regard.models.lstmn import open_forget_gates
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMLanguageConfig(Settings, key="lstm-lm"):
-    """Sizes; those of the LSTMN that it stands beside."""
+    """Sizes; the defaults are those of the LSTMN."""
 
     vocab: int
     embedding: Size = 150
@@ -41,7 +41,7 @@ class LSTMLanguageConfig(Settings, key="lstm-lm"):
     sentence="One state carries the whole past: the baseline of the LSTMN.",
 )
 class LSTMLanguageModel(Model):
-    """The next word from the state that the words before it left."""
+    """Predicts the next word from an LSTM's state."""
 
     Config = LSTMLanguageConfig
     reads = ("running text", "single sentences")

@@ -1,4 +1,4 @@
-"""The baseline of the Neural Turing Machine: LSTM layers one upon the other, without an external memory.
+"""The baseline of the Neural Turing Machine: stacked LSTM layers without an external memory.
 
     h^l_t, c^l_t = LSTM(h^{l-1}_t, h^l_{t-1}, c^l_{t-1}),  h^0_t = x_t            layers l = 1 … 3
     y_t = σ(W_y h^3_t + b_y)
@@ -44,7 +44,7 @@ class LSTMSequenceConfig(Settings, key="lstm-sequence"):
     sentence="Three LSTM layers that must keep everything in their own state.",
 )
 class LSTMSequence(Model):
-    """A stack of LSTM layers that answers at every step."""
+    """Stacked LSTM layers with an output at every step."""
 
     Config = LSTMSequenceConfig
     reads = ("sequences of bits",)
@@ -57,7 +57,7 @@ class LSTMSequence(Model):
         self.output = nn.Linear(config.hidden, config.outputs)
 
     def forward(self, batch: BitBatch) -> Tensor:
-        """(B, T, O) logits of the answers, of which those that count matter."""
+        """(B, T, O) logits of the outputs; only some of them count."""
         inputs = batch.inputs
         check_shapes("LSTMSequence", ("inputs", inputs, "B T I"), I=self.config.inputs)
         if not inputs.shape[1]:

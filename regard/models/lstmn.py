@@ -1,4 +1,4 @@
-"""LSTMN as a language model and as a classifier: reading word by word with the whole past in view.
+"""LSTMN as a language model and as a classifier: reads word by word and attends to the whole past.
 
     p(w_{t+1} | w_1 … w_t) = softmax(W h_t + b)
     p(y | w_1 … w_T) = softmax(W_2 relu(W_1 h̄ + b_1) + b_2),  h̄ = 1/T Σ_t h_t
@@ -8,7 +8,7 @@
     h_t c_t  tapes        (B, T, 2 n)   see regard.layers.lstmn
     W b      W            (V, n)
 
-Each sequence is read from empty tapes, so padding at its end changes nothing before it.
+Each sequence starts with empty tapes, so padding at its end affects nothing before it.
 
 Cheng, Dong, Lapata. Long short-term memory-networks for machine reading. 2016.
 https://arxiv.org/abs/1601.06733
@@ -36,9 +36,9 @@ class LSTMNConfig(Settings, key="lstmn"):
     embedding: Size = 150
     hidden: Size = 300
     layers: Size = 1
-    span: Size | None = None  # slots kept of each tape; None: all of the sentence
+    span: Size | None = None  # slots kept of each tape; None: the whole sentence
     summary: bool = True  # the score sees h̃_{t-1}
-    recency: float | None = None  # how far ahead the newest slot's score starts; None: not at all, as printed
+    recency: float | None = None  # head start of the newest slot's score; None: none, as printed
     dropout: Share = 0.0
     kernel: str = "auto"
 
@@ -55,7 +55,7 @@ class LSTMNConfig(Settings, key="lstmn"):
     ),
 )
 class LSTMNLanguageModel(Model):
-    """The next word from the words before it."""
+    """Predicts the next word from the words before it."""
 
     Config = LSTMNConfig
     reads = ("running text", "single sentences")
@@ -77,11 +77,11 @@ class LSTMNLanguageModel(Model):
         return self.W(self.dropout(hidden))
 
     def start(self, rows: int) -> tuple[Tape, ...]:
-        """The tapes before the first word."""
+        """The initial tapes."""
         return self.lstmn.start(rows)
 
     def step(self, tokens: Tensor, state: tuple[Tape, ...]) -> tuple[Tensor, tuple[Tape, ...]]:
-        """(B,) words -> (B, V) log-probabilities of the next, and the tapes after them."""
+        """(B,) words -> (B, V) log-probabilities of the next, and the new tapes."""
         tapes, state = self.lstmn.step(self.dropout(self.E(tokens[:, None])), state)
         return self.W(self.dropout(tapes[:, 0, : self.config.hidden])).log_softmax(-1), state
 
@@ -95,7 +95,7 @@ class LSTMNClassifierConfig(Settings, key="lstmn-classifier"):
     embedding: Size = 300
     hidden: Size = 168
     layers: Size = 1
-    cell: Literal["lstmn", "lstm"] = "lstmn"  # lstm: the same without the tapes
+    cell: Literal["lstmn", "lstm"] = "lstmn"  # lstm: the baseline without tapes
     span: Size | None = None
     summary: bool = True
     pool: Literal["mean", "last"] = "mean"  # of the hidden states
@@ -113,7 +113,7 @@ class LSTMNClassifierConfig(Settings, key="lstmn-classifier"):
     sentence="A sequence is read onto tapes; the mean of its hidden states, or the last, gives the label.",
 )
 class LSTMNClassifier(Model):
-    """A label for a sequence. A step may carry several symbols, whose embeddings are summed."""
+    """Classifies a sequence. A step may have several symbols, whose embeddings are summed."""
 
     Config = LSTMNClassifierConfig
     reads = ("labelled sequences",)
@@ -137,7 +137,7 @@ class LSTMNClassifier(Model):
 
 
 class TapeReader(nn.Module):
-    """(B, T, m) -> (B, T, n): the hidden tape, a state for each step."""
+    """(B, T, m) -> (B, T, n): the hidden tape, one state per step."""
 
     def __init__(self, config: LSTMNClassifierConfig) -> None:
         super().__init__()
@@ -165,25 +165,25 @@ class LSTMReader(nn.Module):
 
 
 def build_lstmn(config: LSTMNConfig | LSTMNClassifierConfig, *, recency: float | None = None) -> LSTMN:
-    """The tapes that a config describes."""
+    """Build the LSTMN that a config describes."""
     names = ("hidden", "layers", "span", "summary", "dropout", "kernel")
     settings: dict[str, Any] = {name: getattr(config, name) for name in names}
     return LSTMN(inputs=config.embedding, recency=recency, **settings)
 
 
 def mean(states: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, n), (B,) -> (B, n): over each row's own steps."""
+    """(B, T, n), (B,) -> (B, n): the mean over each row's real steps."""
     return add_up(states, lengths) / lengths.clamp(min=1)[:, None]
 
 
 def last(states: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, n), (B,) -> (B, n): the state at each row's last step."""
+    """(B, T, n), (B,) -> (B, n): the state at each row's last real step."""
     place = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[-1])
     return states.gather(1, place)[:, 0]
 
 
 def open_forget_gates(lstm: nn.LSTM) -> None:
-    """The forget gates begin with a bias of 1 in sum, as those of the LSTMN do."""
+    """Initialize the forget gates' biases to 1 in total, as in the LSTMN."""
     n = lstm.hidden_size
     with torch.no_grad():
         for name, bias in lstm.named_parameters():

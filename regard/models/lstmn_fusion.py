@@ -1,13 +1,13 @@
-"""LSTMN encoder and decoder, joined by shallow or by deep attention fusion.
+"""LSTMN encoder and decoder, joined by shallow or deep attention fusion.
 
     b_j^t = uᵀ tanh(W_γ γ_j + W_x x_t + W_γ̃ γ̃_{t-1}),  p^t = softmax(b^t)        (equations 11 and 12)
     [γ̃_t; α̃_t] = Σ_j p_j^t [γ_j; α_j]                                          (equation 13)
     r_t = σ(W_r [γ̃_t; x_t])                                                   (equation 14)
     c_t = r_t ∘ α̃_t + f_t ∘ c̃_t + i_t ∘ ĉ_t,  h_t = o_t ∘ tanh(c_t)             (equations 15 and 16)
 
-Deep fusion is printed above: the memory of the source goes into the memory of the target through a gate of
-its own. In shallow fusion the source is searched as in RNNsearch, with h_{t-1} in place of γ̃_{t-1}, and γ̃_t
-is read beside x_t; the decoder's cell stays as it is.
+The equations are those of deep fusion: the source's memory enters the target's memory through a gate of its
+own. Shallow fusion searches the source as RNNsearch does, with h_{t-1} in place of γ̃_{t-1}, and concatenates
+γ̃_t with x_t; the decoder's cell is unchanged.
 
     paper    here                shape
     Y A      tapes of `encoder`  (B, S, 2 n)   hidden and memory tape of the source
@@ -53,15 +53,15 @@ class LSTMNFusionConfig(Settings, key="lstmn-fusion"):
 
 
 class FusionState(NamedTuple):
-    """Where the decoder stands."""
+    """The decoder's state."""
 
-    tape: Tape  # what it has written
+    tape: Tape  # the decoder's own
     source: Source
-    asked: Tensor  # (B, 1, n) what the last step adds to the query into the source
+    asked: Tensor  # (B, 1, n) what the last step adds to the next query into the source
 
 
 class Fusion(nn.Module):
-    """A decoder's cell, and how it takes in what it finds in the source."""
+    """A decoder's cell and its attention over the source."""
 
     W: nn.Linear
 
@@ -71,19 +71,19 @@ class Fusion(nn.Module):
         self.attention = Attention(AdditiveScore(query=None, keys=hidden, hidden=hidden))
 
     def project(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, m) -> what the words add to the cell (B, T, 5 n), and to the look at the source."""
+        """(B, T, m) -> the words' terms in the cell (B, T, 5 n) and in the attention over the source."""
         return self.cell.project(words), self.W(words)
 
     def prepare(self, tapes: Tensor, lengths: Tensor) -> Source:
-        """(B, S, 2 n) tapes of the source, (B,) -> what is attended to."""
+        """(B, S, 2 n) tapes of the source, (B,) -> the Source to attend to."""
         raise NotImplementedError(f"{type(self).__name__} defines no prepare(tapes, lengths).")
 
     def forward(self, projected: tuple[Tensor, Tensor], state: FusionState) -> tuple[Tensor, FusionState]:
-        """One step: h_t (B, 1, n) and the state after it."""
+        """One step: h_t (B, 1, n) and the new state."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward(projected, state).")
 
     def start(self, tapes: Tensor, lengths: Tensor) -> FusionState:
-        """(B, S, 2 n) tapes of the source, (B,) -> the state before the first word."""
+        """(B, S, 2 n) tapes of the source, (B,) -> the initial state."""
         tape = self.cell.start(len(tapes))
         return FusionState(tape, self.prepare(tapes, lengths), tape.asked)
 
@@ -119,7 +119,7 @@ class DeepFusion(Fusion):
 
 
 class ShallowFusion(Fusion):
-    """What is found in the source is read beside the word."""
+    """The context from the source is an input beside the word."""
 
     def __init__(self, *, inputs: int, hidden: int, span: int | None) -> None:
         super().__init__(inputs=inputs, hidden=hidden, span=span)
@@ -150,7 +150,7 @@ FUSIONS: dict[str, type[Fusion]] = {"shallow": ShallowFusion, "deep": DeepFusion
     sentence="Two LSTMNs joined by attention: shallow fusion reads the source, deep fusion remembers it.",
 )
 class LSTMNFusion(Translating):
-    """Reads the source with tapes, writes the target with tapes and the source's in view."""
+    """Reads the source onto tapes; writes the target with tapes while attending to the source's."""
 
     Config = LSTMNFusionConfig
     reads = ("sentence pairs",)

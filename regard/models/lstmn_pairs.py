@@ -10,7 +10,7 @@
     h^b      hypothesis   (B, J, n)     with fusion each word also attends to the premise
     H        H            two layers of n rectified units and a linear one to the classes
 
-With `span = 1` a cell sees its last slot alone: without fusion these are two LSTMs, the baseline.
+With `span = 1` a cell sees only its last slot: without fusion the model is two LSTMs, the baseline.
 
 Cheng, Dong, Lapata. Long short-term memory-networks for machine reading. 2016.
 https://arxiv.org/abs/1601.06733
@@ -36,7 +36,7 @@ class LSTMNPairsConfig(BagOfWordsConfig, key="lstmn-pairs"):
     """Sizes and choices; the paper's are embedding 300, hidden 100, 300 or 450."""
 
     fusion: Literal["none", "shallow", "deep"] = "deep"
-    span: Size | None = None  # slots kept of each tape; None: all of the sentence
+    span: Size | None = None  # slots kept of each tape; None: the whole sentence
     kernel: str = "auto"
 
 
@@ -50,7 +50,7 @@ class LSTMNPairsConfig(BagOfWordsConfig, key="lstmn-pairs"):
     sentence="Two LSTMNs read two sentences, the second in view of the first; their mean states label them.",
 )
 class LSTMNPairs(PairClassifier):
-    """Read the premise, read the hypothesis with the premise in view, compare the means."""
+    """Reads the premise, then the hypothesis while attending to the premise, and compares the means."""
 
     Config = LSTMNPairsConfig
     reads = ("labelled pairs of sentences",)

@@ -1,4 +1,4 @@
-"""End-to-end memory network: each hop reads from the sentences what the hops before it asked for.
+"""End-to-end memory network: each hop reads from the sentences what the previous hops asked for.
 
     m_i = Σ_j l_j · A x_ij + T_A(i),  c_i = Σ_j l_j · C x_ij + T_C(i),  u = Σ_j l_j · B q_j      (section 4.1)
     p_i = softmax(uᵀ m_i),  o = Σ_i p_i c_i                                            (equations 1 and 2)
@@ -19,18 +19,17 @@
     u o      u, context          (B, 1, d)
 
 The position encoding is linear in j/J, so a sentence is a blend of two sums of word vectors, plain and
-weighted by j/J: m_k = (1 - k/d) Σ_j A_k + (2k/d - 1) Σ_j (j/J) A_k. No tensor over the words of all sentences
-is made.
+weighted by j/J: m_k = (1 - k/d) Σ_j A_k + (2k/d - 1) Σ_j (j/J) A_k. No tensor over the words of all
+sentences is materialized.
 
-Two things are not in the paper but in the authors' program, and bAbI is not learnt as well without them. It
-has twice the weights l (`gain = 2`). And all M memories take part in every softmax, those without a sentence
-as zeros (`blanks`): their score is 0 and they add nothing, so that a hop which finds nothing can leave u
-alone.
+Two things are in the authors' code but not in the paper, and bAbI is learnt less well without them. The
+weights l are doubled (`gain = 2`). And all M memories take part in every softmax, empty ones as zeros
+(`blanks`): they score 0 and add nothing, so a hop that finds nothing can leave u unchanged.
 
-Random noise: in training, up to a tenth as many empty memories are inserted at random places. As in the
-authors' code they take no part in the softmax; they make sentences older than they are. The authors put the
-softmax in when the validation loss stops falling; here it is after a share of the steps, so that the model is
-a function of the step alone and a run can go on anywhere.
+Random noise: in training, empty memories (up to a tenth of the number of sentences) are inserted at random
+places. As in the authors' code they stay out of the softmax; they only make sentences appear older. The
+authors switch the softmax on when the validation loss stops falling; here this happens after a share of the
+steps, so that the model depends on the step only and a run can resume anywhere.
 
 Sukhbaatar, Szlam, Weston, Fergus. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
 """
@@ -63,14 +62,14 @@ class MemN2NConfig(Settings, key="memn2n"):
     hops: Size = 3  # K
     tying: Literal["adjacent", "layer-wise"] = "adjacent"
     encoding: Literal["position", "bag"] = "position"
-    gain: float = 1.0  # of what a sentence's words add up to
-    blanks: bool = False  # memories without a sentence take part in the softmax
+    gain: float = 1.0  # factor on the sum over a sentence's words
+    blanks: bool = False  # empty memories take part in the softmax
     time: bool = True
-    noise: Share = 0.1  # empty memories in training, as a share of the sentences; 0 = none
-    linear_start: Share = 0.0  # share of the steps before the softmax is put in
-    relu: Share = 0.0  # share of the units that pass a ReLU after each hop
+    noise: Share = 0.1  # empty memories in training, as a share of the sentences; 0: none
+    linear_start: Share = 0.0  # share of the steps before the softmax is switched on
+    relu: Share = 0.0  # share of the units with a ReLU after each hop
     attention: AttentionConfig = attention_field("dot", fixed=("score", "window", "heads"))
-    spread: float = 0.1  # standard deviation of the first weights
+    spread: float = 0.1  # standard deviation of the initial weights
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,9 +77,9 @@ class MemN2NConfig(Settings, key="memn2n"):
 
 
 class LinearStart(Normalizer):
-    """The scores themselves while `linear`, then another normalizer.
+    """Returns the scores unchanged while `linear`, then applies another normalizer.
 
-    The switch is a tensor: a step that was captured as a graph sees it, and a checkpoint keeps it.
+    The flag is a tensor, so that a captured graph follows it and a checkpoint keeps it.
     """
 
     linear: Tensor  # () bool
@@ -107,7 +106,7 @@ class LinearStart(Normalizer):
     ),
 )
 class MemN2N(Model):
-    """Question, hops over the story's sentences, answer."""
+    """Embeds the question, hops over the story's sentences, answers."""
 
     Config = MemN2NConfig
     reads = ("stories with questions",)
@@ -129,14 +128,14 @@ class MemN2N(Model):
             nn.init.normal_(parameter, std=config.spread)
 
     def at_step(self, step: int, steps: int) -> None:
-        """Put the softmax in after the first share of the steps. The switch is a tensor: all is one phase."""
+        """Switch the softmax on after a share of the steps. The switch is a tensor: all is one phase."""
         for hop in self.attentions():
             if isinstance(hop.normalizer, LinearStart):
                 hop.normalizer.linear.fill_(step <= self.config.linear_start * steps)
 
     def forward(self, batch: StoryBatch) -> Tensor:
         """(B, V) scores of each word as the answer."""
-        encoded = self.encode(F.pad(batch.sentences, (0, 0, 0, 1)))  # (N + 1, tables, d), the last one zeros
+        encoded = self.encode(F.pad(batch.sentences, (0, 0, 0, 1)))  # (N + 1, tables, d), the last one zero
         u = encoded[:, self.asked].index_select(0, batch.question)[:, None]  # (B, 1, d)
         memories = rows(encoded[:, : self.told], self.fill(batch.stories, batch, len(encoded) - 1))
         if self.time is not None:
@@ -151,16 +150,16 @@ class MemN2N(Model):
         return (u @ W.mT)[:, 0]
 
     def attentions(self) -> list[Attention]:
-        """The attention of each hop."""
+        """The attention module of each hop."""
         return [hop for hop in self.hops if isinstance(hop, Attention)]
 
     def encode(self, words: Tensor) -> Tensor:
-        """(N, J) words -> (N, tables, d): each sentence under each of the tables."""
+        """(N, J) words -> (N, tables, d): each sentence under every table."""
         tables, V, d = self.tables.shape
         real = (words != 0).to(self.tables)
         count = real.sum(1, keepdim=True).clamp(min=1)  # J
-        place = real.cumsum(1) / count  # j / J; an unknown word is left out, so that neither counts it
-        # x_i as the paper has it, a vector over the vocabulary: words counted, then words weighted by j / J
+        place = real.cumsum(1) / count  # j / J; unknown words are left out of both
+        # x_i as in the paper, a vector over the vocabulary: word counts, then counts weighted by j / J
         bag = self.tables.new_zeros(len(words), 2 * V)
         bag.scatter_add_(1, torch.cat([words, words + V], 1), torch.cat([real, real * place], 1))
         plain, placed = position_blend(self.tables) if self.config.encoding == "position" else (1.0, 0.0)
@@ -169,7 +168,7 @@ class MemN2N(Model):
         return (bag @ blended.transpose(0, 1).reshape(2 * V, -1)).view(-1, tables, d)
 
     def fill(self, numbers: Tensor, batch: StoryBatch, blank: int) -> Tensor:
-        """(B, S) -> (B, M) with `blank` where a story has no sentence; as they are without blanks."""
+        """(B, S) -> (B, M), with `blank` for missing sentences; unchanged if the config has no blanks."""
         if not self.config.blanks:
             return numbers
         S = numbers.shape[1]
@@ -177,7 +176,7 @@ class MemN2N(Model):
         return F.pad(numbers.masked_fill(absent, blank), (0, self.config.memory - S), value=blank)
 
     def ages(self, batch: StoryBatch) -> Tensor:
-        """(B, S) how many memories are more recent than each sentence, empty ones counted."""
+        """(B, S), the number of memories more recent than each sentence, including empty ones."""
         S = batch.stories.shape[1]
         position = torch.arange(S, device=batch.counts.device)
         age = batch.counts[:, None] - 1 - position
@@ -192,9 +191,9 @@ def rows(table: Tensor, numbers: Tensor) -> Tensor:
 
 
 def empty_after(counts: Tensor, S: int, share: float) -> Tensor:
-    """(B,), S -> (B, S) how many empty memories come after each sentence.
+    """(B,), S -> (B, S), the number of empty memories after each sentence.
 
-    Each story of n sentences gets between none and ⌈share · n⌉ of them, each at a random one of n + 1 gaps.
+    A story of n sentences gets 0 to ⌈share · n⌉ of them, each in a random one of its n + 1 gaps.
     """
     most = math.ceil(share * S)
     chance = torch.rand(2, *counts.shape, most, device=counts.device)
@@ -206,20 +205,20 @@ def empty_after(counts: Tensor, S: int, share: float) -> Tensor:
 
 
 def position_blend(tables: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., d) -> (d,), (d,): the factors 1 - k/d and 2k/d - 1 of the plain and the placed sum."""
+    """(..., d) -> (d,), (d,): the factors 1 - k/d and 2k/d - 1 of the plain and the weighted sum."""
     d = tables.shape[-1]
     share = torch.arange(1, d + 1, device=tables.device, dtype=tables.dtype) / d
     return 1 - share, 2 * share - 1
 
 
 def rectify(u: Tensor, share: float) -> Tensor:
-    """A ReLU on the first part of the units."""
+    """Apply a ReLU to the first `share` of the units."""
     size = round(share * u.shape[-1])
     return u if size == 0 else torch.cat([u[..., :size].relu(), u[..., size:]], -1)
 
 
 def build_hop(config: MemN2NConfig) -> Attention:
-    """The attention of a hop, its normalizer behind a linear start where one is wanted."""
+    """The attention of a hop, with its normalizer inside a LinearStart if configured."""
     hop = config.attention.build(query=config.embedding, keys=config.embedding)
     if not config.linear_start:
         return hop

@@ -1,4 +1,4 @@
-"""The memory network as a language model: the words before are the memories, and nothing is asked.
+"""The memory network as a language model: the previous words are the memories, and the question is constant.
 
     m_i = A x_i + T_A(i),  c_i = C x_i + T_C(i),  u^1 = (0.1, …, 0.1)                     (section 5)
     p_i = softmax(u^kᵀ m_i),  o^k = Σ_i p_i c_i,  u^{k+1} = f(H u^k + o^k)
@@ -29,7 +29,7 @@ from regard.errors import ConfigError, check_finite
 from regard.models.base import Model, Settings, Share, Size
 from regard.models.memn2n import rectify
 
-QUESTION = 0.1  # every part of u^1
+QUESTION = 0.1  # every component of u^1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +37,12 @@ class MemN2NLanguageConfig(Settings, key="memn2n-lm"):
     """Sizes; the paper's best on Penn Treebank are d = 150, 7 hops, 150 memories."""
 
     vocab: Size
-    context: Size = 100  # M, words remembered
+    context: Size = 100  # M, words in memory
     embedding: Size = 150  # d
     hops: Size = 6  # K
-    relu: Share = 0.5  # share of the units that pass a ReLU after each hop
-    spread: float = 0.05  # standard deviation of the first weights
-    dropout: float = 0.0  # of memories and of what the last hop hands on; the paper has none
+    relu: Share = 0.5  # share of the units with a ReLU after each hop
+    spread: float = 0.05  # standard deviation of the initial weights
+    dropout: float = 0.0  # of the memories and of the last hop's output; the paper has none
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +61,7 @@ class MemN2NLanguageConfig(Settings, key="memn2n-lm"):
     sentence="Predicts the next word from the words before it: memories that several hops read.",
 )
 class MemN2NLanguage(Model):
-    """The next word from the words before it, read in several hops."""
+    """Predicts the next word from the previous ones, read in several hops."""
 
     Config = MemN2NLanguageConfig
     reads = ("running text",)
@@ -92,7 +92,7 @@ class MemN2NLanguage(Model):
         return torch.matmul(self.dropout(u), self.W.weight.mT).view(B, T, -1)
 
     def lookback(self, batch: StreamBatch) -> list[tuple[str, Tensor]]:
-        """For each hop its name and what each predicted word looked back at: (T, C + T - 1)."""
+        """The name of each hop and the attention of each predicted word: (T, C + T - 1)."""
         B, T = batch.targets.shape
         M = self.config.context
         with record(self) as trace, torch.no_grad():

@@ -12,12 +12,12 @@
     w_t      state.memory.read    (B, R, N), .write (B, W, N)
     y_t                           (B, T, O)     here as logits
 
-Every sequence begins anew: controller, reads, memory and weightings start from bias values (section 4). Here
-the memory starts as a small constant and the heads on row 0, which trains faster than learnt values; `learnt`
-names the parts whose first values are learnt.
+Every sequence starts from the same state: controller, reads, memory and weightings start at bias values
+(section 4). Here the memory starts as a small constant and the heads on row 0, which trains faster than
+learnt values; `learnt` names the parts whose initial values are learnt.
 
-The tape is a ring: a head that steps past the last row comes to the first. A sequence that needs more rows
-than there are overwrites what was written first; nothing fails, and what was overwritten is lost.
+The tape is a ring: after the last row comes the first. A sequence that needs more rows than there are
+silently overwrites the earliest ones.
 
 Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
 """
@@ -57,18 +57,18 @@ class NTMConfig(Settings, key="ntm"):
     width: Size = 20  # M
     read_heads: Size = 1
     write_heads: Size = 1
-    reach: int = 1  # a head moves by -reach … reach rows
-    learnt: tuple[Part, ...] = ("reads",)  # which first values are learnt; the others are constants
-    blank: float = 1e-6  # every cell of a memory that is not learnt
-    gate_bias: float = 0.0  # added to the first bias of the heads' gates: below 0, heads start by location
-    forget_bias: float = 0.0  # added to the first bias of an LSTM's forget gates: above 0, it forgets less
-    kernel: Literal["auto", "reference", "ntm"] = "auto"  # how a whole sequence runs
+    reach: int = 1  # a head shifts by -reach … reach rows
+    learnt: tuple[Part, ...] = ("reads",)  # parts whose initial values are learnt; the others are constant
+    blank: float = 1e-6  # initial value of every memory cell, if not learnt
+    gate_bias: float = 0.0  # added to the initial bias of the heads' gates: below 0, heads start by location
+    forget_bias: float = 0.0  # added to the initial bias of an LSTM's forget gates: above 0, it forgets less
+    kernel: Literal["auto", "reference", "ntm"] = "auto"  # how whole sequences run
 
 
 class NTMState(NamedTuple):
-    """The machine between two steps."""
+    """The machine's state between two steps."""
 
-    controller: tuple[Tensor, ...]  # (B, n) each: h and c of every LSTM layer; nothing for a feed-forward one
+    controller: tuple[Tensor, ...]  # (B, n) each: h and c of every LSTM layer; empty if feed-forward
     reads: Tensor  # (B, R, M) r_{t-1}
     memory: MemoryState
 
@@ -77,8 +77,8 @@ class Tape(NamedTuple):
     """A run of the machine, step by step."""
 
     logits: Tensor  # (B, T, O)
-    reads: Tensor  # (B, T, R, M) what was read
-    adds: Tensor  # (B, T, W, M) what was added
+    reads: Tensor  # (B, T, R, M) vectors read
+    adds: Tensor  # (B, T, W, M) vectors added
     read_weights: Tensor  # (B, T, R, N)
     write_weights: Tensor  # (B, T, W, N)
     controls: Controls  # each (B, T, …)
@@ -122,7 +122,7 @@ class NTM(Model):
         self.first_weights = _first(self.learns_weights, on_row_0 if self.learns_weights else one_hot)
 
     def forward(self, batch: BitBatch) -> Tensor:
-        """(B, T, O) logits of the answers, of which those that count matter."""
+        """(B, T, O) logits of the outputs; only some of them count."""
         call = self._sequence(batch.inputs)
         path = paths.choose("ntm", call, self.config.kernel)
         if path is not None:
@@ -131,7 +131,7 @@ class NTM(Model):
         return self._answer(*(torch.stack(parts, 1) for parts in zip(*steps, strict=True)))
 
     def explain(self, inputs: Tensor) -> Explanation:
-        """(B, T, I) -> whether such a sequence runs as one operation, and why not."""
+        """(B, T, I) -> whether such a sequence runs as one fused operation, and if not, why."""
         return paths.explain("ntm", self._sequence(inputs), self.config.kernel)
 
     def _sequence(self, inputs: Tensor) -> Sequence:
@@ -144,7 +144,7 @@ class NTM(Model):
         )
 
     def _foreign(self) -> str | None:
-        """Why one operation cannot take the place of the parts, as a clause."""
+        """Why the fused operation cannot replace the parts, as a clause; None if it can."""
         if type(self).step is not NTM.step:
             return f"{type(self).__name__} has a step of its own, this kernel computes NTM's"
         replaced = (FeedForward, StackedLSTM, Heads, nn.Linear, nn.LSTMCell, nn.ModuleList)
@@ -163,13 +163,13 @@ class NTM(Model):
         return projected, V, heads.speak.weight, heads.speak.bias, first, layout
 
     def _split(self, heard: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, R M + n) -> (B, T, n), (B, T, R, M): what the controller said, and what was read."""
+        """(B, T, R M + n) -> (B, T, n), (B, T, R, M): the controller's outputs and the reads."""
         heads = self.heads
         reads, hidden = torch.split(heard, [heads.reads * heads.width, self.config.hidden], -1)
         return hidden, torch.unflatten(reads, -1, (heads.reads, heads.width))
 
     def trace(self, inputs: Tensor) -> Tape:
-        """(B, T, I) -> everything the machine did."""
+        """(B, T, I) -> a record of everything the machine does."""
         hidden, controls, states = zip(*self._walk(inputs), strict=True)
         reads = torch.stack([state.reads for state in states], 1)
         every = Controls(*(torch.stack(parts, 1) for parts in zip(*controls, strict=True)))
@@ -183,7 +183,7 @@ class NTM(Model):
         )
 
     def start(self, B: int) -> NTMState:
-        """The machine before a sequence, for B sequences."""
+        """The initial state for B sequences."""
         R, W = self.config.read_heads, self.config.write_heads
         weights = self.first_weights.softmax(-1) if self.learns_weights else self.first_weights
         at_read, at_write = torch.split(weights.expand(B, -1, -1), [R, W], 1)
@@ -191,7 +191,7 @@ class NTM(Model):
         return NTMState(self.controller.start(B), self.first_reads.expand(B, -1, -1), memory)
 
     def step(self, x: Tensor, state: NTMState) -> tuple[Tensor, Controls, NTMState]:
-        """(B, I) -> (B, n) what the controller says, what the heads do, the machine after it."""
+        """(B, I) -> (B, n) the controller's output, the heads' controls, the next state."""
         h, controller = self.controller(torch.cat([x, state.reads.flatten(1)], -1), state.controller)
         controls = self.heads(h)
         reads, memory = advance(state.memory, controls)
@@ -215,7 +215,7 @@ class NTM(Model):
 
 
 class FeedForward(nn.Module):
-    """A controller without a memory of its own: h = tanh(W [x; r] + b), once for each layer."""
+    """A controller without state: h = tanh(W [x; r] + b) in each layer."""
 
     def __init__(self, *, inputs: int, hidden: int, layers: int) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ class FeedForward(nn.Module):
         return x, state
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, I) -> (B, T, n) what the inputs add to the first layer; (n, R M) what the reads do."""
+        """(B, T, I) -> (B, T, n) the inputs' terms in the first layer; (n, R M) the matrix for the reads."""
         layer = self.layers[0]
         assert isinstance(layer, nn.Linear)
         W, V = torch.tensor_split(layer.weight, [inputs.shape[-1]], 1)
@@ -238,7 +238,7 @@ class FeedForward(nn.Module):
 
 
 class StackedLSTM(nn.Module):
-    """A controller with registers: LSTM layers one upon the other, whose first state is learnt."""
+    """A controller with registers: stacked LSTM layers with a learnt initial state."""
 
     def __init__(self, *, inputs: int, hidden: int, layers: int) -> None:
         super().__init__()
@@ -247,7 +247,7 @@ class StackedLSTM(nn.Module):
 
     @torch.no_grad()
     def open_forget_gates(self, bias: float) -> None:
-        """Add to the bias of every layer's forget gates."""
+        """Add to the forget gates' biases in every layer."""
         for layer in self.layers:
             assert isinstance(layer, nn.LSTMCell)
             layer.bias_ih[layer.hidden_size : 2 * layer.hidden_size] += bias
@@ -263,7 +263,7 @@ class StackedLSTM(nn.Module):
         return x, tuple(new)
 
     def project(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, T, I) -> (B, T, 4 n) what the inputs add to the gates; (4 n, R M + n) what reads and h do."""
+        """(B, T, I) -> (B, T, 4 n) the inputs' terms in the gates; (4 n, R M + n) weights for reads and h."""
         layer = self.layers[0]
         assert isinstance(layer, nn.LSTMCell)
         W, V = torch.tensor_split(layer.weight_ih, [inputs.shape[-1]], 1)
@@ -271,5 +271,5 @@ class StackedLSTM(nn.Module):
 
 
 def _first(learnt: bool, value: Tensor) -> Tensor:
-    """A value at the start of every sequence: a parameter, or a constant that travels with the model."""
+    """An initial value: a parameter, or a constant buffer that moves with the model."""
     return nn.Parameter(value) if learnt else nn.Buffer(value, persistent=False)

@@ -13,8 +13,8 @@
     u         result.scores        (B, T, 1 + N)
     W_1 W_2 v attention.score.U .W .v
 
-Nothing is blended: what was pointed at, the point itself, is the decoder's next input. So the dictionary is
-as large as the input, whatever that is, and in training the decoder reads all of the target in one call.
+Nothing is blended: the decoder's next input is the point that was pointed at. So the dictionary is as
+large as the input, whatever its size, and in training the decoder reads the whole target in one call.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015.
 https://arxiv.org/abs/1506.03134
@@ -50,15 +50,15 @@ class PointerConfig(Settings, key="pointer"):
     hidden: Size = 256
     # its `hidden`: rows of W_1 and W_2
     attention: AttentionConfig = attention_field("additive", fixed=("score", "normalizer", "window", "heads"))
-    bound: float | None = None  # weights start uniform in ±bound, the paper's is 0.08; None: by their inputs
+    bound: float | None = None  # weights start uniform in ±bound (paper: 0.08); None: scaled by fan-in
 
 
 class PointerState(NamedTuple):
-    """Where the decoder stands."""
+    """The decoder's state."""
 
     hidden: Hidden
     source: Source
-    inputs: Tensor  # (B, 1 + N, D) what the decoder reads after pointing at each position
+    inputs: Tensor  # (B, 1 + N, D) the decoder's input after pointing at each position
 
 
 @card(
@@ -90,7 +90,7 @@ class PointerNetwork(Translating):
         initialize(self, self.encoder, self.decoder, bound=config.bound)
 
     def forward(self, batch: PairBatch) -> Tensor:
-        """Teacher forcing: (B, T, 1 + N) scores of the positions at each step, -inf beyond a set's own."""
+        """Teacher forcing: (B, T, 1 + N) scores of the positions at each step, -inf beyond each set."""
         start = self.start(batch)
         query, _ = self.decoder(take(start.inputs, read_before(batch)), start.hidden)
         return self.attention(query, start.source).scores
@@ -104,7 +104,7 @@ class PointerNetwork(Translating):
         return PointerState(hidden, source, torch.cat([go, batch.source[:, 1:]], 1))
 
     def step(self, tokens: Tensor, state: PointerState) -> tuple[Tensor, PointerState]:
-        """(B,) what was pointed at last -> (B, V) log-probabilities of what comes next; V is 4 + N."""
+        """(B,) last token ids -> (B, V) log-probabilities of the next, and the new state; V is 4 + N."""
         inputs = take(state.inputs, positions(tokens)[:, None])
         query, hidden = self.decoder(inputs, state.hidden)
         scores = self.attention(query, state.source).scores[:, 0]
@@ -115,7 +115,7 @@ class PointerNetwork(Translating):
 
 
 def read(encoder: LSTMEncoder, batch: PairBatch) -> tuple[Tensor, Hidden]:
-    """(B, N, n) the states e_j of the points, and the state behind each set's last one."""
+    """(B, N, n) the states e_j of the points, and the state after each set's last point."""
     layer = encoder.layers[0]
     assert isinstance(layer, nn.LSTM)
     check_shapes("pointer", ("source", batch.source, "B S D"), D=layer.input_size - encoder.flags)
@@ -124,10 +124,10 @@ def read(encoder: LSTMEncoder, batch: PairBatch) -> tuple[Tensor, Hidden]:
 
 
 def initialize(model: nn.Module, encoder: LSTMEncoder, decoder: nn.LSTM, *, bound: float | None) -> None:
-    """Weights uniform in ±bound as in the paper; or by their inputs, and forget gates open.
+    """Weights uniform in ±bound as in the paper; or scaled by fan-in, with open forget gates.
 
-    Two coordinates under weights of 0.08 hardly move a state: a small net on five-point hulls had not left
-    its first plateau after 1000 steps of Adam; with variance 1 / fan-in (LeCun et al. 1998) it took 200.
+    Two coordinates under weights of 0.08 hardly move a state: a small network on five-point hulls was still
+    on its first plateau after 1000 steps of Adam; with variance 1 / fan-in (LeCun et al. 1998) it took 200.
     """
     if bound is not None:
         check_setting("model.bound", bound)
@@ -147,12 +147,12 @@ def initialize(model: nn.Module, encoder: LSTMEncoder, decoder: nn.LSTM, *, boun
 
 
 def read_before(batch: PairBatch) -> Tensor:
-    """(B, T) positions that the decoder reads in training: the target one step late, behind go."""
+    """(B, T) positions that the decoder reads in training: the target shifted right, after go."""
     return F.pad(positions(batch.target[:, :-1]), (1, 0))
 
 
 def numbered(log_probabilities: Tensor) -> Tensor:
-    """(B, 1 + N) over positions -> (B, 4 + N) over numbers; pad, bos and unk are impossible."""
+    """(B, 1 + N) over positions -> (B, 4 + N) over token ids; pad, bos and unk are impossible."""
     never = log_probabilities.new_full((), -torch.inf).expand(len(log_probabilities), 1)
     end, points = log_probabilities[:, :1], log_probabilities[:, 1:]
     before, between = never.expand(-1, EOS), never.expand(-1, SHIFT - EOS)
@@ -160,6 +160,6 @@ def numbered(log_probabilities: Tensor) -> Tensor:
 
 
 def select_hidden(hidden: Hidden, rows: Tensor) -> Hidden:
-    """Keep these rows of an LSTM's state."""
+    """Select rows of an LSTM's state."""
     h, c = hidden
     return h[:, rows], c[:, rows]

@@ -1,4 +1,4 @@
-"""Classifiers that differ in nothing but their pooling: attention with a learnt query, or the mean.
+"""Classifiers that differ only in their pooling: attention with a learnt query, or the mean.
 
     pictures    ŷ = W pool(CNN(picture)) + b                       pool over the places of a grid
     sentences   ŷ = H([pool(G(a)); pool(G(b))])                     pool over the words of each sentence
@@ -99,7 +99,7 @@ class PooledSentencesConfig(BagOfWordsConfig, key="pooled-sentences"):
     ),
 )
 class PooledSentences(PairClassifier):
-    """As a bag of words, but with a pooling in the place of the sum."""
+    """A bag of words with pooling instead of the sum."""
 
     Config = PooledSentencesConfig
     reads = ("labelled pairs of sentences",)

@@ -1,4 +1,4 @@
-"""SAGAN: a generator and a discriminator that see across the whole picture, trained against each other.
+"""SAGAN: a generator and a discriminator that attend across the whole picture, trained against each other.
 
     L_D = E[max(0, 1 - D(x, y))] + E[max(0, 1 + D(G(z, y), y))]
     L_G = -E[D(G(z, y), y)]                                              z ~ N(0, I)
@@ -16,20 +16,20 @@
     φ(x)      features summed over places, (B, C)
     γ         `gamma` of each attention layer, from 0
 
-Both networks are residual, with feature maps of side 4 · 2^k: the generator doubles the side in each block,
-the discriminator halves it in its first two and then keeps it. `attention` names the sides of the feature
-maps behind which a self-attention layer stands, none for the network without, and `networks` who has it: in
-the paper both. That has 128 × 128 pictures with it at 64 (or 32) places a side; here pictures are small, as
-in Miyato et al.
+Both networks are residual, with feature maps of side 4 · 2^k: each generator block doubles the side, the
+first two discriminator blocks halve it and the others keep it. `attention` lists the sides of the feature
+maps followed by a self-attention layer, and is empty for the network without; `networks` says which network
+has them: in the paper both. The paper has 128 × 128 pictures with attention at side 64 (or 32); here pictures
+are small, as in Miyato et al.
 
-Each player has its learning rate (Heusel et al. 2017): `train.lr` is the generator's, 1e-4 in the paper, the
-discriminator's is `rate` times that. The loop lets them learn in turn (see `Model.players`).
+Each player has its own learning rate (Heusel et al. 2017): `train.lr` is the generator's, 1e-4 in the paper;
+the discriminator's is `rate` times that. The training loop gives them turns (see `Model.players`).
 
-Adam moves every parameter by about its learning rate, the small weights of a convolution as much as γ, which
-starts at 0 and is of use near 1: a thousand updates at 1e-4 take it to about 0.1. The paper has a million.
-`pace` multiplies γ's learning rate, for those who have minutes. With spectral norm a score is no larger than
-the product of two feature vectors' lengths, and the discriminator's are short: its weights stay nearly even.
-`strength` takes cosines instead, times this number, which do not depend on lengths.
+Adam moves every parameter by about its learning rate: the small weights of a convolution as much as γ, which
+starts at 0 and is useful near 1. A thousand updates at 1e-4 take it to about 0.1; the paper makes a million.
+`pace` multiplies γ's learning rate, for short training. With spectral norm a score is at most the product of
+two feature vectors' lengths, and the discriminator's are short, so its weights stay nearly even. `strength`
+uses cosines times this number instead, which do not depend on lengths.
 
 Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
 https://arxiv.org/abs/1805.08318
@@ -70,13 +70,13 @@ class SAGANConfig(Settings, key="sagan"):
     generator: Size = 256  # channels
     discriminator: Size = 128
     attention: tuple[int, ...] = (16,)  # sides of the feature maps with self-attention; () for none
-    networks: Network = "both"  # those that have it
-    pool: Size = 2  # of keys and values; 1: as fine as the queries
-    pace: float = 1.0  # of γ's learning, in multiples of its network's
-    strength: float = 0.0  # of cosines between queries and keys; 0: their dot products, as in the paper
-    rate: float = 4.0  # the discriminator's learning rate over the generator's
-    turns: Size = 1  # of the discriminator in one update
-    decay: float = 0.999  # of the average of the generator's weights
+    networks: Network = "both"  # which of them have it
+    pool: Size = 2  # pooling factor of keys and values; 1: as fine as the queries
+    pace: float = 1.0  # learning rate of γ, as a multiple of its network's
+    strength: float = 0.0  # factor on cosines of queries and keys; 0: dot products, as in the paper
+    rate: float = 4.0  # the discriminator's learning rate as a multiple of the generator's
+    turns: Size = 1  # of the discriminator per update
+    decay: float = 0.999  # of the moving average of the generator's weights
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,18 +99,18 @@ class SAGANConfig(Settings, key="sagan"):
 
 
 def generator_sides(side: int) -> list[int]:
-    """The sides of the feature maps behind the generator's blocks: 8, 16, …, side."""
+    """The sides of the feature maps after the generator's blocks: 8, 16, …, side."""
     return [SMALLEST * 2**k for k in range(1, (side // SMALLEST).bit_length())]
 
 
 def discriminator_sides(side: int) -> list[int]:
-    """Behind the discriminator's blocks: two halve the side, as far as 4, and two keep it."""
+    """The same for the discriminator: two blocks halve the side, down to 4, and two keep it."""
     halved = max(side // 4, SMALLEST)
     return [side // 2, halved, halved, halved]
 
 
 def both_sides(side: int) -> list[int]:
-    """The sides at which attention can stand, in one network or the other."""
+    """All sides at which attention is possible, in either network."""
     return sorted({*generator_sides(side), *discriminator_sides(side)})
 
 
@@ -118,13 +118,13 @@ def both_sides(side: int) -> list[int]:
 
 
 def convolution(inputs: int, outputs: int, width: int) -> nn.Module:
-    """A convolution that keeps the side, with Glorot's initialisation and spectral norm."""
+    """A convolution that keeps the side, with Glorot initialization and spectral norm."""
     layer = nn.Conv2d(inputs, outputs, width, padding=width // 2)
     return _normed(layer)
 
 
 def linear(inputs: int, outputs: int) -> nn.Module:
-    """A fully connected layer, initialised and normed alike."""
+    """A linear layer with Glorot initialization and spectral norm."""
     return _normed(nn.Linear(inputs, outputs))
 
 
@@ -136,7 +136,7 @@ def _normed(layer: nn.Conv2d | nn.Linear) -> nn.Module:
 
 
 def attention_at(side: int, channels: int, config: SAGANConfig, network: Network) -> nn.Module:
-    """Self-attention behind a feature map of this side of a network, if the config has it there."""
+    """Self-attention after a feature map of this side, if configured; otherwise the identity."""
     if side not in config.attention or config.networks not in ("both", network):
         return nn.Identity()
     score = CosineScore(strength=config.strength) if config.strength else DotScore(1.0)
@@ -144,7 +144,7 @@ def attention_at(side: int, channels: int, config: SAGANConfig, network: Network
 
 
 class ConditionalBatchNorm(nn.Module):
-    """Batch norm whose gain and bias belong to the class: (B, C, H, W), (B,) -> (B, C, H, W)."""
+    """Batch norm with gain and bias per class: (B, C, H, W), (B,) -> (B, C, H, W)."""
 
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class ConditionalBatchNorm(nn.Module):
 
 
 class GeneratorBlock(nn.Module):
-    """Twice the side: h + conv(relu(cbn(conv(up(relu(cbn(h)))))))."""
+    """Doubles the side: h + conv(relu(cbn(conv(up(relu(cbn(h)))))))."""
 
     def __init__(self, inputs: int, outputs: int, classes: int) -> None:
         super().__init__()
@@ -172,11 +172,11 @@ class GeneratorBlock(nn.Module):
     def forward(self, h: Tensor, labels: Tensor) -> Tensor:
         branch = self.conv1(_doubled(torch.relu(self.norm1(h, labels))))
         branch = self.conv2(torch.relu(self.norm2(branch, labels)))
-        return branch + _doubled(self.skip(h))  # a 1 × 1 convolution and doubling may change places
+        return branch + _doubled(self.skip(h))  # a 1 × 1 convolution commutes with doubling
 
 
 class DiscriminatorBlock(nn.Module):
-    """h + conv(relu(conv(relu(h)))), then perhaps half the side; the first block begins with no ReLU."""
+    """h + conv(relu(conv(relu(h)))), optionally halving the side; the first block starts without a ReLU."""
 
     def __init__(self, inputs: int, outputs: int, *, halve: bool, first: bool = False) -> None:
         super().__init__()
@@ -187,12 +187,12 @@ class DiscriminatorBlock(nn.Module):
 
     def forward(self, h: Tensor) -> Tensor:
         branch = self.conv2(torch.relu(self.conv1(self.before(h))))
-        # averaging before a 1 × 1 convolution is averaging behind it, at a quarter of the cost
+        # averaging commutes with a 1 × 1 convolution, which then costs a quarter
         return self.halve(branch) + self.skip(self.halve(h))
 
 
 def _doubled(h: Tensor) -> Tensor:
-    with no_autocast(h):  # autocast would take it to float32, and nothing is computed here
+    with no_autocast(h):  # autocast would convert to float32, though nothing is computed here
         return F.interpolate(h, scale_factor=2, mode="nearest")
 
 
@@ -221,7 +221,7 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """(B, 3, side, side), (B,) labels -> (B,): high for what looks real and of its class."""
+    """(B, 3, side, side), (B,) labels -> (B,): high if a picture looks real and of its class."""
 
     def __init__(self, config: SAGANConfig) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ class Discriminator(nn.Module):
             DiscriminatorBlock(C if number else 3, C, halve=side < came, first=number == 0)
             for number, (came, side) in enumerate(zip(before, sides, strict=True))
         )
-        # one layer a side, behind the first block that comes to it
+        # one layer per side, after the first block with that side
         self.attentions = nn.ModuleList(
             attention_at(side, C, config, "discriminator") if side < came else nn.Identity()
             for came, side in zip(before, sides, strict=True)
@@ -247,7 +247,7 @@ class Discriminator(nn.Module):
         for block, attention in zip(self.blocks, self.attentions, strict=True):
             h = attention(block(h))
         features = torch.relu(h).float().sum((2, 3))  # (B, C)
-        with no_autocast(features):  # sums over places are large, and the hinge is at 1
+        with no_autocast(features):  # sums over positions are large, and the hinge is at 1
             return self.psi(features).squeeze(1) + (self.V(labels) * features).sum(1)
 
 
@@ -261,7 +261,7 @@ class Discriminator(nn.Module):
     sentence="A generator and a discriminator with self-attention over their feature maps, trained in turn.",
 )
 class SAGAN(Model):
-    """Generator, discriminator, and the average of the generator from which samples are drawn."""
+    """Generator, discriminator, and the averaged generator that draws the samples."""
 
     Config = SAGANConfig
     reads = ("pictures to imitate",)
@@ -283,14 +283,14 @@ class SAGAN(Model):
             self.aligner = f"average.attentions.{looking[-1]}.attention"
 
     def forward(self, pictures: Tensor, labels: Tensor, *, player: str = "discriminator") -> Tensor:
-        """(B, 3, side, side) real pictures, (B,) labels -> (B,) the losses of one of the players."""
+        """(B, 3, side, side) real pictures, (B,) labels -> (B,) losses of one player."""
         given, side = (("pictures", pictures, "B C H W"), ("labels", labels, "B")), self.config.side
         check_shapes("SAGAN", *given, C=3, H=side, W=side)
         noise = torch.randn(len(labels), self.config.noise, device=labels.device)
         return getattr(self, f"{player}_losses")(pictures, labels, noise)
 
     def discriminator_losses(self, pictures: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
-        """(B,) the hinge: real pictures should reach 1, generated ones -1."""
+        """(B,) hinge losses: real pictures should reach 1, generated ones -1."""
         with torch.no_grad():
             generated = self.synthesize(noise, labels).to(pictures.dtype)
         both = self.judge(torch.cat([pictures, generated]), torch.cat([labels, labels]))
@@ -298,11 +298,11 @@ class SAGAN(Model):
         return torch.relu(1 - real) + torch.relu(1 + fake)
 
     def generator_losses(self, pictures: Tensor, labels: Tensor, noise: Tensor) -> Tensor:
-        """(B,) what is generated should look real; the pictures tell the classes alone."""
+        """(B,) losses: generated pictures should look real; `pictures` is unused."""
         return -self.judge(self.synthesize(noise, labels), labels)
 
     def synthesize(self, noise: Tensor, labels: Tensor) -> Tensor:
-        """G, as it learns."""
+        """G, the generator in training."""
         return self.generator(noise, labels)
 
     def judge(self, pictures: Tensor, labels: Tensor) -> Tensor:
@@ -310,19 +310,19 @@ class SAGAN(Model):
         return self.discriminator(pictures, labels)
 
     def sample(self, noise: Tensor, labels: Tensor) -> Tensor:
-        """(B, noise), (B,) -> (B, 3, side, side) by the averaged generator."""
+        """(B, noise), (B,) -> (B, 3, side, side) from the averaged generator."""
         return self.average(noise, labels)
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
-        """Move the average: weights and statistics by `decay`, less at first; power iterations are copied."""
+        """Update the average: weights and statistics by `decay`, less at first; copies power iterations."""
         decay = min(self.config.decay, step / (step + 10))
         moved, copied = self._followed
         torch._foreach_lerp_(*_tensors(moved), 1 - decay)
         torch._foreach_copy_(*_tensors(copied))
 
     def gammas(self) -> dict[str, float]:
-        """How much each attention layer lets in: module path -> γ."""
+        """The weight γ of each attention layer, by module path."""
         return {
             path: float(module.opening.detach())
             for path, module in self.named_modules()
@@ -330,15 +330,15 @@ class SAGAN(Model):
         }
 
 
-_Registry = dict[str, Any]  # the parameters, or the buffers, of one module
-_Pair = tuple[_Registry, _Registry, str]  # where a tensor is registered in two networks, and its name
+_Registry = dict[str, Any]  # a module's dict of parameters or buffers
+_Pair = tuple[_Registry, _Registry, str]  # where a tensor is registered in both networks, and its name
 
 
 def _pairs(average: nn.Module, generator: nn.Module) -> tuple[list[_Pair], list[_Pair]]:
-    """All real numbers of two equal networks: weights and statistics; the vectors of power iterations.
+    """All floating-point tensors of two equal networks in pairs: weights and statistics; power iterations.
 
-    Where they are registered and not the tensors, which change when a network moves to another device: to
-    look for them in every update would take longer than to move them.
+    They are named by registry, because the tensors change when a network moves to another device. Finding
+    them in every update would take longer than updating them.
     """
     moved: list[_Pair] = []
     copied: list[_Pair] = []
@@ -351,5 +351,5 @@ def _pairs(average: nn.Module, generator: nn.Module) -> tuple[list[_Pair], list[
 
 
 def _tensors(pairs: list[_Pair]) -> tuple[list[Tensor], list[Tensor]]:
-    """Those of the first network, and those of the second."""
+    """The tensors of the first network, and of the second."""
     return [mine[name].data for mine, _, name in pairs], [theirs[name].data for _, theirs, name in pairs]

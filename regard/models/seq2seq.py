@@ -1,4 +1,4 @@
-"""Sequence to sequence: the whole sentence is squeezed into one vector of fixed size, and decoded from it.
+"""Sequence to sequence: the sentence is squeezed into one vector of fixed size and decoded from it.
 
     p(y_1 … y_T' | x_1 … x_T) = Π_t p(y_t | v, y_1 … y_{t-1})           (equation 1)
 
@@ -7,11 +7,11 @@
     v        the encoder's last state, which the decoder starts from
              context      (B, n) the last state, or the mean or sum of all; an input of every step with `feed`
 
-The source can be read in reverse, which brings its first words near the first words of the target. There is
-no attention here: this is the bottleneck that attention was invented to remove.
+The source can be read in reverse, which brings its first words close to the first words of the target. There
+is no attention: this is the bottleneck that attention was invented to remove.
 
-The paper draws all parameters uniformly from [-0.08, 0.08], for 1000 cells and SGD. Here they start as
-PyTorch has them (±1/√n; embeddings normal), since the recipes train smaller networks with Adam.
+The paper draws all parameters uniformly from [-0.08, 0.08], for 1000 cells and SGD. Here they have PyTorch's
+initialization (±1/√n; embeddings normal), since the recipes train smaller networks with Adam.
 
 Sutskever, Vinyals, Le. Sequence to sequence learning with neural networks. 2014.
 https://arxiv.org/abs/1409.3215
@@ -49,7 +49,7 @@ class Seq2SeqConfig(Settings, key="seq2seq"):
 
 
 class Seq2SeqState(NamedTuple):
-    """Where the decoder stands."""
+    """The decoder's state."""
 
     hidden: Hidden
     context: Tensor  # (B, n)
@@ -70,7 +70,7 @@ class Seq2Seq(Translating):
     """Encoder, one vector, decoder."""
 
     Config = Seq2SeqConfig
-    capturable = False  # packed sequences want their lengths on the host
+    capturable = False  # packed sequences need their lengths on the host
     reads = ("sentence pairs",)
     uses_all_parameters = True
 
@@ -125,7 +125,7 @@ class Seq2Seq(Translating):
         return outputs, hidden if isinstance(hidden, tuple) else (hidden,)
 
     def _from_all(self, annotations: Tensor, lengths: Tensor, W_s: nn.Linear) -> Seq2SeqState:
-        """The state from the mean or sum of all annotations; padding was left zero by the encoder."""
+        """The state from the mean or sum of all annotations; the encoder leaves padding zero."""
         context = annotations.sum(1)
         if self.config.context == "mean":
             context = context / lengths[:, None]

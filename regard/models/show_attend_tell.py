@@ -21,18 +21,18 @@
     λ λ_r λ_e coverage, reward, entropy
     b         baseline               moving average of log p of a word; n words have the baseline n b
 
-A location answers for all of the caption as printed (`credit` "caption"), or for the words from its own on
-("rest"); both gradients have the same mean. With "word", as in the released program, it answers for its own
-word alone: what it leaves in the state for later words goes unpaid, and their noise is gone. The baseline of
-its own word is b, or (`compared` "expected") the word's log-probability had the same state seen the
-expectation Σ_i α_ti a_i: this depends on no sample of the step, so the mean of the gradient stays, and what
-is left is whether the place was better than all of them mixed.
+A location is credited with the whole caption as printed (`credit` "caption"), or with the words from its own
+on ("rest"); both gradients have the same mean. With "word", as in the released program, it is credited with
+its own word only: its effect on later words through the state is ignored, and so is their noise. The baseline
+of its own word is b, or (`compared` "expected") the word's log-probability if the same state had seen the
+expectation Σ_i α_ti a_i. That depends on no sample of the step, so the mean of the gradient is unchanged, and
+the advantage tells whether the location was better than their mixture.
 
 The paper has two networks for h_0 and c_0, each over the mean annotation. Here, as in the released program,
 they share their first layer (`start_layer`).
 
-A picture is sampled with probability `sampled`, else s̃ is replaced by α; in the first `soft_start` of the
-steps none is.
+A picture is sampled with probability `sampled`, otherwise s̃ is replaced by α; in the first `soft_start` of
+the steps none is.
 
 Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio. Show, attend and tell: neural image caption
 generation with visual attention. 2015. https://arxiv.org/abs/1502.03044
@@ -59,7 +59,7 @@ from regard.layers.convolution import SmallConvolution
 from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
 from regard.tasks.base import Scored
 
-MOVED = 0.1  # the share of a batch in the moving average
+MOVED = 0.1  # weight of a batch in the moving average
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,25 +67,25 @@ class ShowAttendTellConfig(Settings, key="show-attend-tell"):
     """Sizes and choices; the released program has 512 for embedding and attention, hidden 1800 for COCO."""
 
     target_vocab: int
-    features: int = 0  # D of annotations that the task gives; 0: pictures come, a small net makes them
-    channels: Size = 32  # of that net
+    features: int = 0  # D of annotations from the task; 0: a small network makes them from pictures
+    channels: Size = 32  # of that network
     annotation: Size = 128  # its D
     embedding: Size = 512
     hidden: Size = 1800
     dropout: Share = 0.5
-    # normalizer "hard" is trained by REINFORCE, "gumbel-softmax" relaxed, "mean" sees no place;
-    # the weights are part of the loss: a fused kernel, which never has them, would compute them twice
+    # normalizer "hard" is trained by REINFORCE, "gumbel-softmax" is relaxed, "mean" sees no location;
+    # the weights are part of the loss: a fused kernel does not keep them and would compute them twice
     attention: AttentionConfig = attention_field(
         "additive", hidden=512, kernel="reference", fixed=("score", "window", "heads")
     )
     coverage: float = 1.0  # λ
-    share: Literal["one", "even"] = "one"  # what a place's weights should sum to: 1, or steps / places
-    sampled: Share = 0.5  # hard: how likely a picture's places are sampled in training
+    share: Literal["one", "even"] = "one"  # a location's weights sum to 1, or to steps / locations
+    sampled: Share = 0.5  # hard: probability of sampling a picture's locations in training
     reward: float = 1.0  # hard: λ_r
     entropy: float = 0.0  # hard: λ_e
-    credit: Literal["word", "rest", "caption"] = "rest"  # hard: the words that a location answers for
+    credit: Literal["word", "rest", "caption"] = "rest"  # hard: the words that a location is credited with
     compared: Literal["average", "expected"] = "average"  # hard: the baseline of a location's own word
-    soft_start: Share = 0.0  # hard: the first share of the steps, in which nothing is sampled yet
+    soft_start: Share = 0.0  # hard: the initial share of the steps without sampling
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +93,7 @@ class ShowAttendTellConfig(Settings, key="show-attend-tell"):
 
 
 class TellState(NamedTuple):
-    """Where the decoder stands."""
+    """The decoder's state."""
 
     h: Tensor  # (B, n)
     c: Tensor  # (B, n)
@@ -101,12 +101,12 @@ class TellState(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What a step saw, and from where, as the losses need it."""
+    """What a step attended to, and from which state, as the losses need it."""
 
     h: Tensor  # (B, n) h_{t-1}
     c: Tensor  # (B, n) c_{t-1}
     weights: Tensor  # (B, L) α_t
-    log_probability: Tensor | None  # (B,) of the sampled place; None where none is sampled
+    log_probability: Tensor | None  # (B,) of the sampled location; None without sampling
 
 
 @card(
@@ -135,7 +135,7 @@ class ShowAttendTell(Translating):
         self.encoder = (
             nn.Identity() if config.features else SmallConvolution(channels=config.channels, features=D)
         )
-        self.E = nn.Embedding(config.target_vocab, m, padding_idx=BOS)  # before the first word stands a zero
+        self.E = nn.Embedding(config.target_vocab, m, padding_idx=BOS)  # the first word follows a zero vector
         self.start_layer = nn.Linear(D, n)
         self.start_h, self.start_c = nn.Linear(n, n), nn.Linear(n, n)
         self.attention = config.attention.build(query=n, keys=D)
@@ -148,20 +148,20 @@ class ShowAttendTell(Translating):
         self.dropout = nn.Dropout(config.dropout)
         self.register_buffer("baseline", torch.zeros(()))
         with torch.no_grad():
-            nn.init.ones_(self.W.bias[n : 2 * n])  # forget gates begin open
+            nn.init.ones_(self.W.bias[n : 2 * n])  # open forget gates
 
     def at_step(self, step: int, steps: int) -> bool:
-        """Begin to sample after the soft start; before and after are two phases."""
+        """Start sampling after the soft start; before and after are two phases."""
         self.sampling = step > self.config.soft_start * steps
         return self.sampling
 
     @property
     def reinforces(self) -> bool:
-        """Places are sampled without a gradient, so REINFORCE has to teach where to look."""
+        """Whether locations are sampled without a gradient, so that REINFORCE must train the attention."""
         return isinstance(self.attention.normalizer, Hard)
 
     def forward(self, batch: PairBatch) -> Scored:
-        """Teacher forcing: the scores of each target word, and in training what else is to be minimised."""
+        """Teacher forcing: scores of each target word, and in training the additional losses."""
         h, c, source = self.start(batch)
         words = self.E(teacher_inputs(batch))
         projected = self.W(words).unbind(1)
@@ -200,9 +200,9 @@ class ShowAttendTell(Translating):
     def _found(
         self, result: AttentionResult, source: Source, sampled: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """(B, D) what attention found, (B, L) α_t, (B,) log p of a sampled place.
+        """(B, D) the attended features, (B, L) α_t, (B,) log p of a sampled location.
 
-        For pictures that are not sampled, what is found is its expectation.
+        For pictures that are not sampled, the features are the expectation.
         """
         if sampled is None:
             return result.context[:, 0], result.weights[:, 0], None
@@ -211,7 +211,7 @@ class ShowAttendTell(Translating):
         return weighted_sum(weights, source.values)[:, 0], expected[:, 0], result.log_probability[:, 0]
 
     def _advance(self, word: Tensor, h: Tensor, c: Tensor, found: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 4 n) the projected word, the state, (B, D) what was found -> the next state, (B, D) ẑ_t."""
+        """(B, 4 n) the projected word, the state, (B, D) attended features -> the next state, (B, D) ẑ_t."""
         context = torch.sigmoid(self.gate(h)) * found
         i, f, o, g = (word + self.U(h) + self.Z(context)).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -230,7 +230,7 @@ class ShowAttendTell(Translating):
         source: Source,
         sampled: Tensor | None,
     ) -> Tensor:
-        """() the doubly stochastic penalty, and REINFORCE where places were sampled."""
+        """() the doubly stochastic penalty, and REINFORCE if locations were sampled."""
         t = torch.arange(scores.shape[1], device=scores.device)
         alpha = torch.stack([look.weights for look in looks], 1)  # (B, T, L)
         real = (t < batch.target_lengths[:, None]).to(alpha.dtype)  # (B, T)
@@ -247,15 +247,15 @@ class ShowAttendTell(Translating):
         return extra
 
     def _reinforce(self, above: Tensor, alpha: Tensor, real: Tensor, looks: list[Look]) -> Tensor:
-        """() what makes places likelier whose reward is above its baseline, and keeps them many."""
+        """() raises the probability of locations with a positive advantage, and the entropy."""
         logs = torch.stack([look.log_probability for look in looks if look.log_probability is not None], 1)
-        # not entr(): its gradient at a weight of 0 is infinite
+        # entr() has an infinite gradient at a weight of 0
         entropy = -(alpha * alpha.clamp(min=torch.finfo(alpha.dtype).tiny).log()).sum(-1) * real
         return -self.config.reward * (above * logs).sum() - self.config.entropy * entropy.sum()
 
     @torch.no_grad()
     def _expected(self, words: Tensor, batch: PairBatch, looks: list[Look], source: Source) -> Tensor:
-        """(B, T, m) words -> (B, T) log p of each target word, had its own step seen Σ_i α_ti a_i."""
+        """(B, T, m) words -> (B, T) log p of each target word if its step had seen Σ_i α_ti a_i."""
         before, cell = torch.stack([look.h for look in looks], 1), torch.stack([look.c for look in looks], 1)
         alpha = torch.stack([look.weights for look in looks], 1)  # (B, T, L)
         h, _, context = self._advance(self.W(words), before, cell, weighted_sum(alpha, source.values))
@@ -263,15 +263,15 @@ class ShowAttendTell(Translating):
 
 
 def log_likelihood(scores: Tensor, batch: PairBatch) -> Tensor:
-    """(B, T, V) -> (B, T) log p of each target word, without gradient; something on padding."""
+    """(B, T, V) -> (B, T) log p of each target word, without gradient; arbitrary on padding."""
     return upcast(scores.detach()).log_softmax(-1).gather(-1, batch.target[..., None])[..., 0]
 
 
 def uneven(alpha: Tensor, *, share: Literal["one", "even"]) -> Tensor:
-    """(B, T, L) weights, zero on padding -> (B,) Σ_i (τ - Σ_t α_ti)², τ being 1 or steps / places.
+    """(B, T, L) weights, zero on padding -> (B,) Σ_i (τ - Σ_t α_ti)², where τ is 1 or steps / locations.
 
-    Weights of a step sum to 1, so τ decides a constant alone: (1 - C / L)² L for C steps and L places. The
-    gradient is that of Σ_i (Σ_t α_ti)² either way; with steps / places the loss can reach 0.
+    The weights of a step sum to 1, so τ only changes a constant: (1 - C / L)² L for C steps and L locations.
+    The gradient is that of Σ_i (Σ_t α_ti)² either way; with steps / locations the loss can reach 0.
     """
     looked = alpha.sum(1)  # (B, L)
     wanted = torch.ones_like(looked) if share == "one" else looked.detach().mean(-1, keepdim=True)
@@ -281,10 +281,10 @@ def uneven(alpha: Tensor, *, share: Literal["one", "even"]) -> Tensor:
 def advantage(
     told: Tensor, real: Tensor, own: Tensor, later: Tensor, *, credit: Literal["word", "rest", "caption"]
 ) -> Tensor:
-    """(B, T) reward less baseline of each location.
+    """(B, T) reward minus baseline of each location.
 
-    (B, T) log p of each word and 1 where there is one; (B, T) the baseline of a location's own word, all 0 on
-    padding; () that of any other word that it answers for.
+    `told` (B, T) is log p of each word, `real` 1 on words, `own` the baseline of a location's own word, all 0
+    on padding; `later` () is the baseline of any other word that it is credited with.
     """
     word = told - own
     if credit == "word":

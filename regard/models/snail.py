@@ -1,4 +1,4 @@
-"""SNAIL for few-shot classification: labelled examples are read as a sequence, the last one has no label.
+"""SNAIL for few-shot classification: labelled examples are read as a sequence whose last one has no label.
 
     x_t = [e(image_t); one-hot(label_t)]   t ≤ N K        x_T = [e(query); 0]        T = N K + 1
     h = A_3(TC_2(A_2(TC_1(A_1(x)))))
@@ -10,14 +10,14 @@
     TCBlock(T, D)           TC of `blocks`  filters 128
     1 × 1 convolution       W               (N, C), on the last step alone: only that one is asked
 
-Attention finds the examples that look like the query, and their labels come with them; the convolutions
-gather what stands side by side. Every attention block begins by comparing like with like (`alike`): from
-matrices drawn apart, nothing tells it at first that looking alike matters, and 20 classes were not told apart
-for a thousand updates or more. Without `attention` or without `convolutions` those blocks are left out: the
+Attention finds the examples that look like the query, and their labels with them; the convolutions combine
+neighbouring steps. Every attention block is initialized to compare like with like (`alike`): with
+independent matrices nothing tells it at first that similarity matters, and 20 classes were not told apart for
+a thousand updates or more. Without `attention` or without `convolutions` those blocks are left out: the
 paper's two ablations.
 
-The examples do not depend on the query, which stands last. So an episode may have Q queries: its examples are
-embedded and read once, and each query is another end of the same sequence. The paper has Q = 1.
+The examples do not depend on the query, which comes last. So an episode may have Q queries: its examples are
+embedded and read once, and each query ends the same sequence. The paper has Q = 1.
 
 Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018.
 https://arxiv.org/abs/1707.03141
@@ -40,8 +40,8 @@ from regard.models.base import Model, Settings, Size
 class SNAILConfig(Settings, key="snail"):
     """Sizes and choices; the defaults are the paper's."""
 
-    ways: int  # N, the classes of an episode
-    steps: int  # T of the longest episode: it decides how many dense blocks a TC block has
+    ways: int  # N, classes per episode
+    steps: int  # T of the longest episode; determines the number of dense blocks in a TC block
     embedding: Size = 64
     channels: Size = 64  # of the embedding's convolutions
     keys: tuple[Size, ...] = (64, 256, 512)
@@ -66,7 +66,7 @@ class SNAILConfig(Settings, key="snail"):
 
 
 class OmniglotEmbedding(nn.Sequential):
-    """(B, 28, 28) ink of 0 to 1 -> (B, D): four times 3 × 3 convolution, batch norm, ReLU, 2 × 2 max-pool."""
+    """(B, 28, 28) ink, 0 to 1 -> (B, D): four times 3 × 3 convolution, batch norm, ReLU, 2 × 2 max-pool."""
 
     def __init__(self, *, channels: int, outputs: int) -> None:
         layers: list[nn.Module] = [nn.Unflatten(1, (1, 28))]  # (B, 1, 28, 28)
@@ -75,7 +75,7 @@ class OmniglotEmbedding(nn.Sequential):
                 nn.Conv2d(channels if i else 1, channels, 3, padding=1, bias=False),  # batch norm has one
                 nn.BatchNorm2d(channels),
                 nn.MaxPool2d(2),
-                nn.ReLU(),  # behind the pooling: the same values, at a quarter of the cost
+                nn.ReLU(),  # after the pooling: the same values at a quarter of the cost
             ]
         super().__init__(*layers, nn.Flatten(), nn.Linear(channels, outputs))  # 28, 14, 7, 3, 1
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # twice as fast on a CPU
@@ -93,7 +93,7 @@ class OmniglotEmbedding(nn.Sequential):
     ),
 )
 class SNAIL(Model):
-    """An embedding of images, and blocks over the sequence of them."""
+    """An embedding of images, then blocks over their sequence."""
 
     Config = SNAILConfig
     reads = ("episodes of few examples",)
@@ -129,7 +129,7 @@ class SNAIL(Model):
         return scores
 
     def sequences(self, batch: EpisodeBatch) -> Tensor:
-        """(B, S + Q, D + N): the labelled examples, then the queries without a label, each an end."""
+        """(B, S + Q, D + N): the labelled examples, then the queries without labels."""
         (B, S), Q = batch.support.shape[:2], batch.queries.shape[1]
         images = torch.cat([batch.support, batch.queries], 1).flatten(0, 1)
         ink = images.to(self.W.weight.dtype) / 255

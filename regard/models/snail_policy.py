@@ -1,4 +1,4 @@
-"""SNAIL that acts: it reads what its actions brought, and what it has learnt of a problem is in what it read.
+"""SNAIL as a policy: it reads the results of its actions, and all that it learns of a problem is in them.
 
     x_t = [state_t; action_{t-1}; reward_{t-1}; ended_{t-1}]
     h = A(TC_2(TC_1(W_x x + b_x)))                                   causal: step t knows steps up to t
@@ -10,8 +10,8 @@
     AttentionBlock(32, 32) A         keys 32, values 32
     π, V                  policy, value
 
-A problem is acted in one step at a time, from what the blocks keep (see layers/temporal.py); nothing of that
-is differentiated. Then all steps are read again at once, with gradients. Both give the same numbers.
+A problem is acted in step by step with cached block states (see layers/temporal.py), without gradients. Then
+all steps are read again at once, with gradients. Both give the same numbers.
 
 Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018, section 4.2.
 https://arxiv.org/abs/1707.03141
@@ -34,9 +34,9 @@ from regard.models.base import Model, Settings, Size
 class SNAILPolicyConfig(Settings, key="snail-policy"):
     """Sizes and choices; the defaults are the paper's."""
 
-    inputs: int  # I, what is read a step
+    inputs: int  # I, input size of a step
     actions: int  # A
-    steps: int  # T: it decides how many dense blocks a TC block has
+    steps: int  # T; determines the number of dense blocks in a TC block
     hidden: Size = 32
     filters: Size = 32
     keys: Size = 32
@@ -55,7 +55,7 @@ class SNAILPolicyConfig(Settings, key="snail-policy"):
 
 
 class Acted(NamedTuple):
-    """What was read, done and gained, step by step."""
+    """Inputs, actions and rewards, step by step."""
 
     inputs: Tensor  # (B, T, I)
     actions: Tensor  # (B, T)
@@ -73,7 +73,7 @@ class Acted(NamedTuple):
     sentence="Convolutions and attention read the results of a policy's actions: it learns to explore.",
 )
 class SNAILPolicy(Model):
-    """Blocks over the steps of a problem, a policy and a value at each."""
+    """Blocks over the steps of a problem; a policy and a value at each step."""
 
     Config = SNAILPolicyConfig
     reads = ("problems to act in",)
@@ -96,11 +96,11 @@ class SNAILPolicy(Model):
         self.blocks = Blocks(*blocks)
         self.policy = nn.Linear(width, config.actions)
         self.value = nn.Linear(width, 1)
-        nn.init.zeros_(self.policy.weight)  # every action as likely before anything is learnt
+        nn.init.zeros_(self.policy.weight)  # all actions equally likely at first
         nn.init.zeros_(self.policy.bias)
 
     def forward(self, problems: Problems) -> Rollout:
-        """Act in the problems, then say what each step was thought of."""
+        """Act in the problems, then evaluate policy and value at all steps."""
         acted = self.act(problems)
         h = self.blocks(self.read(acted.inputs))  # (B, T, C)
         log_policy = self.policy(h).float().log_softmax(-1)
@@ -110,7 +110,7 @@ class SNAILPolicy(Model):
 
     @torch.no_grad()
     def act(self, problems: Problems, *, greedy: bool = False) -> Acted:
-        """Act step by step: actions drawn from the policy, or its most probable ones."""
+        """Act step by step, with sampled or with the most probable actions."""
         state, action = self.blocks.start(problems.size), None
         nothing = torch.zeros_like(problems.chance[:, 0])
         outcome = Outcome(problems.first(), nothing, nothing, ended=False)

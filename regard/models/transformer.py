@@ -13,14 +13,15 @@
     PE           positions
     E            E_source, E, W             one matrix where the vocabulary is one
 
-Training computes all target positions in one pass under a causal mask. Decoding keeps the keys and values of
+Training computes all target positions in one pass under a causal mask. Decoding caches the keys and values of
 what it has written (`Cache`) and projects those of the source once, so a step costs one position.
 
-A score that looks back at earlier alignments (coverage, location-aware) is asked in order: in each layer and
-head a query sees where those before it attended (`InOrder`), in training as in decoding (`Looked`).
+A score that looks back at earlier alignments (coverage, location-aware) runs in order: in each layer and head
+a query sees where earlier ones attended (`InOrder`), in training as in decoding (`Looked`).
 
-The paper does not say how weights begin: matrices are Glorot's uniform, biases zero, embeddings normal with
-variance 1/d, so that times √d they have variance 1 and, tied, give the first scores about that variance too.
+The paper does not specify the initialization. Here matrices are Glorot uniform, biases zero, embeddings
+normal with variance 1/d: times √d they have variance 1 and, if tied, the first scores about that variance
+too.
 
 Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser, Polosukhin. Attention is all you need. 2017.
 https://arxiv.org/abs/1706.03762
@@ -61,13 +62,13 @@ from regard.models.base import Settings, Share, Size, Translating, teacher_input
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Settings, key="transformer"):
-    """A size by name, and whatever differs from it; "base" and "big" are the paper's."""
+    """A preset size and deviations from it; "base" and "big" are the paper's."""
 
     source_vocab: int
     target_vocab: int
-    shared_vocab: int = 0  # 1: one vocabulary serves both languages; the task knows
+    shared_vocab: int = 0  # 1: one vocabulary for both languages; set by the task
     size: Literal["tiny", "base", "big"] = "base"
-    layers: Size | None = None  # None, here and below: as the size has it
+    layers: Size | None = None  # None, here and below: the preset's
     decoder_layers: Size | None = None  # None: as `layers`
     d_model: Size | None = None
     d_ff: Size | None = None
@@ -77,20 +78,20 @@ class TransformerConfig(Settings, key="transformer"):
     norm_kind: Literal["layer", "batch"] = "layer"
     positions: Literal["sinusoidal", "learned", "none"] = "sinusoidal"
     longest: Size = 256  # learned positions and the location score: the longest sequence
-    tied: Literal["auto", "all", "target", "none"] = "auto"  # "auto": all where a vocabulary is shared
+    tied: Literal["auto", "all", "target", "none"] = "auto"  # "auto": all if the vocabulary is shared
     attention: AttentionConfig = attention_field("scaled-dot", fixed=("window",))
-    restricted: int = 0  # self-attention sees so many positions on either side (section 4); 0: all
-    aligning_layer: int = -1  # the decoder layer whose attention is taken as the alignment
+    restricted: int = 0  # self-attention sees this many positions on either side (section 4); 0: all
+    aligning_layer: int = -1  # the decoder layer whose attention is the alignment
 
     @property
     def tying(self) -> Literal["all", "target", "none"]:
-        """Which matrices are one: both embeddings and the output, the decoder's two, or none."""
+        """Which matrices are shared: both embeddings and the output, the decoder's two, or none."""
         if self.tied == "auto":
             return "all" if self.shared_vocab else "target"
         return self.tied
 
     def resolved(self) -> "Shape":
-        """The sizes in numbers."""
+        """All sizes as numbers."""
         preset = PRESETS[self.size]
         given = {name: getattr(self, name) for name in ("layers", "d_model", "d_ff", "dropout")}
         given["heads"] = self.attention.heads
@@ -128,12 +129,12 @@ RESIDUALS: dict[str, Callable[[nn.Module, float], PostNorm | PreNorm]] = {"post"
 
 
 class TransformerState(NamedTuple):
-    """Where the decoder stands."""
+    """The decoder's state."""
 
-    sources: tuple[Source, ...]  # for each layer the source's keys and values, projected once
-    caches: Caches  # for each layer the keys and values of what was written
-    looked: tuple[Looked, ...]  # for each layer where its queries attended, if its score looks back
-    stepper: Stepper | None  # the decoder's weights in a row, gathered once a batch; None: its modules
+    sources: tuple[Source, ...]  # per layer the source's keys and values, projected once
+    caches: Caches  # per layer the keys and values written so far
+    looked: tuple[Looked, ...]  # per layer where its queries attended, if its score looks back
+    stepper: Stepper | None  # the decoder's weights in a row, gathered once per batch; None: its modules
     step: int
 
 
@@ -147,7 +148,7 @@ class TransformerState(NamedTuple):
     sentence="Translation by attention alone: all positions of a sentence at once, in several heads.",
 )
 class Transformer(Translating):
-    """Encoder, decoder, and the embeddings that both may share."""
+    """Encoder, decoder, and embeddings that they may share."""
 
     Config = TransformerConfig
     reads = ("sentence pairs",)
@@ -182,14 +183,14 @@ class Transformer(Translating):
         inputs = teacher_inputs(batch)
         words = self.dropout(self.positions(self.E(inputs) * math.sqrt(self.shape.d_model)))
         valid = _valid(batch.target_lengths, inputs.shape[1])
-        # no lengths here: padding stands at the end, where causality hides it from every word
+        # no lengths needed: padding is at the end, and causality hides it from every word
         decoded = self.decoder(words, annotations, seen, self._before(), valid)
         return self.W(decoded)
 
     def compilable(self) -> list[tuple[nn.Module, str]]:
-        """Layer by layer: all of a kind are one compilation, and batches of every shape share it.
+        """The layers: one compilation per class, for batches of every shape.
 
-        Queries in order are a loop, which would be compiled for each length: then the networks alone are.
+        Queries in order are a loop, which would be compiled for each length: then only the networks are.
         """
         loops = any(isinstance(module, InOrder) for module in self.modules())
         whole = FeedForward if loops else EncoderLayer | DecoderLayer
@@ -223,28 +224,28 @@ class Transformer(Translating):
         return self._written(state._replace(sources=sources), rows)
 
     def _written(self, state: TransformerState, rows: Tensor) -> TransformerState:
-        """The state with these rows of what was written."""
+        """Select rows of caches and alignments."""
         looked = tuple(each.select(rows) for each in state.looked)
         return state._replace(caches=select(state.caches, rows), looked=looked)
 
     def _encode(self, batch: PairBatch) -> tuple[Tensor, Mask]:
-        """(B, S, d) what the encoder found, and which of it is padding."""
+        """(B, S, d) annotations, and the mask of padding."""
         words = self.E_source(batch.source) * math.sqrt(self.shape.d_model)
         words = self.dropout(self.positions_source(words))
         valid = _valid(batch.source_lengths, words.shape[1])
-        visible = Mask(dense=valid[:, None])  # (B, 1, S): made once for all layers, as lengths would not be
+        visible = Mask(dense=valid[:, None])  # (B, 1, S): made once for all layers, unlike lengths
         r = self.config.restricted
         within = visible & Mask(window=(r, r)) if r else visible
         return self.encoder(words, within, valid), visible
 
     def _before(self) -> Mask:
-        """A word sees itself and those before it."""
+        """A word sees itself and earlier ones."""
         r = self.config.restricted
         return Mask(causal=True, window=(r, 0) if r else None)
 
 
 def share(sources: tuple[Source, ...], rows: Tensor) -> tuple[Source, ...]:
-    """Each source for these rows; they are found once, since all layers have the same ones."""
+    """Select rows of each source; computed once, because the rows are the same in all layers."""
     first = sources[0].share(rows)
     if first.keys is sources[0].keys:
         return tuple(replace(source, copies=first.copies) for source in sources)
@@ -276,7 +277,7 @@ def build_decoder(config: TransformerConfig, shape: Shape) -> Decoder:
 
 
 def initialize(model: nn.Module) -> None:
-    """Matrices Glorot, biases zero, embeddings of variance 1/d."""
+    """Glorot matrices, zero biases, embeddings of variance 1/d."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -310,7 +311,7 @@ def _positions(config: TransformerConfig, d: int) -> Positions:
 
 
 def _valid(lengths: Tensor, longest: int) -> Tensor:
-    """(B,) -> (B, L): True where a word stands."""
+    """(B,) -> (B, L): True on words, False on padding."""
     return torch.arange(longest, device=lengths.device) < lengths[:, None]
 
 

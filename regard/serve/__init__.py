@@ -1,5 +1,5 @@
 """The HTTP server: trained systems behind a small JSON API, and the page of the studio.
 
-app.py has the routes, requests.py and answers.py what goes in and out, work.py what is computed for them.
-Every model has one queue and one thread (batching.py), so requests that wait together are computed together.
+Routes are in app.py, requests and answers in requests.py and answers.py, the computation in work.py. Every
+model has one queue and one thread (batching.py), so waiting requests are computed in one batch.
 """

@@ -1,7 +1,7 @@
-"""How a route answers: what a worker computes, as JSON or as server-sent events.
+"""Turns a worker's result into a response: JSON or server-sent events.
 
-Every POST also answers as events, to whoever sends `Accept: text/event-stream`: `waiting` with the length of
-the queue while it waits, then `result` or `error`.
+Clients that send `Accept: text/event-stream` to a POST route receive events: `waiting` with the length of
+the queue while the request waits, then `result` or `error`.
 """
 
 import asyncio
@@ -17,31 +17,31 @@ from regard.serve.batching import Worker
 from regard.serve.models import Models
 from regard.serve.problems import Problem
 
-TICK = 1.0  # seconds between two events of something that waits
+TICK = 1.0  # seconds between `waiting` events
 Body = type[BaseModel] | Any
 
 
 class Answering:
-    """What a route needs to answer: the request, for its headers and its end, and the models."""
+    """What routes need to answer: the request, for headers and disconnection, and the models."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.models: Models = request.app.state.models
 
     async def __call__(self, kind: str, model: str, key: Hashable, item: Any, size: int = 1) -> Response:
-        """The answer of a model."""
+        """A model's answer."""
         return await self.by(self.models.find(model, kind).worker, key, item, size)
 
     async def by(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Response:
-        """The answer of a worker, as JSON or as events."""
+        """A worker's answer, as JSON or as events."""
         if "text/event-stream" in self.request.headers.get("accept", ""):
             return StreamingResponse(_events(worker, key, item, size), media_type="text/event-stream")
         return JSONResponse(await self.wait(worker, key, item, size))
 
     async def wait(self, worker: Worker, key: Hashable, item: Any, size: int = 1) -> Any:
-        """What a worker answers; a client that leaves gives its place up."""
+        """A worker's result; cancelled if the client disconnects."""
         work = asyncio.ensure_future(worker.submit(key, item, size))
-        left = asyncio.ensure_future(_gone(self.request))
+        left = asyncio.ensure_future(_disconnected(self.request))
         try:
             await asyncio.wait([work, left], return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -52,8 +52,8 @@ class Answering:
             work.cancel()
 
 
-async def _gone(request: Request) -> None:
-    """Return when the client has left."""
+async def _disconnected(request: Request) -> None:
+    """Return when the client has disconnected."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -73,7 +73,7 @@ async def _events(worker: Worker, key: Hashable, item: Any, size: int) -> AsyncI
 
 
 def event(name: str, data: Any) -> str:
-    """One server-sent event."""
+    """Format a server-sent event."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
@@ -81,5 +81,5 @@ Answer = Annotated[Answering, Depends(Answering)]
 
 
 def ok(model: Body) -> dict[int | str, dict[str, Any]]:
-    """The schema of a route's answer."""
+    """The response schema of a route, for OpenAPI."""
     return {200: {"model": model}}

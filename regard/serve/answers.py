@@ -1,4 +1,4 @@
-"""What comes back, for the OpenAPI schema; work.py makes these as plain dictionaries."""
+"""Answer schemas for OpenAPI; work.py builds the answers as plain dictionaries."""
 
 from typing import Any, Literal
 
@@ -15,13 +15,13 @@ class Failure(BaseModel):
 
 
 class Error(BaseModel):
-    """Every answer that is not a success."""
+    """The body of every unsuccessful answer."""
 
     error: Failure
 
 
 class Matrix(BaseModel):
-    """Numbers, row by row: uint8 values are `round(weight / scale * 255)`."""
+    """A matrix in row-major order; uint8 values are `round(weight / scale * 255)`."""
 
     shape: list[int]
     type: Literal["uint8", "float32"]
@@ -31,7 +31,7 @@ class Matrix(BaseModel):
 
 
 class TapeAnswer(BaseModel):
-    """What a machine that copies or recalls takes."""
+    """The input that a copying or recalling machine takes."""
 
     width: int = Field(description="Bits of a vector.")
     item: int = Field(description="Vectors of an item; 1: the machine copies vectors.")
@@ -39,7 +39,7 @@ class TapeAnswer(BaseModel):
 
 
 class ModelAnswer(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     name: str
     kind: str
@@ -62,7 +62,7 @@ class Hypothesis(BaseModel):
 
 
 class TreeNode(BaseModel):
-    """A continuation that the search kept."""
+    """A continuation kept by the search."""
 
     id: int
     parent: int | None
@@ -72,14 +72,14 @@ class TreeNode(BaseModel):
 
 
 class Tree(BaseModel):
-    """All of them, and the nodes of each hypothesis, best first."""
+    """All continuations, and the nodes of each hypothesis, best first."""
 
     nodes: list[TreeNode]
     hypotheses: list[list[int]]
 
 
 class Layers(BaseModel):
-    """How many layers and heads a Transformer has."""
+    """The number of layers and heads of a Transformer."""
 
     encoder: int
     decoder: int
@@ -87,7 +87,7 @@ class Layers(BaseModel):
 
 
 class TranslationAnswer(BaseModel):
-    """A translation; words are the pieces that the model reads and writes, spaces before them kept."""
+    """A translation; words are subwords of the model, including leading spaces."""
 
     text: str
     source_words: list[str]
@@ -100,13 +100,13 @@ class TranslationAnswer(BaseModel):
 
 
 class TranslateAnswer(BaseModel):
-    """One result for each text."""
+    """One result per text."""
 
     results: list[TranslationAnswer]
 
 
 class AttentionAnswer(BaseModel):
-    """One head (`matrix`), or all of a part (`heads[layer][head]`)."""
+    """One head (`matrix`), or all heads of a part (`heads[layer][head]`)."""
 
     part: str
     layers: Layers
@@ -117,7 +117,7 @@ class AttentionAnswer(BaseModel):
 
 
 class PointAnswer(BaseModel):
-    """Numbers of points, from 0; column 0 of the weights is the end."""
+    """Indices of points, from 0; column 0 of the weights is the end."""
 
     question: str
     points: list[list[float]] = Field(description="As the model saw them, in the unit square.")
@@ -129,7 +129,7 @@ class PointAnswer(BaseModel):
 
 
 class Head(BaseModel):
-    """A head of the machine: where it stood at each step (steps × rows), and how it got there."""
+    """A head of the machine: its weights at each step (steps × rows), and the stages of addressing."""
 
     kind: Literal["read", "write"]
     weights: Matrix
@@ -137,7 +137,7 @@ class Head(BaseModel):
 
 
 class Memory(BaseModel):
-    """The memory after the last step, and what was added and read at each."""
+    """The memory after the last step, and what each step added and read."""
 
     rows: int
     width: int
@@ -147,7 +147,7 @@ class Memory(BaseModel):
 
 
 class RunAnswer(BaseModel):
-    """What the machine wrote; `wrong` counts bits."""
+    """The machine's output; `wrong` counts bits."""
 
     task: str
     inputs: list[list[int]]
@@ -160,7 +160,7 @@ class RunAnswer(BaseModel):
 
 
 class AskAnswer(BaseModel):
-    """An answer; `hops` has a row for each hop over the sentences. `unknown` words were passed over."""
+    """An answer; `hops` has a row of weights over the sentences per hop. `unknown` words were ignored."""
 
     answer: str
     probability: float
@@ -170,7 +170,7 @@ class AskAnswer(BaseModel):
 
 
 class CaptionAnswer(BaseModel):
-    """A caption, a map for each word, and the square that the model saw, as PNG in base64."""
+    """A caption, an attention map per word, and the square that the model saw, as base64 PNG."""
 
     text: str
     words: list[str]
@@ -180,7 +180,7 @@ class CaptionAnswer(BaseModel):
 
 
 class ClassifyAnswer(BaseModel):
-    """The name of the drawing; weights of each attention block over the drawings and the query."""
+    """The predicted label; weights of each attention block over the drawings and the query."""
 
     label: str
     probabilities: dict[str, float]
@@ -188,7 +188,7 @@ class ClassifyAnswer(BaseModel):
 
 
 class SampleAnswer(BaseModel):
-    """PNG files in base64; for the first of them, what each place of the grid looked at."""
+    """Base64 PNG files; for the first of them, the attention of each position of the grid."""
 
     pictures: list[str]
     labels: list[str]
@@ -198,7 +198,7 @@ class SampleAnswer(BaseModel):
 
 
 class EntailAnswer(BaseModel):
-    """The label; weights of the premise's words over the hypothesis, and `back` the reverse."""
+    """The label; weights of the premise's words over the hypothesis, and `back` for the reverse."""
 
     label: str
     probabilities: dict[str, float]
@@ -217,9 +217,9 @@ class NextWord(BaseModel):
 
 
 class ScoreAnswer(BaseModel):
-    """Log-probabilities of the words and of the end; the likeliest next words; what each looked back at.
+    """Log-probabilities of the words and of the end; likely next words; what each word attended to.
 
-    Rows and columns of the weights are the mark before the sentence, then its words.
+    Rows and columns of the weights are the start symbol, then the words.
     """
 
     words: list[str]
@@ -230,7 +230,7 @@ class ScoreAnswer(BaseModel):
 
 
 class MeasuredValue(BaseModel):
-    """A number that was measured, beside the paper's."""
+    """A measured number, with the paper's."""
 
     recipe: str
     metric: str
@@ -241,10 +241,10 @@ class MeasuredValue(BaseModel):
 
 
 class MechanismRow(BaseModel):
-    """A row of the catalogue; without parameters it has no example.
+    """A row of the catalogue; rows without parameters have no example.
 
-    `symbols` says what a symbol of the equation is there: `rows`, `columns`, `scores`, `weights`, `row N`, or
-    a parameter.
+    `symbols` says what a symbol of the equation is in the example: `rows`, `columns`, `scores`, `weights`,
+    `row N`, or a parameter.
     """
 
     key: str
@@ -262,7 +262,7 @@ class MechanismRow(BaseModel):
 
 
 class CodeAnswer(BaseModel):
-    """The file of a mechanism."""
+    """The source file of a mechanism."""
 
     file: str
     text: str
@@ -278,7 +278,7 @@ class MechanismAnswer(BaseModel):
 
 
 class TrainingState(BaseModel):
-    """How far a training has come."""
+    """The progress of a training."""
 
     model: str
     task: str
@@ -292,7 +292,7 @@ class TrainingState(BaseModel):
 
 
 class RunSummary(TrainingState):
-    """A run folder of the user's."""
+    """A run folder of the user."""
 
     id: str
     status: Literal["training", "finished", "stopped", "interrupted"]
@@ -306,7 +306,7 @@ class Curve(BaseModel):
 
 
 class RunAlignment(BaseModel):
-    """What the latest weights make of a sentence."""
+    """The alignment of a sentence under the latest weights."""
 
     step: int
     model: str
@@ -324,7 +324,7 @@ class RunDescription(RunSummary):
 
 
 class ComparisonSummary(BaseModel):
-    """A comparison, by how many of its trainings run and are measured."""
+    """A comparison, with its numbers of running and finished trainings."""
 
     id: str
     trainings: int
@@ -353,7 +353,7 @@ class ComparisonAnswer(ComparisonSummary):
 
 
 class FolderModel(BaseModel):
-    """A model of transformers on this disk; one that writes takes a `target`."""
+    """A transformers model on this disk; models that generate take a `target`."""
 
     id: str
     type: str
@@ -362,7 +362,7 @@ class FolderModel(BaseModel):
 
 
 class TraceAnswer(BaseModel):
-    """What the page of regard.view draws."""
+    """The data for the page of regard.view."""
 
     groups: list[dict[str, Any]]
     texts: list[list[str]]

@@ -1,4 +1,4 @@
-"""The application: routes, what goes wrong, and the guard before them."""
+"""The application: routes, error handlers, and the guard in front of them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 500, 503, 504
 
 
 def create_app(settings: Settings, models: Models, runs: Runs, metrics: Metrics) -> FastAPI:
-    """The application; `settings` decide who may ask."""
+    """Build the application; `settings` decide who has access."""
     folders = Folders(settings.folder)
     library = Worker("library", studio_routes.library(runs, folders), settings.pace, metrics)
 
@@ -70,12 +70,12 @@ TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {}}, "d
 def _state(app: FastAPI, metrics: Metrics) -> None:
     @app.get("/healthz", response_class=PlainTextResponse, responses=TEXT)
     async def health() -> Response:
-        """That the server is there."""
+        """Liveness: the server is up."""
         return PlainTextResponse("ok\n")
 
     @app.get("/readyz", response_class=PlainTextResponse, responses=TEXT)
     async def ready(request: Request) -> Response:
-        """That it takes requests: it is not stopping, and what was named at its start is loaded."""
+        """Readiness: the server is not stopping, and models to be loaded at the start are loaded."""
         if request.app.state.stopping:
             raise stopping()
         if not request.app.state.models.ready:
@@ -116,10 +116,10 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """The first thing that is wrong with a request, as a sentence."""
+    """The first validation error of a request, as a sentence."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    own = ("str", "list[", "function", "constrained")  # pydantic's names of the types that a field may have
+    own = ("str", "list[", "function", "constrained")  # pydantic's names for union members
     place = ".".join(str(part) for part in first["loc"][1:] if not str(part).startswith(own))
     if first["type"] == "json_invalid":
         place = "body"

@@ -1,12 +1,11 @@
-"""One queue and one thread for each model: requests that wait together are computed together.
+"""One queue and one thread per model: waiting requests are computed in one batch.
 
-A thread, not a process: the systems serve many threads at once, share their weights, and PyTorch gives up
-the interpreter's lock while it computes, so nothing has to be copied between processes. Inputs are bounded,
-so no request can run for long. A batch whose clients have all left is given up between two steps
-(regard/decode/cancel.py). A thread that dies is replaced, and so is one that does not come back within twice
-the time that a request may take. What a dead thread was computing is computed again in smaller batches, in
-the end each request by itself: one that kills threads takes no other with it. Should the whole process die,
-its supervisor (systemd, a container) starts it anew.
+Threads, not processes: systems are thread-safe, share their weights, and PyTorch releases the GIL while it
+computes, so nothing is copied between processes. Inputs are bounded, so no request runs for long. A batch
+whose clients have all disconnected is cancelled between two steps (regard/decode/cancel.py). A thread that
+dies is replaced, and so is one that hangs for twice the time limit of a request. The dead thread's requests
+are retried in smaller batches, finally one by one, so a request that kills threads fails alone. If the whole
+process dies, its supervisor (systemd, a container) restarts it.
 """
 
 import asyncio
@@ -28,27 +27,27 @@ from regard.serve.problems import Problem, deadly, failed, full, stopping, too_s
 
 log = logging.getLogger("regard.serve")
 
-Compute = Callable[[Hashable, Sequence[Any]], Sequence[Any]]  # a key and items -> as many answers
+Compute = Callable[[Hashable, Sequence[Any]], Sequence[Any]]  # (key, items) -> one answer per item
 
 
 @dataclass(eq=False)
 class Job:
-    """A request that waits for its answer."""
+    """A request waiting for its answer."""
 
-    key: Hashable  # jobs of one key are computed together
+    key: Hashable  # jobs with equal keys are batched
     item: Any
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
-    size: int = 1  # how many of a batch it takes up
-    most: int | None = None  # its thread died: at most so many are computed with it the next time
+    size: int = 1  # how much of a batch it takes up
+    most: int | None = None  # the largest batch for a retry, after its thread died
 
     @property
     def left(self) -> bool:
-        """Whether nobody waits any more: the client has gone, or its time is over."""
+        """Whether nobody is waiting any more: the client disconnected, or timed out."""
         return self.future.cancelled()
 
     def answer(self, result: Any) -> None:
-        """Hand a result or an exception back to the task that waits, if it still does."""
+        """Hand a result or an exception to the waiting task, if it still waits."""
 
         def settle() -> None:
             if not self.future.done():
@@ -59,12 +58,12 @@ class Job:
 
         try:
             self.loop.call_soon_threadsafe(settle)
-        except RuntimeError:  # the loop is closed: nobody waits any more
+        except RuntimeError:  # the loop is closed: nobody is waiting
             return
 
 
 class Worker:
-    """The queue of a model, and the thread that empties it."""
+    """A model's queue, and the thread that processes it."""
 
     def __init__(self, name: str, compute: Compute, pace: Pace, metrics: Metrics) -> None:
         self.name, self.pace = name, pace
@@ -73,12 +72,12 @@ class Worker:
         self._changed = threading.Condition()
         self._stopping = False
         self._running: list[Job] = []
-        self._since = 0.0  # when the running batch began
+        self._since = 0.0  # when the current batch started
         self._generation = 0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin; also anew, after a thread has died or hangs."""
+        """Start a thread, also to replace one that died or hangs."""
         with self._changed:
             self._generation += 1
             number = self._generation
@@ -92,7 +91,7 @@ class Worker:
         return len(self._jobs)
 
     async def submit(self, key: Hashable, item: Any, size: int = 1) -> Any:
-        """The answer to one item; `Problem` if there is none. Whoever cancels this gives the job up."""
+        """The answer to one item, or an exception (`Problem`). Cancelling this drops the job."""
         job = self._enter(key, item, size)
         try:
             return await asyncio.wait_for(job.future, self.pace.seconds)
@@ -126,18 +125,18 @@ class Worker:
                 self._metrics.queue(self.name, len(self._jobs))
 
     def stop(self, seconds: float) -> bool:
-        """Finish what waits, take nothing more; whether it ended in time."""
+        """Finish the queue and accept nothing new; whether it finished in time."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         end = time.monotonic() + seconds
-        # a thread that dies meanwhile has started its successor before it ends
+        # a dying thread starts its successor first
         while (thread := self._thread) and thread.is_alive() and (left := end - time.monotonic()) > 0:
             thread.join(left)
         return thread is None or not thread.is_alive()
 
     def _replace_hung(self) -> None:
-        """Give up a thread that has been at one batch for too long; its clients were told 504 long ago."""
+        """Abandon a thread that has been on one batch for too long; its clients got 504 already."""
         with self._changed:
             if self._running and time.monotonic() - self._since > 2 * self.pace.seconds:
                 log.error("a worker hangs and is replaced", extra={"model": self.name})
@@ -160,7 +159,7 @@ class Worker:
                     self.start()
 
     def _retry(self) -> None:
-        """Put what a dead thread had back at the head of the queue, but for what was already tried alone."""
+        """Put a dead thread's jobs back at the front of the queue, except one that already ran alone."""
         for job in reversed(self._running):
             if job.most == 1:
                 job.answer(deadly())
@@ -170,7 +169,7 @@ class Worker:
         self._running = []
 
     def _collect(self, number: int) -> list[Job] | None:
-        """The next jobs of one key: what arrives until nothing more does; None at the end."""
+        """The next jobs with equal keys, waiting briefly for more to arrive; None when stopped."""
         with self._changed:
             while not self._jobs:
                 if self._stopping or number != self._generation:
@@ -214,7 +213,7 @@ class Worker:
         self._metrics.batch(self.name, len(batch), time.monotonic() - began)
 
     def _answers(self, key: Hashable, items: list[Any]) -> Sequence[Any]:
-        """One for each item; an item that cannot be computed must not take the others with it."""
+        """One answer per item; a failing batch is split, so that an item fails alone."""
         try:
             answers = self._compute(key, items)
             if len(answers) != len(items):
@@ -235,7 +234,7 @@ class Worker:
 
 
 def _fitting(jobs: list[Job], most: int) -> list[Job]:
-    """The first jobs, as many as a batch takes; one alone may be larger."""
+    """The first jobs that fit into a batch; the first is taken whatever its size."""
     sizes = accumulate(job.size for job in jobs)
     return [
         job for number, (job, size) in enumerate(zip(jobs, sizes, strict=True)) if not number or size <= most
@@ -243,7 +242,7 @@ def _fitting(jobs: list[Job], most: int) -> list[Job]:
 
 
 def _places(error: BaseException) -> list[str]:
-    """Where an error was raised, without its text: that may hold what a user typed."""
+    """The stack of an error without its message, which may contain user input."""
     found, trace = [], error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""What `regard compare` makes, read while it runs: its trainings, how far each is, what was measured."""
+"""Reads the folders of `regard compare`, also while it runs: trainings, progress and results."""
 
 import json
 import math
@@ -13,22 +13,22 @@ from regard.serve.problems import Problem
 from regard.serve.runs import changed, curve, named_folders, read_lines, summary
 from regard.train.config import load_run
 
-MOST = 200  # comparisons that are listed, and trainings of one that are shown
+MOST = 200  # limit for listed comparisons, and for the trainings of each
 
 
 class Comparisons:
-    """The comparisons in a folder, by name."""
+    """The comparisons in a folder, found by name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def every(self) -> list[dict[str, Any]]:
-        """All of them, the one that changed last first."""
+        """All comparisons, the most recently changed first."""
         found = [self._summary(path) for path in named_folders(self.folder, "configs")]
         return sorted(found, key=lambda about: about["changed"], reverse=True)[:MOST]
 
     def describe(self, name: str) -> dict[str, Any]:
-        """A comparison with each of its trainings and its loss curve."""
+        """A comparison with its trainings and their loss curves."""
         for path in named_folders(self.folder, "configs"):
             if path.name == name:
                 return self._summary(path) | {"runs": [_with_curve(path, each) for each in trainings(path)]}
@@ -46,7 +46,7 @@ class Comparisons:
 
 
 def trainings(folder: Path) -> Iterator[dict[str, Any]]:
-    """What is planned, in the order of the names: how far it is, and what was measured."""
+    """The planned trainings in order of name, with progress and results."""
     for config in sorted(folder.glob("configs/*.toml"))[:MOST]:
         name = config.stem
         variant, _, seed = name.rpartition("-seed")
@@ -57,7 +57,7 @@ def trainings(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _waiting(config: Path) -> dict[str, Any] | None:
-    """A training that has not begun."""
+    """A training that has not started; None if its config cannot be read."""
     try:
         found = load_run(config)
     except (RegardError, OSError):
@@ -68,7 +68,7 @@ def _waiting(config: Path) -> dict[str, Any] | None:
 
 
 def _outcome(run: Path) -> dict[str, Any]:
-    """The headline of the last evaluation, or why there can be none."""
+    """The headline of the last evaluation, or why the model cannot be built."""
     made: dict[str, Any] = {"metric": None, "value": None, "reason": None}
     with suppress(OSError, ValueError, KeyError):
         if (reason := read_impossible(run)) is not None:

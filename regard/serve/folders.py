@@ -1,7 +1,7 @@
-"""Models of Hugging Face's transformers in a folder of this disk, for whoever starts with `--allow-folder`.
+"""Hugging Face transformers models in a local folder, enabled by `--allow-folder`.
 
-A client names a subfolder, never a path. Weights are read from safetensors alone, code that lies beside them
-is never run, and nothing is downloaded.
+A client names a subfolder, never a path. Weights are loaded from safetensors only, code next to them never
+runs, and nothing is downloaded.
 """
 
 import json
@@ -25,7 +25,7 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
 class Folders:
-    """The models in a folder; the last one that was asked stays loaded."""
+    """The models in a folder; the last one used stays loaded."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -34,12 +34,12 @@ class Folders:
             _require(folder)
 
     def every(self) -> list[dict[str, Any]]:
-        """What can be asked, by name."""
+        """The available models, by name."""
         found = (_describe(path) for path in self._models())
         return sorted((about for about in found if about is not None), key=lambda about: str(about["id"]))
 
     def trace(self, requests: Sequence[TraceRequest]) -> list[dict[str, Any]]:
-        """What every head of the model looked at while it read each text; as regard.view draws it."""
+        """The attention of every head while the model reads each text, as data for regard.view."""
         return [self._trace(request) for request in requests]
 
     def _trace(self, request: TraceRequest) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Folders:
 
     def _load(self, path: Path) -> tuple[Any, Any]:
         if self._loaded is None or self._loaded[0] != path:
-            self._loaded = None  # before the next one needs memory
+            self._loaded = None  # free its memory first
             self._loaded = (path, *_load(path))
         return self._loaded[1:]
 
@@ -88,7 +88,7 @@ def _describe(path: Path) -> dict[str, Any] | None:
 
 
 def _load(path: Path) -> tuple[Any, Any]:
-    """Model and tokenizer; what transformers says is for the log's reader, not for the client."""
+    """Load model and tokenizer; errors of transformers go to the log, not to the client."""
     from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:

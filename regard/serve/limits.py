@@ -1,50 +1,50 @@
-"""What a client may ask for at most. /v1/models reports these, so that a page can say so beforehand.
+"""Limits on requests. /v1/models reports them, so that a page can show them beforehand.
 
-A body that is too large is answered with 413, values beyond a limit with 422, a full queue with 429, a server
-that is stopping with 503, work that took too long with 504.
+Status codes: 413 for a body that is too large, 422 for values beyond a limit, 429 for a full queue, 503 while
+the server is stopping, 504 for work that takes too long.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-BODY = 1_000_000  # bytes of a request
-PICTURE_BODY = 8_000_000  # of a request with a picture in it
-CHARACTERS = 2_000  # of a text, a sentence or a question
-TEXTS = 64  # of one request
-PIECES = 150  # of a text, once the tokenizer has cut it
-ALL_PIECES = 1_500  # of all texts of a request
+BODY = 1_000_000  # bytes of a request body
+PICTURE_BODY = 8_000_000  # bytes of a body with a picture
+CHARACTERS = 2_000  # in a text, a sentence or a question
+TEXTS = 64  # per request
+PIECES = 150  # subwords in a text
+ALL_PIECES = 1_500  # subwords in all texts of a request
 BEAM = 16
-POINTS = 200  # of a set
-SETS = 64  # point sets, bit sequences, drawings to be named of one request
+POINTS = 200  # per set
+SETS = 64  # per request: point sets, bit sequences, drawings to classify
 ROWS = 128  # vectors of bits, or items
-SENTENCES = 200  # of a story
+SENTENCES = 200  # in a story
 PIXELS = 16_000_000
-SCANS = 30  # of a progressive JPEG: each is as much work as the whole picture
+SCANS = 30  # of a progressive JPEG: each costs as much as decoding the whole picture
 FORMATS = ("PNG", "JPEG")
-DRAWINGS = 100  # labelled ones
+DRAWINGS = 100  # labelled examples
 DRAWING_SIDE = 28
 SAMPLES = 64
 SHOWN = 8  # samples whose attention is returned
-ROW_WIDTH = 32  # bits of a vector
-ITEM = 16  # vectors of an item
-LABEL = 100  # characters of the name of a class
-TRACE_PIECES = 512  # of a text that a model of transformers reads
-TRACE_BYTES = 2_000_000  # of the answer; larger traces are pooled
-RUN_POINTS = 2_000  # of a loss curve; longer ones are thinned
+ROW_WIDTH = 32  # bits per vector
+ITEM = 16  # vectors per item
+LABEL = 100  # characters of a class name
+TRACE_PIECES = 512  # subwords in a text for a transformers model
+TRACE_BYTES = 2_000_000  # of a trace; larger ones are pooled
+RUN_POINTS = 2_000  # of a loss curve; longer curves are thinned
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long and how much may wait and be computed."""
+    """Time limits and queue sizes."""
 
     seconds: float = 30.0  # from the arrival of a request to its answer
-    body_seconds: float = 10.0  # for a client to send its body
-    waiting: int = 256  # requests in the queue of a model
-    batch: int = 64  # requests computed at once
-    linger: float = 0.003  # seconds without a new request after which a batch begins
-    longest_linger: float = 0.025  # seconds after which it begins in any case
+    body_seconds: float = 10.0  # for receiving a body
+    waiting: int = 256  # queue length of a model
+    batch: int = 64  # most requests in a batch
+    linger: float = 0.003  # a batch starts after this many seconds without a new request
+    longest_linger: float = 0.025  # and after this many in any case
     connections: int = 512
-    grace: float = 30.0  # seconds for what runs when the server is told to stop
+    grace: float = 30.0  # seconds to finish running requests when the server stops
 
 
 LIMITS: dict[str, dict[str, Any]] = {
@@ -67,6 +67,6 @@ LIMITS: dict[str, dict[str, Any]] = {
 
 
 def limits_of(kind: str, pace: Pace) -> dict[str, Any]:
-    """What /v1/models says of a model."""
+    """The limits that /v1/models reports for a model."""
     body = PICTURE_BODY if kind == "caption" else BODY
     return LIMITS[kind] | {"bytes": body, "seconds": pace.seconds, "waiting": pace.waiting}

@@ -1,4 +1,4 @@
-"""The log as JSON lines: when, what, which route and model, how long. Never what a user typed."""
+"""The log as JSON lines: time, event, route, model, duration. Never user input."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ FIELDS = (
 
 
 class JSONLines(logging.Formatter):
-    """One line a record."""
+    """One line per record."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -26,7 +26,7 @@ class JSONLines(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Send the log of the server to standard error, and nowhere else."""
+    """Send the server's log to standard error only."""
     log, handler = logging.getLogger("regard.serve"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())
     log.handlers, log.propagate = [handler], False

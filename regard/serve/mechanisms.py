@@ -1,7 +1,7 @@
-"""The catalogue over the wire, and a small example of a mechanism, computed as its parameters say.
+"""The catalogue as JSON, and a small example of each mechanism, computed with adjustable parameters.
 
-The example: eight keys, and queries that are the first six of them with noise. A score with weights of its
-own has random ones, of a seed. Sampled parts are shown as at evaluation.
+The example has eight keys; its queries are the first six keys plus noise. A score's learned weights are
+random, from a seed. Stochastic parts run in evaluation mode.
 """
 
 import math
@@ -30,7 +30,7 @@ KINDS: tuple[catalog.Kind, ...] = ("score", "normalizer", "window", "memory", "l
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that can be moved."""
+    """A number that the user can adjust."""
 
     name: str
     min: float
@@ -52,8 +52,8 @@ ADDRESSING = (
 )
 
 
-# What a symbol of an equation is in the example: its rows or columns, scores, weights, a parameter; of the
-# memory, the row of a stage. A symbol with a subscript is looked up with it first.
+# What a symbol of an equation is in the example: its rows or columns, scores, weights, a parameter; for the
+# memory, the row of a stage. A symbol is looked up with its subscript first.
 SCORE = {"e": "scores", "q": "rows", "k": "columns", "W": "seed", "U": "seed", "v": "seed"}
 LATER = {"e": "scores", "h": "columns", "α": "weights", "W": "seed", "U": "seed", "V": "seed", "v": "seed"}
 WINDOW = {"a": "weights", "align": "scores", "h": "rows", "h̄": "columns"}
@@ -78,7 +78,7 @@ SYMBOLS: dict[str, dict[str, str]] = {
         **{"β": "strength", "g": "gate", "s": "shift", "γ": "gamma", "w_{t-1}": "", "K": ""},
     },
 }
-MEASURED = 6  # results of a mechanism that are shown
+MEASURED = 6  # results shown per mechanism
 
 
 def symbols_of(row: catalog.Row) -> dict[str, str]:
@@ -89,7 +89,7 @@ def symbols_of(row: catalog.Row) -> dict[str, str]:
 
 
 def measured() -> dict[str, list[dict[str, Any]]]:
-    """The newest results of each row, `kind:key`, those that the documentation puts first."""
+    """The newest results by `kind:key`, headlines first."""
     found: dict[str, list[dict[str, Any]]] = {}
     for result in sorted(newest(read_results(packaged())), key=lambda each: not each.details.get("headline")):
         about = {"recipe": result.recipe, "metric": result.metric, "value": result.value}
@@ -101,7 +101,7 @@ def measured() -> dict[str, list[dict[str, Any]]]:
 
 
 def parameters_of(row: catalog.Row) -> tuple[Parameter, ...]:
-    """What can be moved in the example of a row; nothing where there is none."""
+    """The adjustable parameters of a row's example; empty if it has none."""
     if row.key == "ntm-addressing":
         return ADDRESSING
     if row.kind in ("normalizer", "score", "window"):
@@ -136,7 +136,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def equation(docstring: str) -> str:
-    """The indented lines of a mechanism's docstring, up to its map of symbols: `paper  here …`."""
+    """The equation in a mechanism's docstring: indented lines up to the symbol map (`paper  here …`)."""
     lines: list[str] = []
     for line in docstring.splitlines():
         if line.startswith("    ") and "here" in line.split():
@@ -149,7 +149,7 @@ def equation(docstring: str) -> str:
 
 
 def example(requests: Sequence[MechanismRequest]) -> list[dict[str, Any]]:
-    """The weights and scores of each."""
+    """Weights and scores of each example."""
     return [_example(request) for request in requests]
 
 
@@ -158,7 +158,7 @@ def _find(key: str) -> catalog.Row | None:
 
 
 def code(key: str) -> dict[str, str]:
-    """The file of a mechanism, which has its equation, as it is."""
+    """The source file of a mechanism, which contains its equation."""
     row = _find(key)
     if row is None:
         raise Problem(404, "unknown_mechanism", f"id: has {key[:80]!r}; expected one of /v1/mechanisms.")
@@ -213,7 +213,7 @@ def _attend(row: catalog.Row, values: dict[str, float]) -> tuple[Tensor, Tensor,
 
 
 def _address(values: dict[str, float]) -> tuple[Tensor, Tensor, list[str]]:
-    """The four stages of addressing, one a row, of a head that stood on the third of eight memory rows."""
+    """The four stages of addressing, one per row; the head was on the third of eight memory rows."""
     cells = torch.randn(KEYS, SIZE)
     key = cells[5] + 0.3 * torch.randn(SIZE)
     before = torch.zeros(KEYS).index_fill(0, torch.tensor([2]), 1.0)

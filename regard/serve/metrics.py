@@ -1,4 +1,4 @@
-"""Counters of the server in the text format of Prometheus."""
+"""The server's counters, in Prometheus text format."""
 
 import threading
 from collections import defaultdict
@@ -8,7 +8,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Histogram:
-    """Counts of values up to each bound, their sum and their number."""
+    """Counts per bucket, and the sum of all values."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds, self.counts, self.total = bounds, [0] * (len(bounds) + 1), 0.0
@@ -27,7 +27,7 @@ class Histogram:
 
 
 class Metrics:
-    """What the server counts; labels are names of routes and models, never what a user typed."""
+    """All counters; labels are names of routes and models, never user input."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class Metrics:
             self._cancelled[model] += 1
 
     def text(self) -> str:
-        """Everything, one line a value."""
+        """Everything, one line per value."""
         with self._lock:
             lines = ["# TYPE regard_requests_total counter"]
             for (route, status), count in sorted(self._requests.items()):

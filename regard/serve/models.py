@@ -1,7 +1,7 @@
-"""The models that are served: found by name, loaded when they are first asked, each with its worker.
+"""The served models: found by name, loaded on first use, each with a worker.
 
-Those that were named at the start come first. Behind them come the user's runs that have saved weights, by
-their ids; one that trains is loaded anew when it has saved again.
+Models named at the start come first, followed by the user's runs that have saved weights, by id; a run that
+is still training is reloaded after it has saved again.
 """
 
 import threading
@@ -27,21 +27,21 @@ from regard.tasks.ntm import AssociativeRecallTask, CopyTask
 from regard.train.config import RunConfig, load_run
 from regard.train.run_folder import RunFolder
 
-OWN = 12  # of the user's runs, those that are served
+OWN = 12  # how many of the user's runs are served
 
 
 @dataclass(eq=False)
 class Served:
-    """A model under its name; `system` is None until it is loaded."""
+    """A served model; `system` is None until it is loaded."""
 
     name: str
     folder: Path
     kind: str
     about: dict[str, Any]
-    step: int | None = None  # of a run, that of its latest weights
+    step: int | None = None  # of a run's latest weights
     worker: Worker = field(init=False)
     system: System | None = None
-    loaded: int | None = None  # the step that `system` was loaded at
+    loaded: int | None = None  # the step of the loaded weights
 
     def describe(self, pace: Pace) -> dict[str, Any]:
         about = {"name": self.name, "kind": self.kind, **self.about, "step": self.step}
@@ -49,7 +49,7 @@ class Served:
 
 
 class Models:
-    """All that is served, by name."""
+    """All served models, by name."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Models:
     ) -> None:
         self.pace, self.metrics, self.runs, self.device = pace, metrics, runs, device
         self._loading, self._looking = threading.Lock(), threading.Lock()
-        self.ready = True  # nothing is still to be loaded beforehand
+        self.ready = True  # no models are left to preload
         self._named: dict[str, Served] = {}
         self._own: dict[str, Served] = {}
         for name in names:
@@ -72,24 +72,24 @@ class Models:
             self._named[served.name] = served
 
     def __iter__(self) -> Iterator[Served]:
-        """Those that were named at the start."""
+        """The models named at the start."""
         return iter(self._named.values())
 
     def describe(self) -> list[dict[str, Any]]:
-        """What /v1/models says."""
+        """The content of /v1/models."""
         return [served.describe(self.pace) for served in (*self, *self.own())]
 
     def own(self) -> list[Served]:
-        """The user's runs that have weights, the one that changed last first."""
+        """The user's runs with weights, the most recently changed first."""
         with self._looking:
-            found = dict(self._look())
+            found = dict(self._find_runs())
             for name, served in self._own.items():
                 if name not in found:
                     served.worker.stop(0.0)
             self._own = found
             return list(found.values())
 
-    def _look(self) -> Iterator[tuple[str, Served]]:
+    def _find_runs(self) -> Iterator[tuple[str, Served]]:
         for folder in [] if self.runs is None else self.runs.folders()[:OWN]:
             with suppress(RegardError, OSError):
                 step = RunFolder(folder).last_step()
@@ -99,7 +99,7 @@ class Models:
                     yield folder.name, served
 
     def find(self, name: str, kind: str) -> Served:
-        """A model of this name that does this; `Problem` otherwise."""
+        """The model with this name and kind; `Problem` if there is none."""
         served = self._named.get(name) or next((each for each in self.own() if each.name == name), None)
         if served is None:
             raise unknown_model(name, [each.name for each in self if each.kind == kind])
@@ -109,16 +109,16 @@ class Models:
         return served
 
     def load(self, served: Served) -> System:
-        """The system of a model; one is loaded at a time, and those that are loaded do not wait for it."""
+        """The system of a model. Models load one at a time; loaded models do not wait for that."""
         if served.system is None or served.loaded != served.step:
             with self._loading:
-                step = served.step  # a run may save again meanwhile
+                step = served.step  # the run may save meanwhile
                 if served.system is None or served.loaded != step:
                     served.system, served.loaded = load(served.folder, device=self.device), step
         return served.system
 
     def stop(self, seconds: float) -> bool:
-        """Let every worker finish what waits; whether all did in time."""
+        """Let every worker finish its queue; whether all did in time."""
         end = time.monotonic() + seconds
         every = (*self._named.values(), *self._own.values())
         ended = [served.worker.stop(max(0.0, end - time.monotonic())) for served in every]
@@ -133,7 +133,7 @@ class Models:
 
 
 def find_model(folder: Path) -> Served:
-    """What its folder says of a model, without loading it."""
+    """Describe a model from its folder, without loading it."""
     run = RunFolder(refuse_export(folder))
     run.require_run()
     config = load_run(run.config)
@@ -153,7 +153,7 @@ def find_model(folder: Path) -> Served:
 
 
 def _tape(config: RunConfig) -> dict[str, int] | None:
-    """What a Neural Turing Machine takes whose task has inputs of the user's; None of other models."""
+    """Input sizes of a Neural Turing Machine whose task accepts user input; None for other models."""
     if config.model != "ntm" or config.task not in (CopyTask.name, AssociativeRecallTask.name):
         return None
     task = catalog.find(config.task, "task").load().Settings(**config.task_settings)

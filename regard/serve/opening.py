@@ -1,8 +1,8 @@
-"""The page at once: its files are served while the code of the models is still being imported.
+"""Serves the files of the page while the models' code is still being imported.
 
-Importing torch, all systems and FastAPI takes seconds. A browser that asks for the page meanwhile gets it,
-with its kept examples; whatever needs the application waits for it. The import begins when the page has its
-files, or nobody has asked for it: both share one interpreter.
+Importing torch, all systems and FastAPI takes seconds. Meanwhile a browser gets the page with its stored
+examples; requests for the application wait. The import begins once the page has its files, or if nobody
+requests it: serving and importing share one interpreter.
 """
 
 import asyncio
@@ -19,22 +19,22 @@ from regard.serve.metrics import Metrics
 from regard.serve.security import Guard, Receive, Scope, Send
 from regard.serve.settings import Settings
 
-# all that is no file of the page
+# everything that is not a file of the page
 OWN = ("/v1/", "/docs", "/openapi.json", "/metrics", "/healthz", "/readyz")
-QUIET, PATIENCE = 0.3, 3.0  # seconds without a request for a file; seconds after which loading begins anyway
+QUIET, PATIENCE = 0.3, 3.0  # seconds without a file request; seconds until loading begins anyway
 
 
 class Opening:
-    """An application that loads another one, and until then has the page alone."""
+    """An ASGI application that loads another one, and serves only the page until then."""
 
     def __init__(self, settings: Settings, web: Path, load: Callable[[], Starlette]) -> None:
         self.state = State({"stopping": False})
-        self.failed: Callable[[], None] = lambda: None  # called if the application cannot be loaded
+        self.failed: Callable[[], None] = lambda: None  # called if loading fails
         files = Starlette()
         page.mount(files, web)
         self._files, self._load = Guard(files, settings, Metrics()), load
         self._loaded: asyncio.Future[Starlette] | None = None
-        self._asked = 0.0  # when the last file was asked for
+        self._asked = 0.0  # time of the last file request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -55,25 +55,25 @@ class Opening:
         return await loop.run_in_executor(None, self._load)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()  # that the server starts
+        await receive()  # startup
         self._loaded = asyncio.ensure_future(self._load_when_quiet())
-        self._loaded.add_done_callback(self._settle)
+        self._loaded.add_done_callback(self._loading_done)
         await send({"type": "lifespan.startup.complete"})
-        await receive()  # that it stops
-        with suppress(Exception):  # one that could not be loaded has nothing to stop
+        await receive()  # shutdown
+        with suppress(Exception):  # if loading failed, there is nothing to shut down
             app = await self._loaded
             async with app.router.lifespan_context(app):
                 pass
         await send({"type": "lifespan.shutdown.complete"})
 
-    def _settle(self, loaded: "asyncio.Future[Any]") -> None:
+    def _loading_done(self, loaded: "asyncio.Future[Any]") -> None:
         if loaded.exception() is not None:
             self.failed()
-        else:  # from now on, whoever says that the server stops says it to the application
+        else:  # from now on, setting `stopping` affects the application
             loaded.result().state.stopping = self.state.stopping
             self.state = loaded.result().state
 
     def check(self) -> None:
-        """Raise what kept the application from being loaded."""
+        """Raise the error that prevented loading, if there is one."""
         if self._loaded is not None and self._loaded.done():
             self._loaded.result()

@@ -1,4 +1,4 @@
-"""The page of the studio: files of the package, and the same as a folder that any web server can show."""
+"""The page of the studio: files in the package, and a copy of them for any web server."""
 
 import shutil
 from pathlib import Path
@@ -19,14 +19,14 @@ FORWARD = """<!doctype html>
 
 
 def require_page(web: Path = WEB) -> Path:
-    """The folder of the page; a sentence where this copy of regard has none."""
+    """The folder of the page; ConfigError if this copy of regard has none."""
     if not (web / "studio" / "index.html").is_file():
         raise ConfigError(f"studio: {web / 'studio'} has no index.html; expected the page of the studio.")
     return web
 
 
 def mount(app: "Starlette", web: Path) -> None:
-    """The page at /, what it imports beside it: `../views` of a file at / is /views."""
+    """Serve the page at /, and next to it what it imports: `../views` of a file at / is /views."""
     from starlette.staticfiles import StaticFiles
 
     for part in ("views", "vendor"):
@@ -36,7 +36,7 @@ def mount(app: "Starlette", web: Path) -> None:
 
 
 def copy_page(folder: Path, web: Path = WEB) -> Path:
-    """The page with its precomputed examples as a folder; its first page."""
+    """Copy the page with its precomputed examples into a new folder; returns its index.html."""
     require_page(web)
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"studio: `--static` has {folder}, which is not empty; expected a new folder.")
@@ -46,7 +46,7 @@ def copy_page(folder: Path, web: Path = WEB) -> Path:
 
 
 def write_page(folder: Path, web: Path = WEB) -> None:
-    """The files of the page into a folder, over those that are there."""
+    """Copy the files of the page into a folder, overwriting."""
     for part in PARTS:
         if (web / part).is_dir():
             unneeded = shutil.ignore_patterns("__pycache__", "*.py")

@@ -1,11 +1,11 @@
-"""What goes wrong, as a status, a code and one sentence."""
+"""Errors as a status, a code and one sentence."""
 
 import json
 from typing import Any
 
 
 class Problem(Exception):
-    """An answer that is an error: `{"error": {"code", "message"}}`."""
+    """An error answer: `{"error": {"code", "message"}}`."""
 
     def __init__(self, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
@@ -19,38 +19,38 @@ class Problem(Exception):
 
 
 def invalid(message: str) -> Problem:
-    """A request that says something that cannot be."""
+    """A request with an impossible value."""
     return Problem(422, "invalid", message)
 
 
 def full(waiting: int) -> Problem:
-    """Too many wait."""
+    """The queue is full."""
     return Problem(
         429, "queue_full", f"{waiting} requests wait for this model already; try again.", {"Retry-After": "1"}
     )
 
 
 def stopping() -> Problem:
-    """The server takes nothing more."""
+    """The server is shutting down."""
     return Problem(503, "stopping", "The server is stopping; try again later.", {"Retry-After": "5"})
 
 
 def too_slow(seconds: float) -> Problem:
-    """The time is over."""
+    """The time limit is over."""
     return Problem(504, "timeout", f"There was no answer within {seconds:g} seconds; ask for less.")
 
 
 def failed() -> Problem:
-    """A fault of ours."""
+    """An internal error."""
     return Problem(500, "failed", "The server failed at this request; its log says where.")
 
 
 def deadly() -> Problem:
-    """A request that kills the thread that computes it."""
+    """A request that kills the thread computing it."""
     return Problem(500, "failed", "The worker died whenever it computed this request; it is not tried again.")
 
 
 def unknown_model(name: str, known: list[str]) -> Problem:
-    """No such model is served."""
+    """No served model has this name."""
     listed = ", ".join(known) or "none"
     return Problem(404, "unknown_model", f"model: has {name[:80]!r}; expected one of: {listed}.")

@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI schema as one plain page, without scripts and without anything from elsewhere."""
+"""/docs: the OpenAPI schema as one plain page, without scripts or external resources."""
 
 from html import escape
 from typing import Any
@@ -15,7 +15,7 @@ td, th { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px soli
 
 
 def reference_page(schema: dict[str, Any]) -> str:
-    """Every address with its sentence and the fields of its request."""
+    """Every route with its description and request fields."""
     parts = ["<h1>regard</h1><p>Schema: <a href='/openapi.json'>/openapi.json</a>.</p>"]
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():

@@ -1,4 +1,4 @@
-"""What clients may send; every list and text has its limit here, and so in the OpenAPI schema."""
+"""Request schemas; every list and text has a limit here, and so in the OpenAPI schema."""
 
 from typing import Annotated, Literal
 
@@ -20,13 +20,13 @@ Item = Annotated[list[Row], Field(min_length=1, max_length=limits.ITEM)]
 
 
 class Request(BaseModel):
-    """Unknown fields are refused: most are misspelt."""
+    """Base class; unknown fields are refused, because most are misspelt."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class TranslateRequest(Request):
-    """A text or several. With `beam` all its hypotheses come back; with `target` that is aligned instead."""
+    """One or several texts. `beam` returns all hypotheses; `target` is aligned instead of translating."""
 
     model: Name
     text: Texts
@@ -36,7 +36,7 @@ class TranslateRequest(Request):
 
 
 class AlignRequest(Request):
-    """A text and its translation, or as many of each."""
+    """A text and its translation, or equally many of each."""
 
     model: Name
     text: Texts
@@ -44,7 +44,7 @@ class AlignRequest(Request):
 
 
 class AttentionRequest(Request):
-    """One head of a Transformer; without `layer` and `head` all heads of a part, in a byte a weight."""
+    """One head of a Transformer; without `layer` and `head` all heads of a part, one byte per weight."""
 
     model: Name
     text: Filled
@@ -55,7 +55,7 @@ class AttentionRequest(Request):
 
 
 class PointRequest(Request):
-    """Points in a plane; numbers in a row each, `[[3.5], [1]]`, for a model that sorts."""
+    """Points in a plane; for a model that sorts, rows of one number: `[[3.5], [1]]`."""
 
     model: Name
     points: Annotated[
@@ -66,7 +66,7 @@ class PointRequest(Request):
 
 
 class RunRequest(Request):
-    """Vectors of bits to copy; or items, each some vectors, of which number `ask` is shown again."""
+    """Vectors of bits to copy; or items of several vectors, of which item number `ask` is the query."""
 
     model: Name
     bits: (
@@ -85,7 +85,7 @@ class AskRequest(Request):
 
 
 class CaptionRequest(Request):
-    """A PNG or JPEG file in base64."""
+    """A PNG or JPEG file, in base64."""
 
     model: Name
     picture: Annotated[str, Field(min_length=1, max_length=limits.PICTURE_BODY)]
@@ -93,7 +93,7 @@ class CaptionRequest(Request):
 
 
 class Drawing(Request):
-    """A drawing as a matrix, ink high."""
+    """A drawing as a matrix; ink has high values."""
 
     shape: Annotated[list[int], Field(min_length=2, max_length=2)]
     type: Literal["uint8", "float32"]
@@ -103,7 +103,7 @@ class Drawing(Request):
 
 
 class ClassifyRequest(Request):
-    """Labelled drawings, and one to be named."""
+    """Labelled drawings, and one to classify."""
 
     model: Name
     drawings: Annotated[list[Drawing], Field(min_length=1, max_length=limits.DRAWINGS)]
@@ -115,7 +115,7 @@ class ClassifyRequest(Request):
 
 
 class SampleRequest(Request):
-    """So many pictures, of these classes in turn; `maps` of them with their attention."""
+    """Generate `count` pictures, cycling through these classes; `maps` of them come with attention."""
 
     model: Name
     count: Annotated[int, Field(ge=1, le=limits.SAMPLES)] = 8
@@ -140,7 +140,7 @@ class ScoreRequest(Request):
 
 
 class TraceRequest(Request):
-    """A text for a model of /v1/folders; one that writes reads `target` as what it should have written."""
+    """A text for a model of /v1/folders; models that generate read `target` as their output."""
 
     model: Annotated[str, Field(min_length=1, max_length=200, description="A model of /v1/folders.")]
     text: Filled
@@ -148,7 +148,7 @@ class TraceRequest(Request):
 
 
 class MechanismRequest(Request):
-    """A small example of a row of /v1/mechanisms."""
+    """The example of a row of /v1/mechanisms."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     parameters: Annotated[dict[Annotated[str, Field(max_length=40)], FiniteFloat], Field(max_length=20)] = {}

@@ -1,4 +1,4 @@
-"""The user's own runs: found by name in one folder, never by path, also while they train."""
+"""The user's runs: found by name in one folder, never by path, also while they train."""
 
 import json
 import math
@@ -22,23 +22,23 @@ from regard.train.config import load_run
 from regard.train.run_folder import RunFolder
 
 NAME = re.compile(r"\w[\w.+@=,-]{0,199}")
-MOST = 500  # runs that are listed
-LARGEST = 64_000_000  # bytes of metrics that are read
+MOST = 500  # limit for listed runs
+LARGEST = 64_000_000  # limit for reading metrics, in bytes
 
 
 class Runs:
-    """The run folders in a folder."""
+    """The runs in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._alignments: OrderedDict[tuple[str, int], dict[str, Any]] = OrderedDict()
 
     def every(self) -> list[dict[str, Any]]:
-        """All of them, the one that changed last first."""
+        """All runs, the most recently changed first."""
         return [about for about in map(summary, self.folders()[:MOST]) if about is not None]
 
     def find(self, name: str) -> Path:
-        """The run of this id; ids are compared with what is there, and never become part of a path."""
+        """The run with this id; ids are compared with existing names and never used in a path."""
         for folder in self.folders():
             if folder.name == name:
                 return folder
@@ -54,7 +54,7 @@ class Runs:
         return about | {"curve": curve(lines)}
 
     def align(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """What the latest weights of each run make of the first sentence that it is validated with."""
+        """The first validation sentence of each run, aligned with its latest weights."""
         return [self._align(self.find(name)) for name in names]
 
     def _align(self, folder: Path) -> dict[str, Any]:
@@ -69,12 +69,12 @@ class Runs:
         return self._alignments[key]
 
     def folders(self) -> list[Path]:
-        """All of them, the one that changed last first."""
+        """All run folders, the most recently changed first."""
         return sorted(named_folders(self.folder, "config.toml"), key=changed, reverse=True)
 
 
 def named_folders(parent: Path, holding: str) -> list[Path]:
-    """The subfolders that have a plain name and hold such a file or folder; symbolic links are left out."""
+    """Subfolders with a plain name that contain `holding`; symbolic links are skipped."""
     if not parent.is_dir():
         return []
     return [
@@ -85,7 +85,7 @@ def named_folders(parent: Path, holding: str) -> list[Path]:
 
 
 def aligned(folder: Path, step: int) -> dict[str, Any] | None:
-    """An alignment of a translator; None for everything else."""
+    """An alignment by a translation model; None for other models."""
     from regard.decode.base import GREEDY
     from regard.decode.translator import Translator
     from regard.train.run import open_run
@@ -108,23 +108,23 @@ def aligned(folder: Path, step: int) -> dict[str, Any] | None:
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
-    """What a list says of a run; None if it cannot be read."""
+    """A run as lists show it; None if it cannot be read."""
     run = RunFolder(folder)
     try:
         config = load_run(run.config)
         saved = run.last_step()
         metrics = folder / "metrics.jsonl"
         written = metrics.stat() if metrics.exists() else None
-        told = _told(folder, written and (written.st_mtime_ns, written.st_size))
+        latest = _latest_numbers(folder, written and (written.st_mtime_ns, written.st_size))
     except (RegardError, OSError):
         return None
-    step = max(saved or 0, told["step"])
+    step = max(saved or 0, latest["step"])
     return {
         "id": folder.name,
         "status": status(folder, step, config.train.steps),
         "model": config.model,
         "task": config.task,
-        **told,
+        **latest,
         "step": step,
         "steps": config.train.steps,
         "saved": saved,
@@ -133,8 +133,8 @@ def summary(folder: Path) -> dict[str, Any] | None:
 
 
 @lru_cache(maxsize=MOST)
-def _told(folder: Path, written: tuple[int, int] | None) -> dict[str, Any]:
-    """What the metrics say; a page that follows runs asks all the time, and they are read when they grew."""
+def _latest_numbers(folder: Path, written: tuple[int, int] | None) -> dict[str, Any]:
+    """The latest numbers in the metrics. Pages poll this, so the file is read only after it has changed."""
     lines, _ = read_lines(folder, 0)
     losses = [line["loss"] for line in lines if _is_number(line.get("loss")) and "event" not in line]
     seconds = [line["seconds"] for line in lines if _is_number(line.get("seconds"))]
@@ -148,9 +148,9 @@ def _told(folder: Path, written: tuple[int, int] | None) -> dict[str, Any]:
 
 
 def status(folder: Path, step: int, steps: int) -> str:
-    """training, finished, stopped, or interrupted: its process ended without a word.
+    """training, finished, stopped, or interrupted (the process died).
 
-    The lock itself is not asked: whoever holds it for a moment could keep a training from beginning.
+    The lock itself is not tried: holding it even briefly could prevent a training from starting.
     """
     with suppress(OSError):
         owner = (folder / FILE).stat()
@@ -163,7 +163,7 @@ def status(folder: Path, step: int, steps: int) -> str:
 
 
 def read_lines(folder: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole lines of metrics.jsonl behind an offset, and the next offset; from the start if it shrank."""
+    """The complete lines of metrics.jsonl after an offset, and the next offset; from 0 if the file shrank."""
     path = folder / "metrics.jsonl"
     try:
         size = path.stat().st_size
@@ -186,7 +186,7 @@ def read_lines(folder: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def curve(lines: Sequence[dict[str, Any]]) -> dict[str, list[list[float]]]:
-    """Steps and losses, of training and of validation, thinned to what a screen can show."""
+    """Training and validation loss by step, thinned for display."""
     train = [[line["step"], line["loss"]] for line in lines if _is_number(line.get("loss"))]
     valid = [[line["step"], line["valid_loss"]] for line in lines if _is_number(line.get("valid_loss"))]
     return {"train": _thinned(train), "valid": _thinned(valid)}
@@ -203,7 +203,7 @@ def _is_number(value: Any) -> bool:
 
 
 def changed(folder: Path) -> str:
-    """When a run was last written to, so that texts sort as times do."""
+    """When a run was last written to, in a form that sorts chronologically."""
     moment = 0.0
     for name in ("metrics.jsonl", "config.toml", ""):
         with suppress(OSError):

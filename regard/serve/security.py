@@ -1,10 +1,10 @@
-"""What every request passes before a route sees it, as one ASGI middleware.
+"""Checks on every request before a route sees it, as one ASGI middleware.
 
-`Host` must be a known name, also on loopback: a page of another site whose name was made to point here (DNS
-rebinding) is refused. A request with an `Origin` must come from this server's own page, and so must one for
-/v1 or /metrics of which a browser says `Sec-Fetch-Site`. With a token, all of /v1 and /metrics ask for
-`Authorization: Bearer …`. Bodies are read here, within a size and a time. Every answer has headers that keep
-a browser from loading anything from elsewhere or showing it in a frame.
+`Host` must be a known name, also on loopback, which defeats DNS rebinding (another site's name that was made
+to point here). A request with an `Origin` must come from this server's page, and so must one for /v1 or
+/metrics with `Sec-Fetch-Site`. If a token is set, /v1 and /metrics require `Authorization: Bearer …`. Bodies
+are read here, with limits on size and time. Every answer has headers that keep a browser from loading
+external resources and from showing it in a frame.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":  # there is nothing behind a web socket
+        if scope["type"] != "http":  # web sockets are not supported
             await send({"type": "websocket.close", "code": 1008})
             return
         began, answer = time.monotonic(), _Answer(send)
@@ -84,7 +84,7 @@ class Guard:
             "request",
             extra={
                 "method": scope["method"],
-                "route": route,  # not the path: that may hold what a user typed
+                "route": route,  # not the path, which may contain user input
                 "status": answer.status,
                 "milliseconds": round(1000 * seconds, 1),
                 "bytes": answer.bytes,
@@ -93,10 +93,10 @@ class Guard:
 
 
 class _Answer:
-    """Adds the headers to what is sent, and remembers what it was."""
+    """Adds the headers to a response, and records its status and size."""
 
     def __init__(self, send: Send) -> None:
-        self._send, self.status, self.bytes = send, 499, 0  # 499: the client left before an answer began
+        self._send, self.status, self.bytes = send, 499, 0  # 499: the client left before the answer
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -111,7 +111,7 @@ class _Answer:
         await self._send(message)
 
     async def problem(self, problem: Problem) -> None:
-        if self.status != 499:  # the answer has begun: all that can be done is to break it off
+        if self.status != 499:  # the answer has begun; it can only be aborted
             raise RuntimeError("the answer has begun") from None
         body = problem.bytes()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **problem.headers}
@@ -121,7 +121,7 @@ class _Answer:
 
 
 def check_host(scope: Scope, settings: Settings) -> None:
-    """`Host` must be there once and be a name of ours."""
+    """Require exactly one `Host` header, with a known name."""
     hosts = Headers(scope=scope).getlist("host")
     name = _hostname(hosts[0]) if len(hosts) == 1 else None
     if name is None or name not in settings.allowed:
@@ -133,7 +133,7 @@ def check_host(scope: Scope, settings: Settings) -> None:
 
 
 def check_origin(scope: Scope) -> None:
-    """A browser says where a request comes from: it must be our own page. Other programs say nothing."""
+    """Browsers send a request's origin: require our own page. Other programs send none."""
     headers = Headers(scope=scope)
     site = headers.get("sec-fetch-site")
     foreign = any(urlsplit_host(each) != headers["host"].lower() for each in headers.getlist("origin"))
@@ -144,7 +144,7 @@ def check_origin(scope: Scope) -> None:
 
 
 def check_token(scope: Scope, settings: Settings) -> None:
-    """The token, compared in constant time; the page and its files need none."""
+    """Check the token in constant time; the page and its files need none."""
     path = scope["path"]
     if settings.token is None or not path.startswith(PROTECTED):
         return
@@ -161,7 +161,7 @@ def check_token(scope: Scope, settings: Settings) -> None:
 
 
 def check_content(scope: Scope) -> None:
-    """A form of another site can send text, but not JSON without asking first."""
+    """Require JSON: a form on another site can post text, but not JSON without a preflight request."""
     if scope["method"] != "POST":
         return
     kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
@@ -170,7 +170,7 @@ def check_content(scope: Scope) -> None:
 
 
 async def read_body(scope: Scope, receive: Receive, seconds: float) -> bytes:
-    """The whole body; 413 if it is too large, also before it is sent, and 408 if it comes too slowly."""
+    """The whole body; 413 if it is or claims to be too large, 408 if it arrives too slowly."""
     if scope["method"] in ("GET", "HEAD"):
         return b""
     limit = PICTURE_BODY if scope["path"] in LARGE else BODY
@@ -204,7 +204,7 @@ def _too_large(limit: int) -> Problem:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body once more, then what comes: that the client has left."""
+    """Replay the body, then pass on later messages (the disconnection)."""
     given = False
 
     async def again() -> Message:
@@ -218,7 +218,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _hostname(host: str) -> str | None:
-    """The name of a `Host`, without its port; None for what is none."""
+    """The name in a `Host` header without its port; None if it is malformed."""
     try:
         parts = urlsplit(f"//{host}")
         _ = parts.port
@@ -229,7 +229,7 @@ def _hostname(host: str) -> str | None:
 
 
 def urlsplit_host(origin: str) -> str | None:
-    """`name:port` of an `Origin`; None for what is none, such as `null`."""
+    """`name:port` of an `Origin`; None for others, such as `null`."""
     try:
         parts = urlsplit(origin)
     except ValueError:

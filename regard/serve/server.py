@@ -1,4 +1,4 @@
-"""Uvicorn around the application: idle and stuck connections are closed, SIGTERM finishes what runs."""
+"""Uvicorn for the application: closes idle and stuck connections, finishes running requests on SIGTERM."""
 
 import asyncio
 import logging
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("regard.serve")
 
-HEAD_SECONDS = 10.0  # for a client to send the head of a request
-KEEP_SECONDS = 10  # that a connection without a request stays open
-TAKE_SECONDS = 30.0  # for a client to take what was sent
+HEAD_SECONDS = 10.0  # for receiving the head of a request
+KEEP_SECONDS = 10  # that an idle connection stays open
+TAKE_SECONDS = 30.0  # for a client to read what was sent
 
 
 class Impatient(H11Protocol):
-    """A connection that ends if the head of its next request does not come, or an answer is not taken."""
+    """A connection with timeouts for the head of the next request and for reading an answer."""
 
     _waiting: asyncio.TimerHandle | None = None
     _sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=0)  # writing pauses as soon as the client does not keep up
+        transport.set_write_buffer_limits(high=0)  # pause writing as soon as the client falls behind
         self._wait()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # a closed transport would wait for its client until the end of days
+        # abort, because close would wait for the client forever
         self._sending = self.loop.call_later(TAKE_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
@@ -47,7 +47,7 @@ class Impatient(H11Protocol):
     def data_received(self, data: bytes) -> None:
         cycle = self.cycle
         super().data_received(data)
-        if self.cycle is not cycle:  # the head is there, and a request begins
+        if self.cycle is not cycle:  # the head has arrived
             self._stop_waiting()
 
     def on_response_complete(self) -> None:
@@ -76,22 +76,22 @@ class Impatient(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """Tells the application as soon as it is to stop, so that endless answers end."""
+    """Tells the application as soon as it must stop, so that endless answers end."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         log.info("stopping", extra={"signal": int(sig)})
         self.config.app.state.stopping = True  # type: ignore[union-attr]
-        # not uvicorn's own: that raises the signal again when all is done, and the exit status would not be 0
+        # not super(): uvicorn raises the signal again at the end, and the exit status would not be 0
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.stop()
 
     def stop(self) -> None:
-        """Finish what runs, then end."""
+        """Finish running requests, then exit."""
         self.should_exit = True
 
 
 def make_server(app: Any, settings: Settings) -> Server:
-    """A server that is not running yet."""
+    """Build a server that is not running yet."""
     pace = settings.pace
     config = uvicorn.Config(
         app,
@@ -114,13 +114,13 @@ def make_server(app: Any, settings: Settings) -> Server:
 
 
 def open_socket(settings: Settings) -> socket.socket:
-    """A socket that listens, on a free port for 0; a sentence if the address is taken."""
+    """A listening socket, on a free port if the port is 0; ConfigError if the address is taken."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_STREAM)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         opened.bind((settings.host.strip("[]"), settings.port))
-        opened.listen(settings.pace.connections)  # who comes before the server runs waits
+        opened.listen(settings.pace.connections)  # earlier clients wait until the server runs
     except OSError as error:
         opened.close()
         reason = (error.strerror or str(error)).lower()
@@ -132,14 +132,14 @@ def open_socket(settings: Settings) -> socket.socket:
 
 
 def load_all(models: "Models") -> threading.Thread:
-    """Load what is served, one model after another, while the server already answers."""
+    """Load the served models one after another, while the server already answers."""
     models.ready = False
 
     def load() -> None:
         for served in models:
             try:
                 models.load(served)
-            except Exception as error:  # whoever asks for the model is told
+            except Exception as error:  # clients that use the model get the error
                 log.error("cannot load", extra={"model": served.name, "error": type(error).__name__})
         models.ready = True
 

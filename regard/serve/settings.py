@@ -1,4 +1,4 @@
-"""How a server is started, checked before anything listens."""
+"""Server settings, checked before anything listens."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the server listens, who may ask, and what it shows."""
+    """Where the server listens, who has access, and what it serves."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
-    hosts: tuple[str, ...] = ()  # more names that `Host` may have
+    hosts: tuple[str, ...] = ()  # additional names for `Host`
     runs: Path = Path("runs")
     comparisons: Path = Path("comparisons")
-    folder: Path | None = None  # models of transformers that clients may open
+    folder: Path | None = None  # transformers models that clients may open
     page: Path | None = None  # the folder of the studio's page, mounted at /
     pace: Pace = field(default_factory=Pace)
 
@@ -39,13 +39,13 @@ class Settings:
 
     @property
     def allowed(self) -> frozenset[str]:
-        """Names that `Host` may have, in lower case, without a port."""
+        """Allowed names in `Host`, in lower case, without a port."""
         every = (*LOOPBACK, *self.hosts) if is_any(self.host) else (*LOOPBACK, self.host, *self.hosts)
         return frozenset(name.lower().strip("[]") for name in every)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
+    """Whether a host is reachable only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_any(host: str) -> bool:
-    """Whether a host stands for all addresses of the machine."""
+    """Whether a host means all addresses of the machine."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
     except ValueError:

@@ -1,4 +1,4 @@
-"""From settings and names to a running server."""
+"""Starts a server from settings and model names."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ log = logging.getLogger("regard.serve")
 
 
 def build(settings: Settings, names: Iterable[str], *, device: str | None = None) -> "FastAPI":
-    """The application with its models, none of them loaded. Importing what it needs takes seconds."""
+    """Build the application and its models, none of them loaded. The imports take seconds."""
     from regard.serve.app import create_app
     from regard.serve.metrics import Metrics
     from regard.serve.models import Models
@@ -36,10 +36,10 @@ def start(
     loading: bool,
     ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until a signal comes; `ready` is told the address. With `loading`, models are loaded at once.
+    """Serve until a signal arrives; `ready` is called with the address. `loading` preloads all models.
 
-    A page is there before torch and the models are. One core is left to the server itself: a second thread of
-    PyTorch's would wait for it.
+    The page is available before torch and the models are. One core is left to the server: another PyTorch
+    thread would wait for it.
     """
     names = list(names)
 
@@ -57,7 +57,7 @@ def start(
     port = socket.getsockname()[1]
     log_to_stderr()
     log.info("serving", extra={"host": settings.host, "port": port, "models": names})
-    name = "localhost" if is_any(settings.host) else settings.host  # browsers send the name as `Host`
+    name = "localhost" if is_any(settings.host) else settings.host  # browsers send it as `Host`
     shown = f"[{name}]" if ":" in name else name
     if ready is not None:
         ready(f"http://{shown}:{port}/")

@@ -1,4 +1,4 @@
-"""The routes of what is no model of the server's: mechanisms, the user's runs, comparisons and folders."""
+"""The routes that need no served model: mechanisms, the user's runs, comparisons and folders."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ from regard.serve.folders import Folders
 from regard.serve.problems import Problem
 from regard.serve.runs import Runs, curve, read_lines, summary
 
-WATCHED = 3600.0  # seconds that a run is followed at most
-FOLLOWERS = 64  # clients that follow runs at once; connections are left for all others
+WATCHED = 3600.0  # longest time to follow a run, in seconds
+FOLLOWERS = 64  # clients that follow runs at once; leaves connections for the others
 Id = Annotated[str, Path(max_length=200, alias="id")]
 
 
 def library(runs: Runs, folders: Folders) -> Callable[[Hashable, Sequence[Any]], list[Any]]:
-    """What is computed without a model that is served."""
+    """The computations that need no served model."""
     functions: dict[Hashable, Callable[[Sequence[Any]], list[Any]]] = {
         "mechanism": mechanisms.example,
         "alignment": runs.align,
@@ -33,7 +33,7 @@ def library(runs: Runs, folders: Folders) -> Callable[[Hashable, Sequence[Any]],
 
 
 def add_mechanisms(app: FastAPI, library: Worker) -> None:
-    """The catalogue."""
+    """Add the routes of the catalogue."""
 
     @app.get("/v1/mechanisms", responses=ok(list[answers.MechanismRow]))
     def rows() -> Response:
@@ -47,24 +47,24 @@ def add_mechanisms(app: FastAPI, library: Worker) -> None:
 
     @app.post("/v1/mechanism", responses=ok(answers.MechanismAnswer))
     async def mechanism(body: given.MechanismRequest, answer: Answer) -> Response:
-        """A small example of a mechanism, computed as its parameters say."""
+        """A small example of a mechanism, computed with the given parameters."""
         return await answer.by(library, "mechanism", body)
 
 
 def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
-    """What `regard train` makes."""
+    """Add the routes of runs (`regard train`)."""
     places = asyncio.Semaphore(FOLLOWERS)
 
     @app.get("/v1/runs", responses=ok(list[answers.RunSummary]))
     def listed() -> Response:
-        """The user's own runs, the one that changed last first."""
+        """The user's runs, the most recently changed first."""
         return JSONResponse(runs.every())
 
     @app.get("/v1/runs/{id}", responses=ok(answers.RunDescription))
     async def described(
         name: Id, answer: Answer, alignment: Annotated[bool, Query(description="Also that.")] = True
     ) -> Response:
-        """A run with its loss curve and what its latest weights make of a sentence."""
+        """A run with its loss curve and the alignment of a sentence under its latest weights."""
         about = await asyncio.to_thread(runs.describe, name)
         found = {"alignment": None}
         if alignment and about["saved"] is not None:
@@ -77,7 +77,7 @@ def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
         responses={200: {"content": {"text/event-stream": {}}, "description": "`run`, then `metrics`."}},
     )
     async def followed(name: Id, request: Request) -> Response:
-        """A run as server-sent events: `run` first, `metrics` for new points, until it no longer trains."""
+        """A run as server-sent events: `run` first, then `metrics` for new points, until training ends."""
         folder = await asyncio.to_thread(runs.find, name)
         if places.locked():
             raise Problem(
@@ -102,28 +102,28 @@ def add_runs(app: FastAPI, runs: Runs, library: Worker) -> None:
 
 
 def add_comparisons(app: FastAPI, comparisons: Comparisons) -> None:
-    """What `regard compare` makes."""
+    """Add the routes of comparisons (`regard compare`)."""
 
     @app.get("/v1/comparisons", responses=ok(list[answers.ComparisonSummary]))
     def listed() -> Response:
-        """The user's comparisons, the one that changed last first."""
+        """The user's comparisons, the most recently changed first."""
         return JSONResponse(comparisons.every())
 
     @app.get("/v1/comparisons/{id}", responses=ok(answers.ComparisonAnswer))
     def described(name: Id) -> Response:
-        """A comparison, also while it runs: each training, how far it is, and what was measured."""
+        """A comparison, finished or not: each training, its progress and its results."""
         return JSONResponse(comparisons.describe(name))
 
 
 def add_folders(app: FastAPI, folders: Folders, library: Worker) -> None:
-    """Models of transformers on this disk."""
+    """Add the routes of local transformers models."""
 
     @app.get("/v1/folders", responses=ok(list[answers.FolderModel]))
     def listed() -> Response:
-        """The models in the folder of `--allow-folder`; none without it."""
+        """The models in the folder given by `--allow-folder`, if any."""
         return JSONResponse(folders.every())
 
     @app.post("/v1/trace", responses=ok(answers.TraceAnswer))
     async def traced(body: given.TraceRequest, answer: Answer) -> Response:
-        """What every head of such a model looked at."""
+        """The attention of every head of such a model."""
         return await answer.by(library, "trace", body)

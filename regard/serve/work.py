@@ -1,6 +1,6 @@
-"""What is computed for each kind of request: a system and requests of one key in, as many answers out.
+"""Computes each kind of request: a system and requests with equal keys in, one answer per request out.
 
-These run in the thread of the model. They give dictionaries that JSON can hold.
+These functions run in the model's thread and return dictionaries for JSON.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -42,14 +42,14 @@ KINDS: dict[type[System], str] = {
 
 
 def compute(system: System, key: Hashable, items: Sequence[Any]) -> list[Any]:
-    """The answers to items of one key: the name of a function below, and the options they share."""
+    """Answer items with equal keys; a key is the name of a function below and the shared options."""
     assert isinstance(key, tuple)
     name, *options = key
     return WORK[name](system, items, *options)
 
 
 def one_by_one(answer: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any, Sequence[Any]], Answers]:
-    """A function of one request, for requests that are not computed together."""
+    """Turn a function of one request into one of several, for requests that cannot be batched."""
 
     @wraps(answer)
     def answers(system: System, requests: Sequence[Any]) -> Answers:
@@ -90,7 +90,7 @@ def _tree(found: SearchTree) -> dict[str, Any]:
 
 @one_by_one
 def attention(system: TranslationSystem, request: given.AttentionRequest) -> dict[str, Any]:
-    """One head of a Transformer, or all of a part."""
+    """One head of a Transformer, or all heads of a part."""
     check_pieces(system, [request.text])
     if request.target is not None:
         check_pieces(system, [request.target], target=True)
@@ -110,7 +110,7 @@ def attention(system: TranslationSystem, request: given.AttentionRequest) -> dic
 
 
 def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> Answers:
-    """Lists of pairs of a text and its translation -> `{"results": [...]}` for each list."""
+    """Lists of (text, translation) pairs -> `{"results": [...]}` for each list."""
     flat = [pair for own in pairs for pair in own]
     sources, targets = [pair[0] for pair in flat], [pair[1] for pair in flat]
     for own in pairs:
@@ -121,7 +121,7 @@ def align(system: TranslationSystem, pairs: Sequence[list[tuple[str, str]]]) -> 
 
 
 def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
-    """A translation with its alignment and its hypotheses; of a Transformer also how many heads there are."""
+    """A translation with alignment and hypotheses; for a Transformer also its numbers of layers and heads."""
     best = found.best
     made: dict[str, Any] = {
         "text": best.text,
@@ -143,7 +143,7 @@ def translated(system: TranslationSystem, found: Translated) -> dict[str, Any]:
 
 
 def check_pieces(system: TranslationSystem, texts: Sequence[str], *, target: bool = False) -> None:
-    """Refuse what would take too many steps."""
+    """Raise Problem for texts that would take too many steps."""
     tokenizer = system.translator.target if target else system.translator.source
     name, counts = "target" if target else "text", [len(pieces) for pieces in tokenizer.encode_all(texts)]
     for count, most, what in (
@@ -192,7 +192,7 @@ def _pointed(found: PointedOut, question: str) -> dict[str, Any]:
 
 
 def run(system: MachineSystem, requests: Sequence[given.RunRequest]) -> Answers:
-    """What the machine wrote, and where its heads stood at each stage of addressing."""
+    """The machine's output, and its heads at each stage of addressing."""
     items = isinstance(system.task, AssociativeRecallTask)
     for request in requests:
         if isinstance(request.bits[0][0], list) != items:
@@ -235,7 +235,7 @@ def _ran(system: MachineSystem, found: MachineRun) -> dict[str, Any]:
 
 
 def ask(system: MemorySystem, requests: Sequence[given.AskRequest]) -> Answers:
-    """Answers, and the sentences that each hop attended to."""
+    """Answers, and each hop's attention over the sentences."""
     stories = ["\n".join(request.story) for request in requests]
     found: Any = system.ask(stories, [request.question for request in requests])
     unknown = [system.unknown(*request.story, request.question) for request in requests]
@@ -256,7 +256,7 @@ def _answered(found: Answered, unknown: list[str]) -> dict[str, Any]:
 
 
 def caption(system: CaptionSystem, requests: Sequence[given.CaptionRequest], beam: int | None) -> Answers:
-    """Captions of pictures, and where the model looked at each word."""
+    """Captions of pictures, and the attention map of each word."""
     pictures = []
     for request in requests:
         check_cancelled()
@@ -272,7 +272,7 @@ def caption_example(system: CaptionSystem, numbers: Sequence[int]) -> Answers:
 
 
 def captioned(found: Captioned) -> dict[str, Any]:
-    """A caption, a map for each word, and the square that the model saw."""
+    """A caption, a map per word, and the square that the model saw."""
     weights = found.weights
     places = 0 if weights is None else weights.shape[-1]
     side = round(places**0.5)
@@ -288,7 +288,7 @@ def captioned(found: Captioned) -> dict[str, Any]:
 
 @one_by_one
 def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str, Any]:
-    """The name of a drawing, after labelled ones."""
+    """Classify a drawing, given labelled examples."""
     every = [
         read_drawing(each.shape, each.type, each.data, each.compressed)
         for each in (*request.drawings, request.query)
@@ -299,7 +299,7 @@ def classify(system: FewShotSystem, request: given.ClassifyRequest) -> dict[str,
 
 @one_by_one
 def sample(system: PictureSystem, request: given.SampleRequest) -> dict[str, Any]:
-    """Pictures, and what each place of the first ones looked at."""
+    """Generated pictures, and what each position of the first ones attended to."""
     found: Any = system.sample(
         request.count, classes=request.classes, seed=request.seed, maps=min(request.maps, request.count)
     )
@@ -318,7 +318,7 @@ def sample(system: PictureSystem, request: given.SampleRequest) -> dict[str, Any
 
 
 def entail(system: EntailmentSystem, requests: Sequence[given.EntailRequest]) -> Answers:
-    """Labels of pairs of sentences, and their soft alignments."""
+    """Labels of sentence pairs, and their soft alignments."""
     found: Any = system.entails([each.premise for each in requests], [each.hypothesis for each in requests])
     return [_entailed(each) for each in found]
 
@@ -337,7 +337,7 @@ def _entailed(found: Entailed) -> dict[str, Any]:
 
 
 def score(system: LanguageSystem, requests: Sequence[given.ScoreRequest]) -> Answers:
-    """How likely each word is, what it looked back at, and what would go on from here."""
+    """How likely each word is, what it attended to, and likely next words."""
     texts = [request.text for request in requests]
     found: Any = system.score(texts)
     return [_scored(each, system.next(text)) for each, text in zip(found, texts, strict=True)]

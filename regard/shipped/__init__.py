@@ -1,4 +1,4 @@
-"""Trained models that come with the package: the table of them, how they are made, where they are found.
+"""Trained models that ship with the package: their table, how they are made and found.
 
-Each lies in a folder of its name beside this file, as `pack.py` writes it.
+Each is a folder next to this file, with its own name, written by `pack.py`.
 """

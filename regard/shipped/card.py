@@ -1,4 +1,4 @@
-"""A model card in Markdown, made from a packed model's record; its head is the one that the Hub reads."""
+"""Model cards in Markdown, rendered from a packed model's record; the front matter is for the Hub."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from regard import catalog
 from regard.hub import citation, head
 
-# how the Hub names a licence, by how the record's begins
+# the Hub's name of a licence, by how the record's name begins
 LICENCES = {"Apache-2.0": "apache-2.0", "MIT": "mit", "CC-BY 2.0": "cc-by-2.0"}
 CALLS = {
     "TranslationTask": 'model.translate("She is eating a green apple.")',
@@ -29,7 +29,7 @@ def write_card(path: Path, record: dict[str, Any]) -> None:
 
 
 def render_card(record: dict[str, Any]) -> str:
-    """The card as text."""
+    """The card as Markdown."""
     model = catalog.find(record["model"], "model")
     numbers = "\n".join(f"| {name} | {value} |" for name, value in _plain_numbers(record["numbers"]))
     settings = "".join(f" --set {setting}" for setting in record["settings"])
@@ -56,7 +56,7 @@ def render_card(record: dict[str, Any]) -> str:
 def render_plain_card(
     name: str, model: str, task: str, *, parameters: int, step: int, said: Mapping[str, Any]
 ) -> str:
-    """The card of a run that was not packed: it has no figures yet."""
+    """The card of a run that was not packed and so has no figures yet."""
     row = catalog.find(model, "model")
     facts = f"""\
 - **Trained**: {step} steps of the task {task}; `regard pack` measures it and writes the figures here.
@@ -89,7 +89,7 @@ model = regard.load("{name}")
 
 
 def _figures(record: dict[str, Any]) -> str:
-    """The test figure as the Hub reads it."""
+    """The test figure as front matter for the Hub."""
     plain = {
         "name": record["name"],
         "results": [
@@ -100,22 +100,22 @@ def _figures(record: dict[str, Any]) -> str:
             }
         ],
     }
-    return f"model-index: {json.dumps([plain], ensure_ascii=False)}"  # YAML takes JSON
+    return f"model-index: {json.dumps([plain], ensure_ascii=False)}"  # YAML accepts JSON
 
 
 def call(task: str) -> str:
-    """The line of Python that uses a model of this task."""
+    """A line of Python that uses a model of this task."""
     kinds = catalog.find(task, "task").load().__mro__
     return next((CALLS[kind.__name__] for kind in kinds if kind.__name__ in CALLS), "model.run")
 
 
 def hub_licence(licence: str) -> str:
-    """A licence as the Hub names it."""
+    """The Hub's name of a licence."""
     return next((name for start, name in LICENCES.items() if licence.startswith(start)), "other")
 
 
 def _plain_numbers(numbers: dict[str, Any], before: str = "") -> list[tuple[str, object]]:
-    """Every number of the evaluation with its path; lists of examples are left out."""
+    """All numbers of the evaluation with their paths; lists of examples are skipped."""
     found: list[tuple[str, object]] = []
     for name, value in numbers.items():
         if isinstance(value, dict):

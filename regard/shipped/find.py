@@ -1,4 +1,4 @@
-"""From a name to a folder: a run folder, a model that ships, or one of the Hub."""
+"""Resolves a name to a folder: a run folder, a shipped model, or one from the Hub."""
 
 import json
 import re
@@ -16,7 +16,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 RUNS = "runs"  # where `regard train` writes: runs/x is never a Hub id
 
 
-SAID = {  # how the values of a metric are said; of the others the name comes first
+SAID = {  # how metrics are worded; for all others the metric comes first
     "accuracy": (100, "% right"),
     "exact": (100, "% exactly right"),
     "above": (100, "% above the shortest"),
@@ -27,7 +27,7 @@ SAID = {  # how the values of a metric are said; of the others the name comes fi
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed model, as its record tells it."""
+    """A packed model, as described by its record."""
 
     name: str
     folder: Path
@@ -36,7 +36,7 @@ class Packed:
 
     @property
     def figure(self) -> str:
-        """What was measured on the test split, in words."""
+        """The figure on the test split, in words."""
         return said(self.record["metric"], self.record["value"])
 
 
@@ -50,7 +50,7 @@ def said(metric: str, value: float) -> str:
 
 
 def find_run(name: str | Path) -> Path:
-    """The folder that a name stands for; a folder of that name comes first, then what ships, then the Hub."""
+    """Resolve a name to a folder: first an existing folder, then a shipped model, then one from the Hub."""
     path = Path(name)
     if path.exists():
         return path
@@ -59,7 +59,7 @@ def find_run(name: str | Path) -> Path:
         return FOLDER / str(name)
     if HUB_ID.fullmatch(path.as_posix()) and path.parts[0] != RUNS and not path.parent.exists():
         return download(path.as_posix())
-    if len(path.parts) > 1 or str(name) in (".", ".."):  # a path that leads nowhere, and no name
+    if len(path.parts) > 1 or str(name) in (".", ".."):  # a path that does not exist, not a name
         raise DataError(f"{name}: no such run folder.")
     if str(name) in NAMES:
         raise DataError(f"{name}: this model is not in this copy of regard. Train it: {train_command(name)}.")
@@ -69,17 +69,17 @@ def find_run(name: str | Path) -> Path:
 
 
 def train_command(name: str | Path) -> str:
-    """How a model of the table is made."""
+    """The command that trains a model of the table."""
     return f"python tools/train_shipped.py {name}"
 
 
 def names() -> tuple[str, ...]:
-    """The models that are there, in the order of the table."""
+    """The shipped models that are present, in the order of the table."""
     return tuple(name for name in NAMES if (FOLDER / name / RECORD).is_file())
 
 
 def packed_models() -> list[Packed]:
-    """What `regard models` lists."""
+    """The models that `regard models` lists."""
     return [read_packed(FOLDER / name) for name in names()]
 
 
@@ -91,19 +91,19 @@ def read_packed(folder: Path) -> Packed:
 
 
 def is_shipped(folder: Path) -> bool:
-    """Whether a folder lies in the package, where nothing is to be written."""
+    """Whether a folder is inside the package, where nothing may be written."""
     return folder.resolve().parent == FOLDER
 
 
 def download(name: str) -> Path:
-    """A model of the Hub, `owner/name`, from there or from its cache."""
+    """Download a model from the Hub (`owner/name`), or find it in the Hub's cache."""
     folder = hub.fetch(name)
     require_system(folder, name)
     return folder
 
 
 def require_system(folder: Path, name: str) -> None:
-    """Refuse a folder of the Hub that is no whole system."""
+    """Raise DataError for a Hub folder that is not a complete system."""
     if (folder / "config.toml").is_file():
         return
     alone = (folder / hub.CONFIG).is_file() and (folder / hub.WEIGHTS).is_file()

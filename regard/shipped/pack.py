@@ -1,15 +1,14 @@
-"""A trained run as one small folder: to ship, to publish, to keep.
+"""Packs a trained run into one small folder, to ship, publish or keep.
 
     config.toml format.json …     as in the run folder: settings and tokenizers
-    model.safetensors             the weights: int8 (a scale a row, or for each 32), int10, bfloat16, float32
+    model.safetensors             the weights: int8 (a scale per row or 32 numbers), int10, bfloat16, float32
     state.json                    {"step": 900}
     record.json                   what it was trained on, how, where, when, and how well it does
-    README.md                     the same for readers, in the form that the Hub shows
-    digests.json                  SHA-256 of each of these
-
-The weights take the fewest bytes that cost no more than a tolerance of the validation figure, which is the
-mean over all its sizes where there are several; the test figure is measured afterwards. What is written is a
-run folder of its own: every command and `regard.load` read it.
+    README.md                     the same as a model card for the Hub
+    digests.json                  SHA-256 of the files above
+The weights use the smallest encoding that changes the validation figure by no more than a tolerance; the
+figure is the mean over all sizes if there are several. The test figure is measured afterwards. The result is
+a run folder: every command and `regard.load` can read it.
 """
 
 import json
@@ -41,21 +40,21 @@ from regard.train.run import Run, open_run
 from regard.train.run_folder import RunFolder
 
 DRAWN = 200  # pictures whose halves are compared
-# what is known of the training; a folder that is packed once more keeps it
+# facts about the training, kept when a packed folder is packed again
 KEPT = ("before_packing", "note", "training_seconds", "machine", "date", "commit")
 
 
 class Figure(NamedTuple):
-    """One number, and what it measures."""
+    """A number and the metric that it measures."""
 
     metric: str
     value: float
 
 
 def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None, note: str = "") -> dict[str, Any]:
-    """Write a run's best weights and all they need into `out`, which is replaced; the record.
+    """Write a run's best weights and all they need into `out`, which is replaced; returns the record.
 
-    `note` says for the card what recipe and settings do not.
+    `note` adds to the card what recipe and settings do not say.
     """
     opened = open_run(run, device=device)
     trained, _ = measure(opened)
@@ -69,7 +68,7 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None, note:
         copy_files(run, aside)
         (aside / WEIGHTS).write_bytes(safetensors.torch.save(quantization.encode(tensors, encoding)))
         write_json(aside / "state.json", {"step": opened.step})
-        # on a CPU, as the tests measure it again
+        # on a CPU, where the tests measure it again
         on_cpu = Run(opened.config, opened.model.to("cpu"), opened.task, aside, opened.step)
         examples = translations(on_cpu) if isinstance(opened.task, TextTask) else {}
         small = small_figure(on_cpu, row, examples)
@@ -114,8 +113,8 @@ def pack(run: Path, out: Path, row: Shipped, *, device: str | None = None, note:
 def choose_encoding(
     run: Run, tensors: serialization.Tensors, row: Shipped
 ) -> tuple[Encoding, dict[str, float]]:
-    """The smallest encoding, of the row's smallest or larger, that changes the validation figure by no more
-    than its tolerance; and both figures. The model is left with the weights as they will be read back.
+    """Choose the smallest encoding, from `row.smallest` on, that keeps the validation figure within the
+    tolerance; returns it and both figures. The model is left with the decoded weights.
     """
     before = validation_figure(run)
     for encoding in ENCODINGS[ENCODINGS.index(row.smallest) :]:
@@ -128,21 +127,21 @@ def choose_encoding(
 
 
 def validation_figure(run: Run) -> float:
-    """The headline of the validation split, over all sizes: what spares the first may cost the others."""
+    """The validation headline, averaged over all sizes: what spares one size may hurt the others."""
     found = evaluate(run.model, run.task, "valid", decoding=run.config.decode)
     return found.over_sizes() if isinstance(found, Sized) else found.headline()[1]
 
 
 def measure(run: Run, task: Task | None = None) -> tuple[Figure, dict[str, Any]]:
-    """The headline of the task's evaluation of the test split, decoded as the recipe says; all numbers."""
+    """The headline on the test split, decoded as in the recipe, and all numbers of the evaluation."""
     found = evaluate(run.model, task or run.task, decoding=run.config.decode)
     return Figure(*found.headline()), found.summary()
 
 
 def small_figure(run: Run, row: Shipped, examples: dict[str, str]) -> Figure:
-    """A figure that is measured in seconds, without data that does not come with the package.
+    """A figure that takes seconds to measure and needs only data that ships with the package.
 
-    Of a model of text it is the share of `examples`, sentences with their translations, that come out again.
+    For a text model it is the share of `examples` (sentences with translations) that are reproduced.
     """
     if isinstance(run.task, TextTask):
         found = translations(run)
@@ -157,7 +156,7 @@ def small_figure(run: Run, row: Shipped, examples: dict[str, str]) -> Figure:
 
 
 def translations(run: Run) -> dict[str, str]:
-    """Sentences of our own as the model translates them."""
+    """Our own sentences, translated by the model."""
     model, task = run.model, run.task
     assert isinstance(model, Translating)
     assert isinstance(task, TextTask)
@@ -166,7 +165,7 @@ def translations(run: Run) -> dict[str, str]:
 
 
 def training_seconds(run: Path) -> float | None:
-    """How long the run was trained, as its last checkpoint says."""
+    """The training time, from the last checkpoint."""
     folder = RunFolder(run).find("last")
     if folder is None:
         return None
@@ -175,7 +174,7 @@ def training_seconds(run: Path) -> float | None:
 
 
 def row_of(name: str, run: Path, *, data: str, licence: str) -> Shipped:
-    """A row for a run that is not in the table."""
+    """A row for a run outside the table."""
     return Shipped(
         name=name,
         sentence=f"A model trained with regard: {name}.",

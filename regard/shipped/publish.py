@@ -1,7 +1,7 @@
-"""A run as a folder that the Hub takes: what `save_pretrained` of a system writes.
+"""Writes a run as a folder for the Hub: `save_pretrained` of a system.
 
-A packed run goes as it is, with its record's figures on the card. Of any other the weights are written in
-float32, and the card says that nobody has measured it.
+A packed run is copied unchanged, and its card shows the record's figures. Other runs are written in float32,
+and the card says that they were not measured.
 """
 
 import json
@@ -22,14 +22,14 @@ from regard.train.verified_files import DIGESTS, digest_of_file
 
 
 def write_folder(run: Run, folder: Path, name: str, card: Mapping[str, Any]) -> None:
-    """Write settings, tokenizers, weights, a card that calls the system `name`, and digests."""
+    """Write settings, tokenizers, weights, a card for the system `name`, and digests."""
     if run.folder.resolve() != folder.resolve():
         copy_files(run.folder, folder)
     config = run.config
     record = folder / RECORD
     if RunFolder(run.folder).is_packed and record.is_file():
         found = json.loads(record.read_text(encoding="utf-8")) | {"name": name}
-        said = {"license": "licence"}  # the record's spelling
+        said = {"license": "licence"}  # the record uses British spelling
         found |= {said.get(key, key): text for key, text in card.items()}
         write_json(record, found)
         text = render_card(found)
@@ -45,19 +45,19 @@ def write_folder(run: Run, folder: Path, name: str, card: Mapping[str, Any]) -> 
 
 
 def copy_files(run: Path, folder: Path) -> None:
-    """The files of a run whose digests it has: settings, tokenizers, of a packed run also the weights."""
+    """Copy the files listed in a run's digests: settings, tokenizers, and in a packed run the weights."""
     for name in json.loads((run / DIGESTS).read_text(encoding="utf-8")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(run / name, folder / name)
 
 
 def write_digests(folder: Path) -> None:
-    """Last of all: the digest of every file."""
+    """Write the digest of every file, as the last step."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != DIGESTS)
     digests = {path.relative_to(folder).as_posix(): [digest_of_file(path)] for path in files}
     write_json(folder / DIGESTS, digests)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """As every JSON file of a packed run."""
+    """Write JSON in the format of packed runs."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

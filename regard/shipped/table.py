@@ -1,7 +1,7 @@
-"""The models that ship: which recipe trains each, with which settings, on whose data.
+"""The shipped models: recipe, settings and data of each.
 
-`tools/train_shipped.py` trains and packs them; `make models` does so for all. Only data whose licence allows
-it is used. All models together stay under 40 MB.
+`tools/train_shipped.py` trains and packs one, `make models` all of them. Only data whose licence permits it
+is used. All models together stay below 40 MB.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ CC_BY = "CC-BY 2.0 FR; attribution: https://tatoeba.org and https://www.manythin
 OMNIGLOT = "Omniglot (Lake, Salakhutdinov, Tenenbaum 2015, https://github.com/brendenlake/omniglot)"
 SHORT = "It has read short everyday sentences; long or technical text is beyond it."
 SYNTHETIC = "Its world is the generated data; it knows nothing beyond it."
-SENTENCES = (  # of our own, with which a translator is checked where its corpus is not at hand
+SENTENCES = (  # our own, to check translators without their corpus
     "She is eating a green apple.",
     "I would like a cup of tea.",
     "Where is the station?",
@@ -45,11 +45,11 @@ class Shipped:
     data: str = GENERATED
     licence: str = OWN  # of the data
     limits: str = SYNTHETIC
-    tolerance: float = 0.002  # what packing may cost of its validation figure; 0.2 BLEU, 0.2 % of accuracy
-    small: tuple[str, ...] = ()  # settings of a test split that is measured in seconds, without other data
-    margin: float | None = None  # how far that split's figure may be off on another CPU; 5 tolerances
-    smallest: "Encoding" = "int8"  # the first of the encodings that packing tries
-    seeds: int = 1  # trainings, of which the one with the lowest validation loss is packed
+    tolerance: float = 0.002  # how far packing may move the validation figure; 0.2 BLEU, 0.2 % accuracy
+    small: tuple[str, ...] = ()  # settings for a test split that takes seconds and needs no other data
+    margin: float | None = None  # of that figure on another CPU; default 5 tolerances
+    smallest: "Encoding" = "int8"  # the first encoding that packing tries
+    seeds: int = 1  # training runs, of which the one with the lowest validation loss is packed
 
 
 _of_tatoeba = partial(Shipped, data=TATOEBA, licence=CC_BY, limits=SHORT, tolerance=0.2, margin=0.25)
@@ -226,7 +226,7 @@ MODELS: tuple[Shipped, ...] = (
         name="sagan-shapes",
         sentence="Draws pairs of coloured shapes, SAGAN.",
         recipe="sagan-shapes",
-        tolerance=0.3,  # of a distance of about 10
+        tolerance=0.3,  # on a distance of about 10
         margin=0.02,  # of the share of pictures whose halves have one colour
     ),
     Shipped(
@@ -242,5 +242,5 @@ NAMES: tuple[str, ...] = tuple(model.name for model in MODELS)
 
 
 def row(name: str) -> Shipped | None:
-    """The row of this name; None where it is not in the table."""
+    """The row with this name; None if the table has none."""
     return next((model for model in MODELS if model.name == name), None)

@@ -1,8 +1,7 @@
-"""Accelerate for one of several processes: precision, how gradients are exchanged, models in parts (FSDP2).
+"""Builds Accelerate for this process: precision, gradient exchange, sharded models (FSDP2).
 
-Which of them is used is the launcher's choice: `accelerate launch --use_fsdp`, or the variable
-ACCELERATE_USE_FSDP=true, shards the model. Accelerate does that on GPUs alone; here CPU processes can too, so
-that it can be tried and tested anywhere.
+The launcher decides which: `accelerate launch --use_fsdp`, or the variable ACCELERATE_USE_FSDP=true, shards
+the model. Accelerate shards on GPUs only; here CPU processes can too, so that it can be tested anywhere.
 """
 
 import os
@@ -28,20 +27,20 @@ _SHARDING = "ACCELERATE_USE_FSDP"
 
 
 def join_processes() -> None:
-    """Connect this process with the others of its launcher, as the first training would."""
+    """Connect this process to the others of its launcher, as the first training would."""
     PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"))
 
 
 def build_accelerator(train: TrainConfig, model: nn.Module, *, own_loss: bool) -> Accelerator:
     """Accelerate for this process and model, with the config's precision.
 
-    `own_loss`: the model is trained by a function of the user's, which may leave parameters out.
+    `own_loss`: the model is trained with a user's step function, which may leave parameters unused.
     """
-    AcceleratorState._reset_state()  # a process may train twice, each time with another precision
-    # totals are summed over a batch and not averaged, so the loss scale starts lower by the batch
+    AcceleratorState._reset_state()  # a process may train twice, with different precisions
+    # the loss is the sum over a batch, not the mean, so the initial loss scale is divided by the batch size
     scale = 2.0 ** max(0, 16 - train.batch.bit_length())
     handlers = [
-        # a parameter that a step leaves unused would otherwise stop several processes at their second update
+        # without this, a parameter unused in a step stops several processes at their second update
         DistributedDataParallelKwargs(find_unused_parameters=own_loss or not uses_all_parameters(model)),
         GradScalerKwargs(init_scale=scale),
     ]
@@ -60,7 +59,7 @@ def build_accelerator(train: TrainConfig, model: nn.Module, *, own_loss: bool) -
 
 
 def _check(accelerator: Accelerator, train: TrainConfig) -> None:
-    """Refuse what does not go together."""
+    """Raise ConfigError for settings that cannot be combined."""
     kind = accelerator.distributed_type
     if train.precision == "fp16" and accelerator.device.type == "cpu":
         raise ConfigError("train: 'train.precision' is 'fp16'; expected 'no' or 'bf16' on a CPU.")
@@ -79,12 +78,12 @@ def _check(accelerator: Accelerator, train: TrainConfig) -> None:
 
 
 def uses_all_parameters(model: nn.Module) -> bool:
-    """Whether every step is known to give each parameter a gradient."""
+    """Whether the model promises every parameter a gradient in every step."""
     return isinstance(model, Model) and model.uses_all_parameters and not model.players
 
 
 def _shards(model: nn.Module) -> FullyShardedDataParallelPlugin:
-    """FSDP2, in parts of one layer each; what lies outside of them is one more part."""
+    """FSDP2 with one unit per layer; all other parameters form one more unit."""
     layers = model.sharded_layers if isinstance(model, Model) else ()
     if not layers:
         raise ConfigError(

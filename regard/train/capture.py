@@ -1,11 +1,11 @@
-"""A training step as one recording: forward and backward of a batch shape, captured once and replayed.
+"""Captures the forward and backward pass of a training step in a CUDA graph for each batch shape.
 
-A recurrent model asks its GPU for thousands of small operations a step, and a Python loop takes longer to ask
-than the GPU takes to answer. A CUDA graph asks once. What is recorded depends on the batch's shape, so each
-shape has its recording; batches that can, round their shape up (`rounded`), so that there are few. Replaying
-adds to the gradients and gives the same numbers as the plain step: the same kernels run.
+A step of a recurrent model launches thousands of small kernels, and launching them takes Python longer than
+running them takes the GPU. A CUDA graph launches them at once. It fixes the shapes, so each batch shape has
+its own graph; batches that can, round their shape up (`rounded`), so that there are few. A replay adds to the
+gradients and gives the same numbers as the plain step, because the same kernels run.
 
-A step can be captured when nothing in it waits for the device: no `.item()`, no shape that depends on values.
+A step can be captured if nothing in it waits for the device: no `.item()`, no shape that depends on values.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.tasks.base import Loss
 
-WARM_UP = 2  # plain steps on a side stream before recording: libraries set themselves up
+WARM_UP = 2  # plain steps on a side stream before the capture, in which libraries initialize
 
 
 @runtime_checkable
@@ -32,13 +32,13 @@ class Rounding(Protocol):
 class _Recording(NamedTuple):
     graph: torch.cuda.CUDAGraph
     batch: Any  # the memory that the graph reads
-    loss: Loss  # the memory that it writes
+    loss: Loss  # the memory that the graph writes
 
 
 class CapturedStep:
-    """Forward and backward of a batch: (batch) -> Loss, the gradients added to those of the parameters.
+    """Forward and backward of a batch: (batch) -> Loss; gradients are accumulated.
 
-    `step` takes a batch, and where players learn in turn also the player.
+    `step` takes a batch, and also the player if players learn in turn.
     """
 
     def __init__(self, step: Callable[..., Loss], model: nn.Module) -> None:
@@ -48,9 +48,9 @@ class CapturedStep:
         self._pool: Any = None
 
     def __call__(self, batch: Any, phase: Hashable = None, player: Hashable = None) -> Loss:
-        """Replay the recording for this shape, phase of the model and player, made now if there is none.
+        """Replay the graph for this shape, phase of the model and player; the first call captures it.
 
-        The batch lies on the device. The loss is overwritten by the next call.
+        The batch must be on the device. The next call overwrites the loss.
         """
         key = (phase, player, _shape(batch))
         recording = self._recordings.get(key)
@@ -63,7 +63,7 @@ class CapturedStep:
 
     @property
     def shapes(self) -> int:
-        """How many shapes were recorded."""
+        """How many graphs were captured."""
         return len(self._recordings)
 
     def _record(self, batch: Any, player: Hashable) -> _Recording:
@@ -84,7 +84,7 @@ class CapturedStep:
             loss = step(kept)
             loss = Loss(loss.total.detach(), loss.count)
         self._pool = graph.pool()
-        # undo what the warm-up did, where it lies: the graph reads and writes this memory
+        # undo the effects of the warm-up in place: the graph reads and writes this memory
         for parameter, gradient in zip(self._parameters, before, strict=True):
             if parameter.grad is not None:
                 parameter.grad.zero_() if gradient is None else parameter.grad.copy_(gradient)
@@ -93,7 +93,7 @@ class CapturedStep:
         return _Recording(graph, kept, loss)
 
     def clear_gradients(self) -> None:
-        """Set the gradients to zero where they lie: a recording writes to their memory."""
+        """Zero the gradients in place: the graphs write to their memory."""
         torch._foreach_zero_([p.grad for p in self._parameters if p.grad is not None] or [torch.zeros(0)])
 
 
@@ -103,7 +103,7 @@ def _tensors(batch: Any) -> dict[str, Tensor]:
 
 
 def _shape(batch: Any) -> Hashable:
-    """What a recording depends on: shapes of tensors, values of everything else."""
+    """The key of a graph: shapes and dtypes of tensors, values of everything else."""
     if not is_dataclass(batch) or isinstance(batch, type):
         kind = type(batch).__name__
         raise ConfigError(f"train: 'train.capture' is on and a batch is a {kind}; expected a dataclass.")

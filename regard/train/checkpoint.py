@@ -1,9 +1,9 @@
 """Checkpoints of a run, and the names `last`, `before`, `best` and `averaged` that point to them.
 
-A folder cannot replace another in one step, but a small file can. So a checkpoint is written aside, synced,
-and renamed to an unused name; then `checkpoints.json` is replaced, which moves all names at once; then what
-they no longer name is removed. A process killed at any moment leaves the names on complete checkpoints. Where
-`checkpoints.json` is missing or damaged, the folders themselves tell which checkpoint is the last.
+A folder cannot be replaced atomically, but a small file can. So a checkpoint is written to a temporary
+folder, synced, and renamed to an unused name; then `checkpoints.json` is replaced, which moves all names at
+once; then unnamed checkpoints are removed. A process killed at any moment leaves the names on complete
+checkpoints. If `checkpoints.json` is missing or damaged, they are reconstructed from the folders.
 """
 
 import json
@@ -24,7 +24,7 @@ from regard.train import average, durable, quantization, serialization
 from regard.train.verified_files import VerifiedFiles, digest
 
 WEIGHTS = "model.safetensors"
-_RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # of use to `last` and `before` alone
+_RESUME_ONLY = ("optimizer.safetensors", "random.safetensors")  # needed by `last` and `before` only
 _FOLDER = re.compile(r"(step|averaged)-(\d{8,})(-\d+)?")
 Name = Literal["last", "best", "averaged"]
 NAMES: tuple[Name, ...] = ("last", "best", "averaged")
@@ -33,57 +33,57 @@ _POINTERS = (*NAMES, "before")
 
 @dataclass
 class State:
-    """Where a run stands: the numbers of state.json."""
+    """The state of a run: the numbers in state.json."""
 
-    step: int = 0  # updates done, skipped ones included
+    step: int = 0  # updates, including skipped ones
     epoch: int = 0
     position: int = 0  # batches of the epoch's plan that were used
     processes: int = 1  # the plan and the random states are theirs
-    evaluated: int = 0  # the last step whose validation loss is known
+    evaluated: int = 0  # the last step with a known validation loss
     best_loss: float | None = None
     best_step: int | None = None
-    stale: int = 0  # evaluations since the best
+    stale: int = 0  # evaluations since the best one
     skipped: int = 0  # updates that were not finite
     skipped_in_row: int = 0
-    seconds: float = 0.0  # since the start, pauses between resumed runs left out
-    training_seconds: float = 0.0  # of these, spent in updates
+    seconds: float = 0.0  # since the start, without pauses between resumed runs
+    training_seconds: float = 0.0  # of these, time spent in updates
     units: float = 0.0  # predicted units (tokens) seen
     window_total: float = 0.0  # loss since the last line of metrics
     window_count: float = 0.0
     window_seconds: float = 0.0
     window_players: dict[str, tuple[float, float]] = field(default_factory=dict)  # loss and units of each
-    train_loss: float | None = None  # of the last line of metrics
+    train_loss: float | None = None  # on the last line of metrics
     metrics_size: int = 0  # bytes of metrics.jsonl that belong to this checkpoint
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that a run needs to go on as if it had never stopped."""
+    """Everything a run needs to continue as if it had never stopped."""
 
     state: State
     model: serialization.Tensors
     optimizer: serialization.Tensors
     random: serialization.Tensors  # one row per process
-    numbers: dict[str, Any] = field(default_factory=dict)  # what optimizer and loss scaler keep as numbers
+    numbers: dict[str, Any] = field(default_factory=dict)  # non-tensor state of optimizer and loss scaler
 
 
 class Checkpoints(VerifiedFiles):
-    """The checkpoints of a run folder; of a packed run, its weights."""
+    """The checkpoints of a run folder, or the weights of a packed run."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.checkpoints = self.path / "checkpoints"
         self.names = self.path / "checkpoints.json"
-        self.fault = ""  # the sentence about a damaged checkpoint that `load` passed over
-        self._current: Path | None = None  # the checkpoint that was last loaded or saved
+        self.fault = ""  # message about a damaged checkpoint that `load` skipped
+        self._current: Path | None = None  # the last one loaded or saved
 
     @property
     def is_packed(self) -> bool:
-        """Only weights are there, and beside the config."""
+        """Whether the folder holds only weights, next to the config."""
         return (self.path / WEIGHTS).is_file()
 
     def find(self, name: Name | Literal["before"]) -> Path | None:
-        """The folder of the checkpoint of this name; None where there is none yet."""
+        """The folder of the checkpoint with this name; None if there is none yet."""
         if self.is_packed:
             return self.path if name in ("last", "best") else None
         folder = self._read_names().get(name)
@@ -94,7 +94,7 @@ class Checkpoints(VerifiedFiles):
         return self.checkpoints / folder
 
     def require(self, name: Name) -> Path:
-        """The folder of a checkpoint, or an error that says what to do."""
+        """The folder of the checkpoint with this name; if there is none, the error says what to do."""
         if name not in NAMES:
             raise DataError(f"{self.path}: unknown checkpoint {name!r}; {suggest(name, NAMES)}")
         folder = self.find(name)
@@ -107,18 +107,18 @@ class Checkpoints(VerifiedFiles):
         return folder
 
     def save(self, checkpoint: Checkpoint, *, best: bool) -> None:
-        """Write a checkpoint aside, then move the name `last` to it, and `best` if it is."""
+        """Write a checkpoint, then point `last` to it, and `best` too if it is the best."""
         numbers = asdict(checkpoint.state) | {"numbers": checkpoint.numbers}
         names = ("model", "optimizer", "random")
         tensors = {f"{name}.safetensors": getattr(checkpoint, name) for name in names}
         with durable.disk_errors(self.path, self.describe_last):
             folder = self._unused(checkpoint.state.step)
             self._write(folder, tensors, numbers)
-            self._name(folder, best=best)
+            self._point_names_to(folder, best=best)
         self._prune()
 
     def save_averaged(self, model: serialization.Tensors, step: int) -> None:
-        """Write averaged weights, made at this step, and give them their name; a second time does nothing."""
+        """Write the weights averaged at this step and name them; a no-op the second time."""
         found = self.find("averaged")
         if found is not None and self.read_json(found / "state.json")["step"] == step:
             return
@@ -128,7 +128,7 @@ class Checkpoints(VerifiedFiles):
             self._write_names(self._read_names() | {"averaged": folder.name})
 
     def load(self) -> Checkpoint | None:
-        """The last checkpoint, or the one before if it is damaged; None before the first."""
+        """The last checkpoint, or the one before if it is damaged; None if there is none yet."""
         if self.is_packed or self._read_names().get("over"):
             raise DataError(
                 f"{self.path}: the run is finished and only its weights were kept; it cannot be continued."
@@ -161,7 +161,7 @@ class Checkpoints(VerifiedFiles):
         )
 
     def keep_weights(self) -> None:
-        """Of a run that is over, keep the best weights, or the last where none is best, and the averaged."""
+        """Reduce a finished run to its weights: the best (or the last if none is best), and the averaged."""
         kept, averaged = self.find("best") or self.require("last"), self.find("averaged")
         names = {"last": kept.name, "best": kept.name, "over": True}
         names |= {} if averaged is None else {"averaged": averaged.name}
@@ -172,13 +172,13 @@ class Checkpoints(VerifiedFiles):
             (kept / name).unlink(missing_ok=True)
 
     def load_model(self, model: nn.Module, name: Name) -> int:
-        """Fill a model from the checkpoint of this name; its step."""
+        """Load the checkpoint with this name into a model; its step."""
         folder = self.require(name)
         self.fill(model, quantization.decode(self.read_tensors(folder / WEIGHTS)))
         return int(self.read_json(folder / "state.json").get("step", 0))
 
     def fill(self, model: nn.Module, tensors: serialization.Tensors) -> None:
-        """Fill a model with weights, which must be those of its config."""
+        """Load weights into a model; they must fit its config."""
         try:
             serialization.load_weights(model, tensors)
         except ValueError as error:
@@ -195,31 +195,31 @@ class Checkpoints(VerifiedFiles):
     def _write(
         self, folder: Path, tensors: Mapping[str, serialization.Tensors], numbers: Mapping[str, Any]
     ) -> None:
-        """Write the files of a checkpoint aside, and move them at once."""
+        """Write the files of a checkpoint to a temporary folder, and rename it."""
         files = {name: safetensors.torch.save(values) for name, values in tensors.items()}
         files["state.json"] = (json.dumps(numbers, indent=1) + "\n").encode("utf-8")
         aside = self.checkpoints / f".writing-{folder.name}"
         try:
-            shutil.rmtree(aside, ignore_errors=True)  # a process that was killed may have left it
+            shutil.rmtree(aside, ignore_errors=True)  # a killed process may have left it
             aside.mkdir(parents=True)
             self.write_files(aside, files)
-            shutil.rmtree(folder, ignore_errors=True)  # of one that was killed before it named the folder
+            shutil.rmtree(folder, ignore_errors=True)  # left by a process killed before it named the folder
             aside.rename(folder)
             durable.sync_folder(self.checkpoints)
         finally:
-            shutil.rmtree(aside, ignore_errors=True)  # gone already, unless something failed
+            shutil.rmtree(aside, ignore_errors=True)  # already renamed, unless something failed
 
     def _unused(self, step: int) -> Path:
         folder = self.checkpoints / f"step-{step:08d}"
         again = 1
-        while folder.exists():  # this step was saved before, and its name may be in use
+        while folder.exists():  # this step was saved before, and its folder may be in use
             again += 1
             folder = self.checkpoints / f"step-{step:08d}-{again}"
         return folder
 
-    def _name(self, folder: Path, *, best: bool) -> None:
+    def _point_names_to(self, folder: Path, *, best: bool) -> None:
         names = self._read_names()
-        names.pop("averaged", None)  # of a run that was over, and goes on
+        names.pop("averaged", None)  # from a finished run that is now continued
         before = self._current.name if self._current is not None else names.get("last")
         names["last"] = folder.name
         if before and before != folder.name:
@@ -232,7 +232,7 @@ class Checkpoints(VerifiedFiles):
         self._current = folder
 
     def _is_usable(self, folder: Path | None) -> bool:
-        """Whether the weights of a checkpoint are as they were written."""
+        """Whether the weights of a checkpoint match their digest."""
         try:
             return folder is not None and bool(self.read_tensors(folder / WEIGHTS))
         except DataError:
@@ -242,14 +242,14 @@ class Checkpoints(VerifiedFiles):
         durable.replace(self.names, json.dumps({**names, "digest": _digest_of_names(names)}) + "\n")
 
     def _read_names(self) -> dict[str, Any]:
-        """What checkpoints.json says; where it is missing or damaged, what the folders tell."""
+        """The contents of checkpoints.json; if it is missing or damaged, what the folders say."""
         try:
             names = self.read_json(self.names)
         except DataError:
-            return self._look()
-        digest = names.pop("digest", None)  # of earlier versions there is none
+            return self._rebuild_names()
+        digest = names.pop("digest", None)  # missing in earlier versions
         if digest not in (None, _digest_of_names(names)) or not names.keys() <= {*_POINTERS, "over"}:
-            return self._look()
+            return self._rebuild_names()
         for name in _POINTERS:
             if name in names and not _FOLDER.fullmatch(str(names[name])):
                 raise DataError(
@@ -257,12 +257,12 @@ class Checkpoints(VerifiedFiles):
                 )
         return names
 
-    def _look(self) -> dict[str, Any]:
-        """The names as they must have been: the complete checkpoints by their steps."""
+    def _rebuild_names(self) -> dict[str, Any]:
+        """Reconstruct the names from the complete checkpoints and their steps."""
         whole = [path for path in self._folders() if (path / "state.json").exists()]
         steps = [path for path in whole if path.name.startswith("step-")]
         full = [path for path in steps if all((path / name).exists() for name in _RESUME_ONLY)]
-        if not full:  # only weights are kept
+        if not full:  # only weights were kept
             return {"last": steps[-1].name, "best": steps[-1].name, "over": True} if steps else {}
         names = _last_of("last", full) | _last_of("before", full[:-1])
         with suppress(DataError):
@@ -272,15 +272,15 @@ class Checkpoints(VerifiedFiles):
         return names
 
     def _folders(self) -> list[Path]:
-        """The folders of checkpoints, earlier ones first."""
+        """The checkpoint folders, earlier ones first."""
         if not self.checkpoints.is_dir():
             return []
         found = [path for path in self.checkpoints.iterdir() if _FOLDER.fullmatch(path.name)]
         folders = [path for path in found if path.is_dir() and not path.is_symlink()]
-        return sorted(folders, key=lambda path: (_step(path), _again(path)))
+        return sorted(folders, key=lambda path: (_step(path), _repetition(path)))
 
     def _prune(self) -> None:
-        """Remove what no name points to, and of the best checkpoint what only resuming needs."""
+        """Remove unnamed checkpoints, and from the best one what only resuming needs."""
         last, before, best = self.find("last"), self.find("before"), self.find("best")
         left = [path for path in self.checkpoints.glob(".writing-*") if not path.is_symlink()]
         for path in self._folders() + left:
@@ -299,8 +299,8 @@ def _step(folder: Path) -> int:
     return int(folder.name.split("-")[1])
 
 
-def _again(folder: Path) -> int:
-    """Which of the checkpoints of one step it is."""
+def _repetition(folder: Path) -> int:
+    """The number of a checkpoint among those of the same step."""
     return int(folder.name.split("-")[2]) if folder.name.count("-") > 1 else 1
 
 

@@ -1,8 +1,8 @@
-"""The parts of a model that torch.compile fuses, for as long as it trains.
+"""Compiles parts of a model with torch.compile while it trains.
 
-What is compiled the model says (`Model.compilable`): a step of a recurrence, a layer. Layers of one kind are
-one compilation, since their weights are arguments. Shapes that change from batch to batch (`Model.varied`)
-are symbols in it, so that it serves them all; a captured step then records the compiled kernels.
+The model names the parts (`Model.compilable`): a recurrent step, a layer. Layers of one class share one
+compilation, because their weights are arguments. Shapes that vary between batches (`Model.varied`) are
+compiled as dynamic, so one compilation serves all; a captured step then records the compiled kernels.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,10 +18,10 @@ from regard.models.base import Model
 
 @contextmanager
 def compiled(model: Model) -> Iterator[None]:
-    """Inside, the model trains with compiled methods; it evaluates with the plain ones, as ever."""
+    """Inside the block the model trains with compiled methods; it evaluates with the plain ones."""
     with ExitStack() as stack:
         if model.varied:
-            # two axes that happen to be of one length in the first batch are still two
+            # two axes that happen to have equal length in the first batch must stay two symbols
             stack.enter_context(shapes.patch(use_duck_shape=False))  # type: ignore[attr-defined]
         for owner, name in model.compilable():
             plain = getattr(owner, name)
@@ -34,7 +34,7 @@ def compiled(model: Model) -> Iterator[None]:
 def _in_training(
     owner: nn.Module, fused: Callable[..., Any], plain: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The one method while the module trains, the other while it does not."""
+    """A method that runs `fused` in training mode and `plain` in evaluation mode."""
 
     def run(*arguments: Any, **named: Any) -> Any:
         return (fused if owner.training else plain)(*arguments, **named)

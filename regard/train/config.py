@@ -1,4 +1,4 @@
-"""What a run is: a model, a task, how to train and how to decode. Read from TOML, strictly.
+"""The configuration of a run: model, task, training and decoding. Read strictly from TOML.
 
     [model]                     name, and the fields of the model's Config
     name = "rnnsearch"
@@ -9,7 +9,7 @@
     name = "grammar"
     [train]                     the fields of TrainConfig
     steps = 1500
-    [decode]                    those of Decoding
+    [decode]                    the fields of Decoding
     beam = 5
 
 An unknown table, key or type is an error that names the nearest right one. No file includes another.
@@ -33,7 +33,7 @@ OptimizerName = Literal["adam", "adamw", "sgd", "adadelta", "rmsprop"]
 Precision = Literal["no", "bf16", "fp16"]
 TABLES = ("model", "task", "train", "decode")
 NAMES = (("model", "name"), ("task", "name"))  # keys that choose the class of their table
-OVERRIDES = "--set"  # the owner of an override in error messages: the option that a user typed
+OVERRIDES = "--set"  # names an override in error messages: the option that the user typed
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class TrainConfig:
     checkpoint_every: int = 200  # steps; the last step and every improvement are always kept, 0 = only those
     patience: int = 0  # evaluations without improvement before stopping early; 0 = never
     log_every: int = 20  # steps per line of metrics
-    average: int = 0  # the weights of so many last evaluations are averaged at the end; 0 = none
+    average: int = 0  # average the weights of this many last evaluations at the end; 0 = none
     threads: int = 0  # CPU threads; 0 = torch's choice
     capture: bool = False  # on one NVIDIA GPU, record a step for each batch shape and replay it
     compile: bool = False  # let torch.compile fuse a recurrent step or a layer; takes a minute at the start
@@ -84,7 +84,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that decides a run."""
+    """Everything that determines a run."""
 
     model: str
     model_settings: Mapping[str, Any]
@@ -94,7 +94,7 @@ class RunConfig:
     decode: Decoding = field(default_factory=Decoding)
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """The four tables of the file, values of inner tables by keys with a dot."""
+        """The four tables of the file; keys of inner tables are dotted."""
         return {
             "model": {"name": self.model, **fields.flatten(self.model_settings)},
             "task": {"name": self.task, **self.task_settings},
@@ -103,7 +103,7 @@ class RunConfig:
         }
 
     def to_toml(self) -> str:
-        """The file that `load_recipe` reads back as this config."""
+        """TOML text that `load_recipe` reads back as this config."""
         return toml.dumps(self.tables())
 
     def write(self, path: Path) -> None:
@@ -113,16 +113,16 @@ class RunConfig:
 def load_recipe(
     name: str | Path, overrides: Sequence[str] = (), *, tables: Mapping[str, Mapping[str, Any]] | None = None
 ) -> RunConfig:
-    """A recipe by its name, or a file ending in .toml; then the overrides, each `table.key=value`.
+    """Load a recipe by name, or from a .toml file, and apply the overrides, each `table.key=value`.
 
-    `tables` stand in the place of the recipe's own.
+    `tables` replace those of the recipe.
     """
     owner, text = read_recipe(name)
     return _resolve(owner, {**parse(owner, text), **(tables or {})}, overrides)
 
 
 def load_run(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The config.toml of a run folder, then the overrides; a run of an earlier version has its old keys."""
+    """Load the config.toml of a run folder and apply the overrides; keys of earlier versions are renamed."""
     owner, text = read_recipe(path)
     return _resolve(owner, translate(parse(owner, text)), overrides)
 
@@ -156,15 +156,15 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def recipe_sentence(name: str) -> str:
-    """The first line of a packaged recipe: what it does."""
+    """The first line of a packaged recipe, which describes it."""
     return read_recipe(name)[1].partition("\n")[0].removeprefix("#").strip()
 
 
 def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
-    """The tables of a TOML text, keys of inner tables with a dot; unknown tables are errors, keys are not."""
+    """The tables of a TOML text, with dotted keys for inner tables; tables are checked, keys are not."""
     try:
         document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # the grammar, numbers without end, lists without end
+    except (ValueError, RecursionError) as error:  # bad syntax, or endless digits or nesting
         raise ConfigError(f"{owner}: not valid TOML: {error}.") from error
     for name, table in document.items():
         if name not in TABLES:
@@ -175,9 +175,9 @@ def parse(owner: str, text: str) -> dict[str, dict[str, Any]]:
 
 
 def fill_defaults(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The tables with every default written out, so that later defaults do not change an earlier run.
+    """The tables with every default written out, so that a later change of defaults does not affect the run.
 
-    A model or task that is not in the catalogue keeps its settings as they are.
+    A model or task that is not in the catalogue keeps its settings unchanged.
     """
     kinds = {"train": TrainConfig, "decode": Decoding} | _known_kinds(tables)
     filled = {table: dict(tables.get(table, {})) for table in TABLES}
@@ -188,7 +188,7 @@ def fill_defaults(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
 
 def translate(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The tables of a run that an earlier version wrote, with the keys of today."""
+    """The tables of a run of an earlier version, with renamed keys replaced."""
     translated = {table: dict(values) for table, values in tables.items()}
     for table, kind in _known_kinds(tables).items():
         known = {f"{table}.{name}" for name in fields.keys(kind)}
@@ -202,7 +202,7 @@ def translate(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def _known_kinds(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, type[Any]]:
-    """The settings of the model and of the task, where they are in the catalogue."""
+    """The settings classes of the model and the task, if they are in the catalogue."""
     kinds: dict[str, type[Any]] = {}
     model, task = (tables.get(kind, {}).get("name") for kind in ("model", "task"))
     if model in catalog.names("model"):
@@ -229,7 +229,7 @@ def _parse_override(override: str) -> tuple[str, str, Any]:
 
 
 def _parse_value(text: str) -> Any:
-    """A TOML value; what is none is a plain string, so that words need no quotes on the command line."""
+    """Parse a TOML value; other text is a plain string, so that words need no quotes on the command line."""
     try:
         document = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -238,7 +238,7 @@ def _parse_value(text: str) -> Any:
 
 
 def _resolve(owner: str, tables: Mapping[str, Mapping[str, Any]], overrides: Sequence[str]) -> RunConfig:
-    """Check the file and the overrides one after the other, so that a message blames the right one."""
+    """Check the file and the overrides separately, so that an error names the right one."""
     changed: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
     for table, name, value in map(_parse_override, overrides):
         changed[table] |= fields.flatten({name: value})
@@ -258,7 +258,7 @@ def _resolve(owner: str, tables: Mapping[str, Mapping[str, Any]], overrides: Seq
 
 
 def _filled(owner: str, kind: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the dataclass takes. A model has sizes from the data: its own are checked when it is built."""
+    """The given values and all defaults. Sizes that depend on the data are checked when a model is built."""
     try:
         full = fields.with_defaults(kind, given)
         if kind in (TrainConfig, Decoding):
@@ -271,7 +271,7 @@ def _filled(owner: str, kind: type[Any], given: Mapping[str, Any]) -> dict[str, 
 def _choose(
     owner: str, kind: Literal["model", "task"], own: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[str, Any]:
-    """The key and the class that `[model] name = …` or `[task] name = …` chooses."""
+    """The key and the class chosen by `[model] name = …` or `[task] name = …`."""
     owner = OVERRIDES if "name" in new else owner
     known = catalog.names(kind)
     name = new.get("name", own.get("name"))
@@ -283,7 +283,7 @@ def _choose(
 
 
 def _check_fit(owner: str, model: str, task: str) -> None:
-    """Refuse a model that cannot learn from the examples of the task."""
+    """Raise ConfigError if the model cannot learn from the task's examples."""
     given: str = getattr(catalog.find(task, "task").load(), "gives", "")
     kinds = catalog.find(model, "model").load().reads
     if given and kinds and given not in kinds:

@@ -1,4 +1,4 @@
-"""Writing so that a process killed at any moment leaves the old file or the new one, never half of one."""
+"""Crash-safe writes: a process killed at any moment leaves the old file or the new one, never a part."""
 
 import errno
 import os
@@ -11,20 +11,20 @@ from regard.errors import DataError
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a new file and wait until the disk has it."""
+    """Write a new file and sync it to disk."""
     with path.open("wb") as file:
         file.write(data)
         sync(file)
 
 
 def sync(file: IO[bytes]) -> None:
-    """Wait until the disk has what was written to a file."""
+    """Flush a file and sync it to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def replace(path: Path, content: str | bytes) -> None:
-    """Exchange a file's content in one step."""
+    """Replace a file's content atomically."""
     aside = path.with_name(f".{path.name}.writing")
     try:
         write(aside, content.encode("utf-8") if isinstance(content, str) else content)
@@ -36,8 +36,8 @@ def replace(path: Path, content: str | bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder, not only the bytes of its files."""
-    if os.name == "nt":  # folders cannot be opened there, and renames are journalled
+    """Sync a folder's entries (its file names) to disk."""
+    if os.name == "nt":  # Windows cannot open folders, and journals renames
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -47,7 +47,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Wait until the disk has every file below a folder."""
+    """Sync every file and folder below a folder to disk."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             with path.open("rb+") as file:
@@ -59,7 +59,7 @@ def sync_tree(folder: Path) -> None:
 
 @contextmanager
 def disk_errors(run: Path, last: Callable[[], str]) -> Iterator[None]:
-    """Turn a full or unwritable disk into one sentence; `last()` says what is still there."""
+    """Turn a disk error (full, not writable) into a DataError; `last()` says what can still be used."""
     try:
         yield
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Strict reading of settings: names and types are those of a dataclass, and every mistake gets its remedy.
+"""Strict reading of settings into dataclass fields; every error suggests a fix.
 
-A field that is a dataclass itself is an inner table: its keys have a dot, `attention.score`.
+A field that is itself a dataclass is an inner table: its keys are dotted, as in `attention.score`.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from regard.catalog import suggest
 from regard.errors import ConfigError
 from regard.renamed import new_entry, new_key
 
-LARGEST = 10**18  # what C can count
+LARGEST = 10**18  # integers must fit into int64
 
 _WORDS: dict[Any, str] = {
     int: "an integer",
@@ -25,7 +25,7 @@ _WORDS: dict[Any, str] = {
 
 
 def keys(settings: type[Any]) -> dict[str, Any]:
-    """The keys that a table of these settings may have, and the type of each."""
+    """The keys that a table of these settings may have, with their types."""
     hints = get_type_hints(settings)
     found: dict[str, Any] = {}
     for field in _settable(settings):
@@ -42,12 +42,12 @@ def keys(settings: type[Any]) -> dict[str, Any]:
 
 
 def _settable(settings: type[Any]) -> list[Any]:
-    """The fields that a recipe may have."""
+    """The fields that a recipe may set."""
     return [field for field in fields(settings) if field.init and field.metadata.get("recipe", True)]
 
 
 def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a table by their keys, those of inner tables and of dataclasses too."""
+    """Flatten a table: inner tables and dataclasses become dotted keys."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         inner = vars(value) if is_dataclass(value) else value
@@ -59,7 +59,7 @@ def flatten(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(owner: str, table: str, settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, converted to the types of the dataclass; raise ConfigError on the first that cannot be."""
+    """Convert the values to the field types; raise ConfigError on the first that does not fit."""
     known = {f"{table}.{name}": hint for name, hint in keys(settings).items()}
     checked = {}
     for name, value in values.items():
@@ -75,7 +75,7 @@ def check(owner: str, table: str, settings: type[Any], values: Mapping[str, Any]
 
 
 def with_defaults(settings: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, and the defaults of the fields that were not given, in the order of the dataclass."""
+    """The values, with defaults for the missing fields, in the order of the dataclass."""
     full: dict[str, Any] = {}
     for field in _settable(settings):
         default: Any = field.default
@@ -91,7 +91,7 @@ def with_defaults(settings: type[Any], values: Mapping[str, Any]) -> dict[str, A
 
 
 def convert(owner: str, key: str, hint: Any, value: Any) -> Any:
-    """One value as the type its field has."""
+    """Convert one value to the type of its field."""
     fitted = _fit(hint, value)
     if isinstance(fitted, int) and abs(fitted) >= LARGEST:
         raise ConfigError(f"{owner}: '{key}' has more than 18 digits; expected a smaller integer.")
@@ -100,7 +100,7 @@ def convert(owner: str, key: str, hint: Any, value: Any) -> Any:
     return fitted
 
 
-_WRONG = object()  # what a value becomes that does not fit: None and False are values of their own
+_WRONG = object()  # result of _fit for a value that does not fit; None and False are valid values
 
 
 def _fit(hint: Any, value: Any) -> Any:
@@ -129,7 +129,7 @@ def _fit_list(kind: type[Any], items: tuple[Any, ...], value: Any) -> Any:
 def _fit_plain(hint: Any, value: Any) -> Any:
     if hint is Any:
         return value
-    if isinstance(value, bool):  # a bool is an int to Python, but not to the person who wrote the file
+    if isinstance(value, bool):  # in Python a bool is an int; in the file it is not
         return value if hint is bool else _WRONG
     if hint is float and isinstance(value, int):
         return float(value)

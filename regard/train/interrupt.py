@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while training: a request that the loop reads between steps, no exception inside one."""
+"""Ctrl-C and SIGTERM set a flag that the training loop reads between steps, instead of raising inside one."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was stopped from outside; `step` is the step of the checkpoint it can go on from."""
+    """Training was stopped by a signal; `step` is that of the checkpoint from which it can resume."""
 
     def __init__(self, step: int, run: Path) -> None:
         super().__init__(f"stopped at step {step}; go on with: regard train --resume --run {run}")
@@ -23,7 +23,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Inside the block, the first signal sets `requested`; a second one acts as it would have without us."""
+    """Inside the block the first signal sets `requested`; a second one has its usual effect."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -40,9 +40,9 @@ class Interrupts:
     def _request(self, number: int, frame: FrameType | None) -> None:
         self.requested = True
         self._restore()
-        if is_main_process():  # of several, it speaks
+        if is_main_process():  # only one of several processes prints
             name = signal.Signals(number).name
-            with suppress(OSError):  # by the descriptor: print is not safe inside a handler
+            with suppress(OSError):  # os.write, because print is not safe in a signal handler
                 os.write(2, f"{name}: stopping after this batch; a second one stops at once.\n".encode())
 
     def _restore(self) -> None:

@@ -1,8 +1,8 @@
-"""The processes that a launcher (torchrun, `accelerate launch`) started: how many, which, and their end.
+"""Processes started by a launcher (torchrun, `accelerate launch`): how many, which one, and how they end.
 
-A process ends with its launcher, even if the launcher is killed. The training then saves and stops as on
-SIGTERM. If other processes are gone too, a step may never end: after `GRACE` seconds this process ends
-without saving; what was saved before is whole.
+A process ends with its launcher, even if the launcher is killed: training then saves and stops as on SIGTERM.
+If other processes have died too, a step may hang forever, so this process exits after `GRACE` seconds
+without saving; earlier checkpoints are complete.
 """
 
 import os
@@ -11,26 +11,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-LOOK = 1.0  # seconds from one look at the parent to the next
-GRACE = 60.0  # seconds for the last step and its checkpoint
+LOOK = 1.0  # seconds between checks of the parent process
+GRACE = 60.0  # seconds to finish the last step and its checkpoint
 STATUS = 128 + signal.SIGTERM
 
 _watched = False
 
 
 def count_launched() -> int:
-    """How many processes the launcher started; 1 without one."""
+    """How many processes the launcher started; 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_main_process() -> bool:
-    """False in all but the first of the processes that a launcher started."""
+    """False in all but the first of the launched processes."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def ends_with_launcher() -> Iterator[None]:
-    """Inside the block, of one of several processes, the end of its parent is a SIGTERM."""
+    """Inside the block a launched process receives SIGTERM when its parent ends."""
     global _watched
     if count_launched() == 1 or _watched:
         yield

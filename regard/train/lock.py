@@ -1,4 +1,4 @@
-"""Who trains into a run folder: one process, or the main one of several that train together."""
+"""The lock of a run folder: it belongs to one process, or to the main one of several that train together."""
 
 import time
 from collections.abc import Iterator
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from regard.lock import FILE, FolderLock, Taken
 
-LOOK = 0.5  # seconds from one try to own a folder to the next
+LOOK = 0.5  # seconds between attempts to own a folder
 
 
 class RunLock(FolderLock):
-    """Inside the block the run folder is this process's."""
+    """Context manager that owns the run folder inside the block."""
 
     def refuse(self, who: str) -> Taken:
         return Taken(
@@ -22,7 +22,7 @@ class RunLock(FolderLock):
 
 @contextmanager
 def own_run(folder: Path, *, wait: float = 0.0) -> Iterator[RunLock]:
-    """Own the run folder; where another process does, try again for so many seconds."""
+    """Own the run folder; while another process does, retry for up to `wait` seconds."""
     end = time.monotonic() + wait
     with ExitStack() as owned:
         while True:
@@ -37,7 +37,7 @@ def own_run(folder: Path, *, wait: float = 0.0) -> Iterator[RunLock]:
 
 
 def require_free(folder: Path) -> None:
-    """Refuse a folder that a training goes on in."""
+    """Raise Taken if a training owns the folder."""
     if (folder / FILE).exists():
         with RunLock(folder):
             pass

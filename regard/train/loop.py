@@ -1,8 +1,8 @@
-"""The only training loop. Accelerate gives device, precision and processes; the launcher decides them.
+"""The training loop. Accelerate provides device, precision and processes, as chosen by the launcher.
 
-Between two updates (update.py) a run is a value: weights, optimizer, random states, a place in the data, a
-few counters (session.py). That value is what a checkpoint holds, so going on from one equals never having
-stopped.
+Between two updates (update.py) a run is a value: weights, optimizer, random states, the position in the data
+and a few counters (session.py). A checkpoint holds that value, so resuming from one is the same as never
+having stopped.
 """
 
 import math
@@ -36,7 +36,7 @@ class Summary:
     steps: int
     seconds: float
     train_loss: float | None  # mean since the line of metrics before the last
-    best_loss: float | None  # validation; None where nothing was evaluated
+    best_loss: float | None  # validation; None if nothing was evaluated
     best_step: int | None
     tokens_per_second: float
     stopped_early: bool
@@ -56,8 +56,8 @@ def fit(
 ) -> Summary:
     """Train a model on a task, into the folder `run`.
 
-    `resume` goes on from the folder's last checkpoint. `wait`: so many seconds the folder may still belong to
-    another process. `step_function` replaces `task.loss` in training; the validation loss is the task's.
+    `resume` continues from the folder's last checkpoint. `wait`: seconds to wait while another process owns
+    the folder. `step_function` replaces `task.loss` in training; validation still uses `task.loss`.
     Raises Interrupted on Ctrl-C and SIGTERM, after saving.
     """
     folder, threads = RunFolder(run), torch.get_num_threads()
@@ -71,13 +71,13 @@ def fit(
             return _run(session)
         except Interrupted:
             raise
-        except KeyboardInterrupt as error:  # inside a step, which is then lost: the second Ctrl-C
+        except KeyboardInterrupt as error:  # a second Ctrl-C, inside a step, which is lost
             raise Interrupted(folder.last_step() or 0, folder.path) from error
 
 
 def _run(run: Session) -> Summary:
     run.model.train()
-    while not _settle(run):
+    while not _between_updates(run):
         update(run)
     _average(run)
     return Summary(
@@ -92,15 +92,15 @@ def _run(run: Session) -> Summary:
     )
 
 
-def _settle(run: Session) -> bool:
-    """What is due between two updates: evaluate, save, stop. True when the run is over."""
+def _between_updates(run: Session) -> bool:
+    """What is due between two updates: evaluate, save, stop. Returns True when the run is over."""
     due = _evaluation_due(run)
     improved = due and _evaluate(run)
     if due:
         _keep_for_average(run)
     out_of_patience = 0 < run.train.patience <= run.state.stale
     finished = run.state.step >= run.train.steps or out_of_patience
-    # not while updates fail: a run that goes on with a lower learning rate starts before them
+    # no routine checkpoint while updates fail: a run resumed with a lower learning rate starts before them
     routine = _divides(run.train.checkpoint_every, run.state.step) and not run.state.skipped_in_row
     if improved or finished or routine:
         _save(run, best=improved)
@@ -122,12 +122,12 @@ def _evaluation_due(run: Session) -> bool:
 
 
 def _evaluate(run: Session) -> bool:
-    """The validation loss; True where it is the best so far."""
+    """Record the validation loss; True if it is the best so far."""
     state = run.state
     random = serialization.random_state(run.device)
     loss = _validation_loss(run)
     if run.stop:
-        # the evaluation is done again when the run goes on
+        # the resumed run evaluates again
         serialization.load_random_state(random, run.device)
         _interrupt(run)
     state.evaluated = state.step
@@ -144,7 +144,7 @@ def _evaluate(run: Session) -> bool:
 
 
 def _validation_loss(run: Session) -> float | None:
-    """The mean over the split of all processes; None for an empty split, or where a signal came first."""
+    """The mean over the split on all processes; None if the split is empty, or if a signal arrived."""
     sums, sharded = run.zeros(2), is_sharded(run.plain)
     run.model.eval()
     with torch.no_grad():
@@ -152,7 +152,7 @@ def _validation_loss(run: Session) -> float | None:
             own = rows[run.accelerator.process_index :: run.processes]
             if _agree_to_stop(run):
                 break
-            if own or sharded:  # with a part of the model, a process without rows must compute along
+            if own or sharded:  # a sharded model needs every process, also those without rows
                 batch = run.task.batch("valid", own or rows[:1]).to(run.device)
                 loss = run.task.loss(run.plain, batch)
                 sums[0] += loss.total if own else 0.0
@@ -164,7 +164,7 @@ def _validation_loss(run: Session) -> float | None:
 
 
 def _agree_to_stop(run: Session) -> bool:
-    """Whether a signal reached any of the processes, which all go on or stop together."""
+    """Whether any process has received a signal; all of them stop together."""
     if run.processes == 1:
         run.stop = run.stop or run.interrupts.requested
     else:
@@ -203,7 +203,7 @@ def _keep_for_average(run: Session) -> None:
 
 
 def _average(run: Session) -> None:
-    """The mean of the last evaluations' weights, beside the checkpoints of a run that is over."""
+    """Save the mean of the last evaluations' weights, once the run is over."""
     if run.train.average and run.accelerator.is_main_process:
         mean = Snapshots(run.folder.path, run.train.average).mean(run.state.step)
         if mean is not None:

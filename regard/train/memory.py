@@ -1,4 +1,4 @@
-"""Refuses a model that needs more memory than there is, before it is allocated."""
+"""Refuses a model that needs more memory than the machine has, before it is allocated."""
 
 import math
 import os
@@ -13,11 +13,11 @@ from regard.errors import ConfigError
 from regard.train import fields
 
 _MAKERS = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn)
-_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container
+_LIMIT = Path("/sys/fs/cgroup/memory.max")  # the container's limit
 
 
 class WithinMemory(TorchFunctionMode):
-    """While a model is built: refuse it once its tensors need more than the machine has."""
+    """While a model is built, raise once its tensors need more memory than the machine has."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__()
@@ -41,19 +41,19 @@ class WithinMemory(TorchFunctionMode):
 
 
 def machine_memory() -> float:
-    """Bytes of memory that this process may have; infinite where that is not known."""
+    """Bytes of memory available to this process; infinite if unknown."""
     try:
         total = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
         return math.inf
     try:
         return min(total, float(_LIMIT.read_text()))
-    except (OSError, ValueError):  # no container, or one without a limit
+    except (OSError, ValueError):  # no container, or no limit
         return total
 
 
 def _count(args: Any, kwargs: Mapping[str, Any]) -> int:
-    """The elements of the tensor that these arguments ask for."""
+    """The number of elements of the tensor that a factory function would make."""
     size = args[0] if args and not isinstance(args[0], int) else kwargs.get("size", args)
     return math.prod(n for n in size if isinstance(n, int))
 

@@ -1,10 +1,10 @@
-"""The numbers of a run: one JSON object a line in metrics.jsonl, and the same as TensorBoard events.
+"""The numbers of a run, as JSON lines in metrics.jsonl and as TensorBoard events.
 
     {"step": 40, "loss": 3.1, "lr": 0.001, "tokens_per_second": 9120.0, "gradient_norm": 0.8, "seconds": 4.2}
     {"step": 200, "valid_loss": 2.7, "best_loss": 2.7, "seconds": 21.0}
     {"step": 207, "event": "non-finite", "loss": null, "gradient_norm": null, "skipped": 1}
 
-`loss` is the mean since the line before. A number that is not finite is null: JSON has no word for it.
+`loss` is the mean since the previous line. A number that is not finite is null: JSON cannot express it.
 """
 
 import json
@@ -26,10 +26,10 @@ _TAGS = {
 
 
 class Metrics:
-    """Where the main process of a run writes its numbers."""
+    """Writes the numbers of a run, in its main process."""
 
     def __init__(self, run: Path, *, size: int = 0, step: int = 0) -> None:
-        """Go on after the first `size` bytes: what was written after the checkpoint of `step` is cut off."""
+        """Continue after the first `size` bytes; lines written after the checkpoint of `step` are cut off."""
         path = run / "metrics.jsonl"
         if path.is_symlink():
             raise DataError(f"{run}: metrics.jsonl is a symbolic link; expected a file of the run folder.")
@@ -43,7 +43,7 @@ class Metrics:
         return self._events is not None
 
     def write(self, record: dict[str, Any]) -> None:
-        """Add one line; it is on its way to the disk when this returns."""
+        """Append one line and flush it."""
         plain = {name: _plain(value) for name, value in record.items()}
         self._file.write(json.dumps(plain, allow_nan=False).encode("utf-8") + b"\n")
         self._file.flush()
@@ -51,7 +51,7 @@ class Metrics:
             self._write_events(plain)
 
     def sync(self) -> int:
-        """Wait until the disk has every line; the size of the file."""
+        """Sync the file to disk; its size."""
         durable.sync(self._file)
         return self._file.tell()
 
@@ -67,7 +67,7 @@ class Metrics:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl; a last line that is still being written is left out."""
+    """The lines of a run's metrics.jsonl, without a last line that is still being written."""
     path = run / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
     return [_parse(run, number, line) for number, line in enumerate(lines, 1)]
@@ -84,12 +84,12 @@ def _parse(run: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def _event_writer(folder: Path, step: int) -> Any:
-    """A TensorBoard writer, or None where TensorBoard is not installed."""
+    """A TensorBoard writer; None if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    # events after the checkpoint's step are from a life that was lost: TensorBoard hides what is purged
+    # events after the checkpoint's step are from before the run was resumed; TensorBoard hides purged ones
     return SummaryWriter(str(folder), purge_step=step + 1 if step else None, flush_secs=10)
 
 

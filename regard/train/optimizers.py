@@ -1,4 +1,4 @@
-"""The optimizers by name, each with the settings of the config that it has a use for."""
+"""Builds optimizers by name, each with the settings it uses."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +12,11 @@ from regard.train.config import TrainConfig
 def build_optimizer(
     parameters: Iterable[nn.Parameter], train: TrainConfig, device: torch.device | None = None
 ) -> torch.optim.Optimizer:
-    """The optimizer that `train.optimizer` names, over the parameters that learn.
+    """Build the optimizer named by `train.optimizer`, over the trainable parameters.
 
-    They will lie on `device` when it steps. On an NVIDIA GPU, Adam reads and writes its numbers once, in one
-    kernel for all parameters; not under the loss scale of "fp16", where that kernel would undo the scale once
-    more. What it remembers is the same, so a checkpoint goes on with or without it.
+    `device` is where they are when it steps. On an NVIDIA GPU Adam is fused: one kernel for all parameters.
+    Not with "fp16", where the fused kernel would unscale the gradients a second time. The optimizer state is
+    the same, so a checkpoint resumes with or without it.
     """
     learning = [parameter for parameter in parameters if parameter.requires_grad]
     common: dict[str, Any] = {"lr": train.lr, "weight_decay": train.weight_decay}

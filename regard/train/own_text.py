@@ -1,16 +1,16 @@
-"""The Transformer that `regard train --source A --target B` takes, sized by the number of pairs.
+"""The Transformer trained by `regard train --source A --target B`, sized by the number of sentence pairs.
 
-Little text wants a small network and predictions that agree under two dropouts (R-Drop); much text the
-paper's base size. A run makes `passes` passes through the text and ends before them when the validation loss
-has not fallen for `PATIENCE` evaluations. The weights of the best evaluation are kept.
+Small corpora get a small network and R-Drop (two dropout passes that should agree); large ones the paper's
+base size. A run makes `passes` passes over the text and stops early if the validation loss has not improved
+for `PATIENCE` evaluations. The weights of the best evaluation are kept.
 
-`benchmarks/own_text.py` measures the rows against others; docs/how-to/corpora.md says which were measured.
+`benchmarks/own_text.py` compares the rows with alternatives; docs/how-to/corpora.md says which were measured.
 """
 
 from dataclasses import dataclass
 
-RECIPE = "own-text"  # what all sizes share
-LETTERS = 4  # bytes of text for a piece, roughly
+RECIPE = "own-text"  # shared by all sizes
+LETTERS = 4  # bytes of text per subword, roughly
 FEWEST, MOST = 300, 300_000  # steps
 EVALUATIONS = 40  # in a whole run
 PATIENCE = 10  # evaluations without improvement
@@ -18,7 +18,7 @@ PATIENCE = 10  # evaluations without improvement
 
 @dataclass(frozen=True)
 class Size:
-    """A network and how it is trained, for so many sentence pairs or more."""
+    """A network and its training, for at least `pairs` sentence pairs."""
 
     pairs: int
     layers: int
@@ -26,13 +26,13 @@ class Size:
     d_ff: int
     heads: int
     dropout: float
-    vocabulary: int  # pieces; one vocabulary for both sides, or one each
+    vocabulary: int  # subwords; one vocabulary for both sides, or one each
     batch: int  # tokens
     warmup: int
     lr: float
     smoothing: float
     r_drop: float
-    passes: int  # through the text
+    passes: int  # over the text
 
 
 # pairs, layers, d_model, d_ff, heads, dropout, vocabulary, batch, warmup, lr, smoothing, r_drop, passes
@@ -49,14 +49,14 @@ SIZES = (
 
 
 def size_for(pairs: int) -> Size:
-    """The last row of the table that asks for no more pairs."""
+    """The largest size for at most this many pairs."""
     return next(size for size in reversed(SIZES) if size.pairs <= pairs)
 
 
 def settings_for(pairs: int, size_in_bytes: int, *, joint: bool, gpu: bool) -> list[str]:
-    """What differs from the recipe, each `table.key=value`: for this many pairs, of so much text.
+    """The overrides of the recipe, each `table.key=value`, for this many pairs and bytes of text.
 
-    `joint`: one vocabulary for both sides. `gpu`: an NVIDIA GPU trains in bfloat16, each step recorded once.
+    `joint`: one vocabulary for both sides. `gpu`: train in bfloat16 with captured steps, on an NVIDIA GPU.
     """
     size = size_for(pairs)
     steps = int(min(max(size.passes * size_in_bytes / LETTERS / size.batch, FEWEST), MOST))

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live bar in a terminal, plain lines elsewhere, nothing when quiet."""
+"""How a run reports its progress: a live bar in a terminal, plain lines elsewhere, nothing when quiet."""
 
 import sys
 import time
@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 
-LINE_SECONDS = 10.0  # without a terminal, at most this long without a line
+LINE_SECONDS = 10.0  # longest silence without a terminal
 
 
 @dataclass(frozen=True)
 class View:
-    """What there is to show after a step."""
+    """What to show after a step."""
 
     step: int
     loss: float | None  # mean since the last line of metrics
@@ -24,7 +24,7 @@ class View:
 
 
 class Progress(Protocol):
-    """Where the loop reports to."""
+    """Receives the loop's reports."""
 
     def start(self, step: int, steps: int) -> None: ...
     def update(self, view: View) -> None: ...
@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 
 class Quiet:
-    """Shows nothing: tests, and every process but the main one."""
+    """Shows nothing, for tests and for every process but the main one."""
 
     def start(self, step: int, steps: int) -> None: ...
     def update(self, view: View) -> None: ...
@@ -69,7 +69,7 @@ class Bar:
 
 
 class Lines:
-    """A plain line every `every` steps, and sooner when steps are slow."""
+    """A line every `every` steps, and more often when steps are slow."""
 
     def __init__(self, every: int, stream: TextIO | None = None) -> None:
         self._every = every
@@ -93,7 +93,7 @@ class Lines:
 
 
 def choose_progress(log_every: int, console: Console | None = None) -> Progress:
-    """A bar where the console is a terminal, otherwise lines; both on standard error."""
+    """A bar if the console is a terminal, otherwise lines; both on standard error."""
     console = console or Console(stderr=True)
     return Bar(console) if console.is_terminal else Lines(log_every, console.file)  # type: ignore[arg-type]
 

@@ -1,14 +1,14 @@
-"""Weights in fewer bytes: int8 or int10 with a scale for each row or group, or bfloat16. Read as float32.
+"""Weights in fewer bytes: int8 or int10 with a scale per row or group, or bfloat16. Decoded to float32.
 
     W ≈ scale · q,   q = round(W / scale),   scale = max |row of W| / 127
 
-"int8": a matrix has one scale a row, which is an output of a linear layer or a word of an embedding.
-"int8-groups": each 32 numbers of a row, the last perhaps fewer, have a scale of their own in bfloat16. One
-large number then spoils the steps of 31 others and not of its whole row, for 1/16 more bytes. Rows that are
-shorter than a group are bfloat16: they are few, and a flag among two coordinates would leave these no steps.
-"int10-groups": the same with four times as many steps, 511 in the place of 127. The upper eight bits of q are
-the tensor; the lower two lie beside it, four numbers a byte. It errs as bfloat16 does, in 2/3 of the bytes.
-Vectors (biases, norms, running means) stay as they are: they are few, and everything depends on them.
+"int8": one scale per row, which is an output of a linear layer or a word of an embedding.
+"int8-groups": every 32 numbers of a row (the last group may be shorter) share a bfloat16 scale. An outlier
+then costs 31 others their precision, not the row, for 1/16 more bytes. Rows shorter than a group become
+bfloat16: they are few, and a flag beside two coordinates, say, would leave those no precision.
+"int10-groups": the same with q up to 511 instead of 127. The tensor holds the upper eight bits of q, a second
+one the lower two, four numbers per byte. Its error is that of bfloat16, in 2/3 of the bytes.
+Vectors (biases, norms, running means) stay unchanged: they are few, and everything depends on them.
 """
 
 from typing import Literal
@@ -18,19 +18,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Encoding = Literal["int8", "int8-groups", "int10-groups", "bf16", "float32"]
-# the smallest first
+# smallest first
 ENCODINGS: tuple[Encoding, ...] = ("int8", "int8-groups", "int10-groups", "bf16", "float32")
-SCALE = ".int8-scale"  # behind the name of the tensor that it scales
+SCALE = ".int8-scale"  # suffix to the name of the tensor that it scales
 GROUP_SCALES = ".int8-group-scales"
 LOW_BITS = ".int10-low-bits"
 GROUP = 32  # numbers that share a scale
 LARGEST, LARGEST_OF_10 = 127, 511
-BESIDE = (SCALE, GROUP_SCALES, LOW_BITS)  # what belongs to the tensor of the name before it
-PLACES = torch.tensor([0, 2, 4, 6], dtype=torch.uint8)  # of two bits in a byte
+BESIDE = (SCALE, GROUP_SCALES, LOW_BITS)  # suffixes of companion tensors
+PLACES = torch.tensor([0, 2, 4, 6], dtype=torch.uint8)  # bit offsets of four numbers in a byte
 
 
 def encode(tensors: dict[str, Tensor], encoding: Encoding) -> dict[str, Tensor]:
-    """The matrices in fewer bytes, everything else as it is."""
+    """Encode the matrices; everything else stays as it is."""
     encoded: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if encoding == "float32" or not tensor.is_floating_point() or tensor.ndim < 2:
@@ -49,7 +49,7 @@ def encode(tensors: dict[str, Tensor], encoding: Encoding) -> dict[str, Tensor]:
 
 
 def decode(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """What `encode` was given, about; tensors that it did not encode come back as they are."""
+    """Undo `encode`, approximately; tensors that were not encoded are returned unchanged."""
     return {
         name: _decoded(tensor, *(tensors.get(name + beside) for beside in BESIDE))
         for name, tensor in tensors.items()
@@ -68,7 +68,7 @@ def _decoded(tensor: Tensor, scale: Tensor | None, groups: Tensor | None, low: T
 
 
 def to_int8(tensor: Tensor) -> tuple[Tensor, Tensor]:
-    """(R, …) -> (R, …) int8 and (R, 1, …) float32 scales; a row of zeros has the scale 1."""
+    """(R, …) -> (R, …) int8 and (R, 1, …) float32 scales; a row of zeros has scale 1."""
     rows = tensor.detach().float()
     scale = rows.abs().amax(dim=tuple(range(1, rows.ndim)), keepdim=True) / LARGEST
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
@@ -76,9 +76,9 @@ def to_int8(tensor: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def to_groups(tensor: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """(R, …) -> (R, …) whole numbers of at most `largest`, and (R, groups of a row) bfloat16 scales.
+    """(R, …) -> (R, …) integers up to ±`largest`, and (R, groups per row) bfloat16 scales.
 
-    A group of zeros has the scale 1.
+    A group of zeros has scale 1.
     """
     rows = tensor.detach().float().flatten(1)
     groups = torch.unflatten(F.pad(rows, (0, -rows.shape[1] % GROUP)), 1, (-1, GROUP))
@@ -89,11 +89,11 @@ def to_groups(tensor: Tensor, largest: int) -> tuple[Tensor, Tensor]:
 
 
 def pack_low_bits(numbers: Tensor) -> Tensor:
-    """The lower two bits of whole numbers, four numbers a byte; the last byte is filled up with zeros."""
+    """The lower two bits of each integer, four numbers per byte; the last byte is zero-padded."""
     bits = (numbers.flatten() & 3).to(torch.uint8)
     return (F.pad(bits, (0, -len(bits) % 4)).view(-1, 4) << PLACES).sum(-1, dtype=torch.uint8)
 
 
 def unpack_low_bits(packed: Tensor, shape: torch.Size) -> Tensor:
-    """What `pack_low_bits` was given, of this shape."""
+    """Undo `pack_low_bits`, for numbers of this shape."""
     return (packed[:, None] >> PLACES & 3).flatten()[: shape.numel()].view(shape)

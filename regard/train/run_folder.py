@@ -1,19 +1,19 @@
-"""The run folder: written atomically, resumed exactly, read without pickle.
+"""The run folder: atomic writes, exact resumption, no pickle.
 
     config.toml              the resolved config; written last, so its presence makes the folder a run
     format.json              {"format": 1, "regard": "0.1.0"}
-    …                        what the task saves beside (tokenizers)
-    digests.json             SHA-256 of each of these
+    …                        what the task saves (tokenizers)
+    digests.json             SHA-256 of the files above
     changes.jsonl            one line per setting that a resumed run changed
     metrics.jsonl            one line per measurement; tensorboard/ holds the same
-    owner.json               who trains into the folder; empty when nobody does (lock.py)
+    owner.json               which process trains into the folder; empty if none does (lock.py)
     checkpoints.json         {"last": "step-00000400", "before": "step-00000200", "best": "step-00000300"}
-                             and the digest of these; "over": only weights are kept
+                             and their digest; "over": only weights are kept
     checkpoints/             the folders that these names point to
         step-00000400/       {model,optimizer,random}.safetensors  state.json  digests.json
-        step-00000200/       the same: what a run goes on from if the last is damaged
+        step-00000200/       the same: the fallback if the last is damaged
         step-00000300/       model.safetensors  state.json  digests.json
-        averaged-00000400/   the same; with `train.average`, when the run is over
+        averaged-00000400/   the same; with `train.average`, once the run is over
 
 A packed run (shipped/pack.py) has one set of weights and no checkpoints/: model.safetensors, perhaps in int8
 or bfloat16, and state.json lie beside config.toml.
@@ -35,26 +35,26 @@ from regard.train.config import RunConfig, fill_defaults, parse, translate
 from regard.train.verified_files import DIGESTS, digest, digest_of_file
 
 FORMAT = 1
-UNLEARNT = ("train.log_every", "train.checkpoint_every", "train.threads")  # of no effect on the weights
-LEARNT = ("train.steps", "train.lr", "train.clip", "train.on_nonfinite")  # may change when a run goes on
+UNLEARNT = ("train.log_every", "train.checkpoint_every", "train.threads")  # no effect on the weights
+LEARNT = ("train.steps", "train.lr", "train.clip", "train.on_nonfinite")  # may change when a run is resumed
 
 
 class RunFolder(Checkpoints):
-    """One run on the disk: what it was started with, and its checkpoints."""
+    """One run on disk: its config, the task's files and its checkpoints."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.config = self.path / "config.toml"
 
     def require_new(self) -> None:
-        """Refuse a folder that already holds a run."""
+        """Raise DataError if the folder already holds a run."""
         if self.config.exists():
             raise DataError(
                 f"{self.path}: already holds a run; continue it with --resume, or choose another folder."
             )
 
     def require_run(self) -> None:
-        """Refuse a folder that holds no run, or one of a later format."""
+        """Raise DataError if the folder holds no run, or one of a later format."""
         if not self.path.is_dir():
             raise DataError(f"{self.path}: no such run folder.")
         if (self.path / "export.json").exists():
@@ -72,7 +72,7 @@ class RunFolder(Checkpoints):
                 self.require_whole(self.path, name)
 
     def create(self, config: RunConfig, task: Task) -> None:
-        """Make the folder a run. The config comes last: without it, the folder is still free."""
+        """Make the folder a run. The config is written last: without it, the folder still counts as free."""
         with durable.disk_errors(self.path, self.describe_last):
             self.path.mkdir(parents=True, exist_ok=True)
             digests = self._save_task(task)
@@ -84,7 +84,7 @@ class RunFolder(Checkpoints):
             durable.replace(self.config, text)
 
     def _save_task(self, task: Task) -> dict[str, list[str]]:
-        """Let the task write its files aside, and move them here; their digests."""
+        """Let the task write its files to a temporary folder, move them here, and return their digests."""
         aside = self.path / ".writing-task"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
@@ -100,7 +100,7 @@ class RunFolder(Checkpoints):
         return digests
 
     def update_config(self, config: RunConfig) -> None:
-        """Store the config of a resumed run where one of the few changeable keys differs, and record that."""
+        """Store the config of a resumed run if it changed, and record the changes."""
         before, now = self.config.read_text(encoding="utf-8"), _resolved(config)
         if before == now:
             return
@@ -108,12 +108,12 @@ class RunFolder(Checkpoints):
             self.record_changes(self._changed(config))
             if (self.path / DIGESTS).exists():
                 digests = self.read_json(self.path / DIGESTS)
-                digests["config.toml"] = [digest(now), digest(before)]  # whichever of them is there
+                digests["config.toml"] = [digest(now), digest(before)]  # either may be there after a crash
                 durable.replace(self.path / DIGESTS, json.dumps(digests, indent=1) + "\n")
             durable.replace(self.config, now)
 
     def record_changes(self, changed: Mapping[str, tuple[Any, Any]]) -> None:
-        """Write into changes.jsonl what differs from here on: key -> (was, is)."""
+        """Append the settings that differ from now on to changes.jsonl: key -> (old, new)."""
         path, now = self.path / "changes.jsonl", f"{datetime.now():%Y-%m-%d %H:%M:%S}"
         lines = [
             {"step": self.last_step() or 0, "key": key, "was": was, "is": given, "date": now}
@@ -125,7 +125,7 @@ class RunFolder(Checkpoints):
     def require_same(
         self, config: RunConfig, *, may_change: tuple[str, ...] = UNLEARNT + LEARNT
     ) -> dict[str, tuple[Any, Any]]:
-        """Refuse to go on with another config, but for a few keys; those that differ, with both values."""
+        """Raise ConfigError if a key outside `may_change` differs; returns all changes: key -> (old, new)."""
         changed = self._changed(config)
         for key, (was, given) in changed.items():
             if key not in may_change:
@@ -145,7 +145,7 @@ def _resolved(config: RunConfig) -> str:
 
 
 def _flat(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """'table.key' -> value as TOML gives it back: lists for tuples, nothing for None."""
+    """'table.key' -> value as TOML returns it: tuples as lists, None omitted."""
     return {
         f"{table}.{key}": list(value) if isinstance(value, tuple) else value
         for table, values in tables.items()
@@ -157,5 +157,5 @@ def _flat(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _version() -> str:
     try:
         return version("regard")
-    except PackageNotFoundError:  # run from a checkout that was never installed
+    except PackageNotFoundError:  # a checkout that was never installed
         return "unknown"

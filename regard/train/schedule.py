@@ -1,8 +1,8 @@
-"""Learning rates as functions of the step: nothing is remembered, so a run can go on at any step.
+"""Learning rates as pure functions of the step, without state, so that a run can resume at any step.
 
     lr(step) = lr · warmup(step) · schedule(step)            steps count from 1
 
-Each schedule is one pure function `(step, train) -> factor`. Warming up is linear and common to all of them.
+Each schedule is a function `(step, train) -> factor`. All of them share the linear warm-up.
 """
 
 import math
@@ -21,7 +21,7 @@ def constant(step: int, train: "TrainConfig") -> float:
 
 
 def linear(step: int, train: "TrainConfig") -> float:
-    """From 1 after the warm-up straight down; the step after the last would have 0."""
+    """Linear from 1 after the warm-up to 0, which the step after the last would have."""
     return 1.0 - _progress(step, train)
 
 
@@ -37,7 +37,7 @@ def inverse_sqrt(step: int, train: "TrainConfig") -> float:
 
 
 def halve(step: int, train: "TrainConfig") -> float:
-    """1 for `halve_after` steps, then halved at once and every `halve_every` steps (Luong 2015, 4.1)."""
+    """1 for `halve_after` steps, then halved, and again every `halve_every` steps (Luong 2015, 4.1)."""
     if step <= train.halve_after:
         return 1.0
     return 0.5 ** (1 + (step - train.halve_after - 1) // train.halve_every)
@@ -53,12 +53,12 @@ SCHEDULES: dict[ScheduleName, Callable[[int, "TrainConfig"], float]] = {
 
 
 def learning_rate(step: int, train: "TrainConfig") -> float:
-    """The learning rate of update number `step`, the first being 1."""
+    """The learning rate of update `step`, counted from 1."""
     warmup = min(1.0, step / train.warmup) if train.warmup else 1.0
     return train.lr * warmup * SCHEDULES[train.schedule](step, train)
 
 
 def _progress(step: int, train: "TrainConfig") -> float:
-    """0 while warming up and at the first step after it, just below 1 at the last step."""
+    """0 during the warm-up and the first step after it, just below 1 at the last step."""
     total = max(train.steps - train.warmup, 1)
     return min(max(step - train.warmup - 1, 0) / total, 1.0)

@@ -1,4 +1,4 @@
-"""A training in memory: model, optimizer, place in the data and views, opened anew or from a checkpoint."""
+"""A training run in memory: model, optimizer, position in the data, progress and metrics."""
 
 import time
 from collections.abc import Callable
@@ -29,24 +29,24 @@ from regard.train.run_folder import RunFolder
 needs("train", "accelerate")
 from accelerate.utils import broadcast_object_list, set_seed  # noqa: E402
 
-NEW_PROCESS = 1_000_003  # times the step, in the seed of a process that joins a run there
+NEW_PROCESS = 1_000_003  # times the step: offset of the seed of a process that joins a resumed run
 
-StepFunction = Callable[[Any, Any], Loss]  # (model, batch) -> what to minimise
+StepFunction = Callable[[Any, Any], Loss]  # (model, batch) -> what to minimize
 
 
 class Session:
-    """A run in memory: what `fit` opens, advances and saves."""
+    """A run in memory, which `fit` opens, advances and saves."""
 
-    model: nn.Module  # as Accelerate wrapped it
-    plain: nn.Module  # the same, without the wrapper of several processes
+    model: nn.Module  # as wrapped by Accelerate
+    plain: nn.Module  # the same without the distributed wrapper
     optimizer: Any
     parameters: list[nn.Parameter]
-    turns: list[Player | None]  # who learns in an update, one after the other; None: the model as a whole
+    turns: list[Player | None]  # who learns in an update, in order; None: the whole model
     stream: Stream
     progress: Progress
-    metrics: Metrics | None = None  # the main process's
-    lock: RunLock | None = None  # the main process's
-    captured: CapturedStep | None = None  # where steps are recorded and replayed
+    metrics: Metrics | None = None  # in the main process only
+    lock: RunLock | None = None  # in the main process only
+    captured: CapturedStep | None = None  # if steps are captured in CUDA graphs
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class Session:
         self.processes: int = self.accelerator.num_processes
         self.device: torch.device = self.accelerator.device
         self.state = State(processes=self.processes)
-        self.stop = False  # all processes agree on this one; the signal may have reached only some
+        self.stop = False  # the same on all processes, though a signal may have reached only some
         self.saved: tuple[int, int] | None = None
-        self.ahead: tuple[Any, int, int] | None = None  # a batch made before it is due
-        self.notes: list[str] = []  # to be said when the training begins
+        self.ahead: tuple[Any, int, int] | None = None  # a batch prefetched for the next update
+        self.notes: list[str] = []  # shown when training begins
 
     def open(
         self, model: nn.Module, cleanup: ExitStack, *, resume: bool, wait: float, progress: Progress | None
     ) -> None:
-        """Prepare everything, from the start or from the last checkpoint."""
+        """Set everything up, from scratch or from the last checkpoint."""
         if isinstance(model, Model) and model.players:
             _check_turns(model, self.train)
         checkpoint = self._open_folder(cleanup, resume=resume, wait=wait)
@@ -89,7 +89,7 @@ class Session:
         self.began = time.perf_counter() - self.state.seconds
 
     def _open_folder(self, cleanup: ExitStack, *, resume: bool, wait: float) -> Checkpoint | None:
-        """Check on all processes before the main one writes, so that all stop with the same sentence."""
+        """Run the checks on all processes before the main one writes, so that all raise the same error."""
         if resume:
             self.folder.require_run()
         self._own_folder(cleanup, wait)
@@ -98,7 +98,7 @@ class Session:
         changed = self.folder.require_same(self.config) if resume else {}
         checkpoint = self.folder.load() if resume else None
         if checkpoint is not None and changed.keys() & {"train.lr", "train.clip"}:
-            checkpoint.state.skipped_in_row = 0  # what made the updates fail may be mended
+            checkpoint.state.skipped_in_row = 0  # the change may fix the failing updates
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process and resume:
             self.folder.update_config(self.config)
@@ -110,7 +110,7 @@ class Session:
         return checkpoint
 
     def _own_folder(self, cleanup: ExitStack, wait: float) -> None:
-        """Let the main process own the folder until the end; where another does, all stop with its name."""
+        """The main process owns the folder until the end; if it cannot, all processes raise its error."""
         refusal: list[Any] = [None]
         if self.accelerator.is_main_process:
             try:
@@ -144,7 +144,7 @@ class Session:
             self.captured = CapturedStep(self.backward, self.plain)
 
     def _build_optimizer(self, model: nn.Module, players: tuple[Player, ...]) -> torch.optim.Optimizer:
-        """One optimizer; with players, a group of parameters for each, which learns at its own rate."""
+        """One optimizer; with players, a parameter group for each with its own learning rate."""
         if not players:
             return build_optimizer(model.parameters(), self.train, self.device)
         first, *others = players
@@ -197,11 +197,11 @@ class Session:
             serialization.load_random_state(
                 {name: rows[process] for name, rows in checkpoint.random.items()}, self.device
             )
-        else:  # one that the run did not have so far
+        else:  # a process that was not in the run so far
             set_seed((self.train.seed + process + NEW_PROCESS * self.state.step) % 2**32)
 
     def backward(self, batch: Any, player: Player | None = None) -> Loss:
-        """Add the gradient of one batch's total."""
+        """Add the gradient of one batch's total loss."""
         model = self.model if player is None else partial(self.model, player=player.name)
         loss = self.loss(model, batch)
         self.accelerator.backward(loss.total)
@@ -222,7 +222,7 @@ class Session:
 
 
 def _check_turns(model: Model, train: TrainConfig) -> None:
-    """Refuse loss scaling: one scale cannot follow several losses."""
+    """Raise ConfigError for loss scaling: one scale cannot follow several losses."""
     if train.precision == "fp16":
         names = " and ".join(player.name for player in model.players)
         raise ConfigError(
@@ -232,13 +232,13 @@ def _check_turns(model: Model, train: TrainConfig) -> None:
 
 
 def _remove_autocast(model: nn.Module) -> None:
-    """Give the caller's model back as it was: Accelerate shadows the class's `forward` on the instance."""
+    """Restore the caller's model: Accelerate shadows the class's `forward` on the instance."""
     for name in ("forward", "_original_forward"):
         vars(model).pop(name, None)
 
 
 def _keep_half(model: nn.Module, task: Task, device: torch.device) -> None:
-    """Undo a copy: Accelerate makes outputs float32, which a task that `takes_half` does for itself."""
+    """Drop Accelerate's conversion of outputs to float32; a task that `takes_half` converts them itself."""
     if getattr(task, "takes_half", False) and hasattr(model, "_original_forward"):
         plain = model._original_forward
         model.forward = torch.autocast(device.type, torch.bfloat16)(plain)

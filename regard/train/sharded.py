@@ -1,6 +1,6 @@
-"""Tensors of which each process has a part (DTensors of FSDP2): put together, and taken apart again.
+"""Sharded tensors (DTensors of FSDP2): gather them and split them again.
 
-All processes must call these together.
+All processes must call these functions together.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Writing TOML: tables of strings, numbers, booleans and lists; a configuration holds nothing else."""
+"""Writes TOML: tables of strings, numbers, booleans and lists, which is all that a configuration has."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,14 +1,14 @@
-"""One update: the gradient of some batches on every process, and a step of the optimizer.
+"""One update: gradients of some batches on every process, and an optimizer step.
 
 An update uses `accumulate` batches on each of P processes and follows the gradient of
 
     Σ total / Σ count            over all batches and processes of the update
 
-and not a mean of means: every batch adds the gradient of its total, and their sum is divided by the summed
-count before clipping. So two processes do what one does with twice the batch.
+not a mean of means: the gradients of the totals are summed, and the sum is divided by the summed count
+before clipping. So two processes compute what one does with twice the batch.
 
-A model whose parts learn in turn (`Model.players`, adversaries) makes such a step for each of them in one
-update, every turn with batches of its own and the gradient of that player's parameters alone.
+If parts of the model learn in turn (`Model.players`, adversaries), an update makes such a step for each of
+them, with its own batches and the gradient of that player's parameters only.
 """
 
 import math
@@ -29,11 +29,11 @@ from regard.train.schedule import learning_rate
 from regard.train.session import Session
 from regard.train.sharded import total_norm
 
-NONFINITE_IN_ROW = 10  # so many skipped updates one after the other mean that nothing will change by itself
+NONFINITE_IN_ROW = 10  # after this many skipped updates in a row, training is unlikely to recover
 
 
 class _Turn(NamedTuple):
-    """What one step of the optimizer was made from."""
+    """One optimizer step: whose it was, its summed loss and units, and the gradient norm."""
 
     player: Player | None
     total: float
@@ -46,7 +46,7 @@ class _Turn(NamedTuple):
 
 
 def update(run: Session) -> None:
-    """Make one update, or skip it where it is not finite."""
+    """Make one update, or skip it if it is not finite."""
     began = time.perf_counter()
     lr = learning_rate(run.state.step + 1, run.train)
     for group in run.optimizer.param_groups:
@@ -65,8 +65,8 @@ def update(run: Session) -> None:
 
 
 def _turn(run: Session, player: Player | None) -> _Turn:
-    """A step of the optimizer for one player, or for the model as a whole; none if it is not finite."""
-    with _alone(run, player) if player is not None else nullcontext():
+    """One optimizer step for a player, or for the whole model; skipped if it is not finite."""
+    with _freeze_others(run, player) if player is not None else nullcontext():
         sums = _accumulate(run, player)
         run.accelerator.unscale_gradients(run.optimizer)
         gradients = [p.grad for p in run.parameters if p.grad is not None]
@@ -75,7 +75,7 @@ def _turn(run: Session, player: Player | None) -> _Turn:
         norm = total_norm(gradients).to(sums)
         if run.device.type != "cpu":
             run.ahead = _next(run)  # made while the device works
-        # all numbers at once: each reading waits for the device, which then waits for us
+        # read all numbers at once: each read waits for the device, which then waits for the host
         total, count, stop, size = torch.cat([run.accelerator.reduce(sums), norm[None]]).tolist()
         run.stop = stop > 0
         turn = _Turn(player, total, count, _scale(run, gradients, size, count))
@@ -85,7 +85,7 @@ def _turn(run: Session, player: Player | None) -> _Turn:
 
 
 def _check_unused(run: Session) -> None:
-    """Refuse a model that promises a gradient for every parameter and gives one none."""
+    """Raise ConfigError if a model promises a gradient for every parameter and one has none."""
     if uses_all_parameters(run.plain) and run.loss == run.task.loss:
         left = [n for n, p in run.plain.named_parameters() if p.requires_grad and p.grad is None]
         raise ConfigError(
@@ -95,10 +95,10 @@ def _check_unused(run: Session) -> None:
 
 
 @contextmanager
-def _alone(run: Session, player: Player) -> Iterator[None]:
-    """One player learns: the others' parameters get no gradient, and their last ones lie aside.
+def _freeze_others(run: Session, player: Player) -> Iterator[None]:
+    """One player learns: the other parameters need no gradient, and their last gradients are set aside.
 
-    A recorded step writes to the memory of its gradients, so they are put back where they were.
+    They are restored afterwards as the same tensors, because a captured step writes to their memory.
     """
     own = {id(p) for p in run.plain.get_submodule(player.name).parameters()}
     others = [p for p in run.parameters if id(p) not in own]
@@ -113,7 +113,7 @@ def _alone(run: Session, player: Player) -> Iterator[None]:
 
 
 def _accumulate(run: Session, player: Player | None) -> Tensor:
-    """Forward and backward of one turn's batches; (3,) loss, units, and whether a signal came."""
+    """Forward and backward of one turn's batches; (3,) summed loss, units, and whether a signal came."""
     model = run.plain
     phase = model.at_step(run.state.step + 1, run.train.steps) if isinstance(model, Model) else None
     if run.captured is None:
@@ -150,8 +150,8 @@ def _next(run: Session) -> tuple[Any, int, int]:
 
 
 def _scale(run: Session, gradients: list[Tensor], size: float, count: float) -> float:
-    """Make the gradients, of this norm, those of Σ total / Σ count, clipped; the norm before that."""
-    scale = run.processes / count if count else math.nan  # processes average; the sum is wanted
+    """Scale the gradients to those of Σ total / Σ count and clip them; returns the norm before clipping."""
+    scale = run.processes / count if count else math.nan  # Accelerate averages; we want the sum
     norm = size * scale
     if not math.isfinite(norm):
         return norm
@@ -162,7 +162,7 @@ def _scale(run: Session, gradients: list[Tensor], size: float, count: float) -> 
 
 
 def _count(run: Session, turns: list[_Turn], seconds: float) -> None:
-    """Add up what was done; the loss that is shown is the first player's."""
+    """Update the totals; the displayed loss is the first player's."""
     for player, total, count, _ in turns:
         if player is not None:
             before = run.state.window_players.get(player.name, (0.0, 0.0))
@@ -192,10 +192,10 @@ def _report(run: Session, norm: float, lr: float) -> None:
 
 
 def _skip(run: Session, total: float, norm: float) -> None:
-    """Leave the parameters as they are; say so; give up when it happens again and again."""
+    """Leave the parameters unchanged and report it; give up after too many skips in a row."""
     scaler = run.accelerator.scaler
     if scaler is not None:
-        scaler.update()  # halves the scale: float16 overflows now and then, so the scale is found
+        scaler.update()  # halves the scale: an occasional float16 overflow is how the scale is found
         if math.isfinite(total) and scaler.get_scale() >= 1.0:
             run.record(event="overflow", scale=scaler.get_scale())
             return

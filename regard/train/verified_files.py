@@ -1,4 +1,4 @@
-"""Files of a run with their SHA-256 digests beside them, so that damage is noticed when they are read."""
+"""Run files with SHA-256 digests, so that damage is noticed when they are read."""
 
 import hashlib
 import json
@@ -16,13 +16,13 @@ DIGESTS = "digests.json"
 
 
 class VerifiedFiles:
-    """The files below a run folder; an error names them from there."""
+    """Files below a run folder; errors name them relative to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
 
     def write_files(self, folder: Path, files: Mapping[str, bytes]) -> None:
-        """Write the files of a checkpoint, and their digests."""
+        """Write the files of a checkpoint and their digests."""
         for name, content in files.items():
             durable.write(folder / name, content)
         digests = {name: [digest(content)] for name, content in files.items()}
@@ -30,7 +30,7 @@ class VerifiedFiles:
         durable.sync_folder(folder)
 
     def require_whole(self, folder: Path, name: str) -> None:
-        """Refuse a file that is not as it was written; earlier versions wrote no digests."""
+        """Raise DataError if a file does not match its digest; earlier versions wrote no digests."""
         if not (folder / DIGESTS).exists():
             return
         expected = self.read_json(folder / DIGESTS, check=False).get(name)
@@ -50,7 +50,7 @@ class VerifiedFiles:
         return DataError(f"{self.path}: {path.relative_to(self.path).as_posix()} cannot be read: {reason}.")
 
     def read_json(self, path: Path, *, check: bool = True) -> dict[str, Any]:
-        """A file of the run folder, which `require_run` has checked, or of a checkpoint."""
+        """Read a file of a checkpoint, or one of the run folder, which `require_run` has verified."""
         if check and path.parent != self.path:
             self.require_whole(path.parent, path.name)
         try:

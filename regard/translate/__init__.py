@@ -1,1 +1,1 @@
-"""Text of any length through a trained translator: streams, files in chunks, several processes."""
+"""Translates text of any length: streams, files in chunks, several processes."""

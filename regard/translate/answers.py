@@ -1,4 +1,4 @@
-"""Lines in, lines out: one translator with its options, as each process has it."""
+"""Translates lines to lines: a translator with its options, one per process."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from regard.translate.opening import open_any, read_decoding
 
 @dataclass(frozen=True)
 class Options:
-    """What to translate with, and how: all that a process must be told."""
+    """What to translate with, and how; sent to every process."""
 
     folder: Path
     beam: int | None = None  # None: as in the recipe
@@ -28,7 +28,7 @@ class Options:
     device: str | None = None
 
     def decoding(self) -> Decoding:
-        """How it searches, from the folder's recipe and these options; loads no weights."""
+        """Search settings from the folder's recipe and these options; loads no weights."""
         return self.applied(read_decoding(self.folder))
 
     def applied(self, decoding: Decoding) -> Decoding:
@@ -36,10 +36,10 @@ class Options:
         return replace(decoding.with_beam(self.beam), nbest=self.nbest, dictionary=dictionary)
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the model that the output depends on."""
+        """Everything that affects the output, except the model."""
         found = asdict(self.decoding())
         words = found.pop("dictionary")
-        if words:  # by its content: a file can change under its name
+        if words:  # by content: the file behind a name can change
             listed = json.dumps(sorted(words.items()))
             unknown = f"sha256 {hashlib.sha256(listed.encode()).hexdigest()}"
         else:
@@ -49,11 +49,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a line became."""
+    """The translation of a line."""
 
-    text: str  # `nbest` lines of output, without the last line break
-    complaint: str = ""  # what there is to say about it
-    refused: bool = False  # it was left empty
+    text: str  # `nbest` lines of output, without the final newline
+    complaint: str = ""  # what to report about the line
+    refused: bool = False  # the line was left empty
 
 
 class LineTranslator:
@@ -65,7 +65,7 @@ class LineTranslator:
         self.decoding = options.applied(decoding)
 
     def __call__(self, lines: Sequence[str]) -> list[Answer]:
-        """One answer for each line."""
+        """One answer per line."""
         if not lines:
             return []
         attention = self.options.align or self.options.as_json

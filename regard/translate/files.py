@@ -1,4 +1,4 @@
-"""Files into a folder: translate the missing chunks of a share, then join the files that are complete."""
+"""Translates files into a folder: first the missing chunks of a shard, then joins complete files."""
 
 import re
 from collections import Counter
@@ -17,14 +17,14 @@ from regard.translate.workers import translating
 
 @dataclass(frozen=True)
 class Shard:
-    """The share of one of several commands: chunks number, number + of, number + 2 · of, …"""
+    """One command's share of the chunks: number, number + of, number + 2 · of, …"""
 
     number: int = 0
     of: int = 1
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """From `3/64`."""
+        """Parse `3/64`."""
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if found is None:
             raise ConfigError(f"translate: `--shard` has {text!r}; expected a number and how many, as 3/64.")
@@ -38,7 +38,7 @@ class Shard:
         return number % self.of == self.number
 
     def lines(self, plan: Plan) -> int:
-        """How many lines there are in its chunks."""
+        """The number of lines in its chunks."""
         chunks = (lines for own in plan.inputs for lines in plan.ranges(own))
         return sum(len(lines) for number, lines in enumerate(chunks) if self.has(number))
 
@@ -48,34 +48,34 @@ WHOLE = Shard()
 
 @dataclass(frozen=True)
 class Chunk:
-    """Lines of an input that become one file."""
+    """Consecutive lines of an input that become one output file."""
 
     own: Input
     number: int
-    first: int  # number of its first line, counted from 1
+    first: int  # 1-based
     lines: list[str]
     digest: str
 
 
 @dataclass(frozen=True)
 class ChunkWindow(Window):
-    """A part of a chunk, all of it where it is small."""
+    """A part of a chunk, or all of it if it is small."""
 
     chunk: Chunk | None = None
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a command has done."""
+    """What a command has achieved."""
 
-    chunks: int  # translated now
+    chunks: int  # translated by this command
     left_empty: int
     unknown: int
-    joined: int  # files that are complete
+    joined: int  # complete files
 
 
 def agree(options: Options, paths: Sequence[Path], out: Path) -> Plan:
-    """The plan of a folder, which is written if there is none; one that differs is refused."""
+    """The plan of a folder, written if there is none; DataError if the existing one differs."""
     _check_names(paths, out)
     inputs = tuple(read_input(path) for path in paths)
     plan = make_plan(model_digest(options.folder), options.settings(), inputs)
@@ -94,7 +94,7 @@ def translate_files(
     complain: Callable[[str], None] = lambda sentence: None,
     progress: Callable[[int], None] = lambda count: None,
 ) -> Done:
-    """Translate what is missing of this share of the files, and join those that are complete."""
+    """Translate the missing chunks of this shard, and join files that are complete."""
     folder, counts = Folder(out), Counter[str]()
     folder.remove_left_over(plan)
     windows = (
@@ -102,7 +102,7 @@ def translate_files(
         for chunk in missing_chunks(folder, plan, paths, shard, progress)
         for window in list_windows(chunk.lines, chunk.first)
     )
-    if (first := next(windows, None)) is not None:  # else no model is needed
+    if (first := next(windows, None)) is not None:  # otherwise no model is needed
         with translating(options, processes) as translate:
             given = translate(chain([first], windows))
             for chunk, pairs in groupby(given, key=lambda pair: pair[0].chunk):
@@ -114,8 +114,8 @@ def translate_files(
 def missing_chunks(
     folder: Folder, plan: Plan, paths: Sequence[Path], shard: Shard, progress: Callable[[int], None]
 ) -> Iterator[Chunk]:
-    """The chunks of a share that are not there, or are not what their entries say."""
-    passed = 0  # chunks of all inputs
+    """The chunks of a shard that are missing, or do not match their entries."""
+    passed = 0  # chunks of earlier inputs
     for own, path in zip(plan.inputs, paths, strict=True):
         for number, lines in enumerate(chunk_lines(path, plan.chunk)):
             if shard.has(passed + number):
@@ -136,7 +136,7 @@ def _write(
     complain: Callable[[str], None],
     progress: Callable[[int], None],
 ) -> Counter[str]:
-    """Write a chunk and its entry as the answers come."""
+    """Write a chunk as its answers arrive, then its entry."""
     counts, line = Counter(chunks=1), chunk.first
     with folder.writing(chunk.own, chunk.number) as file:
         for some in answers:

@@ -1,4 +1,4 @@
-"""What translates in a folder, a run or an export: opened, its search, its digest."""
+"""Opens the translator in a folder, a run or an export; its search settings and its digest."""
 
 import hashlib
 from pathlib import Path
@@ -16,7 +16,7 @@ from regard.train.verified_files import digest_of_file
 
 
 def open_any(folder: Path, *, align: bool, device: str | None = None) -> tuple[TextTranslator, Decoding]:
-    """The translator of a folder, and how its recipe wants it decoded."""
+    """The translator in a folder, and its recipe's search settings."""
     if not is_export(folder):
         opened = translatable(open_run(folder, device=device))
         config = opened.run.config
@@ -38,7 +38,7 @@ def open_any(folder: Path, *, align: bool, device: str | None = None) -> tuple[T
 
 
 def read_decoding(folder: Path) -> Decoding:
-    """How the recipe wants it decoded, without its weights."""
+    """The recipe's search settings, without loading weights."""
     if is_export(folder):
         return read_export(folder).decode
     run = RunFolder(folder)
@@ -47,7 +47,7 @@ def read_decoding(folder: Path) -> Decoding:
 
 
 def model_digest(folder: Path) -> str:
-    """SHA-256 of the files that a translation depends on: config, tokenizers, weights."""
+    """SHA-256 of the files that determine a translation: config, tokenizers, weights."""
     if is_export(folder):
         files = [path for path in folder.iterdir() if path.is_file()]
     else:

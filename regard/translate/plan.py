@@ -1,13 +1,13 @@
-"""How files are divided, and what is known of each part: a folder that many processes fill together.
+"""How files are split into chunks, and the state of each: a folder that many processes fill together.
 
     plan.json                          the model, how it decodes, the inputs with their digests
     chunks/a.txt/000017                the translation of lines 17,001 to 18,000 of a.txt
     chunks/a.txt/000017.json           its entry: digests and counts
-    a.txt                              the chunks of a.txt one behind the other, when all are there
+    a.txt                              the concatenated chunks of a.txt, once all are there
 
-No two processes write the same file: a chunk is written under a name of its own and renamed, then its entry.
-So no process waits for another, and a killed one leaves nothing that could be mistaken for a whole chunk.
-The translation of a .gz file is a .gz file; each chunk of it is a gzip member, and members may be joined.
+No two processes write the same file: a chunk is written under a unique name and renamed, then its entry is.
+So no process waits for another, and a killed one leaves nothing that could be mistaken for a complete chunk.
+The translation of a .gz file is a .gz file; each chunk is a gzip member, and members can be concatenated.
 """
 
 import gzip
@@ -28,21 +28,21 @@ from regard.train.verified_files import digest_of_file
 
 FORMAT = 1  # of plan.json
 FILE = "plan.json"
-FEWEST, MOST, CHUNKS = 100, 100_000, 1000  # lines of a chunk; how many chunks, between the two
+FEWEST, MOST, CHUNKS = 100, 100_000, 1000  # limits for the lines of a chunk; preferred number of chunks
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file to translate."""
+    """An input file."""
 
-    name: str  # also of its translation
+    name: str  # also the name of its translation
     digest: str  # SHA-256 of its lines
     lines: int
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all processes of one folder agree on."""
+    """What all processes that fill a folder agree on."""
 
     model: str  # digest
     decoding: dict[str, Any]
@@ -54,14 +54,14 @@ class Plan:
         return sum(len(self.ranges(own)) for own in self.inputs)
 
     def ranges(self, own: Input) -> list[range]:
-        """The lines of each chunk, counted from 0; an empty file has one empty chunk."""
+        """The 0-based lines of each chunk; an empty file has one empty chunk."""
         starts = range(0, max(own.lines, 1), self.chunk)
         return [range(start, min(start + self.chunk, own.lines)) for start in starts]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a translated chunk."""
+    """The record of a translated chunk."""
 
     input: str  # digest of its lines
     lines: int
@@ -69,13 +69,13 @@ class Entry:
     bytes: int
     output_lines: int  # more than `lines` with --nbest
     left_empty: int  # lines that could not be translated
-    unknown: int  # lines with words that the model has never seen
+    unknown: int  # lines with words never seen in training
     model: str
     decoding: dict[str, Any]
 
 
 def digest_lines(lines: Iterator[str] | list[str]) -> tuple[str, int]:
-    """SHA-256 of lines as UTF-8, and how many there are."""
+    """SHA-256 of lines as UTF-8, and their number."""
     found, count = hashlib.sha256(), 0
     for line in lines:
         found.update(line.encode() + b"\n")
@@ -84,12 +84,12 @@ def digest_lines(lines: Iterator[str] | list[str]) -> tuple[str, int]:
 
 
 def read_input(path: Path) -> Input:
-    """The digest and the number of lines of a file; reads it once."""
+    """The digest and the number of lines of a file, in one pass."""
     return Input(path.name, *digest_lines(stream_lines(path)))
 
 
 def make_plan(model: str, decoding: dict[str, Any], inputs: tuple[Input, ...]) -> Plan:
-    """About a thousand chunks, so that a kill costs little and many machines have something to do."""
+    """Aim for a thousand chunks, so that a kill costs little and there is work for many machines."""
     total = sum(own.lines for own in inputs)
     return Plan(model, decoding, min(max(total // CHUNKS, FEWEST), MOST), inputs)
 
@@ -101,7 +101,7 @@ class Folder:
         self.path = path
 
     def agree(self, plan: Plan) -> None:
-        """Write the plan, or refuse one that is not the plan that is there."""
+        """Write the plan; if there is one already, raise DataError unless they agree."""
         if not (self.path / FILE).exists():
             self.path.mkdir(parents=True, exist_ok=True)
             self._write(self.path / FILE, {"format": FORMAT} | asdict(plan))
@@ -109,7 +109,7 @@ class Folder:
             raise DataError(f"{self.path}: {difference}; expected the same as before, or another --out.")
 
     def read_plan(self) -> Plan:
-        """What `agree` wrote."""
+        """Read what `agree` wrote."""
         path = self.path / FILE
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
@@ -127,7 +127,7 @@ class Folder:
             raise DataError(f"{path}: cannot be read as a plan; expected what regard wrote.") from error
 
     def remove_left_over(self, plan: Plan) -> None:
-        """Remove what processes that were killed a day ago had begun to write."""
+        """Remove unfinished files of processes killed at least a day ago."""
         for folder in (self.path, *(self.chunk(own, 0).parent for own in plan.inputs)):
             storage.remove_left_over(folder)
 
@@ -138,18 +138,18 @@ class Folder:
         return self.path / "chunks" / own.name / f"{number:06d}"
 
     def entry(self, plan: Plan, own: Input, number: int) -> Entry | None:
-        """The entry of a chunk; None where there is none of this plan."""
+        """The entry of a chunk; None if there is none for this plan."""
         try:
             text = self._entry_path(own, number).read_text(encoding="utf-8")
             found = Entry(**json.loads(text))
-        except (OSError, ValueError, TypeError):  # not there, or not whole
+        except (OSError, ValueError, TypeError):  # missing or incomplete
             return None
         lines = len(plan.ranges(own)[number])
         fits = (found.model, found.decoding, found.lines) == (plan.model, plan.decoding, lines)
         return found if fits else None
 
     def is_whole(self, own: Input, number: int, entry: Entry) -> bool:
-        """Whether the file of a chunk is the one of its entry."""
+        """Whether the chunk's file matches its entry."""
         try:
             path = self.chunk(own, number)
             return path.stat().st_size == entry.bytes and digest_of_file(path) == entry.output
@@ -158,19 +158,19 @@ class Folder:
 
     @contextmanager
     def writing(self, own: Input, number: int) -> Iterator[IO[bytes]]:
-        """A file that becomes the chunk at the end, when the disk has it."""
+        """A file that becomes the chunk at the end, once it is synced to disk."""
         path = self.chunk(own, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _aside(path) as file:
             if own.name.endswith(".gz"):
-                # nothing of the time or the name: the same text gives the same bytes
+                # no time or name, so that equal text gives equal bytes
                 with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                     yield packed  # type: ignore[misc]
             else:
                 yield file
 
     def enter(self, plan: Plan, own: Input, number: int, counts: dict[str, Any]) -> None:
-        """Write the entry of the chunk that was just written; from now on it counts."""
+        """Write the entry of a finished chunk, which makes it count."""
         path = self.chunk(own, number)
         entry = Entry(
             output=digest_of_file(path),
@@ -182,7 +182,7 @@ class Folder:
         self._write(self._entry_path(own, number), asdict(entry))
 
     def join(self, plan: Plan, own: Input) -> bool:
-        """Make the translation of a file of its chunks; False where some are missing or damaged."""
+        """Join the chunks of a file; False if some are missing."""
         entries = [self.entry(plan, own, number) for number in range(len(plan.ranges(own)))]
         if not all(entries):
             return False
@@ -198,7 +198,7 @@ class Folder:
         return True
 
     def fault_of_joined(self, own: Input, entries: list[Entry]) -> str | None:
-        """What is wrong with the joined file: its parts must have the digests of the chunks."""
+        """What is wrong with the joined file, if anything: its parts must have the chunks' digests."""
         path = self.joined(own)
         if not path.is_file():
             return "is missing"
@@ -218,7 +218,7 @@ class Folder:
 
 @contextmanager
 def _aside(path: Path) -> Iterator[IO[bytes]]:
-    """A file under a name that nobody else has; it gets its own when the disk has it."""
+    """A file under a unique temporary name, renamed once it is synced to disk."""
     aside = storage.aside(path)
     try:
         with aside.open("wb") as file:
@@ -232,7 +232,7 @@ def _aside(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _difference(old: Plan, new: Plan) -> str:
-    """What the two plans do not agree on, as a clause; empty where they agree."""
+    """How the two plans differ, as a clause; empty if they agree."""
     if old.model != new.model:
         return "was begun with another model"
     for name, value in new.decoding.items():
@@ -248,7 +248,7 @@ def _difference(old: Plan, new: Plan) -> str:
 
 
 def chunk_lines(path: Path, size: int) -> Iterator[list[str]]:
-    """The lines of a file, so many at a time; one empty list of an empty file."""
+    """The lines of a file in lists of `size`; one empty list for an empty file."""
     lines = stream_lines(path)
     chunk = list(islice(lines, size))
     yield chunk

@@ -1,4 +1,4 @@
-"""Whether a folder of translations is complete and undamaged, from its plan and its entries alone."""
+"""Checks from its plan and entries whether a folder of translations is complete and undamaged."""
 
 import gzip
 import zlib
@@ -12,16 +12,16 @@ from regard.translate.plan import Entry, Folder, Input, Plan
 
 @dataclass(frozen=True)
 class Report:
-    """What was found."""
+    """The result of a check."""
 
     plan: Plan
-    whole: int  # chunks that are there with the right digest and counts
-    left_empty: int  # lines of these that could not be translated
-    faults: list[str]  # what is wrong, one clause each; none: complete
+    whole: int  # complete chunks, with the right digest and counts
+    left_empty: int  # their lines that could not be translated
+    faults: list[str]  # one clause per fault; empty: all is complete
 
 
 def verify(path: Path) -> Report:
-    """Look at every chunk and every joined file."""
+    """Check every chunk and every joined file."""
     folder = Folder(path)
     plan = folder.read_plan()
     whole, left_empty, faults = 0, 0, list[str]()
@@ -37,7 +37,7 @@ def verify(path: Path) -> Report:
 
 
 def _state(folder: Folder, own: Input, number: int, entry: Entry | None) -> str:
-    """What is wrong with a chunk; empty where nothing is."""
+    """What is wrong with a chunk; empty if nothing is."""
     if entry is None:
         return "missing" if not folder.chunk(own, number).exists() else "without an entry of this plan"
     if not folder.is_whole(own, number, entry):
@@ -50,12 +50,12 @@ def _count(path: Path, own: Input) -> int:
     try:
         with gzip.open(path) if own.name.endswith(".gz") else path.open("rb") as file:
             return sum(1 for _ in file)
-    except (OSError, EOFError, zlib.error):  # no gzip, whatever its digest says
+    except (OSError, EOFError, zlib.error):  # not gzip, whatever its digest
         return -1
 
 
 def _faults(plan: Plan, own: Input, states: list[str]) -> Iterator[str]:
-    """Neighbours with the same fault as one clause."""
+    """One clause per run of neighbouring chunks with the same fault."""
     ranges = plan.ranges(own)
     for state, group in groupby(range(len(states)), key=lambda number: states[number]):
         if state:

@@ -1,7 +1,7 @@
-"""Lines in windows, which come one after another in order; the translator sorts the lines inside by length.
+"""Splits lines into windows, in order; inside a window the translator sorts lines by length.
 
-A stream is read ahead in a thread of its own. Its first windows are small, so that the first lines come out
-soon; when nothing more comes for a moment, what there is makes a window.
+A stream is read ahead in a thread. Its first windows are small, so that the first lines appear soon; if
+nothing arrives for a moment, the lines so far become a window.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,24 +13,24 @@ from typing import IO, TypeVar
 from regard.data.parallel import decode_line
 from regard.errors import DataError
 
-FIRST, LARGEST = 16, 1024  # lines of the first window, twice as many in each that follows, and of the last
-CHARACTERS = 1 << 20  # of a window, but for its last line
-PATIENCE = 0.05  # seconds without a byte, after which a window is not waited for
-BLOCK, BLOCKS = 1 << 16, 64  # bytes that are read at once, and how often while others translate
+FIRST, LARGEST = 16, 1024  # lines of the first window, doubling up to the largest
+CHARACTERS = 1 << 20  # limit for a window, apart from its last line
+PATIENCE = 0.05  # seconds without input until the lines so far become a window
+BLOCK, BLOCKS = 1 << 16, 64  # bytes per read, and reads ahead
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Window:
-    """Lines that are translated together."""
+    """Lines that are translated in one call."""
 
     lines: list[str]
-    first: int = 1  # number of the first line, counted from 1
+    first: int = 1  # 1-based number of the first line
 
 
 def stream_windows(file: IO[bytes], name: str) -> Iterator[Window]:
-    """The lines of a stream; `name` is what a complaint calls it."""
+    """The lines of a stream in windows; `name` names the stream in errors."""
     blocks = ahead(iter(lambda: file.read(BLOCK), b""), BLOCKS, patience=PATIENCE)
     lines: list[str] = []
     first, most, characters = 1, FIRST, 0
@@ -43,7 +43,7 @@ def stream_windows(file: IO[bytes], name: str) -> Iterator[Window]:
                 yield Window(lines, first)
                 first, most = first + len(lines), min(2 * most, LARGEST)
                 lines, characters = [], 0
-    except DataError:  # of the line behind these
+    except DataError:  # in the line after these
         if lines:
             yield Window(lines, first)
         raise
@@ -52,7 +52,7 @@ def stream_windows(file: IO[bytes], name: str) -> Iterator[Window]:
 
 
 def list_windows(lines: list[str], first: int = 1) -> Iterator[Window]:
-    """Lines that are there already, in windows of the largest size; of no lines one empty window."""
+    """Lines in windows of the largest size; one empty window if there are no lines."""
     begin = end = characters = 0
     for end, line in enumerate(lines, 1):
         characters += len(line)
@@ -64,9 +64,9 @@ def list_windows(lines: list[str], first: int = 1) -> Iterator[Window]:
 
 
 def ahead(items: Iterable[Item], size: int, *, patience: float | None = None) -> Iterator[Item | None]:
-    """The items, made in a thread that is at most `size` items ahead.
+    """The items, produced by a thread up to `size` items ahead.
 
-    None stands for a pause: once, when nothing has come for `patience` seconds.
+    None marks a pause: once, when nothing has arrived for `patience` seconds.
     """
     queue: Queue[tuple[Item | None, BaseException | None]] = Queue(size)
     end = StopIteration()
@@ -79,7 +79,7 @@ def ahead(items: Iterable[Item], size: int, *, patience: float | None = None) ->
         except BaseException as error:
             queue.put((None, error))
 
-    # a thread that waits for input nobody needs any more must not keep the process
+    # a thread that waits for unneeded input must not keep the process alive
     Thread(target=fill, daemon=True).start()
     waits = patience
     while True:
@@ -98,7 +98,7 @@ def ahead(items: Iterable[Item], size: int, *, patience: float | None = None) ->
 
 
 def _lines(blocks: Iterable[bytes | None], name: str) -> Iterator[str | None]:
-    """The blocks cut at line breaks; a pause stays a pause."""
+    """Split blocks into lines; a pause (None) stays a pause."""
     number, begun = 1, list[bytes]()
     for block in blocks:
         if block is None:

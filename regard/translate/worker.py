@@ -1,6 +1,6 @@
-"""A process that translates for `regard.translate.workers`: lines come in, answers go out, both pickled.
+"""A worker process of `regard.translate.workers`: pickled lines in, pickled answers out.
 
-It ends when its standard input does, which it also does when the process that started it is killed.
+It ends when its standard input closes, which also happens when its parent is killed.
 """
 
 import os
@@ -11,15 +11,15 @@ from typing import BinaryIO
 
 
 def main() -> None:
-    """Answer until nobody asks any more."""
+    """Answer requests until standard input closes."""
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep library output out of the answers
     with suppress(EOFError, BrokenPipeError):
         answer(sys.stdin.buffer, replies)
 
 
 def answer(requests: BinaryIO, replies: BinaryIO) -> None:
-    """The options come first, then lists of lines."""
+    """Read the options, then answer lists of lines."""
     from regard.translate.answers import LineTranslator
 
     options, number = pickle.load(requests)
@@ -38,7 +38,7 @@ def answer(requests: BinaryIO, replies: BinaryIO) -> None:
 
 
 def _take_device(number: int) -> None:
-    """Of several GPUs each process has one, in turn."""
+    """Assign GPUs to workers in turn, if there are several."""
     import torch
 
     if torch.accelerator.is_available() and torch.accelerator.device_count() > 1:

@@ -1,8 +1,8 @@
-"""Several processes that translate, one a core or a GPU; answers come in the order of the windows.
+"""Translates in several processes, one per core or GPU; answers come in the order of the windows.
 
-Each worker is a process with two pipes (`regard.translate.worker`), and a thread here waits for it. When one
-is killed, its pipe ends: another is started and gets the same lines. When this process is killed, the pipes
-of its workers end, and so do they.
+Each worker is a process with two pipes (`regard.translate.worker`), and a thread here waits for it. If a
+worker is killed, its pipe closes, and a new one gets the same lines. If this process is killed, its workers
+see their pipes close and exit.
 """
 
 import os
@@ -22,8 +22,8 @@ from regard.translate.answers import Answer, LineTranslator, Options
 from regard.translate.windows import Window, ahead
 
 COMMAND = [sys.executable, "-m", "regard.translate.worker"]
-ATTEMPTS = 3  # workers that may end over the same lines
-AHEAD = 2  # windows for each worker: one that it translates, one that is ready when it has done so
+ATTEMPTS = 3  # workers that may die on the same lines
+AHEAD = 2  # windows per worker: one in progress, one ready
 
 AnyWindow = TypeVar("AnyWindow", bound=Window)
 Translate = Callable[[Iterable[AnyWindow]], Iterator[tuple[AnyWindow, list[Answer]]]]
@@ -31,7 +31,7 @@ Translate = Callable[[Iterable[AnyWindow]], Iterator[tuple[AnyWindow, list[Answe
 
 @contextmanager
 def translating(options: Options, processes: int = 1) -> "Iterator[Translate[Any]]":
-    """A function from windows to the windows with their answers, in the same order."""
+    """A function from windows to (window, answers) pairs, in the same order."""
     if processes == 1:
         translate = LineTranslator(options)
         yield lambda windows: ((window, translate(window.lines)) for window in windows)
@@ -44,7 +44,7 @@ def translating(options: Options, processes: int = 1) -> "Iterator[Translate[Any
 
 
 class Workers:
-    """So many processes with the same options."""
+    """A pool of processes with the same options."""
 
     def __init__(self, options: Options, processes: int) -> None:
         threads = max(1, count_cores() // processes)
@@ -55,7 +55,7 @@ class Workers:
         self._waiting = ThreadPoolExecutor(processes)
 
     def map(self, windows: Iterable[AnyWindow]) -> Iterator[tuple[AnyWindow, list[Answer]]]:
-        """Each window with its answers, in order; little more is read than what is being translated."""
+        """Each window with its answers, in order; reads only slightly ahead."""
         given = ((window, self._submit(window)) for window in windows)
         for pair in ahead(given, AHEAD * len(self._all)):
             assert pair is not None
@@ -72,26 +72,26 @@ class Workers:
             self._free.put(worker)
 
     def close(self) -> None:
-        """End all processes, whatever they are doing."""
+        """Kill all processes, whatever they are doing."""
         for worker in self._all:
             worker.kill()
-        self._waiting.shutdown(cancel_futures=True)  # its threads have been told that their workers ended
+        self._waiting.shutdown(cancel_futures=True)  # its threads know that their workers are gone
         for worker in self._all:
             worker.end()
 
 
 @dataclass
 class Worker:
-    """One process, started with its first window."""
+    """One process, started by its first window."""
 
     options: Options
     number: int
-    threads: int  # of each library in it, unless OMP_NUM_THREADS says otherwise
+    threads: int  # per library, unless OMP_NUM_THREADS is set
     process: subprocess.Popen[bytes] | None = None
     closed: bool = False
 
     def translate(self, window: Window) -> list[Answer]:
-        """The answers; a worker that ends before it has them is replaced."""
+        """Translate a window; a worker that dies is replaced."""
         for _ in range(ATTEMPTS):
             try:
                 answer = self._ask(window.lines)
@@ -127,14 +127,14 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | limits,
-            start_new_session=True,  # Ctrl-C is for the process that was started by hand
+            start_new_session=True,  # Ctrl-C is for the parent
         )
         assert self.process.stdin is not None
         pickle.dump((self.options, self.number), self.process.stdin)
         return self.process
 
     def end(self) -> int | None:
-        """Kill the process and close its pipes; its exit status."""
+        """Kill the process and close its pipes; returns its exit status."""
         process, self.process = self.process, None
         if process is None:
             return None
@@ -143,7 +143,7 @@ class Worker:
         return process.returncode
 
     def kill(self) -> None:
-        """Kill the process for good; a thread that waits for its answer is told that it ended."""
+        """Kill the process permanently; a thread that waits for it gets an error."""
         self.closed = True
         if self.process is not None:
             self.process.kill()

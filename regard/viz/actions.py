@@ -1,8 +1,7 @@
-"""What a policy did in one problem, step by step, and which of its steps each later one attended to.
+"""What a policy did in one problem, step by step, and which earlier steps each step attended to.
 
-Above: a row for each action, a mark for each step; a full mark gained more than is usual (the mean of this
-problem, or what the caller says), an empty one not. Below: row t is shaded by the weights that step t gave to
-the steps up to itself.
+Above: one row per action and one mark per step, filled if the reward exceeds `usual` (by default the mean of
+this problem). Below: row t is shaded by the weights of step t over the steps up to itself.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from regard.viz.axes import TEXT, Axes, numbers, ticks, within
 from regard.viz.sheet import Sheet, Title
 from regard.viz.weights import Array, Weights, check_finite, to_array
 
-SMALLEST, LARGEST, WIDE = 0.055, 0.3, 6.0  # inches: of a step, and of all steps if that is possible
+SMALLEST, LARGEST, WIDE = 0.055, 0.3, 6.0  # inches: limits for a step, and the preferred width of all steps
 MARGIN, BELOW, GAP = 0.2, 0.5, 0.16
 
 
@@ -31,9 +30,9 @@ def draw_actions(
     xlabel: str = "step",
     usual: float | None = None,
 ) -> Path:
-    """Draw T actions, numbers into `names`, their rewards, and weights (T, T); (0, 0) weights: none.
+    """Draw T actions (indices into `names`), their rewards, and weights (T, T); weights (0, 0) mean none.
 
-    Rewards beyond `usual` have full marks; None: beyond their mean.
+    Marks are filled where the reward exceeds `usual`; None is the mean reward.
     """
     array, T = to_array(weights), len(actions)
     if len(rewards) != T or T == 0:

@@ -1,4 +1,4 @@
-"""Axes: a rectangle of a page in which places are numbers, and the ticks beside it."""
+"""Axes: a rectangle of the page with data coordinates, and its ticks."""
 
 import math
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from regard.viz import style
 from regard.viz.sheet import Box, Point, Sheet
 
 TEXT = 9.0  # points
-ASCENT = 0.76  # of a line of text above its baseline, in sizes of a letter
-STEPS = (1, 2, 2.5, 5, 10)  # between ticks
-LABEL = 5.0  # points from the names of ticks to what they are
+ASCENT = 0.76  # height above the baseline, as a fraction of the font size
+STEPS = (1, 2, 2.5, 5, 10)  # tick steps, times a power of ten
+LABEL = 5.0  # points between tick labels and the axis label
 
 
 class Axes(NamedTuple):
-    """A rectangle of a page; (first, last) is what lies at its left and right, at its bottom and top."""
+    """A rectangle of the page; `across` holds the values at left and right, `up` those at bottom and top."""
 
     sheet: Sheet
     box: Box
@@ -23,7 +23,7 @@ class Axes(NamedTuple):
     log: tuple[bool, bool] = (False, False)
 
     def at(self, u: float, v: float) -> Point:
-        """Where a pair of numbers stands on the page."""
+        """The position on the page of a pair of values."""
         x, y, wide, high = self.box
         right, above = (
             math.log(value / a) / math.log(b / a) if log else (value - a) / (b - a)
@@ -32,7 +32,7 @@ class Axes(NamedTuple):
         return x + wide * right, y + high * (1 - above)
 
     def lines(self, *, x: Sequence[float] = (), y: Sequence[float] = (), edge: str = style.GRID) -> None:
-        """Lines from side to side at these numbers."""
+        """Grid lines at these values."""
         upright = [[self.at(u, v) for v in self.up] for u in x]
         level = [[self.at(u, v) for u in self.across] for v in y]
         self.sheet.draw([*upright, *level], edge=edge, line=0.8, cap="square")
@@ -46,7 +46,7 @@ class Axes(NamedTuple):
         tick: float = 0,
         away: float = 5,
     ) -> None:
-        """Below the axes, in points: ticks, the names of these numbers, and what they are."""
+        """Draw ticks (lengths in points), tick labels and the axis label below the axes."""
         low, large = self.box[1] + self.box[3], max(size, 8)
         base = low + (tick + away + ASCENT * size) / 72
         for u, name in names.items():
@@ -67,7 +67,7 @@ class Axes(NamedTuple):
         away: float = 5,
         color: str = style.QUIET,
     ) -> None:
-        """The same on the left, what they are turned upwards."""
+        """The same for the left side, where the axis label is rotated."""
         edge, large = self.box[0] - (tick + away) / 72, max(size, 8)
         for v, name in names.items():
             x, y = self.at(self.across[0], v)
@@ -75,12 +75,12 @@ class Axes(NamedTuple):
             if tick:
                 self.sheet.draw([[(x - tick / 72, y), (x, y)]], edge=style.RULE, line=0.8)
         x, y = edge - style.width(names.values(), size) - LABEL / 72, self.box[1] + self.box[3] / 2
-        x -= 0.24 * large / 72  # what hangs below the line
+        x -= 0.24 * large / 72  # descender height
         self.sheet.write(x, y, label, size=large, color=style.QUIET, ha="center", turn=90, kind="label")
 
 
 def ticks(low: float, high: float, most: int = 6, *, whole: bool = False) -> list[float]:
-    """Round numbers from `low` or below to `high` or above, about `most` steps between."""
+    """Round values from at most `low` to at least `high`, about `most` steps."""
     rough = max((high - low) / most or 1.0, float(whole))
     steps = [each * 10.0 ** math.floor(math.log10(rough)) for each in (*STEPS, 20, 50)]
     step = next(each for each in steps if each >= rough * (1 - 1e-9) and not (whole and each % 1))
@@ -89,13 +89,13 @@ def ticks(low: float, high: float, most: int = 6, *, whole: bool = False) -> lis
 
 
 def within(values: Sequence[float], ends: tuple[float, float]) -> list[float]:
-    """Those that lie between these ends."""
+    """The values between these ends."""
     slack = 1e-9 * abs(ends[1] - ends[0])
     return [value for value in values if min(ends) - slack <= value <= max(ends) + slack]
 
 
 def log_ticks(ends: tuple[float, float], multiples: Sequence[float] = (1,), base: int = 10) -> list[float]:
-    """These multiples of powers of the base; only powers, and not each, where those would be many."""
+    """The multiples of powers of the base; if those are too many, powers only, and not all of them."""
     powers = range(math.floor(math.log(ends[0], base)), math.ceil(math.log(ends[1], base)) + 1)
     found = within([each * float(base) ** k for k in powers for each in multiples], ends)
     every = -(-len(powers) // 10)
@@ -103,7 +103,7 @@ def log_ticks(ends: tuple[float, float], multiples: Sequence[float] = (1,), base
 
 
 def numbers(values: Sequence[float]) -> dict[float, str]:
-    """The values as they are written: all with as many decimals, a space between thousands."""
+    """The values as labels: equal decimals, a space between thousands."""
     if max(map(abs, values), default=1.0) < 1e-4:
         return {v: f"{v:g}".replace("-", "−") for v in values}
     decimals = max((len(f"{value:.6f}".rstrip("0").partition(".")[2]) for value in values), default=0)

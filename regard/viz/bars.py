@@ -1,4 +1,4 @@
-"""Bars: one value a name, the mean of several runs with each run as a point on it; bars begin at zero."""
+"""Horizontal bars: the mean of several runs per name, each run as a point; bars start at zero."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from regard.viz.axes import numbers as written
 from regard.viz.sheet import Sheet, Title
 
 LENGTH = 4.2  # inches of the longest bar
-ROW, THICK = 0.27, 0.62  # inches from bar to bar; a bar's share of them
+ROW, THICK = 0.27, 0.62  # inches between bars; a bar's share of that
 EDGE, BELOW, GAP = 0.14, 0.5, 0.12
-FACE = "#306da4"  # the first of LINES, a little paler
+FACE = "#306da4"  # the first of LINES, slightly lighter
 
 
 def draw_bars(
@@ -24,7 +24,7 @@ def draw_bars(
     xlabel: str = "",
     decimals: int = 2,
 ) -> Path:
-    """Draw a bar for each name through the mean of its values, in the given order; the mean stands behind."""
+    """Draw the mean of each name's values as a bar, in the given order, followed by its number."""
     _check(values)
     return _compose(values, title or "", xlabel, decimals).save("draw_bars", path)
 
@@ -48,7 +48,7 @@ def _compose(values: Mapping[str, Sequence[float]], text: str, xlabel: str, deci
         sheet.write(left + LENGTH + 8 / 72, above + ROW * (row + 0.5), number, size=TEXT, middle=True)
     axes.lines(y=axes.up[:1], edge=style.RULE)
     for row, runs in enumerate(values.values()):
-        if len(runs) > 1:  # each run as a point, and a line from the least to the largest
+        if len(runs) > 1:  # each run as a point, on a line from the smallest to the largest
             sheet.draw([[axes.at(min(runs), row), axes.at(max(runs), row)]], edge=style.GOLD, line=1.4)
             for run in runs:
                 sheet.dot(axes.at(run, row), 4.5, style.GOLD, edge="#ffffff", line=0.7)
@@ -58,7 +58,7 @@ def _compose(values: Mapping[str, Sequence[float]], text: str, xlabel: str, deci
 
 
 def _ticks(values: Mapping[str, Sequence[float]]) -> list[float]:
-    """Round numbers from below the least value, or nought, to above the largest."""
+    """Round numbers that cover all values and zero."""
     every = [value for runs in values.values() for value in runs]
     low, high = min(0.0, *every), max(0.0, *every)
     return ticks(low, high) if low < high else ticks(0.0, 1.0)

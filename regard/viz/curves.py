@@ -1,4 +1,4 @@
-"""Curves: quality by sentence length, and loss by step; each line carries its name at its end.
+"""Curves: quality by sentence length, and loss by step; each line is named at its end.
 
 Figure 2 of Bahdanau et al. Neural machine translation by jointly learning to align and translate. 2014.
 https://arxiv.org/abs/1409.0473
@@ -21,9 +21,9 @@ Bin = tuple[float, float, float]  # shortest, longest, value
 
 PLOT = (4.6, 2.7)  # inches of the area between the axes
 LEFT, BELOW, ABOVE, EDGE = 0.55, 0.58, 0.46, 0.14
-GAP = TEXT * 1.2 / 72  # inches from name to name
-SAMPLE = 0.35  # inches of the line before its name, where there are so many
-POINTS = 400  # more are averaged: a line of 400 points is as wide as the picture has pixels to show
+GAP = TEXT * 1.2 / 72  # inches between two names
+SAMPLE = 0.35  # inches of a line sample before its name, if there are many names
+POINTS = 400  # longer curves are averaged: 400 points resolve the full width of the picture
 
 
 def draw_lengths(
@@ -34,7 +34,7 @@ def draw_lengths(
     xlabel: str = "sentence length (words)",
     ylabel: str = "BLEU",
 ) -> Path:
-    """Draw one line per model through its (shortest, longest, value) bins; `math.inf` opens the last one."""
+    """Draw one line per model through its (shortest, longest, value) bins; the last may end at `math.inf`."""
     _check_lengths(models)
     first = next(iter(models.values()))
     shared = len({tuple(bin[:2] for bin in bins) for bins in models.values()}) == 1
@@ -45,7 +45,7 @@ def draw_lengths(
         names = {float(i): _bin_name(*first[i]) for i in range(0, len(first), every)}
         across = (-0.35, len(first) - 1 + 0.1)
     else:
-        across = _around([place for x, _ in lines.values() for place in x], 0.04)
+        across = _extended_range([place for x, _ in lines.values() for place in x], 0.04)
         names = numbers(within(ticks(*across, whole=True), across))
     axes = _chart(list(models), title, ylabel, across, (0, marks[-1]), numbers(marks))
     axes.name_x(names, xlabel, tick=3)
@@ -62,7 +62,7 @@ def draw_training(
     ylabel: str = "loss",
     log: bool = False,
 ) -> Path:
-    """Draw (steps, losses) of each run; long ones as a running mean over the pale range of their values."""
+    """Draw (steps, losses) of each run; long runs as a running mean over a pale band of their range."""
     lines = {name: _check_run(name, *run) for name, run in runs.items()}
     if not lines:
         raise ConfigError("draw_training: `runs` has length 0; expected at least one run.")
@@ -72,7 +72,7 @@ def draw_training(
         )
     curves = {name: _Curve.of(*line) for name, line in lines.items()}
     values = [each for curve in curves.values() for side in (curve.low, curve.high) for each in side]
-    up = _around(values, 0.05, log=log)
+    up = _extended_range(values, 0.05, log=log)
     if not log and min(values) >= 0:
         up = (0.0, up[1])
     first, last = (f(float(f(steps)) for steps, _ in lines.values()) for f in (min, max))
@@ -92,22 +92,22 @@ def draw_growth(
     xlabel: str = "length",
     ylabel: str = "",
 ) -> Path:
-    """Draw (sizes, costs) of each name with both axes logarithmic, so that a power is a straight line."""
+    """Draw (sizes, costs) of each name on log-log axes, where a power law is a straight line."""
     lines = {name: _check_run(name, *one, owner="draw_growth") for name, one in series.items()}
     if not lines or any(_least(values) <= 0 for line in lines.values() for values in line):
         raise ConfigError(
             "draw_growth: `series` has nothing or a value of 0 or less; expected positive numbers."
         )
-    across = _around([float(x) for line in lines.values() for x in line[0]], 0.0, log=True)
-    up = _around([float(y) for line in lines.values() for y in line[1]], 0.05, log=True)
+    across = _extended_range([float(x) for line in lines.values() for x in line[0]], 0.0, log=True)
+    up = _extended_range([float(y) for line in lines.values() for y in line[1]], 0.05, log=True)
     axes = _chart(list(series), title, ylabel, across, up, _decades(up), log=(True, True))
     axes.name_x(numbers(log_ticks(across, base=2)), xlabel, tick=3)
     _name_lines(axes, _draw_lines(axes, {name: (x.tolist(), y.tolist()) for name, (x, y) in lines.items()}))
     return axes.sheet.save("draw_growth", path)
 
 
-def _around(values: Sequence[float], share: float, *, log: bool = False) -> tuple[float, float]:
-    """From the least to the largest of the values, and this share of their distance beyond either."""
+def _extended_range(values: Sequence[float], share: float, *, log: bool = False) -> tuple[float, float]:
+    """The range of the values, extended by `share` of it on both sides."""
     low, high = min(values), max(values)
     if log:
         beyond = 2.0 if low == high else (high / low) ** share
@@ -148,11 +148,11 @@ def _check_run(
         )
     if not y.isfinite().any():
         raise DataError(f"{owner}: '{name}' has no finite loss; expected at least one.")
-    return x, torch.where(y.isfinite(), y, torch.nan)  # a run that diverged is drawn as far as it has numbers
+    return x, torch.where(y.isfinite(), y, torch.nan)  # a diverged run is drawn as long as it is finite
 
 
 def _least(values: Array) -> float:
-    """The smallest of those that are numbers."""
+    """The smallest value that is not NaN."""
     return float(values[~values.isnan()].min())
 
 
@@ -165,10 +165,10 @@ def _chart(
     places: dict[float, str],
     log: tuple[bool, bool] = (False, False),
 ) -> Axes:
-    """Axes with a line at each of the places, and room for the names of the lines on the right."""
+    """Axes with grid lines at `places`, and room for line names on the right."""
     right = style.width(names, TEXT) + (SAMPLE if _crowded(names) else 0.0) + 0.3 + EDGE
     width = LEFT + PLOT[0] + right
-    tall = max(PLOT[1], GAP * (len(names) - 1))  # one name below the other
+    tall = max(PLOT[1], GAP * (len(names) - 1))  # room for all names, one below the other
     title = Title.fit(text or "", width - 2 * EDGE, EDGE)
     above = ABOVE + (title.height + 0.06 if title.lines else 0.0)
     sheet = Sheet(width, BELOW + tall + above)
@@ -182,7 +182,7 @@ def _chart(
 
 
 def _points(bins: Sequence[Bin], *, by_index: bool) -> tuple[list[float], list[float]]:
-    """Bins that all models share stand side by side; others stand at their middle."""
+    """x and y of the bins: x is the index if all models share the bins, otherwise the middle of a bin."""
     middles = [low if math.isinf(high) else (low + high) / 2 for low, high, _ in bins]
     return [float(i) for i in range(len(bins))] if by_index else middles, [value for _, _, value in bins]
 
@@ -196,33 +196,33 @@ def _bin_name(low: float, high: float, _: float) -> str:
 def _draw_lines(
     axes: Axes, lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 ) -> dict[str, tuple[float, float]]:
-    """Draw each line with its own marker, the first on top of the others, and return their ends."""
+    """Draw each line with its own marker, the first one on top; returns where they end."""
     for i, (x, y) in reversed(list(enumerate(lines.values()))):
         _line(axes, x, y, i, list(MARKERS)[i % len(MARKERS)])
     return {name: (x[-1], y[-1]) for name, (x, y) in lines.items()}
 
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], index: int, marker: str = "") -> None:
-    colour, dash = _look(index)
+    colour, dash = _line_style(index)
     places = [axes.at(u, v) for u, v in zip(x, y, strict=True)]
     axes.sheet.draw([places], edge=colour, line=1.8, dash=dash, cap="round", kind="line")
     for place in places if marker else ():
         axes.sheet.dot(place, 5, colour, edge="#ffffff", line=0.8, marker=marker)
 
 
-def _look(index: int) -> tuple[str, str]:
-    """The colour of a line and its dashes."""
+def _line_style(index: int) -> tuple[str, str]:
+    """Colour and dash style of a line."""
     colours = len(style.LINES)
     return style.LINES[index % colours], list(DASHES)[index // colours % len(DASHES)]
 
 
 def _crowded(names: Sequence[str]) -> bool:
-    """More lines than colours: a sample before each name tells two of one colour apart."""
+    """Whether there are more lines than colours: then a sample before each name tells them apart."""
     return len(names) > len(style.LINES)
 
 
 class _Curve(NamedTuple):
-    """A run as it is drawn: the least, mean and largest value of each of at most POINTS stretches."""
+    """A run as drawn: smallest, mean and largest value in each of at most POINTS stretches."""
 
     x: list[float]
     low: list[float]
@@ -242,7 +242,7 @@ class _Curve(NamedTuple):
 
 
 def _draw_runs(axes: Axes, curves: Mapping[str, _Curve]) -> dict[str, tuple[float, float]]:
-    """Draw the runs, the first on top, and return the ends of their lines."""
+    """Draw the runs, the first one on top; returns where they end."""
     for i, curve in enumerate(curves.values()):
         if curve.window > 1:
             there, back = (
@@ -250,30 +250,33 @@ def _draw_runs(axes: Axes, curves: Mapping[str, _Curve]) -> dict[str, tuple[floa
                 zip(curve.x[::-1], curve.high[::-1], strict=True),
             )
             axes.sheet.draw(
-                [[axes.at(*each) for each in (*there, *back)]], fill=_look(i)[0], opacity=0.16, closed=True
+                [[axes.at(*each) for each in (*there, *back)]],
+                fill=_line_style(i)[0],
+                opacity=0.16,
+                closed=True,
             )
     for i, curve in reversed(list(enumerate(curves.values()))):
-        _line(axes, curve.x, curve.smooth, i, "o" if len(curve.x) == 1 else "")  # one point has no line
+        _line(axes, curve.x, curve.smooth, i, "o" if len(curve.x) == 1 else "")  # a single point has no line
     return {name: (curve.x[-1], curve.smooth[-1]) for name, curve in curves.items()}
 
 
 def _running_mean(values: Array, window: int) -> Array:
-    """Mean over `window` values around each; fewer near the ends, always as many before as after."""
+    """A centred mean over `window` values; near the ends the window shrinks symmetrically."""
     sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
     middle = torch.arange(len(values))
     reach = torch.minimum(middle, middle.flip(0)).clamp(max=window // 2)
     means = (sums[middle + reach + 1] - sums[middle - reach]) / (2 * reach + 1)
-    return means.clamp(values.min(), values.max())  # which rounding may leave
+    return means.clamp(values.min(), values.max())  # rounding errors may exceed the range
 
 
 def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
-    """Write each name beside the end of its line, moved up or down where two would touch."""
+    """Write each name at the end of its line, moved up or down to avoid overlaps."""
     heights = [-axes.at(*end)[1] for end in ends.values()]
     sample = SAMPLE if _crowded(list(ends)) else 0.0
     _, top, _, tall = axes.box
     x, apart = LEFT + PLOT[0] + 0.1, spread(heights, gap=GAP, within=(-top - tall, -top))
     for i, (name, y) in enumerate(zip(ends, apart, strict=True)):
-        colour, dash = _look(i)
+        colour, dash = _line_style(i)
         if sample:
             places = [(x, -y), (x - 0.1 + sample, -y)]
             axes.sheet.draw([places], edge=colour, line=1.8, dash=dash, kind="sample")
@@ -283,15 +286,15 @@ def _name_lines(axes: Axes, ends: Mapping[str, tuple[float, float]]) -> None:
 def spread(
     places: Sequence[float], gap: float, *, within: tuple[float, float] = (-math.inf, math.inf)
 ) -> list[float]:
-    """The places, moved as little as needed so that any two are at least `gap` apart; order is kept.
+    """Move the places as little as possible so that any two are at least `gap` apart, in the same order.
 
-    All lie `within` these bounds, if that has room for them.
+    They stay `within` these bounds if there is room.
     """
     order = sorted(range(len(places)), key=lambda i: places[i])
-    clusters: list[tuple[float, int]] = []  # where the first of so many neighbours stands, gaps taken out
+    clusters: list[tuple[float, int]] = []  # (place of the first, size), gaps subtracted
     for k, i in enumerate(order):
         mean, count = places[i] - gap * k, 1
-        # neighbours that touch meet at the mean of what they wanted
+        # touching clusters merge at the mean of their wanted places
         while clusters and mean < clusters[-1][0]:
             before, more = clusters.pop()
             mean, count = (before * more + mean * count) / (more + count), more + count

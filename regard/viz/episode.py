@@ -1,7 +1,7 @@
-"""An episode of few-shot classification: labelled drawings in order, then the query, and what it weighed.
+"""An episode of few-shot classification: labelled drawings in order, then the query, and its attention.
 
-Under each drawing is a box for every attention block, shaded by the weight that the query gave to it there.
-The drawings of the query's true class are framed in orange; the query, which may weigh itself too, is last.
+Under each drawing is a box per attention block, shaded by the weight of the query on the drawing. Drawings of
+the query's true class are framed in orange; the query, which may attend to itself too, is last.
 
 After figure 2 of Mishra et al. A simple neural attentive meta-learner. 2018. https://arxiv.org/abs/1707.03141
 """
@@ -20,7 +20,7 @@ from regard.viz.weights import Array, Weights, check_finite, to_array
 from regard.web.matrix import as_bytes
 
 MARGIN, TILE, BOX, NAME = 0.16, 0.63, 0.17, 0.2  # inches
-GAP = TILE * 6 / 28  # between drawings; of a drawing of 28 pixels, 6
+GAP = TILE * 6 / 28  # between drawings: 6 pixels of a drawing of 28
 SIZE, SMALL = 9.0, 6.5  # points
 ACROSS = 11  # drawings in a row
 
@@ -35,9 +35,9 @@ def draw_episode(
     title: str | None = None,
     path: str | Path,
 ) -> Path:
-    """Draw images (T, H, W), ink bright, the last being the query; weights (L, T) of its L attention blocks.
+    """Draw images (T, H, W), ink bright, the query last; weights (L, T) are those of L attention blocks.
 
-    `labels` are those of the first T - 1; `answer` is the query's own, `found` what a model called it.
+    `labels` belong to the first T - 1 images; `answer` is the query's true label, `found` the model's.
     """
     pictures, array = to_array(images), to_array(weights)
     T = len(labels) + 1
@@ -88,7 +88,7 @@ def _compose(
 
 
 def _drawings(sheet: Sheet, images: Array, x: float, y: float) -> None:
-    """A row of drawings, ink dark, as one picture."""
+    """Draw a row of drawings as one image, ink dark."""
     n, height, width = images.shape
     gap = round(width * GAP / TILE)
     strip = images.new_ones(height, n, width + gap)
@@ -99,7 +99,7 @@ def _drawings(sheet: Sheet, images: Array, x: float, y: float) -> None:
 
 
 def _tile(sheet: Sheet, name: str, x: float, y: float, right: bool, query: bool) -> None:
-    """The name and the frame of a drawing."""
+    """Draw the label and the frame of a drawing."""
     top = y + NAME
     ink = style.GOLD if right else style.INK
     frame = ink if right or query else style.RULE

@@ -1,4 +1,4 @@
-"""Writing pictures and pages: by the ending of the name, completely or not at all."""
+"""Writes pictures and pages atomically; the suffix of the name decides the format."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ PICTURES = (".png", ".svg")
 
 
 def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES) -> Path:
-    """The path, if its name ends in one of `endings` (in any case)."""
+    """The path, if its suffix is one of `endings` (ignoring case)."""
     path = Path(path)
     if path.suffix.lower() not in endings:
         known = " or ".join(endings)
@@ -19,12 +19,12 @@ def check_ending(owner: str, path: str | Path, endings: Sequence[str] = PICTURES
 
 
 def write(path: Path, data: bytes) -> Path:
-    """Write a file, whole or not at all."""
+    """Write a file, completely or not at all."""
     with storage.whole(path) as file:
         file.write(data)
     return path
 
 
 def write_page(path: Path, html: str) -> Path:
-    """Write a page of HTML."""
+    """Write an HTML page."""
     return write(path, html.encode())

@@ -1,4 +1,4 @@
-"""Alignments as heat maps: source words above, target words to the left, white where nothing is read.
+"""Alignments as heat maps: source words above, target words on the left, white for zero.
 
 Figure 3 of Bahdanau et al. Neural machine translation by jointly learning to align and translate. 2014.
 https://arxiv.org/abs/1409.0473
@@ -17,12 +17,12 @@ from regard.viz.weights import Array, Weights, check_finite, check_links, check_
 
 # all lengths are inches; a hundredth is two pixels, so that cells of a PNG have equal, sharp edges
 MARGIN, GAP, PAD = 0.14, 0.34, 0.07
-SQUARE, APART, TOP = 0.5, 0.06, 0.3  # of a grid: a map, between two, the room of a title
+SQUARE, APART, TOP = 0.5, 0.06, 0.3  # in a grid: a map, the space between two, the room for a title
 NAME = 9.0  # points
-MANY = 40_000  # cells of a map that is drawn as an image: as outlines it would take seconds
-KEY = "gold link"  # what an outlined cell is, unless said otherwise
+MANY = 40_000  # cells above which a map becomes an image; as outlines it would take seconds
+KEY = "gold link"  # the default meaning of outlined cells
 LEADING = 1.25
-LINE = LEADING / 72  # inches from line to line, per point of size
+LINE = LEADING / 72  # inches per line and point of font size
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def draw_alignment(
     key: str = KEY,
     path: str | Path,
 ) -> Path:
-    """Draw weights (T, S) as PNG or SVG; `gold` links (source, target) are outlined, `key` says as what."""
+    """Draw weights (T, S) as PNG or SVG; `gold` links (source, target) are outlined, and `key` names them."""
     panel = _check("draw_alignment", Panel(weights, source, target, gold=gold or ()))
     return _draw("draw_alignment", [panel], path, title=title or "", columns=1, key=key)
 
@@ -54,7 +54,7 @@ def draw_alignment(
 def draw_gallery(
     panels: Sequence[Panel], *, title: str | None = None, columns: int | None = None, path: str | Path
 ) -> Path:
-    """Draw several alignments side by side on one colour scale, at most `columns` in a row (4)."""
+    """Draw several alignments side by side with one colour scale, at most `columns` per row (default 4)."""
     if not panels:
         raise ConfigError("draw_gallery: `panels` has length 0; expected at least one Panel.")
     columns = _check_columns("draw_gallery", columns, min(len(panels), 4))
@@ -132,13 +132,13 @@ class _Map:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Measures of the maps of one picture, in inches, so that all have the same cells and letters."""
+    """Layout of all maps in a picture, in inches, so that they share cell and font sizes."""
 
     cell: float
-    size: float  # of words, in points
-    turn: int  # degrees by which source words are turned
-    every: int  # 1: each word is written; more where cells are smaller than letters
-    shared: bool  # words only beside the first column and above the first row
+    size: float  # font size in points
+    turn: int  # rotation of source words in degrees
+    every: int  # 1: every word is written; larger if cells are smaller than letters
+    shared: bool  # words only at the first column and row
 
     def height(self, panel: _Map) -> float:
         return len(panel.target) * self.cell
@@ -150,7 +150,7 @@ class _Plan:
         return max(self.widths(panel.target)) + PAD
 
     def worded(self, index: int) -> bool:
-        """Whether the row or column of this number has words of its own."""
+        """Whether the row or column with this index has its own words."""
         return index == 0 or not self.shared
 
     def above(self, row: Sequence[_Map]) -> float:
@@ -161,7 +161,7 @@ class _Plan:
         return widest * math.sin(math.radians(self.turn)) + height + PAD
 
     def overhang(self, panel: _Map) -> float:
-        """How far turned words reach beyond the last column."""
+        """How far rotated words extend beyond the last column."""
         angle = math.radians(self.turn)
         ends = [
             (s * self.every + 0.5) * self.cell + width * math.cos(angle)
@@ -172,15 +172,15 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _Spot:
-    """A map and its place: the top left corner of its cells, counted from below the title."""
+    """A map and its position: the top left corner of its cells, measured from below the title."""
 
     panel: _Map
     x: float
     y: float
     right: float
     name: tuple[float, float]
-    above: bool  # whether the source words are written here
-    beside: bool  # whether the target words are
+    above: bool  # whether source words are written here
+    beside: bool  # whether target words are
 
 
 def _check(owner: str, panel: Panel) -> _Map:
@@ -196,7 +196,7 @@ def _check_columns(owner: str, columns: int | None, otherwise: int) -> int:
 
 
 def _balanced(count: int) -> int:
-    """Columns of a grid without a ragged last row where that is possible."""
+    """Columns for a grid without a ragged last row, if possible."""
     if count <= 4:
         return count
     return next((c for c in (4, 5, 3) if count % c == 0), 4)
@@ -210,7 +210,7 @@ def _plan(panels: Sequence[_Map], shared: bool) -> _Plan:
     longest = max(max(panel.weights.shape) for panel in panels)
     sizes = [0.26, 0.17, 0.13, 0.115, 0.08] if shared else [0.44, 0.34, 0.25, 0.19, 0.16]
     cell = _between(longest, list(zip([4, 12, 24, 40, 70], sizes, strict=True)))
-    cell = max(0.02, round(min(cell, 24 / longest), 2))  # beyond 24 inches no screen shows the whole
+    cell = max(0.02, round(min(cell, 24 / longest), 2))  # wider than 24 inches fits no screen
     size = min(max(cell * 72 * 0.6, 6.0 if shared else 6.5), 8.5 if shared else 11.0)
     every = math.ceil(size * LINE * 0.9 / cell - 1e-6)
     widest = max(style.width(_shown(panel.source, every), size) for panel in panels)
@@ -218,7 +218,7 @@ def _plan(panels: Sequence[_Map], shared: bool) -> _Plan:
 
 
 def _between(count: int, known: Sequence[tuple[int, float]]) -> float:
-    """The size at this count: even from each known one to the next."""
+    """The size for this count, by linear interpolation between known sizes."""
     for (low, a), (high, b) in pairwise(known):
         if count <= high:
             return a + (b - a) * (max(count, low) - low) / (high - low)
@@ -226,7 +226,7 @@ def _between(count: int, known: Sequence[tuple[int, float]]) -> float:
 
 
 def _turn(widest: float, step: float, size: float) -> int:
-    """0 where words fit above their columns, 45 where slanted lines keep apart, 90 otherwise."""
+    """0 if words fit above their columns, 45 if slanted words do not overlap, 90 otherwise."""
     if widest <= step * 0.82:
         return 0
     return 45 if step * math.sin(math.radians(45)) >= size * LINE else 90
@@ -267,7 +267,7 @@ def _compose(panels: Sequence[_Map], plan: _Plan, text: str, columns: int, key: 
 
 
 def _place(rows: Sequence[Sequence[_Map]], plan: _Plan) -> tuple[list[_Spot], float]:
-    """Where each map goes below the title, and where the last row ends."""
+    """The position of each map below the title, and the end of the last row."""
     spots: list[_Spot] = []
     y = 0.0
     for i, row in enumerate(rows):
@@ -309,7 +309,7 @@ def _draw_map(sheet: Sheet, panel: _Map, plan: _Plan, x: float, y: float, top: f
 
 
 def _paint(sheet: Sheet, shades: Array, x: float, y: float, cell: float) -> None:
-    """Fill cells by shade (0..1): one outline per grey level and none for white keeps an SVG small."""
+    """Fill cells by shade (0..1): one path per grey level, and none for white, keeps an SVG small."""
     levels = (shades * 255).round().clamp(0, 255)
     T, S = levels.shape
     if levels.numel() > MANY:
@@ -325,7 +325,7 @@ def _paint(sheet: Sheet, shades: Array, x: float, y: float, cell: float) -> None
 
 
 def _runs(row: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """(level, start, stop) of each stretch of equal cells, white ones left out."""
+    """(level, start, stop) of each run of equal cells, without white ones."""
     start = 0
     for level, cells in groupby(row):
         stop = start + len(list(cells))
@@ -349,7 +349,7 @@ def _draw_source(sheet: Sheet, panel: _Map, plan: _Plan, x: float, y: float) -> 
     side = "left" if plan.turn else "center"
     for s, word in enumerate(_shown(panel.source, plan.every)):
         middle = x + (s * plan.every + 0.5) * plan.cell
-        upright = plan.turn == 90  # around their middles: level words and slanted ones begin there
+        upright = plan.turn == 90  # rotated words are centred on the point; others start there
         sheet.write(middle, y, word, size=plan.size, turn=plan.turn, ha=side, middle=upright, kind="source")
 
 

@@ -1,4 +1,4 @@
-"""Attention over a story, hop by hop: the sentences one below the other, a column of shades for each hop.
+"""Attention over a story, hop by hop: sentences below each other, with a column of cells per hop.
 
 Figure 2 of Sukhbaatar et al. End-to-end memory networks. 2015. https://arxiv.org/abs/1503.08895
 """
@@ -14,8 +14,8 @@ from regard.viz.weights import Array, Weights, check_finite, to_array
 MARGIN, PAD = 0.16, 0.12  # inches
 CELL, STEP = 0.52, 0.27  # inches: a hop's column, a sentence's row
 WORDS = 9.5  # points
-VISIBLE = 0.005  # a share below it is not written into its cell
-DARK = 0.5  # from this share on the number is written in white
+VISIBLE = 0.005  # smaller weights are not written
+DARK = 0.5  # from this weight on, numbers are white
 
 
 def draw_hops(
@@ -28,7 +28,7 @@ def draw_hops(
     title: str | None = None,
     path: str | Path,
 ) -> Path:
-    """Draw weights (K, S) as PNG or SVG; the sentences of `supports`, which hold the answer, are outlined."""
+    """Draw weights (K, S) as PNG or SVG; the `supports`, sentences that contain the answer, are outlined."""
     array = to_array(weights)
     if array.ndim != 2 or array.numel() == 0 or array.shape[1] != len(sentences):
         raise ShapeError(

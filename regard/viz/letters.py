@@ -1,6 +1,6 @@
-"""Letters as outlines: what a TrueType file says of them, and the words that are laid out of them.
+"""Text as glyph outlines: reads TrueType files and lays out words.
 
-Pictures carry outlines, so that no font is needed where they are shown and no system has a say in them.
+Pictures contain outlines, so they look the same everywhere and need no installed font.
 """
 
 import importlib.util
@@ -17,18 +17,18 @@ from typing import NamedTuple
 FOLDER = Path(__file__).parent / "fonts"
 LATIN = FOLDER / "DejaVuSans.ttf"
 BOLD = FOLDER / "DejaVuSans-Bold.ttf"
-CHINESE = FOLDER / "NotoSansSC-Subset.ttf"  # simplified, punctuation and kana; tools/make_font.py made it
+CHINESE = FOLDER / "NotoSansSC-Subset.ttf"  # simplified, punctuation and kana; made by tools/make_font.py
 SHOWN = ("head", "hhea", "maxp", "OS/2", "hmtx", "cmap", "loca", "glyf", "name", "post")  # what browsers need
 
 CJK = re.compile(
     "[\u2e80-\u303f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
 
-Contour = list[tuple[float, float, bool]]  # a closed line: x, y, and whether the point lies on it
+Contour = list[tuple[float, float, bool]]  # a closed line of (x, y, on the curve?)
 
 
 class Font:
-    """A TrueType file: which glyph a letter has, how wide that is, and its outline."""
+    """A TrueType file: glyph ids of characters, advance widths, outlines."""
 
     def __init__(self, path: Path) -> None:
         data = path.read_bytes()
@@ -41,7 +41,7 @@ class Font:
 
     @cached_property
     def glyphs(self) -> dict[int, int]:
-        """The glyph of each character."""
+        """Glyph ids by code point."""
         table = self.tables["cmap"]
         [count] = struct.unpack_from(">H", table, 2)
         starts = [struct.unpack_from(">I", table, 8 + 8 * i)[0] for i in range(count)]
@@ -70,7 +70,7 @@ class Font:
 
     @cached_property
     def kerning(self) -> dict[tuple[int, int], int]:
-        """How much nearer or farther a glyph stands from the one before it."""
+        """Kerning of (left, right) glyph pairs, in font units."""
         if "kern" not in self.tables:
             return {}
         [count] = struct.unpack_from(">H", self.tables["kern"], 10)
@@ -78,18 +78,18 @@ class Font:
         return {(left, right): shift for left, right, shift in pairs}
 
     def advance(self, glyph: int) -> int:
-        """How far the next glyph stands, in units of the font."""
+        """The advance width of a glyph, in font units."""
         [found] = struct.unpack_from(">H", self.tables["hmtx"], 4 * min(glyph, self._metrics - 1))
         return int(found)
 
     @cached_property
     def places(self) -> list[int]:
-        """Where the outline of each glyph begins; one more for where the last one ends."""
+        """Offsets of the glyphs in `glyf`, and the end of the last one."""
         kind, times = ("I", 1) if self._long else ("H", 2)
         return [times * place for place in struct.unpack(f">{self.count + 1}{kind}", self.tables["loca"])]
 
     def outline(self, glyph: int) -> str:
-        """The path of a glyph in SVG, in units of the font, y downwards."""
+        """The outline of a glyph as an SVG path, in font units, y downwards."""
         return "".join(map(_trace, self._contours(glyph)))
 
     def _contours(self, glyph: int) -> list[Contour]:
@@ -109,7 +109,7 @@ class Font:
             flags += [flag] * (1 + again)
             at += 2 if flag & 8 else 1
         sides = []
-        for short, same in ((2, 16), (4, 32)):  # bits for x, then for y
+        for short, same in ((2, 16), (4, 32)):  # flag bits for x, then for y
             value, side = 0, []
             for flag in flags:
                 if flag & short:
@@ -125,7 +125,7 @@ class Font:
 
     def _composite(self, data: bytes) -> list[Contour]:
         at, flags, found = 10, 32, []
-        while flags & 32:  # there is another part
+        while flags & 32:  # more components follow
             flags, part = struct.unpack_from(">HH", data, at)
             dx, dy = struct.unpack_from(">hh" if flags & 1 else ">bb", data, at + 4)
             at += 8 if flags & 1 else 6
@@ -142,7 +142,7 @@ class Font:
         return found
 
     def woff(self, text: str) -> bytes:
-        """A font for a page with the letters of the text and nothing else; glyphs keep their numbers."""
+        """A WOFF font for web pages that contains only the letters of the text; glyph ids stay the same."""
         wanted = {ord(letter): self.glyphs[ord(letter)] for letter in set(text) if ord(letter) in self.glyphs}
         outlines, places, kept = b"", [0], {self._metrics - 1, *wanted.values()}
         metrics = bytearray(len(self.tables["hmtx"]))
@@ -153,7 +153,7 @@ class Font:
             places.append(len(outlines))
         groups = b"".join(struct.pack(">III", code, code, wanted[code]) for code in sorted(wanted))
         head = bytearray(self.tables["head"])
-        head[50:52] = b"\0\1"  # places are long
+        head[50:52] = b"\0\1"  # long offsets in `loca`
         changed = {
             "glyf": outlines,
             "loca": struct.pack(f">{len(places)}I", *places),
@@ -182,7 +182,7 @@ def _woff(tables: dict[str, bytes]) -> bytes:
 
 
 def _trace(contour: Contour) -> str:
-    """A closed path of lines and parabolas; between two points off the line, their middle is on it."""
+    """A closed SVG path of lines and quadratic curves; between two off-curve points lies one on the curve."""
     full = []
     for (x, y, on), (u, v, next_on) in pairwise([*contour, contour[0]]):
         full.append((x, y, on))
@@ -199,37 +199,37 @@ def _trace(contour: Contour) -> str:
 
 @cache
 def font(path: Path) -> Font:
-    """What this file has."""
+    """The parsed font file, cached."""
     return Font(path)
 
 
 @cache
 def _whole_font() -> Path | None:
-    """Rare characters, of the package zhplot: located, not imported, as that changes a user's settings."""
+    """The font of the package zhplot for rare characters; not imported, since that changes user settings."""
     package = importlib.util.find_spec("zhplot")
     folders = package.submodule_search_locations if package else None
     return next((path for folder in folders or () for path in Path(folder).glob("fonts/*-Regular.ttf")), None)
 
 
 def has_chinese(text: str) -> bool:
-    """Whether any character is a Chinese one, or the kana and punctuation that go with them."""
+    """Whether the text has Chinese characters, kana or their punctuation."""
     return CJK.search(text) is not None
 
 
 def is_rare(letter: str) -> bool:
-    """Whether our own fonts lack it."""
+    """Whether our fonts lack this character."""
     return not any(ord(letter) in font(path).glyphs for path in (LATIN, CHINESE))
 
 
 def chinese_subset(text: str) -> bytes:
-    """A WOFF font with the Chinese characters of the text and nothing else: some hundred bytes each."""
+    """A WOFF font with the Chinese characters of the text only: a few hundred bytes per character."""
     letters = "".join(letter for letter in text if has_chinese(letter))
     whole = _whole_font() if any(map(is_rare, letters)) else None
     return font(whole or CHINESE).woff(letters)
 
 
 class Glyph(NamedTuple):
-    """A glyph of a word, and where it stands, in sizes of a letter."""
+    """A glyph in a line of text; `x` is in units of the font size."""
 
     file: Path
     number: int
@@ -240,7 +240,7 @@ class Glyph(NamedTuple):
         return f"{self.file.stem}-{self.number}"
 
     def path(self, unit: int) -> str:
-        """Its outline under its name, `unit` being the size of a letter."""
+        """An SVG `<path>` with the glyph's name as id, scaled to `unit` per em."""
         of = font(self.file)
         scale = f' transform="scale({unit / of.unit:g})"' if of.unit != unit else ""
         return f'<path id="{self.name}" d="{of.outline(self.number)}"{scale}/>'
@@ -248,7 +248,7 @@ class Glyph(NamedTuple):
 
 @lru_cache(maxsize=2**14)
 def lay(text: str, bold: bool = False) -> tuple[list[Glyph], float]:
-    """The glyphs of a line and its width, in sizes of a letter."""
+    """The glyphs of a line and its width, in units of the font size."""
     placed: list[Glyph] = []
     x = 0.0
     for letter in unicodedata.normalize("NFC", text):
@@ -262,7 +262,7 @@ def lay(text: str, bold: bool = False) -> tuple[list[Glyph], float]:
 
 
 def _find(letter: str, bold: bool) -> tuple[Path, int]:
-    """The first font that has a letter, and its glyph; a box where none has it."""
+    """The first font that has this character, and its glyph; a box if none has."""
     for path in ((BOLD,) if bold else ()) + (LATIN, CHINESE, _whole_font()):
         if path is not None and ord(letter) in font(path).glyphs:
             return path, font(path).glyphs[ord(letter)]

@@ -1,4 +1,4 @@
-"""Reading word by word: each line is the sentence up to its word, shaded by what that word looked back at.
+"""Reading word by word: each line is the sentence up to one word, shaded by that word's attention.
 
 Figure 1 of Cheng et al. Long short-term memory-networks for machine reading. 2016.
 https://arxiv.org/abs/1601.06733
@@ -20,9 +20,9 @@ SIZE = 10.0  # points
 def draw_lookback(
     weights: Weights, words: Sequence[str], *, title: str | None = None, path: str | Path
 ) -> Path:
-    """Draw weights (T, T): row t is the word being read, column s < t what it weighs; PNG or SVG.
+    """Draw weights (T, T) as PNG or SVG: row t belongs to the word being read, column s < t is attended to.
 
-    Word t stands at the end of its line, in orange. What a row gives to columns t and beyond is not drawn.
+    Word t ends its line, in orange. Weights on columns t and later are not drawn.
     """
     array = to_array(weights)
     T = len(words)

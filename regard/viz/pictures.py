@@ -1,6 +1,6 @@
-"""Pictures and where attention lay in them: of captions by word, of generated ones by chosen places.
+"""Pictures with attention maps: captions with a map per word, generated pictures with one per position.
 
-A picture dimmed except where attention lay is shown once for each word of its caption, or each place in it.
+Each panel repeats the picture, dimmed except where attention is high.
 
 Figures 2 and 3 of Xu et al. Show, attend and tell. 2015. https://arxiv.org/abs/1502.03044
 Figures 1 and 5 of Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
@@ -21,20 +21,20 @@ from regard.viz.sheet import Sheet, Title
 from regard.viz.weights import Array, Weights, check_finite, to_array
 from regard.web.matrix import as_bytes
 
-MARGIN = 0.15  # inches, as all lengths
-PANEL, APART, WORD = 1.35, 0.1, 0.27  # of a caption: a picture, between two, above one
+MARGIN = 0.15  # inches, like all lengths
+PANEL, APART, WORD = 1.35, 0.1, 0.27  # of captions: a picture, the space between two, the room for a word
 COLUMNS = 7  # panels in a row
-TILE, LARGE, GAP = 0.62, 1.15, 0.05  # of samples: a picture, one with places, between two
+TILE, LARGE, GAP = 0.62, 1.15, 0.05  # of samples: a picture, one with marked positions, the space between
 WORDS, SIZE = 9.5, 9.0  # points
-DIM = 0.22  # what is left of the picture where attention was not
+DIM = 0.22  # brightness without attention
 
 
 def draw_caption(
     picture: Any, words: Sequence[str], weights: Weights, *, title: str | None = None, path: str | Path
 ) -> Path:
-    """Draw a (H, H, 3) picture of bytes and (T, L) weights over a square grid, row by row. PNG or SVG.
+    """Draw a (H, H, 3) picture of bytes and (T, L) weights over a square grid in row-major order. PNG or SVG.
 
-    Each panel is scaled to its own largest weight.
+    Each panel is scaled by its own largest weight.
     """
     pixels = to_array(picture, torch.uint8)
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.shape[0] != pixels.shape[1] or pixels.numel() == 0:
@@ -44,11 +44,11 @@ def draw_caption(
 
 
 class Look(NamedTuple):
-    """A picture, places in it, and what each of them looked at."""
+    """A picture, query positions in it, and their attention."""
 
     picture: Any  # (H, H, 3) bytes
-    places: Sequence[tuple[float, float]]  # down and right, from 0 to 1
-    weights: Weights  # (Q, L) over a square grid, a row for each place; shown as light, scaled to its largest
+    places: Sequence[tuple[float, float]]  # (down, right), from 0 to 1
+    weights: Weights  # (Q, L) over a square grid, one row per position; brightness, scaled by the largest
     name: str
 
 
@@ -60,7 +60,7 @@ def draw_samples(
     title: str | None = None,
     path: str | Path,
 ) -> Path:
-    """Draw (K, n, H, W, 3) bytes, n pictures of each of K named classes, and where some look. PNG or SVG."""
+    """Draw (K, n, H, W, 3) bytes, n pictures for each of K named classes, and their attention. PNG or SVG."""
     pixels = to_array(pictures, torch.uint8)
     if pixels.ndim != 5 or pixels.shape[-1] != 3 or len(pixels) != len(names) or pixels.numel() == 0:
         raise ShapeError(
@@ -107,7 +107,7 @@ def _caption(pixels: Array, words: Sequence[str], weights: Array, text: str) -> 
 
 
 def lit(pixels: Array, weights: Array) -> Array:
-    """(H, H, 3) with (h, h) weights as light, interpolated between the places' middles."""
+    """Dim a (H, H, 3) picture by (h, h) weights, interpolated bilinearly between grid centres."""
     H, h = len(pixels), len(weights)
     light = weights / max(float(weights.max()), 1e-12)
     at = ((torch.arange(H) + 0.5) * h / H - 0.5).clamp(0, h - 1)
@@ -126,13 +126,13 @@ def _image(pixels: Array) -> Image.Image:
 def _samples(
     pixels: Array, names: Sequence[str], looks: Sequence[Look], maps: Sequence[Array], text: str
 ) -> Sheet:
-    """Above, one row a class. Below, a picture with its places marked, then once for each of its places."""
+    """Above, one row per class. Below, each picture with marked positions, then once per position."""
     K, n = pixels.shape[:2]
     side = style.width([*names, *(look.name for look in looks)], SIZE) + 2 * GAP
     wide = max([n * (TILE + GAP), *((1 + len(each)) * (LARGE + GAP) for each in maps)]) - GAP
     title = Title.fit(text, side + wide, MARGIN, 1.35)
     top = MARGIN + title.height + (2 * GAP if title.lines else 0)
-    under = top + K * (TILE + GAP) + 2 * MARGIN  # where the looks begin
+    under = top + K * (TILE + GAP) + 2 * MARGIN  # top of the looks
     below = len(looks) * (LARGE + GAP) if looks else -2 * MARGIN
     sheet = Sheet(2 * MARGIN + side + wide, under + below + MARGIN)
     title.write(sheet)

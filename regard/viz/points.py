@@ -1,7 +1,7 @@
-"""Points, the figure through them that is right, the one that a model pointed out, and how it pointed.
+"""Points, the correct figure through them, the model's figure, and its pointer weights.
 
-On the left the points; the right figure is a broad pale band, the model's a thin line with arrows, and the
-blue numbers are the order of pointing. On the right the pointer: a row a step, a column a point.
+On the left the points: the correct figure is a broad pale band, the model's a thin line with arrows, and blue
+numbers give the order of pointing. On the right the pointer weights: one row per step, one column per point.
 """
 
 import math
@@ -20,13 +20,13 @@ from regard.viz.weights import Array, Weights, to_array
 
 Shape = Literal["cycle", "path", "triangles"]
 
-SIDE = 3.6  # inches of the points' square
+SIDE = 3.6  # inches, of the square with the points
 SMALL = 7.5  # points
 LINE = style.LINES[0]
-RIGHT = "#f3c9a4"  # GOLD, pale: it lies under the model's line
-LEGEND = "#e69f66"  # between the two, to be read
-NAMED = 25  # points that can still have their number beside them
-STEPS = 40  # rows of the pointer that can still be read
+RIGHT = "#f3c9a4"  # a pale GOLD, under the model's line
+LEGEND = "#e69f66"  # between the two, legible as text
+NAMED = 25  # most points that are numbered
+STEPS = 40  # most rows of the pointer
 
 
 def draw_points(
@@ -40,10 +40,10 @@ def draw_points(
     title: str | None = None,
     path: str | Path,
 ) -> Path:
-    """Draw (n, 2) or (n, 1) points and the numbers pointed at. PNG or SVG by the ending.
+    """Draw (n, 2) or (n, 1) points and the indices pointed at. PNG or SVG by the suffix.
 
-    `right` is the solver's answer where it is known, `legend` says what `found` is. `weights` (T, 1 + n) is
-    the pointer, its first column the end; T is one more than `found` has numbers, or as many without an end.
+    `right` is the solver's answer if known; `legend` describes `found`. `weights` (T, 1 + n) are the
+    pointer's, column 0 is the end; T is len(found), or one more with the end.
     """
     where = _plane(to_array(points))
     for name, order in (("found", found), ("right", right or ())):
@@ -63,7 +63,7 @@ def draw_points(
 
 
 def _plane(points: Array) -> Array:
-    """(n, D) -> (n, 2): a number is x, its place in the input y, the first on top."""
+    """(n, D) -> (n, 2): numbers become x, and their input order y from top to bottom."""
     if points.ndim != 2 or points.shape[1] not in (1, 2) or len(points) == 0:
         raise ShapeError(f"draw_points: `points` has shape {tuple(points.shape)}; expected (n, 2) or (n, 1).")
     if points.shape[1] == 2:
@@ -86,7 +86,7 @@ def _compose(
     cell = min(0.26, SIDE / max(T, S, 1))
     panel = 0.75 + cell * S if weights is not None else 0.0
     sheet = Sheet(0.3 + SIDE + panel + 0.25, SIDE + 0.85)
-    top = 0.43  # of the points and of the pointer
+    top = 0.43  # of points and pointer
     sheet.write(0.3, 0.28, title, size=TITLE, middle=True)
     _draw_figure(sheet, top, points, found, right, shape)
     low = SIDE + 0.65
@@ -147,9 +147,9 @@ def _write_step(sheet: Sheet, x: float, y: float, step: int) -> None:
 
 
 def _draw_arrows(sheet: Sheet, places: list[Point], order: list[int]) -> None:
-    """From the edge of each point to that of the next; nothing between two that touch."""
+    """Arrows from the edge of each point to the next, omitted between touching points."""
     room = (5 if len(places) <= NAMED else 3) / 72
-    long, broad = 3.6 / 72, 1.8 / 72  # of the head
+    long, broad = 3.6 / 72, 1.8 / 72  # of the arrowhead
     for (x, y), (u, v) in pairwise([places[i] for i in order]):
         way = math.hypot(u - x, v - y)
         if way <= 2 * room:
@@ -163,7 +163,7 @@ def _draw_arrows(sheet: Sheet, places: list[Point], order: list[int]) -> None:
 
 
 def _draw_numbers(sheet: Sheet, places: list[Point], found: list[int]) -> None:
-    """The step at which each point was pointed at, on the side away from the middle."""
+    """The step at which each point was pointed at, written on its outer side."""
     x, y = (sum(side) / len(places) for side in zip(*places, strict=True))
     for step, number in enumerate(found, 1):
         u, v = places[number]
@@ -184,7 +184,7 @@ def _draw_pointer(sheet: Sheet, x: float, y: float, cell: float, weights: Array,
         sheet.write(at, y - 0.05, name, size=SMALL, color=style.QUIET, ha=ha, turn=turn, middle=upright)
     axes.name_y({t + 0.5: str(t + 1) for t in range(T)}, size=SMALL, away=2)
     axes.name_x({}, "where the pointer stands, step by step", size=SMALL)
-    for t, number in enumerate([*found, -1][:T]):  # the end stands first
+    for t, number in enumerate([*found, -1][:T]):  # the end is column 0
         sheet.rect(
             (x + (number + 1) * cell, y + t * cell, cell, cell), edge=style.GOLD, line=1.0, kind="found"
         )

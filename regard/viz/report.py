@@ -1,7 +1,7 @@
-"""A report: one HTML page that holds everything it shows and asks nothing of any host.
+"""A report: one self-contained HTML page that makes no requests.
 
-Weights travel as bytes, not as text: a 60 × 60 alignment costs 5 kB. Every word is escaped; pictures are data
-URIs in `<img>`, where a script inside an SVG cannot run; a content policy in the page forbids every request.
+Weights are stored as bytes, not text: a 60 × 60 alignment takes 5 kB. All text is escaped; pictures are data
+URIs in `<img>`, where scripts inside an SVG cannot run; the page's content policy forbids all requests.
 """
 
 import base64
@@ -38,7 +38,7 @@ class TextSection:
 
 @dataclass(frozen=True)
 class TableSection:
-    """A table; columns of numbers are aligned on the right, with as many decimals as the column needs."""
+    """A table; numeric columns are right-aligned, with as many decimals as the column needs."""
 
     title: str
     header: Sequence[str]
@@ -48,7 +48,7 @@ class TableSection:
 
 @dataclass(frozen=True)
 class FigureSection:
-    """A picture: a PNG or SVG file, or its bytes; `alt` says in words what it shows."""
+    """A PNG or SVG file, or its bytes; `alt` describes it in words."""
 
     title: str
     image: str | Path | bytes
@@ -58,7 +58,7 @@ class FigureSection:
 
 @dataclass(frozen=True)
 class AlignmentSection:
-    """Weights (T, S) of one sentence pair to point at; `gold` links are (source, target) positions."""
+    """Interactive weights (T, S) of one sentence pair; `gold` links are (source, target) positions."""
 
     title: str
     weights: Weights
@@ -70,7 +70,7 @@ class AlignmentSection:
 
 @dataclass(frozen=True)
 class TranslationSection:
-    """Triples (source, output, reference); words in which output and reference differ are marked."""
+    """Triples (source, output, reference); words that differ between output and reference are marked."""
 
     title: str
     rows: Sequence[tuple[str, str, str]]
@@ -81,13 +81,13 @@ Section = TextSection | TableSection | FigureSection | AlignmentSection | Transl
 
 
 def write_report(path: str | Path, *, title: str, summary: str, sections: Sequence[Section]) -> Path:
-    """Write the page; the folder is made if needed, and a failure leaves what was there before."""
+    """Write the page, creating its folder if necessary; a failure leaves the old file."""
     path = check_ending("write_report", path, (".html", ".htm"))
     return write_page(path, render_report(title=title, summary=summary, sections=sections))
 
 
 def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> str:
-    """The page as text."""
+    """The page as HTML."""
     bodies = [_section(i, section) for i, section in enumerate(sections, start=1)]
     font = _font("".join([title, summary, *bodies]))
     views = any(isinstance(section, AlignmentSection) for section in sections)
@@ -107,16 +107,16 @@ def render_report(*, title: str, summary: str, sections: Sequence[Section]) -> s
 
 
 def script() -> str:
-    """The views of `regard/web`, one for each alignment of the page."""
+    """The scripts from `regard/web`; they start a view for each alignment in the page."""
     return f"{{\n{bundle('report')}\nviews.report.start(document);\n}}"
 
 
 def _font(text: str) -> str:
-    """The Chinese characters of the page, for readers whose system lacks them; empty if there are none."""
+    """A font with the page's Chinese characters, for systems without any; empty if the page has none."""
     if not has_chinese(text):
         return ""
     data = base64.b64encode(chinese_subset(text)).decode("ascii")
-    # the range keeps this font, first in the list for Chinese, out of the measures of lines without any
+    # with the range, this font (the first for Chinese) does not affect lines without Chinese
     return (
         '@font-face { font-family: "regard chinese"; unicode-range: U+2E80-9FFF, U+F900-FAFF, U+FF00-FFEF, '
         f"U+20000-3FFFF; src: url(data:font/woff;base64,{data}); }}"
@@ -124,7 +124,7 @@ def _font(text: str) -> str:
 
 
 def _contents(sections: Sequence[Section]) -> str:
-    """Links to the sections, once there are enough of them to get lost in."""
+    """Links to the sections, if there are at least three."""
     named = [(i, section.title) for i, section in enumerate(sections, start=1) if section.title]
     if len(named) < 3:
         return ""
@@ -185,7 +185,7 @@ def _table(section: TableSection) -> str:
 
 
 def _column(cells: Sequence[Cell]) -> list[str]:
-    """The cells as text; floats get the same number of decimals, at most four."""
+    """The cells as text; floats share the number of decimals, at most four."""
     floats = [cell for cell in cells if isinstance(cell, float) and math.isfinite(cell)]
     texts = [f"{number:.4f}".rstrip("0") for number in floats]
     decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
@@ -253,7 +253,7 @@ def _alignment(section: AlignmentSection) -> str:
 
 
 def _first(target: Sequence[str], weights: Array) -> int:
-    """The target word shown before anyone points: the surest one, but a word rather than a full stop."""
+    """The target word shown initially: the one with the largest weight, preferring words to punctuation."""
     sure = weights.amax(1)
     return max(range(len(target)), key=lambda t: (any(map(str.isalnum, target[t])), sure[t]))
 
@@ -275,14 +275,14 @@ def _pair(source: str, output: str, reference: str) -> str:
         ("output", output, left),
         ("reference", reference, right),
     ):
-        # browsers choose the shape of a Chinese character by its language
+        # browsers choose the variant of a Chinese character by language
         language = ' lang="zh-Hans"' if has_chinese(text) else ""
         cells += f"<dt>{name}</dt><dd{language}>{shown or '–'}</dd>"
     return f'<dl class="pair">{cells}</dl>'
 
 
 def _differences(output: str, reference: str) -> tuple[str, str]:
-    """Both texts as HTML, with the words that only one of them has in marks."""
+    """Both texts as HTML; words that only one of them has are marked."""
     a, b = _tokens(output), _tokens(reference)
     matcher = difflib.SequenceMatcher(a=[word for _, word in a], b=[word for _, word in b], autojunk=False)
     left, right = [], []
@@ -293,7 +293,7 @@ def _differences(output: str, reference: str) -> tuple[str, str]:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    """Words with the space before each; Chinese, which has none, by character."""
+    """Words with preceding space; Chinese is split by character."""
     return re.findall(r"(\s*)([\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+)", text)
 
 

@@ -1,6 +1,6 @@
-"""What pictures are made of: a page measured in inches, its title, shaded cells, and their scale.
+"""The canvas of all pictures: a page measured in inches, with text, shapes, shaded cells and a colour scale.
 
-A page is an SVG whose unit is a pixel of the PNG, half a hundredth of an inch; the PNG is made of the SVG.
+A page is an SVG whose unit is one pixel of the PNG, 1/200 inch; the PNG is rendered from the SVG.
 """
 
 import base64
@@ -27,14 +27,14 @@ Box = tuple[float, float, float, float]  # left, top, width, height
 
 DPI = 200  # twice the resolution of a page at 100 %
 TITLE, SMALL = 11.0, 8.0  # points
-BAR = 0.09  # inches: how wide a scale is
-DARK = 0.55  # the shade from which letters are white, unless said otherwise
-RISE = 0.36  # half the height of a capital, in sizes of a letter: words stand around their middles
-UNIT = 2048  # parts of the size of a letter, in which its outline is given
+BAR = 0.09  # inches: width of a colour scale
+DARK = 0.55  # shade from which text is white, by default
+RISE = 0.36  # half the cap height in units of the font size; centres text vertically
+UNIT = 2048  # units per font size in glyph paths
 ANCHORS = {"left": 0.0, "center": 0.5, "right": 1.0}
-DASHES = {"-": (), "--": (3.7, 1.6), ":": (1, 1.65), "-.": (6.4, 1.6, 1, 1.6)}  # in widths of the line
-MARKERS: dict[str, Sequence[Point]] = {  # their corners, the radius being 1
-    "o": (),  # round
+DASHES = {"-": (), "--": (3.7, 1.6), ":": (1, 1.65), "-.": (6.4, 1.6, 1, 1.6)}  # in line widths
+MARKERS: dict[str, Sequence[Point]] = {  # corners, for radius 1
+    "o": (),  # a circle
     "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
     "^": ((0, -1), (1, 1), (-1, 1)),
     "v": ((0, 1), (-1, -1), (1, -1)),
@@ -50,14 +50,14 @@ MARKERS: dict[str, Sequence[Point]] = {  # their corners, the radius being 1
         for x, y in ((-1, -2), (0, -1), (1, -2), (2, -1), (1, 0), (2, 1))
     ),
 }
-UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML
+UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # invalid in XML
 
 
 class Sheet:
-    """A page whose places are inches from its top left corner; lines and letters are measured in points."""
+    """A page. Positions are inches from the top left corner; line widths and font sizes are points."""
 
     def __init__(self, width: float, height: float) -> None:
-        # whole hundredths of an inch, two pixels, so that cells have equal, sharp edges
+        # whole hundredths of an inch (two pixels), so that cells have equal sizes and sharp edges
         self.width, self.height = (math.ceil(round(side * 100, 6)) / 100 for side in (width, height))
         self._parts: list[str] = []
         self._glyphs: dict[str, Glyph] = {}
@@ -76,7 +76,7 @@ class Sheet:
         bold: bool = False,
         kind: str | None = None,
     ) -> None:
-        """Write a text on the baseline y or around its middle, turned by degrees; `kind` is its class."""
+        """Write text at baseline y (or centred on y), rotated by `turn` degrees; `kind` is its CSS class."""
         if not text:
             return
         glyphs, wide = lay(text, bold)
@@ -104,7 +104,7 @@ class Sheet:
         cap: str = "butt",
         kind: str | None = None,
     ) -> None:
-        """Lines or, closed, polygons; those all of whose sides are level or upright get sharp ones."""
+        """Draw polylines or polygons; if all sides are horizontal or vertical, they are snapped to pixels."""
         lines, thick = list(lines), line * DPI / 72 if edge else 0.0
         sharp = all(a == c or b == d for each in lines for (a, b), (c, d) in pairwise(each))
         thick = max(1, round(thick)) if sharp and edge else thick
@@ -113,7 +113,7 @@ class Sheet:
         path = "".join(
             "M" + "L".join(" ".join(map(_number, at)) for at in each) + "Z" * closed for each in ends
         )
-        crisp = "crispEdges" if sharp and not edge else None  # no seams between neighbours at any size
+        crisp = "crispEdges" if sharp and not edge else None  # avoids seams between neighbours when scaled
         look: dict[str, Any] = {"d": path, "fill": fill, "fill_opacity": opacity, "shape_rendering": crisp}
         if edge:
             dashes = " ".join(_number(each * thick) for each in DASHES[dash]) or None
@@ -133,11 +133,11 @@ class Sheet:
         fill: str = "none",
         kind: str | None = None,
     ) -> None:
-        """A rectangle, with an edge around the middle of its sides."""
+        """Draw a rectangle; its edge is centred on its sides."""
         self.draw([corners(box)], edge=edge, line=line, fill=fill, closed=True, kind=kind)
 
     def dot(self, at: Point, size: float, fill: str, *, edge: str, line: float, marker: str = "o") -> None:
-        """A marker of `size` points across."""
+        """Draw a marker `size` points wide."""
         (x, y), radius = at, size / 144
         if marker != "o":
             self.draw(
@@ -158,7 +158,7 @@ class Sheet:
         self._add("circle", cx=x * DPI, cy=y * DPI, r=radius * DPI, **look)
 
     def image(self, picture: Image.Image, box: Box, *, smooth: bool = False, kind: str | None = None) -> None:
-        """A picture in the pixels of the page, so that nothing is left to whatever shows it."""
+        """Embed an image, resampled to the pixels of the page, so that every viewer shows the same."""
         left, top, right, bottom = (round(c * DPI) for at in corners(box)[::2] for c in at)
         how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
         file = BytesIO()
@@ -177,7 +177,7 @@ class Sheet:
         shades: style.Shades = style.WEIGHTS,
         kind: str | None = None,
     ) -> None:
-        """A matrix as colours, from `least` to `top`."""
+        """Draw a matrix in colours from `least` to `top`."""
         levels = ((values - least) / (top - least) * 256).clamp(0, 255).byte()
         picture = Image.frombytes("P", (levels.shape[1], levels.shape[0]), as_bytes(levels))
         picture.putpalette(bytes.fromhex("".join(shades).replace("#", "")))
@@ -191,7 +191,7 @@ class Sheet:
         self._parts.append(f"<{tag} {' '.join(texts)}" + (f">{inner}</{tag}>" if inner else "/>"))
 
     def svg(self) -> str:
-        """The page; it is as large as `width` and `height` say."""
+        """The page as SVG, with its physical size."""
         wide, high = round(self.width * DPI), round(self.height * DPI)
         names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
         size = f'width="{self.width * 72:g}pt" height="{self.height * 72:g}pt" viewBox="0 0 {wide} {high}"'
@@ -202,7 +202,7 @@ class Sheet:
         )
 
     def png(self) -> bytes:
-        """The page in its pixels."""
+        """The page as PNG."""
         import resvg_py
 
         drawn = resvg_py.svg_to_bytes(svg_string=self.svg(), dpi=DPI, skip_system_fonts=True)
@@ -211,33 +211,33 @@ class Sheet:
         return file.getvalue()
 
     def save(self, owner: str, path: str | Path) -> Path:
-        """Write the page as PNG or SVG, for this function; the same page gives the same bytes."""
+        """Write the page as PNG or SVG; `owner` names the caller in errors. Equal pages give equal bytes."""
         path = check_ending(owner, path)
         return write(path, self.png() if path.suffix.lower() == ".png" else self.svg().encode())
 
 
 def _number(value: float) -> str:
-    """With two decimals where it has them: a hundredth of a pixel."""
+    """Format with up to two decimals (a hundredth of a pixel)."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def corners(box: Box) -> list[Point]:
-    """The corners of a box, from the left upper one with the clock."""
+    """The corners of a box, clockwise from the top left."""
     x, y, wide, high = box
     return [(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)]
 
 
 class Title(NamedTuple):
-    """A title in lines, whose first begins `margin` inches from the left edge and from the top."""
+    """A wrapped title, `margin` inches from the left and top edges."""
 
     lines: list[str]
     margin: float
-    leading: float  # from line to line, in sizes of a letter
+    leading: float  # line height in units of the font size
 
     @classmethod
     def fit(cls, text: str, limit: float, margin: float, leading: float = 1.3) -> "Title":
-        """The title in lines of at most `limit` inches."""
+        """Wrap the title to lines of at most `limit` inches."""
         return cls(style.wrap(text, TITLE, limit), margin, leading)
 
     @property
@@ -256,7 +256,7 @@ class Title(NamedTuple):
 
 
 def draw_cell(sheet: Sheet, box: Box, shade: float, *, line: float = 0.5, dark: float = DARK) -> str:
-    """Fill a cell by its shade (0..1) and return the colour of its letters, white from `dark` on."""
+    """Fill a cell by its shade (0..1); returns the text colour for it, white from `dark` on."""
     sheet.rect(box, fill=style.WEIGHTS.at(shade), edge=style.GRID, line=line, kind="cell")
     return "#ffffff" if shade >= dark else style.INK
 
@@ -264,7 +264,7 @@ def draw_cell(sheet: Sheet, box: Box, shade: float, *, line: float = 0.5, dark: 
 def draw_scale(
     sheet: Sheet, x: float, y: float, height: float, top: float, parts: Sequence[float], digits: int
 ) -> None:
-    """The shades of weights from `top` above to 0 below in a frame, and numbers at these parts of it."""
+    """Draw a framed colour scale from `top` down to 0, with numbers at these fractions of it."""
     sheet.shades(torch.linspace(1, 0, 256)[:, None], (x, y, BAR, height), 1.0, kind="scale")
     sheet.rect((x, y, BAR, height), edge=style.RULE, line=0.6)
     for part in parts:

@@ -1,8 +1,8 @@
-"""A machine at work: what it read and wrote, and where on its tape its heads stood, step by step.
+"""A Neural Turing Machine at work: its inputs, outputs, and the positions of its heads, step by step.
 
-Time runs from left to right. On the left what goes into the memory, on the right what comes out of it: inputs
-beside outputs, vectors added beside vectors read, the weightings of the write heads beside those of the read
-heads. White is zero; vectors may be negative, which is drawn in orange.
+Time runs from left to right. On the left what enters the memory, on the right what leaves it: inputs and
+outputs, added vectors and read vectors, write weightings and read weightings. Zero is white, and negative
+values are orange.
 
 Figure 6 of Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
 """
@@ -22,14 +22,14 @@ from regard.viz.weights import Array, Weights, check_finite, to_array
 
 SIGNED = style.Shades.between([(0.0, style.GOLD), (0.5, "#ffffff"), (0.75, "#2a74b5"), (1.0, "#08264f")])
 WIDE, LEFT, RIGHT, ABOVE, BELOW = 4.2, 0.62, 0.14, 0.3, 0.42  # inches
-VISIBLE = 0.05  # rows that no head ever holds more than this of are left out, but for their neighbours
-FEWEST = 8  # rows of the tape that are drawn at least
+VISIBLE = 0.05  # rows with no larger weight are cropped, except next to visible ones
+FEWEST = 8  # fewest rows drawn
 
 
 class _Panel(NamedTuple):
     name: str
     values: Array  # (T, rows)
-    first: int  # the number of the first row
+    first: int  # index of the first row
     signed: bool
 
 
@@ -60,7 +60,7 @@ def draw_tape(
 
 
 def draw_sequences(panels: Mapping[str, Weights], *, title: str = "", path: str | Path) -> Path:
-    """Draw named sequences of vectors, (T, D) each, one below the other, as PNG or SVG."""
+    """Draw named sequences of vectors, (T, D) each, below each other, as PNG or SVG."""
     if not panels:
         raise ConfigError("draw_sequences: `panels` has length 0; expected at least one.")
     arrays = _check("draw_sequences", {name: (values, 2) for name, values in panels.items()})
@@ -85,7 +85,7 @@ def _check(owner: str, given: Mapping[str, tuple[Weights, int]]) -> dict[str, Ar
 
 
 def _columns(arrays: dict[str, Array]) -> tuple[list[_Panel], list[_Panel]]:
-    """What goes in and what comes out."""
+    """The left and right columns: what enters the memory, and what leaves it."""
     weights = torch.cat([arrays["write_weights"], arrays["read_weights"]], 1)
     low, high = _used(weights)
     left = [_Panel("inputs", arrays["inputs"], 0, True)]
@@ -103,7 +103,7 @@ def _columns(arrays: dict[str, Array]) -> tuple[list[_Panel], list[_Panel]]:
 
 
 def _used(weights: Array) -> tuple[int, int]:
-    """The rows that matter: first and one past the last."""
+    """The range of rows that have visible weights: first, and one past the last."""
     N = weights.shape[-1]
     held = (weights.amax((0, 1)) > VISIBLE).nonzero()
     low, high = (int(held[0]) - 1, int(held[-1]) + 2) if len(held) else (0, N)

@@ -1,4 +1,4 @@
-"""Attention weights at the door of the drawing functions: checked once, then plain tensors."""
+"""Validates attention weights for the drawing functions and converts them to plain tensors."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     Weights = torch.Tensor | ArrayLike
 else:
     Weights = Any  # numpy need not be installed
-Array = torch.Tensor  # on the CPU
+Array = torch.Tensor  # on a CPU
 
 
 def to_array(weights: Weights, dtype: torch.dtype = torch.float64) -> Array:
-    """Any tensor or array, on any device and in any precision, as float64."""
+    """Any tensor or array as a CPU tensor, float64 by default."""
     if isinstance(weights, torch.Tensor):
         return weights.detach().to(device="cpu", dtype=dtype)
-    if hasattr(weights, "astype"):  # numpy's: a copy that torch takes, whatever its order
+    if hasattr(weights, "astype"):  # numpy: a copy, because torch refuses some strides and byte orders
         return torch.from_numpy(weights.astype("float64", order="C")).to(dtype)
     return torch.tensor(weights, dtype=dtype)
 
@@ -40,7 +40,7 @@ def check_weights(owner: str, weights: Weights, source: Sequence[str], target: S
 
 
 def check_finite(owner: str, array: Array) -> None:
-    """Refuse NaN, infinities and negative numbers, and say where the first one is."""
+    """Raise DataError for NaN, infinite and negative numbers, naming the first position."""
     bad = (~array.isfinite() | (array < 0)).nonzero()
     if len(bad):
         place = tuple(bad[0].tolist())
@@ -63,7 +63,7 @@ def check_links(owner: str, gold: Iterable[tuple[int, int]] | None, S: int, T: i
 
 
 def peak(*arrays: Array) -> float:
-    """The weight drawn darkest: 1 for sharp attention, else a round number above the largest weight."""
+    """The weight drawn darkest: 1 for sharp attention, otherwise a round number at or above the largest."""
     largest = max(float(array.max()) for array in arrays)
     if largest > 1 + 1e-6:
         return largest

@@ -1,1 +1,1 @@
-"""What runs in the browser: drawing components, and the libraries that the studio uses."""
+"""Code for the browser: drawing components, and the libraries that the studio uses."""

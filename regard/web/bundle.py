@@ -1,7 +1,7 @@
-"""Views as one script, for pages that may not load another file.
+"""Bundles views into one script, for pages that may not load files.
 
-A module of `views/` becomes a function that runs once and returns what it exports, so names of different
-modules do not meet. It knows the two statements that the views use: `import { a, b as c } from "./x.js";`
+Each module of `views/` becomes a function that runs once and returns its exports, so names of different
+modules cannot clash. Only two statements are supported: `import { a, b as c } from "./x.js";` on one line,
 and `export` before a declaration.
 """
 
@@ -19,7 +19,7 @@ _COMMENT = re.compile(r"^\s*(//[^\n]*|/\*\*(?:(?!\*/).)*\*/)\n", re.MULTILINE | 
 
 @cache
 def bundle(name: str) -> str:
-    """The module of that name and what it needs, as statements; its exports are in `views.NAME`."""
+    """A script with this module and its dependencies; its exports are in `views.NAME`."""
     order: list[str] = []
     _visit(name, order)
     return "\n".join(["const views = {};", *(_module(each) for each in order)])
@@ -41,10 +41,10 @@ def _module(name: str) -> str:
     exported = [found for _, found in _EXPORT.findall(text)]
     text = _IMPORT.sub(lambda m: f"const {{{m[1].replace(' as ', ': ')}}} = views.{m[2]};", text)
     text = _EXPORT.sub(r"\1 \2", text)
-    text = _COMMENT.sub("", text)  # what documents and types the source
+    text = _COMMENT.sub("", text)  # comments and types
     return f"views.{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();"
 
 
 def as_json(data: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that is safe inside a script element."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

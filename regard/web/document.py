@@ -1,4 +1,4 @@
-"""A page that holds everything it shows: nothing is loaded, and its policy sees to that."""
+"""A self-contained HTML page; its content policy forbids loading anything."""
 
 from collections.abc import Iterable
 from html import escape
@@ -10,7 +10,7 @@ POLICY = (
 
 
 def document(*, title: str, style: str, body: Iterable[str], images: str = "data:") -> str:
-    """The page as text: `body` are the lines of its body, `images` where pictures may come from."""
+    """The page as HTML: `body` are lines of its body, `images` the allowed image sources."""
     return "\n".join(
         [
             "<!doctype html>",

@@ -1,4 +1,4 @@
-"""Weights as they travel to the browser; `views/matrix.js` reads them."""
+"""Weights as sent to the browser; read by `views/matrix.js`."""
 
 import base64
 import zlib
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 def quantize(weights: Tensor) -> tuple[Tensor, float]:
-    """Levels from 0 to 255, and the weight that 255 stands for; what is negative or no number is 0."""
+    """Levels from 0 to 255, and the weight of level 255; negative and non-finite weights become 0."""
     cleaned = weights.float().nan_to_num(0.0, posinf=0.0, neginf=0.0).clamp(min=0.0)
     scale = float(cleaned.max()) if cleaned.numel() else 0.0
     return (cleaned * (255 / (scale or 1.0))).round().byte(), scale or 1.0
 
 
 def wire(values: Tensor, scale: float, *, compress: bool) -> dict[str, Any]:
-    """The JSON object of levels or float32 weights."""
+    """Levels or float32 weights as a JSON object."""
     data = as_bytes(values)
     return {
         "shape": list(values.shape),
@@ -28,7 +28,7 @@ def wire(values: Tensor, scale: float, *, compress: bool) -> dict[str, Any]:
 
 
 def as_bytes(values: Tensor) -> bytes:
-    """The numbers of a tensor on the CPU, row by row, as they lie in memory."""
+    """The raw bytes of a CPU tensor, in row-major order."""
     data = bytearray(values.nbytes)
     if data:
         torch.frombuffer(data, dtype=values.dtype).copy_(values.reshape(-1))

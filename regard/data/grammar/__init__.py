@@ -1,7 +1,7 @@
-"""A parallel corpus made by a synchronous grammar: English with French, and English with Chinese.
+"""A parallel corpus from a synchronous grammar: English with French, and English with Chinese.
 
-Every sentence comes with its translation and with gold links between the words of both. The translation is
-a function of the English sentence, so that a model can learn it without a remaining error.
+Every sentence comes with its translation and gold word links. The translation is a function of the English
+sentence, so a model can learn it without error.
 """
 
 from regard.data.grammar.corpus import Language, Pair, Split, generate

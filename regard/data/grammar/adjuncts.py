@@ -7,7 +7,7 @@ from regard.data.grammar.lexicon import ADJECTIVES, NOUNS
 from regard.data.grammar.phrases import Choice, Mode, phrase
 from regard.data.grammar.pieces import Piece, by_length, linked, moved, piece, table
 
-# English preposition -> French words, how the French noun phrase is taken, Chinese word after the noun.
+# English preposition -> French words, mode of the French noun phrase, Chinese word after the noun.
 _PREPOSITIONS: dict[str, tuple[str, Mode, str]] = {
     "in": ("dans", "plain", "里"),
     "at": ("", "à", ""),
@@ -18,7 +18,7 @@ _PREPOSITIONS: dict[str, tuple[str, Mode, str]] = {
     "in front of": ("devant", "plain", "前面"),
     "to": ("", "à", ""),
 }
-# Chinese nouns with their own word of place.
+# Chinese nouns with a locative word of their own.
 _AFTER_NOUN = {("in", "street"): "上", ("near", "river"): "边"}
 
 
@@ -53,7 +53,7 @@ _SHORTHANDS = {
 }
 
 
-# Places that make sense together; a frame names the group it can happen in.
+# Places that fit together; a frame names the group of places where it can happen.
 PLACE_GROUPS: dict[str, tuple[str, ...]] = {"": ()} | {
     name: tuple(chain.from_iterable(_SHORTHANDS.get(key, (key,)) for key in places.split(", ")))
     for name, places in table("places")
@@ -62,7 +62,7 @@ PLACE_GROUPS: dict[str, tuple[str, ...]] = {"": ()} | {
 
 @cache
 def place(key: str, adjective: str = "") -> Piece:
-    """The place named by an English key such as "at station", with or without an adjective."""
+    """The place with an English key such as "at station", with or without an adjective."""
     preposition, _, noun = key.rpartition(" ")
     made = _FIXED.get(key) or _with_noun(preposition, (adjective,) if adjective else (), noun)
     return made if key.startswith("to ") else made._replace(chinese=(("在", (0,)), *made.chinese))
@@ -70,13 +70,13 @@ def place(key: str, adjective: str = "") -> Piece:
 
 @cache
 def without_zai(made: Piece) -> Piece:
-    """A place without its Chinese 在, as at the beginning of a clause or after 去."""
+    """A place without its Chinese 在, as used at the beginning of a clause or after 去."""
     return made._replace(chinese=made.chinese[made.chinese[0][0] == "在" :])
 
 
 @cache
 def places_by_length(group: str) -> dict[int, tuple[Piece, ...]]:
-    """All places of a group, by the number of English words."""
+    """All places of a group, by number of English words."""
     found: list[Piece] = []
     for key in PLACE_GROUPS[group]:
         found.append(place(key))
@@ -102,16 +102,16 @@ DURATIONS = _times("duration")
 
 @cache
 def time_first(time: Piece) -> Piece:
-    """A phrase of time at the beginning of a clause; Chinese needs no comma after it."""
+    """A time phrase at the beginning of a clause; Chinese needs no comma after it."""
     comma = (",", (len(time.english),))
     return Piece((*time.english, ","), (*time.french, comma), time.chinese)
 
 
 @cache
 def beside(kind: str, choice: Choice) -> Piece:
-    """Company (和 ... 一起), an instrument (用 ...), or the one who receives something ("to Marie").
+    """Company (和 ... 一起), an instrument (用 ...), or the recipient of something ("to Marie").
 
-    A receiver may be "sent to" (Chinese has 给 before) or "given to" (the verb is 给 itself).
+    A recipient may be "sent to" (Chinese puts 给 before it) or "given to" (the verb is 给 itself).
     """
     if kind in ("sent", "given"):
         realised = phrase(choice, "à")

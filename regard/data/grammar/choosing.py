@@ -1,4 +1,4 @@
-"""Random clauses of an exact English length: who does what, and the relative clauses inside."""
+"""Random clauses of an exact English length: who does what, with embedded relative clauses."""
 
 from bisect import bisect
 from functools import cache
@@ -54,9 +54,9 @@ from regard.data.grammar.verbs import VERBS, Group, GroupChoice, group
 
 _NAMES = tuple(NAMES)
 _ATTEMPTS = 12
-# Who cannot be the object of whom: "I see me", "we see me".
+# Objects excluded for a subject: "I see me", "we see me".
 _SAME = {I: frozenset({"me", "us"}), WE: frozenset({"me", "us"}), YOU: frozenset({"you"})}
-# Many people wear many hats: "a hat" becomes "their hats".
+# Several people wear several hats: "a hat" becomes "their hats".
 _PLURAL = frozenset({WE, THEY, THEY_FEMININE})
 PLURAL_DETERMINERS = {"a": OWNER, OWNER: OWNER, "the": "the", "this": "these", "that": "those"}
 _PRONOUNS = tuple(OBJECT_PRONOUNS)
@@ -64,7 +64,7 @@ _ADVERBS = ("often", "often", "always", "sometimes")
 
 
 class Action(NamedTuple):
-    """A clause with what the rest of the sentence must know about it."""
+    """A clause, and what the rest of the sentence must know about it."""
 
     clause: Clause
     frame: Frame
@@ -75,12 +75,12 @@ class Action(NamedTuple):
 
 
 def pick(random: Random, items: tuple[Item, ...]) -> Item:
-    """One of the items, all equally likely."""
+    """A uniformly random item."""
     return items[int(random() * len(items))]
 
 
 class _Candidate:
-    """A frame that may give a clause of some length; what it needs is looked up once."""
+    """A frame that can yield a clause of some length; its requirements are looked up once."""
 
     __slots__ = ("_plans", "_situation", "frame", "length", "mode", "objects", "subjects", "weights")
 
@@ -96,7 +96,7 @@ class _Candidate:
         self._plans: tuple[Plan, ...] | None = None
 
     def draw(self, random: Random) -> Plan | None:
-        """A plan for the clause, drawn by weight; most candidates are never asked for one."""
+        """Draw a plan for the clause by weight; computed lazily, since most candidates never need one."""
         if self._plans is None:
             self._plans, self.weights = plans(self._situation, self.length)
         if not self._plans:
@@ -109,10 +109,10 @@ class _Candidate:
 def _candidates(
     tense: str, negative: bool, subject: str, times: int, length: int, person: int, only: str
 ) -> tuple[_Candidate, ...]:
-    """The frames that can give a clause of this length, each as often as its weight says.
+    """The frames that can yield a clause of this length, repeated by weight.
 
-    ``only`` names a group of frames. A ``person`` of 1 or 2 leaves out what only others do (1), and also what
-    would show a gender nobody knows (2).
+    ``only`` names a group of frames. A ``person`` of 1 or 2 excludes what only others do (1), and also what
+    would reveal an unknown gender (2).
     """
     found: list[_Candidate] = []
     for index, frame in enumerate(FRAMES):
@@ -133,7 +133,7 @@ def _candidates(
 
 
 def _settled(random: Random, choice: Choice, agreement: int, avoid: tuple[str, ...]) -> Choice:
-    """Put a real possessive or name where the pools leave it open."""
+    """Fill in a concrete possessive or name if the pool leaves it open."""
     determiner = choice[0]
     if determiner == OWNER:
         return (POSSESSIVE[agreement], *choice[1:])
@@ -147,7 +147,7 @@ def _settled(random: Random, choice: Choice, agreement: int, avoid: tuple[str, .
 
 
 def _pick_other(random: Random, items: tuple[Choice, ...], avoid: tuple[str, ...]) -> Choice:
-    """One of the noun phrases, with another noun or name than those that already stand in the clause."""
+    """A random noun phrase whose noun or name is not in the clause yet."""
     count = len(items)
     for _ in range(8):
         choice = items[int(random() * count)]
@@ -161,7 +161,7 @@ def _pick_other(random: Random, items: tuple[Choice, ...], avoid: tuple[str, ...
 
 @cache
 def _taken(choice: Choice) -> tuple[str, ...]:
-    """The noun or the names of a phrase, which should not come again in the clause."""
+    """The noun or names of a phrase, which should not recur in the clause."""
     determiner, _, noun, _ = choice
     if determiner in NAMES:
         return determiner, noun
@@ -181,9 +181,9 @@ def choose_action(
     avoid: tuple[str, ...] = (),
     only: str = "",
 ) -> Action | None:
-    """A clause of ``length`` words in which somebody does something, or None when there is none.
+    """A clause of ``length`` words in which somebody does something; None if there is none.
 
-    A ``subject`` is used as it is; an ``agreement`` alone means a relative clause about the subject.
+    A ``subject`` is used as it is; an ``agreement`` without one means a relative clause about the subject.
     """
     kind = "given" if subject else "none" if agreement >= 0 else "free"
     if subject:
@@ -297,14 +297,14 @@ def _filled(
 
 @cache
 def _times(tense: str, length: int, span: str) -> tuple[Piece, ...]:
-    """Phrases of time; weeks and years are only for what is rare or takes long."""
+    """Time phrases; weeks and years are reserved for rare or long actions."""
     rare = {"day": ("week", "year"), "week": ("year",), "year": ()}[span]
     found = (time for time in TIMES[tense] if len(time.english) == length)
     return tuple(time for time in found if tense == "present" or time.english[-1] not in rare)
 
 
 def in_place(frame: Frame, place: Piece) -> tuple[Piece, Position]:
-    """A place for a frame: where something is done, or where somebody goes, stays or lives."""
+    """A place for a frame: the location of an action, or where somebody goes, stays or lives."""
     if frame.destination:
         return place if frame.style == "state" else without_zai(place), "after verb"
     return place, "before"
@@ -339,7 +339,7 @@ def _person_heads(indefinite: bool) -> dict[int, tuple[Choice, ...]]:
     return {length: tuple(c for c in pool[length] if c[0] in wanted) for length in (2, 3)}
 
 
-# A person cannot do two things at once, nor do now what is told of the past.
+# Nobody can do two things at once, nor do now what is told in the past tense.
 _TENSES_OF_FACT = frozenset({"progressive", "present", "past"})
 _NOT_NOW = ("present", "past")
 _ANY_TIME = ("progressive", "present", "past")
@@ -353,7 +353,7 @@ def person_with_relative(
     tenses: tuple[str, ...],
     avoid: tuple[str, ...] = (),
 ) -> tuple[Choice, Relative] | None:
-    """Somebody with a relative clause: "the man who lives in Paris", where ``verb`` is taken."""
+    """A person with a relative clause, as in "the man who lives in Paris"; ``verb`` is already used."""
     head_length = 2 if length < 6 or random() < 0.7 else 3
     choice = _pick_other(random, _person_heads(indefinite)[head_length], avoid)
     tense = pick(random, tenses)
@@ -371,7 +371,7 @@ def person_with_relative(
 def thing_with_relative(
     random: Random, choice: Choice, length: int, verb: str, avoid: tuple[str, ...] = ()
 ) -> Relative | None:
-    """A relative clause of ``length`` words for a thing: "that Marie bought", "which is on the table"."""
+    """A relative clause of ``length`` words about a thing: "that Marie bought", "which is on the table"."""
     noun = choice[2]
     agreement = phrase(choice).agreement
     where = PLACES_OF_THINGS.get(noun)

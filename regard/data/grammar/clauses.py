@@ -1,4 +1,4 @@
-"""Clauses: slots filled with realised pieces, laid out in English and ordered for French and Chinese."""
+"""Clauses: slots filled with pieces, laid out in English and reordered for French and Chinese."""
 
 from typing import Literal, NamedTuple, Optional
 
@@ -6,7 +6,7 @@ from regard.data.grammar.phrases import Phrase
 from regard.data.grammar.pieces import Linked, Part, Piece
 from regard.data.grammar.verbs import Group
 
-# Where Chinese puts a phrase that stands at the end in English.
+# The position in Chinese of a phrase that comes last in English.
 Position = Literal["front", "before", "after verb", "after object"]
 
 
@@ -19,7 +19,7 @@ class Relative(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """All that a clause may hold; what is absent is None."""
+    """All parts of a clause; absent ones are None."""
 
     group: Group
     subject: Phrase | None = None
@@ -33,7 +33,7 @@ class Clause(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A clause, and where each of its slots begins in the English sentence."""
+    """A clause, and the start of each slot in the English sentence."""
 
     clause: Clause
     begins: dict[str, int]
@@ -42,7 +42,7 @@ class Layout(NamedTuple):
 
 
 def lay_out(clause: Clause, source: list[str]) -> Layout:
-    """Write the English clause at the end of ``source`` and say where its slots begin."""
+    """Append the English clause to ``source`` and record where its slots begin."""
     begins: dict[str, int] = {}
 
     def write(slot: str, filled: Piece | Phrase | Group | None) -> None:
@@ -74,19 +74,19 @@ def lay_out(clause: Clause, source: list[str]) -> Layout:
 
 
 def clause_length(clause: Clause) -> int:
-    """The number of its English words."""
+    """The number of English words in a clause."""
     words: list[str] = []
     lay_out(clause, words)
     return len(words)
 
 
 def question_source(layout: Layout, end: int) -> int:
-    """The English word that makes the clause a question: "do", or else the question mark."""
+    """The position of the English word that marks a question: "do", or else the question mark."""
     return layout.begins["auxiliary"] if layout.clause.group.auxiliary in ("do", "does", "did") else end
 
 
 def french_parts(layout: Layout, parts: list[Part]) -> None:
-    """Append the French words of a clause; the order is the English one."""
+    """Append the French words of a clause, in English order."""
     clause, begins = layout.clause, layout.begins
 
     def put(slot: str, filled: Piece | Phrase | Group | None) -> None:
@@ -109,7 +109,7 @@ def french_parts(layout: Layout, parts: list[Part]) -> None:
 
 
 def chinese_parts(layout: Layout, parts: list[Part]) -> None:
-    """Append the Chinese words of a clause: time, place and company come before the verb."""
+    """Append the Chinese words of a clause: time, place and company precede the verb."""
     group, subject, _, thing, _, adjunct, position, first, last = layout.clause
     begins = layout.begins
 
@@ -138,7 +138,7 @@ def chinese_parts(layout: Layout, parts: list[Part]) -> None:
 def _chinese_phrase(
     phrase: Phrase, determiner: Linked, base: int, relative: Layout | None, parts: list[Part]
 ) -> None:
-    """A noun phrase; its relative clause stands between the determiner and the noun and ends in 的."""
+    """A noun phrase; a relative clause goes between determiner and noun, and ends in 的."""
     parts.append((phrase.bare_determiner if relative else determiner, base))
     if relative:
         chinese_parts(relative, parts)
@@ -147,12 +147,12 @@ def _chinese_phrase(
 
 
 def assembled(parts: list[Part]) -> tuple[list[str], list[tuple[int, int]]]:
-    """The target words of all parts in a row, with links between whole sentences."""
+    """Concatenate the target words of all parts, with links for the whole sentence."""
     words: list[str] = []
     links: list[tuple[int, int]] = []
     for run, base in parts:
         for word, sources in run:
-            # A place begins with 在, which 正在 before it already holds.
+            # A place begins with 在; after 正在 it would be repeated.
             if word != "在" or not words or words[-1] not in ("正在", "在"):
                 words.append(word)
             target = len(words) - 1

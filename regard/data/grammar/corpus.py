@@ -1,4 +1,4 @@
-"""Endless reproducible streams of sentence pairs, in three splits that never share a sentence."""
+"""Endless reproducible streams of sentence pairs, in three disjoint splits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Pair:
 
 
 def split_of(source: list[str] | tuple[str, ...]) -> Split:
-    """The split an English sentence belongs to: a stable hash of its words decides, for all languages."""
+    """The split of an English sentence, by a stable hash of its words, for all languages."""
     words = source[:-1] if source[-1] in (".", "?") else source
     share = crc32(" ".join(words).lower().encode()) % 10
     return "train" if share < 8 else "valid" if share == 8 else "test"
@@ -48,8 +48,8 @@ def generate(
 ) -> Iterator[Pair]:
     """Endless sentence pairs of one split.
 
-    ``words`` bounds the number of English tokens, both ends included; lengths are spread evenly between
-    them. The same split, seed and bounds give the same English sentences for both languages.
+    ``words`` bounds the number of English tokens, inclusively; lengths are distributed evenly between the
+    bounds. The same split, seed and bounds give the same English sentences for both languages.
     """
     if language not in get_args(Language):
         raise ValueError(f"grammar: the language is {language!r}; expected 'fr' or 'zh'.")

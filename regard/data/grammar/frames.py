@@ -1,6 +1,6 @@
-"""Verb frames: which subject does what to which object, where, when, why, and how Chinese says it.
+"""Verb frames: who does what to what, where, when and why, and how Chinese says it.
 
-One English verb may have many frames, and then the object decides its translation ("play football",
+An English verb may have many frames if its object decides the translation ("play football",
 "play the piano").
 """
 
@@ -58,7 +58,7 @@ def _tenses(letters: str) -> frozenset[str]:
 
 def _read_frame(name: str, verb: str, chinese: str, letters: str, weight: str, rest: str) -> Frame:
     tenses = _tenses(letters)
-    # "must not" is a ban, which Chinese and French say with other words.
+    # "must not" is a prohibition, which Chinese and French word differently.
     negatives = tenses - {"must"}
     values: dict[str, str] = {}
     flags: set[str] = set()
@@ -88,11 +88,11 @@ def _read_frame(name: str, verb: str, chinese: str, letters: str, weight: str, r
 FRAMES = tuple(_read_frame(*row) for row in table("frames"))
 FRAME_NAMED = {frame.name: frame for frame in FRAMES}
 FRAME_GROUPS = {
-    # What one goes somewhere for, takes the train for, or studies a language for.
+    # Purposes of going somewhere, taking the train, or studying a language.
     "go": frozenset({"visit person"}),
     "take": frozenset({"visit", "visit city", "visit person"}),
     "study language": frozenset({"visit city"}),
-    # What happens at the moment somebody comes.
+    # What happens at the moment of somebody's arrival.
     "sudden": frozenset(frame.name for frame in FRAMES if frame.sudden),
     "relative": frozenset(
         frame.name
@@ -101,7 +101,7 @@ FRAME_GROUPS = {
     ),
 }
 
-# What can be said of a thing in a relative clause: who bought it, who is reading it, where it is.
+# Relative clauses about things: who bought it, who is reading it, where it is.
 # Verb, Chinese verb, tense, English particle, style of the Chinese verb.
 Relation = tuple[str, str, str, str, str]
 

@@ -1,7 +1,7 @@
 """Nouns and adjectives in three languages, with the adjectives that make sense for each noun.
 
-A key such as ``old.thing`` names one sense of an ambiguous English word: the English form is what stands
-before the dot, and the nouns say which sense they take.
+A key such as ``old.thing`` names one sense of an ambiguous English word: the English form is the part before
+the dot, and nouns specify which sense they take.
 """
 
 from typing import Literal, NamedTuple
@@ -12,9 +12,9 @@ from regard.data.grammar.pieces import Words, table
 class Adjective(NamedTuple):
     """One sense of an adjective.
 
-    ``attachment`` says how the Chinese word goes before a noun: ``de`` with the particle 的, ``bare``
-    without it, ``close`` when it belongs to a name-like compound and nothing may come between.
-    ``predicate`` is the Chinese word after a subject (with 很 or 不), or empty for "是 ... 的".
+    ``attachment`` says how the Chinese word attaches to a noun: ``de`` with the particle 的, ``bare`` without
+    it, ``close`` if it forms a name-like compound that nothing may split. ``predicate`` is the Chinese word
+    after a subject (with 很 or 不), or empty for "是 ... 的".
     """
 
     english: Words
@@ -28,7 +28,7 @@ class Adjective(NamedTuple):
 
 
 class Noun(NamedTuple):
-    """A noun; an empty plural marks nouns used in the singular, an empty singular those in the plural."""
+    """A noun; an empty plural marks singular-only nouns, an empty singular plural-only ones."""
 
     singular: Words
     plural: Words
@@ -99,7 +99,7 @@ TOPICS = _nouns_with("topic")
 KIN, PEOPLE, ROLES = (frozenset(_nouns_with(trait)) for trait in ("kin", "person", "role"))
 UNIQUE = frozenset((*_nouns_with("unique"), *TOPICS))
 
-# Chinese has its own words for these two; the plain compounds would sound wrong.
+# Chinese has special words for these two; the plain compounds would sound wrong.
 CHINESE_COMPOUNDS = {("old.being", "man"): "人", ("old.being", "woman"): "妇人"}
 
 NAMES = {
@@ -110,6 +110,6 @@ NAMES = {
     "Thomas": ("托马斯", False),
     "Pierre": ("皮埃尔", False),
 }
-# Adjectives that are not used in the plural, which keeps the French vocabulary small.
+# Adjectives that are never plural, which keeps the French vocabulary small.
 SINGULAR_ONLY = frozenset(key for key, adjective in ADJECTIVES.items() if adjective.singular_only)
 FEMININE_NAMES = tuple(name for name, (_, feminine) in NAMES.items() if feminine)

@@ -1,4 +1,4 @@
-"""Noun phrases in three languages: determiners, agreement, order of adjectives, classifiers."""
+"""Noun phrases in three languages: determiners, agreement, adjective order, classifiers."""
 
 from functools import cache
 from typing import Literal, NamedTuple
@@ -17,12 +17,12 @@ from regard.data.grammar.lexicon import (
 from regard.data.grammar.pieces import Linked, LinkedWord, Words, piece, table
 from regard.data.grammar.spelling import begins_with_vowel, elide, indefinite_article
 
-# The seven kinds of subject a verb can agree with.
+# The seven agreements of a verb with its subject.
 I, YOU, WE, HE, SHE, THEY, THEY_FEMININE = range(7)
 UNKNOWN_GENDER = frozenset({I, YOU})
 
-# How the French sentence takes the phrase: as it is, under negation, after "à", after "de", or as a kind
-# of thing in general ("aimer les pommes").
+# How the French sentence uses the phrase: plain, under negation, after "à", after "de", or generically
+# ("aimer les pommes").
 Mode = Literal["plain", "negative", "à", "de", "generic"]
 
 # Determiner, adjectives, noun, whether plural.
@@ -30,10 +30,10 @@ Choice = tuple[str, tuple[str, ...], str, bool]
 
 
 class Phrase(NamedTuple):
-    """A noun phrase; Chinese keeps the determiner apart, since relative clauses go after it.
+    """A noun phrase; the Chinese determiner is kept apart, because relative clauses follow it.
 
-    There are three Chinese determiners, which differ for "the": before a relative clause there is none, a
-    subject known by its role has none (老师), everything else is pointed at (那个男人, 那本书).
+    There are three Chinese determiners, which differ for "the": none before a relative clause, none for a
+    subject known by its role (老师), a demonstrative for everything else (那个男人, 那本书).
     """
 
     english: Words
@@ -63,7 +63,7 @@ OBJECT_PRONOUNS = {
 }
 SUBJECT_PRONOUN = ("I", "you", "we", "he", "she", "they", "they")
 
-# Agreement of the owner -> determiner. Chinese tells women from men where English has "their".
+# Possessive determiner by the owner's agreement. For English "their" Chinese distinguishes women from men.
 POSSESSIVE = ("my", "your", "our", "his", "her", "their", "their (women)")
 _POSSESSIVES = {
     "my": ("mon", "ma", "mes", "我"),
@@ -126,7 +126,7 @@ def _french_determiner(
     adjective_first: bool,
     mode: Mode,
 ) -> list[str]:
-    """The French words for an English determiner, without those for measures."""
+    """The French words for an English determiner, except for measures."""
     if determiner == "the" or determiner in NAMES or (mode == "generic" and determiner == "bare"):
         return _definite(feminine, plural, following, mode)
     before = [mode] if mode in ("à", "de") else []
@@ -148,7 +148,7 @@ def _french_determiner(
     if determiner == "a":
         return [*before, "une" if feminine else "un"]
     if mode == "de":
-        # "de" and a partitive or plural indefinite article merge into "de".
+        # "de" merges with a partitive or plural indefinite article.
         return ["de"]
     if mass or not plural:
         return [*before, *_definite(feminine, False, following, "de")]
@@ -161,7 +161,7 @@ def _elided(words: list[LinkedWord]) -> Linked:
 
 
 def _french(choice: Choice, offset: int, positions: list[int], noun_at: int, mode: Mode) -> Linked:
-    """French words and links; ``positions`` are where the English adjectives stand."""
+    """French words and links; ``positions`` are those of the English adjectives."""
     determiner, adjectives, key, plural = choice
     noun = NOUNS[key]
     nouns = noun.french_plural if plural else noun.french_singular
@@ -192,12 +192,12 @@ def _french(choice: Choice, offset: int, positions: list[int], noun_at: int, mod
         )
         own = tuple(range(offset)) or (noun_at,)
         if determiner in NAMES:
-            # The owner's name comes last in French: "le chien de Marie".
+            # In French the owner's name comes last: "le chien de Marie".
             own = (1,)
             body += [("de", (1,)), (determiner, (0,))]
         head = [(word, own) for word in words]
         if mode in ("à", "de"):
-            # The preposition belongs to the English word just before the phrase.
+            # The preposition is linked to the English word before the phrase.
             contracted = words[0] in ("au", "aux", "du", "des")
             partitive = mode == "de" and len(words) == 1 and words[0] == "de"
             head[0] = (words[0], (-1, *own) if contracted or (partitive and offset) else (-1,))
@@ -258,7 +258,7 @@ def _chinese(choice: Choice, positions: list[int], noun_at: int) -> Linked:
         if adjective.attachment == "close":
             close += aligned
         elif adjective.attachment == "de" or relational:
-            # 漂亮的红色连衣裙: the second 的 goes, unless a single syllable follows.
+            # 漂亮的红色连衣裙: the second 的 is dropped, unless a single syllable follows.
             if with_particle and len(word) > 1:
                 with_particle += aligned
             else:
@@ -277,13 +277,13 @@ def _fixed(english: str, french: str, chinese: str) -> Phrase:
     return Phrase(made.english, HE, made.french, made.chinese)
 
 
-# Objects that come with their own French preposition or article.
+# Objects with a fixed French preposition or article.
 FIXED = {key: _fixed(*texts) for key, *texts in table("fixed_objects")}
 
 
 @cache
 def phrase(choice: Choice, mode: Mode = "plain") -> Phrase:
-    """Realise a choice of determiner, adjectives, noun and number in all three languages."""
+    """Realize a choice of determiner, adjectives, noun and number in all three languages."""
     determiner, adjectives, key, plural = choice
     if determiner == "fixed":
         return FIXED[key]

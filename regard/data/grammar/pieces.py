@@ -6,15 +6,15 @@ from typing import NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 Words = tuple[str, ...]
-# A target word and the English positions it comes from, counted from where the piece begins.
+# A target word and the English positions it is linked to, relative to the start of the piece.
 LinkedWord = tuple[str, tuple[int, ...]]
 Linked = tuple[LinkedWord, ...]
-# Target words, and the source position their links count from.
+# Target words, and the source position that their links are relative to.
 Part = tuple[Linked, int]
 
 
 class Piece(NamedTuple):
-    """A run of English words with its French and its Chinese translation."""
+    """A run of English words with its French and Chinese translations."""
 
     english: Words
     french: Linked
@@ -22,9 +22,9 @@ class Piece(NamedTuple):
 
 
 def linked(text: str) -> Linked:
-    """Read target words that carry the English positions they come from: "à/0 la/1 maison/1".
+    """Parse target words with the English positions they are linked to: "à/0 la/1 maison/1".
 
-    Positions may be negative: they then point at English words that stand before the piece.
+    Negative positions point at English words before the piece.
     """
     items = (item.partition("/") for item in text.split())
     return tuple((word, tuple(int(p) for p in positions.split(",") if p)) for word, _, positions in items)
@@ -36,12 +36,12 @@ def piece(english: str, french: str, chinese: str) -> Piece:
 
 
 def moved(words: Linked, distance: int) -> Linked:
-    """The same words, linked to English words that stand so many places further on."""
+    """The same words, with links shifted by this distance."""
     return tuple((word, tuple(source + distance for source in sources)) for word, sources in words)
 
 
 def by_length(items: Iterable[tuple[int, Item]]) -> dict[int, tuple[Item, ...]]:
-    """Items by their number of English words."""
+    """Group items by their number of English words."""
     found: dict[int, list[Item]] = {}
     for length, item in items:
         found.setdefault(length, []).append(item)
@@ -49,7 +49,7 @@ def by_length(items: Iterable[tuple[int, Item]]) -> dict[int, tuple[Item, ...]]:
 
 
 def table(name: str) -> list[list[str]]:
-    """The rows of words/NAME.txt, cut into columns at each |."""
+    """The rows of words/NAME.txt, split into columns at |."""
     text = (Path(__file__).parent / "words" / f"{name}.txt").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return [[column.strip() for column in line.split("|")] for line in lines]

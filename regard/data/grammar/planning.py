@@ -1,4 +1,4 @@
-"""Which lengths the slots of a clause can have, so that the clause has exactly the length asked for."""
+"""Chooses lengths for the slots of a clause that add up to exactly the requested length."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,14 +15,14 @@ Random = Callable[[], float]
 # Kind, length, weight.
 Option = tuple[str, int, float]
 Options = tuple[Option, ...]
-# Kinds of subject that are the same whatever is said of them.
+# Kinds of subject that do not depend on the tense or negation.
 ANY_SUBJECT = frozenset({"young", "adult", "owner", "political"})
-# Kinds of subject that are persons.
+# Kinds of subject that are people.
 PERSONS = frozenset({"person", "young", "adult", "owner"})
 
 
 class Plan(NamedTuple):
-    """What fills each slot of a clause, and with how many English words."""
+    """What fills each slot of a clause, with its number of English words."""
 
     subject: str
     subject_length: int
@@ -34,15 +34,15 @@ class Plan(NamedTuple):
     time_length: int
 
 
-# Plans and their weights added up.
+# Plans, and their cumulative weights.
 Table = tuple[tuple[Plan, ...], tuple[float, ...]]
 
 
 class Situation(NamedTuple):
-    """All that decides which plans a frame has.
+    """Everything that determines the plans of a frame.
 
-    ``subject`` is "free", "given" (one word) or "none" (in a relative clause); ``times`` says how many
-    places there are for a phrase of time: none, only the end, or both ends.
+    ``subject`` is "free", "given" (one word) or "none" (in a relative clause); ``times`` is the number of
+    positions for a time phrase: none, the end only, or both ends.
     """
 
     frame: int
@@ -59,7 +59,7 @@ COMPANY_LENGTHS = (2, 3, 4)
 
 
 def subject_pool(frame: Frame, tense: str, negative: bool) -> str:
-    """The kind of subject; only in what happens can somebody new come in ("a man")."""
+    """The kind of subject; only events can introduce somebody new ("a man")."""
     event = tense in ("progressive", "past") and not negative
     if frame.subject == "person":
         return "anyone" if event else "person"
@@ -67,7 +67,7 @@ def subject_pool(frame: Frame, tense: str, negative: bool) -> str:
 
 
 def object_policy(frame: Frame, tense: str, negative: bool) -> str:
-    """Which determiners the object can have."""
+    """Which determiners the object may have."""
     if frame.verb == "have":
         return "own not" if negative else "own"
     if tense in ("present", "like"):
@@ -139,7 +139,7 @@ def _time_options(frame: Frame, situation: Situation) -> list[Option]:
 
 @cache
 def _options(situation: Situation) -> tuple[int, Options, Options, Options, Options]:
-    """The length of the verb; what can be the subject, the object, the adjunct, the time."""
+    """The length of the verb, and the options for subject, object, adjunct and time."""
     frame, tense, negative = FRAMES[situation.frame], situation.tense, situation.negative
     verb = group(GroupChoice(frame.verb, tense, negative, HE, frame.chinese, frame.particle))
     return (
@@ -153,7 +153,7 @@ def _options(situation: Situation) -> tuple[int, Options, Options, Options, Opti
 
 @cache
 def lengths(situation: Situation) -> frozenset[int]:
-    """The lengths a clause may have, before the rules about relative clauses."""
+    """The possible lengths of a clause, before the rules about relative clauses."""
     verb, *slots = _options(situation)
     reached = {verb}
     for options in slots:
@@ -164,7 +164,7 @@ def lengths(situation: Situation) -> frozenset[int]:
 
 @cache
 def plans(situation: Situation, length: int) -> Table:
-    """All plans for a clause of ``length`` English words, and their weights added up."""
+    """All plans for a clause of ``length`` English words, and their cumulative weights."""
     return _plans(*_options(situation), length)
 
 
@@ -174,7 +174,7 @@ def _plans(verb: int, who: Options, what: Options, where: Options, when: Options
     weights: list[float] = []
     for thing, object_length, object_weight in what:
         for adjunct, adjunct_length, adjunct_weight in where:
-            # A phrase after a relative clause would seem to belong to that clause.
+            # A phrase after a relative clause would seem to belong to it.
             if thing == "relative" and adjunct != "none":
                 continue
             for time, time_length, time_weight in when:

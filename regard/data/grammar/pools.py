@@ -1,4 +1,4 @@
-"""Which noun phrases fit which slot, listed by their number of English words."""
+"""Which noun phrases fit which slot, by number of English words."""
 
 from functools import cache
 from itertools import combinations
@@ -7,18 +7,18 @@ from regard.data.grammar.lexicon import ADJECTIVES, KIN, NAMES, NOUNS, SINGULAR_
 from regard.data.grammar.phrases import PRONOUNS, Choice, phrase
 from regard.data.grammar.pieces import by_length, table
 
-# Nouns an object slot can hold. Names in capitals stand for phrases fixed as a whole.
+# Nouns for each object slot. Names in capitals are phrases fixed as a whole.
 OBJECTS = {slot: tuple(words.split()) for slot, _, words in table("objects")}
-# Slots whose nouns can be followed by "that ..." or "which ...".
+# Slots whose nouns may be followed by "that ..." or "which ...".
 RELATIVE_SLOTS = frozenset(slot for slot, relative, _ in table("objects") if relative)
 
 _PERSON_NOUNS = ("man", "woman", "girl", "boy", "child", "teacher", "doctor", "student")
 _OWN = ("neighbour", "friend")
-OWNER = "OWNER"  # stands for the possessive of the subject ("her")
-NAME = "NAME"  # stands for somebody's name ("Marie 's")
+OWNER = "OWNER"  # placeholder for the subject's possessive ("her")
+NAME = "NAME"  # placeholder for a name ("Marie 's")
 
 _PLURAL_THE = ("the", "these", "those", OWNER)
-# How the determiners of a slot depend on what is said: singular, plural, mass.
+# Determiners of a slot by policy: singular, plural, mass.
 POLICIES = {name: [tuple(words.split()) for words in columns] for name, *columns in table("determiners")}
 _MEASURES = {
     "coffee": ("a cup of", "two cups of"),
@@ -36,7 +36,7 @@ ByLength = dict[int, tuple[Choice, ...]]
 
 
 def english_length(choice: Choice) -> int:
-    """The number of English words of a noun phrase."""
+    """The number of English words in a noun phrase."""
     determiner, adjectives, noun, plural = choice
     if determiner in ("", "fixed"):
         return len(phrase(choice).english)
@@ -85,7 +85,7 @@ def _with_determiners(noun: str, policy: str) -> list[Choice]:
 
 
 def _people(owner: str, indefinite: bool) -> list[Choice]:
-    """Persons other than pronouns; ``owner`` is the possessive, or the placeholder for it."""
+    """People other than pronouns; ``owner`` is the possessive, or its placeholder."""
     result: list[Choice] = []
     owners = ("my", "my", "your", "our", "his", "her") if owner == "" else (owner, owner)
     for noun in _PERSON_NOUNS:
@@ -112,7 +112,7 @@ def _people(owner: str, indefinite: bool) -> list[Choice]:
     return result
 
 
-# Women by themselves are few among the couples, but their agreement in French is worth learning.
+# Couples of two women are few, but their French agreement is worth learning.
 _COUPLES: list[Choice] = [
     ("", (), f"{one} and {other}", False)
     for one, other in combinations(NAMES, 2)
@@ -122,7 +122,7 @@ _COUPLES: list[Choice] = [
 
 @cache
 def objects(slot: str, policy: str) -> ByLength:
-    """The phrases an object slot can take under a policy, by length."""
+    """The phrases for an object slot under a policy, by length."""
     if slot == "person":
         names: list[Choice] = [("", (), name, False) for name in NAMES]
         return _sorted_by_length(names + _people(OWNER, indefinite=policy == "event") + _COUPLES)
@@ -133,7 +133,7 @@ def objects(slot: str, policy: str) -> ByLength:
         else:
             choices.append(("fixed", (), noun.replace("_", " "), False))
     if slot == "topic":
-        # These nouns only mean something with their adjectives, and only new things are introduced by "a".
+        # These nouns need adjectives to mean anything, and "a" introduces only new things.
         choices = [c for c in choices if len(c[1]) >= 2 and (c[0] != "a" or c[1][0] == "new")]
     return _sorted_by_length(choices)
 

@@ -1,4 +1,4 @@
-"""Random clauses that tell how things are: qualities, states, places and the weather."""
+"""Random clauses that describe: qualities, states, places and the weather."""
 
 from functools import cache
 
@@ -14,7 +14,7 @@ from regard.data.grammar.states import FORECASTS, STATES, WITHOUT_GENDER, existi
 
 _NAMES = tuple(NAMES)
 QUALITIES_OF_PEOPLE = ("tall", "kind", "young")
-# Things that can be described, and things that can lie or stand somewhere.
+# Things that can be described, and things that can be somewhere.
 DESCRIBED = tuple(
     noun for noun, entry in NOUNS.items() if entry.predicates and noun not in PEOPLE.union(KIN, TOPICS)
 )
@@ -68,7 +68,7 @@ def state(random: Random, length: int, question: bool) -> Clause | None:
         keys = WITHOUT_GENDER
     elif who.agreement != WE and random() < 0.35:
         noun = NOUNS.get(choice[2])
-        # "tall" said of somebody "tall" says nothing.
+        # Calling a tall person tall would be redundant.
         keys = tuple(k for k in (noun.predicates if noun else QUALITIES_OF_PEOPLE) if k not in choice[1])
         if not keys or "old.being" in choice[1]:
             return None
@@ -80,7 +80,7 @@ def state(random: Random, length: int, question: bool) -> Clause | None:
 
 @cache
 def described(noun: str) -> ByLength:
-    """The phrases for a thing somebody tells something about, by length."""
+    """The phrases for a thing that is described, by length."""
     entry = NOUNS[noun]
     owners = () if noun in _SHARED else ("my", "your", "his", "her", NAME)
     found: list[Choice] = []
@@ -126,7 +126,7 @@ def quality(random: Random, length: int, question: bool) -> Clause | None:
 
 @cache
 def new_things(noun: str) -> ByLength:
-    """The phrases for a thing that is mentioned for the first time, by length."""
+    """The phrases for a thing mentioned for the first time, by length."""
     entry = NOUNS[noun]
     found: list[Choice] = []
     for adjectives in ((), *entry.adjectives) if entry.singular else ():
@@ -179,7 +179,7 @@ def location(random: Random, length: int, question: bool) -> Clause | None:
 
 @cache
 def forecasts() -> dict[int, tuple[Clause, ...]]:
-    """All sentences about the weather, by length."""
+    """All weather sentences, by length."""
     found: list[tuple[int, Clause]] = []
     for tense, groups in FORECASTS.items():
         for verb in groups:
@@ -202,7 +202,7 @@ def weather(random: Random, length: int) -> Clause | None:
 
 
 def scene(random: Random, length: int, question: bool = False) -> Clause | None:
-    """Any clause that tells how things are."""
+    """A random descriptive clause."""
     chance = random()
     if chance < 0.25:
         return state(random, length, question)

@@ -1,4 +1,4 @@
-"""Whole sentences: clauses joined by conjunctions until the English side has the length asked for."""
+"""Whole sentences: clauses joined by conjunctions until the English side has the requested length."""
 
 from regard.data.grammar.adjuncts import TIMES, time_first
 from regard.data.grammar.choosing import Action, choose_action, pick
@@ -26,7 +26,7 @@ _THIRD = frozenset({HE, SHE, THEY})
 
 
 class _Writer:
-    """Collects the segments of a sentence and keeps count of the words that are left."""
+    """Collects the segments of a sentence and counts the remaining words."""
 
     def __init__(self, random: Random, words: int) -> None:
         self.random = random
@@ -42,7 +42,7 @@ class _Writer:
 
 
 def _begins_with_that(clause: Clause) -> bool:
-    """ "says that that man" is right but hard to read."""
+    """ "says that that man" is correct but hard to read."""
     return clause.subject is not None and clause.subject.english[0] == "that"
 
 
@@ -77,7 +77,7 @@ def circumstance(random: Random, keys: str, subject: Choice, form: int) -> Claus
 
 
 def _chain_length(random: Random, left: int) -> int:
-    """How long the next clause is when ``left`` words remain, leaving room for another or nothing."""
+    """The length of the next clause when ``left`` words remain; leaves room for another clause or nothing."""
     if left <= 9 or (left <= 13 and random() < 0.5):
         return left
     return min(4 + int(random() * 7), left - 6)
@@ -97,7 +97,7 @@ _TENSES = (*("past", "progressive", "present") * 3, "future", "can", "must", "wa
 
 
 def _continue(writer: _Writer, last: Action, tense: str) -> tuple[Action, str] | None:
-    """Add a conjunction and one more clause; gives the new clause and its tense."""
+    """Add a conjunction and one more clause; returns the new clause and its tense."""
     random = writer.random
     coreferent = last.frame.subject in PERSONS and last.agreement != THEY_FEMININE
     if writer.left >= 12 and random() < 0.15:
@@ -133,7 +133,7 @@ def _continue(writer: _Writer, last: Action, tense: str) -> tuple[Action, str] |
     subject = _pronoun(last.agreement) if same else None
     avoid = last.taken
     if not same:
-        # A pronoun would be taken for the subject of the last clause, "them" for its object.
+        # A pronoun would seem to mean the last clause's subject, and "them" its object.
         avoid += (
             (SUBJECT_PRONOUN[last.agreement],) if last.frame.subject in PERSONS else ("he", "she", "they")
         )
@@ -148,7 +148,7 @@ def _continue(writer: _Writer, last: Action, tense: str) -> tuple[Action, str] |
 
 
 def _coming(random: Random, other: int) -> Clause | None:
-    """ "Marie arrived", of somebody who cannot be taken for the person with the agreement ``other``."""
+    """ "Marie arrived", about somebody who cannot be confused with the agreement ``other``."""
     who = phrase(pick(random, subjects("named")[1]))
     if who.agreement == other or who.agreement in UNKNOWN_GENDER:
         return None
@@ -157,14 +157,14 @@ def _coming(random: Random, other: int) -> Clause | None:
 
 
 def _explain(writer: _Writer, last: Action, tense: str) -> bool:
-    """Add a reason or a condition that fits the last clause, if the words that remain allow it."""
+    """Add a reason or a condition that fits the last clause, if the remaining words allow it."""
     random = writer.random
     keys = last.frame.negative_reasons if last.negative else last.frame.reasons
     pronoun = _pronoun(last.agreement)
     if last.agreement == THEY_FEMININE or last.frame.subject not in PERSONS:
         return False
     if tense == "like" or (tense == "present" and last.negative):
-        # Being tired today explains no habit.
+        # Being tired today does not explain a habit.
         return False
     clause: Clause | None = None
     joint = "because"
@@ -175,7 +175,7 @@ def _explain(writer: _Writer, last: Action, tense: str) -> bool:
         joint = "when" if tense == "present" and random() < 0.6 else "if"
         clause = circumstance(random, keys, pronoun, 1) if keys else None
         if clause and clause.subject and last.clause.subject != clause.subject:
-            # Chinese puts the condition first, where a pronoun would come before its name.
+            # Chinese puts the condition first, so its pronoun would precede the name.
             clause = None
     elif last.frame.name in ("go", "take", "study language") and not last.negative and tense != "past":
         count = writer.left - 1 if writer.left <= 11 else 5 + int(random() * 4)
@@ -193,7 +193,7 @@ def _explain(writer: _Writer, last: Action, tense: str) -> bool:
 
 
 def _report(writer: _Writer) -> tuple[str, str]:
-    """Begin with "Marie says that"; gives who says it, and the tense that must follow, if any."""
+    """Begin with "Marie says that"; returns the speaker, and the required tense, if any."""
     random = writer.random
     verb = pick(random, ("say", "say", "think", "think", "know_that", "know_that", "hope"))
     pool = subjects("named")
@@ -203,7 +203,7 @@ def _report(writer: _Writer) -> tuple[str, str]:
 
 
 def _begin_with_condition(writer: _Writer, tense: str) -> Action | None:
-    """Begin with "when", "if" or "although", and let the main clause follow."""
+    """Begin with a clause after "when", "if" or "although", followed by the main clause."""
     random = writer.random
     word = pick(random, _OPENERS[tense])
     choice = pick(random, subjects("named")[pick(random, (1, 1, 2))])
@@ -240,7 +240,7 @@ def _begin_with_condition(writer: _Writer, tense: str) -> Action | None:
         form = 1 if word != "Although" else 2 if tense == "past" else 0
         before = circumstance(random, keys, choice, form) if keys else None
         if before and before.subject is None:
-            # The weather has no subject, so the main clause must say who it is about.
+            # The weather has no subject, so the main clause must name the person.
             main = main._replace(clause=main.clause._replace(subject=who))
     if main is None or before is None or clause_length(before) != count:
         return None
@@ -263,14 +263,14 @@ def _question(random: Random, words: int) -> Clause | None:
     tense = pick(
         random, ("present", "present", "progressive", "past", "past", "future", "can", "want", "like")
     )
-    # "Does she read" has one word more than "she reads", which the plans count.
+    # "Does she read" has one word more than "she reads", whose words the plans count.
     extra = tense in ("present", "past", "want", "like")
     action = choose_action(random, words - extra, tense, False, times=1, question=True)
     return action.clause if action else None
 
 
 def _statement(random: Random, words: int, tense: str = "", speaker: str = "") -> Clause | None:
-    """One clause; what somebody says does not begin with a phrase of time."""
+    """A single clause; reported speech does not begin with a time phrase."""
     if random() < 0.28 and tense != "future":
         found = scene(random, words)
         if found and not (speaker and (found.first or (found.subject and speaker in found.subject.english))):
@@ -282,7 +282,7 @@ def _statement(random: Random, words: int, tense: str = "", speaker: str = "") -
 
 
 def _compound(writer: _Writer) -> bool:
-    """Join clauses until no word is left; False when the last ones cannot be found."""
+    """Join clauses until no words are left; False if no clause fits at the end."""
     random = writer.random
     tense = pick(random, _TENSES)
     start = random()

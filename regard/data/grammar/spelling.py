@@ -1,4 +1,4 @@
-"""Rules of spelling: French elision, the English article, and raw text from tokens."""
+"""Spelling rules: French elision, the English article, and raw text from tokens."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -6,7 +6,7 @@ from typing import Literal
 
 from regard.data.spacing import Spacing
 
-# Every word of the grammar that begins with h has a mute h.
+# All words in the grammar that begin with h have a mute h.
 _VOWELS = frozenset("aeiouhâàéèêîôûœAEIOUHÉ")
 
 ELISIONS = {"je": "j'", "le": "l'", "la": "l'", "me": "m'", "ne": "n'", "de": "d'", "que": "qu'"}
@@ -16,12 +16,12 @@ _SPACING = {language: Spacing(language) for language in ("en", "fr", "zh")}
 
 
 def begins_with_vowel(word: str) -> bool:
-    """Whether a French word makes the word before it lose its last vowel."""
+    """Whether a French word elides the word before it."""
     return word[0] in _VOWELS or word == "y"
 
 
 def elide(words: Sequence[str]) -> list[str]:
-    """Put the elided form of every French word that stands before a vowel; the count stays the same."""
+    """Elide every French word before a vowel; the number of words stays the same."""
     result = list(words)
     for index, (word, following) in enumerate(pairwise(words)):
         if word == "si":
@@ -33,14 +33,14 @@ def elide(words: Sequence[str]) -> list[str]:
 
 
 def indefinite_article(following: str) -> str:
-    """The English article "a" or "an" for the word that follows it."""
+    """The English article "a" or "an" for the following word."""
     if following.startswith("Euro"):
         return "a"
     return "an" if following[0] in "aeiouAEIOU" or following == "hour" else "a"
 
 
 def join(tokens: Sequence[str], language: Literal["en", "fr", "zh"]) -> str:
-    """Write tokens as raw text, with the spaces of the language and a capital at the beginning."""
+    """Join tokens to raw text, with the spacing of the language and an initial capital."""
     if language not in _SPACING:
         raise ValueError(f"grammar: the language is {language!r}; expected 'en', 'fr' or 'zh'.")
     text = _SPACING[language].join(tokens)

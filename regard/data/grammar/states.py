@@ -8,15 +8,15 @@ from regard.data.grammar.pieces import LinkedWord, linked, table
 from regard.data.grammar.verbs import FRONTED, SINGULAR_THIRD, Group, be, french_present
 
 # English -> French forms ("avoir" before nouns, "être" before the rest), Chinese word, and whether Chinese
-# treats it as an event (生病了) or as a quality (很累).
+# treats it as an event (生病了) or a quality (很累).
 _STATES = {
     key: (helper, forms.split() if " " in forms else [forms] * 4, chinese, kind == "event")
     for key, helper, forms, chinese, kind in table("states")
 }
-# What comes over somebody: 她饿了的时候, 如果她累了.
+# States that set in: 她饿了的时候, 如果她累了.
 _SETTING_IN = frozenset({"tired", "hungry", "thirsty"})
 STATES = tuple(_STATES)
-# The French word has one form whatever the gender, so that I and you can be its subject.
+# The French word has a single form, so the subject can be I or you.
 WITHOUT_GENDER = ("sad", "ill", "late", "hungry", "thirsty", "cold.feeling")
 
 _IMPERFECT = {
@@ -82,7 +82,7 @@ def predicate(
     elif very:
         target = [("非常", (not_at,)), (chinese, (at,))]
     else:
-        # 很 fills a statement without stressing it; conditions and questions do without.
+        # 很 fills a statement without emphasis; conditions and questions do without it.
         plain = condition or question
         target = [(chinese, (at,))] if plain else [("很", (is_at,)), (chinese, (at,))]
         if condition and key in _SETTING_IN:
@@ -123,9 +123,9 @@ def _weather(kind: str) -> tuple[Group, ...]:
     return tuple(_fixed(*texts) for of, *texts in table("weather") if of == kind)
 
 
-# Kind of weather -> how it is said of the present moment, as a habit or condition, and of the past (where
-# the grammar knows no snow).
+# Kind of weather -> wording for the present moment, for a habit or condition, and for the past (in which the
+# grammar has no snow).
 WEATHER = {kind: _weather(kind) for kind in ("rain", "snow", "cold", "hot")}
-# Weather as a whole sentence.
+# The weather as a whole sentence.
 FORECASTS = {tense: _weather(tense) for tense in ("progressive", "present", "past", "future")}
 FORECASTS["progressive"] = (*(forms[0] for forms in WEATHER.values()), *FORECASTS["progressive"])

@@ -1,4 +1,4 @@
-"""Conjunctions between clauses, and the order of clauses in each language."""
+"""Conjunctions, and the order of clauses in each language."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,13 @@ from regard.data.grammar.spelling import elide
 
 CONJUNCTIONS = {"": piece("", "", "")} | {key: piece(*texts) for key, *texts in table("conjunctions")}
 
-# Conjunction, where it begins, and the clause after it.
+# Conjunction, its position, and the following clause.
 Segment = tuple[str, int, Layout]
 ENDINGS = {".": (".", "。"), "?": ("?", "？"), "": ("", "")}
 
 
 class Sentence(NamedTuple):
-    """An English sentence that is laid out but not yet translated."""
+    """A laid-out English sentence, not yet translated."""
 
     source: list[str]
     segments: list[Segment]
@@ -37,7 +37,7 @@ _WHEN = (("的", (0,)), ("时候", (0,)))
 
 def _chinese(sentence: Sentence) -> list[Part]:
     parts: list[Part] = []
-    begin = 0  # where the clause before the present one begins
+    begin = 0  # where the previous clause begins
     although = -1
     for name, base, layout in sentence.segments:
         if name in ("when", "if"):

@@ -1,4 +1,4 @@
-"""Verbs: their forms, and verb groups for every tense, polarity and subject in three languages."""
+"""Verbs: forms, and verb groups for every tense, polarity and subject in three languages."""
 
 from functools import cache
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Verb(NamedTuple):
     infinitive: str
     participle: str
     with_être: bool
-    known: bool  # what a person is known by
+    known: bool  # can identify a person in a relative clause
 
 
 def _read_verbs() -> dict[str, Verb]:
@@ -36,7 +36,7 @@ VERBS = _read_verbs()
 
 # The seven agreements (I, you, we, he, she, they, they feminine) -> index of the French form.
 _PERSON = (0, 3, 2, 1, 1, 4, 4)
-# The end of a participle that agrees; the gender of I and you is unknown, so nothing agrees with them.
+# The ending of an agreeing participle; the gender of I and you is unknown, so nothing agrees with them.
 _AGREEMENT = {HE: "", SHE: "e", THEY: "s", THEY_FEMININE: "es", 2: "s"}
 SINGULAR_THIRD = frozenset({HE, SHE})
 
@@ -85,10 +85,10 @@ def _auxiliary(tense: str, agreement: int) -> str:
 
 
 class Group(NamedTuple):
-    """A verb with all that belongs to it: auxiliaries, negation, adverb, and a pronoun as object.
+    """A verb group: auxiliaries, verb, negation, adverb, and an object pronoun.
 
-    In a question the English auxiliary stands before the subject: it is then kept in ``auxiliary``, and
-    links to it have the source position FRONTED.
+    In a question the English auxiliary precedes the subject: it is then stored in ``auxiliary``, and links to
+    it use the source position FRONTED.
     """
 
     auxiliary: str
@@ -98,7 +98,7 @@ class Group(NamedTuple):
     chinese: Linked
 
     def fronted(self, place: int) -> "Group":
-        """The same group, whose auxiliary stands at ``place``."""
+        """The same group with its auxiliary at ``place``."""
 
         def resolved(words: Linked) -> Linked:
             return tuple(
@@ -183,11 +183,11 @@ def _french(choice: GroupChoice, at: dict[str, int]) -> Linked:
     verb = VERBS[choice.verb]
     tense = choice.tense
     result: list[LinkedWord] = []
-    # A particle that governs the object has its own French preposition there; else the verb has it all.
+    # A particle that governs the object is translated by the French preposition there; otherwise by the verb.
     main = (at["verb"], at["particle"]) if "particle" in at and choice.tail != "de" else (at["verb"],)
     helper = (at["auxiliary"],) if "auxiliary" in at and at["auxiliary"] != at.get("not") else ()
     if choice.question and tense in ("present", "past", "want", "like"):
-        # "do" is what "est-ce que" translates.
+        # "do" is translated by "est-ce que".
         helper = ()
     negative = (at["adverb"],) if choice.adverb == "never" else (at.get("not", 0),)
     tail = [(word, main) for word in choice.tail.split()] if choice.tail not in ("", "de") else []

@@ -1,4 +1,4 @@
-// The address of what is shown: `#/translate?model=en-fr&text=Hello`. Pure functions; the browser is in app.js.
+// Addresses of rooms: `#/translate?model=en-fr&text=Hello`. Pure functions; app.js talks to the browser.
 
 /** @typedef {{room: string, values: Record<string, string>}} Address */
 
@@ -6,7 +6,7 @@
 export const ROOMS = ["translate", "point", "remember", "ask", "read", "see", "mechanisms", "compare", "model"];
 
 /**
- * What a hash says. An unknown room is the first one.
+ * Parse a hash. An unknown room becomes the first one.
  * @param {string} hash
  * @returns {Address}
  */
@@ -20,7 +20,7 @@ export function readAddress(hash) {
 }
 
 /**
- * The hash that `readAddress` reads; values that are empty are left out.
+ * The hash that `readAddress` parses; empty values are omitted.
  * @param {string} room
  * @param {Record<string, string | number | boolean | null | undefined>} values
  */
@@ -34,7 +34,7 @@ export function writeAddress(room, values) {
 }
 
 /**
- * A whole number from 0 to `most`; what is none is 0.
+ * Parse an integer from 0 to `most`; anything else is 0.
  * @param {string | undefined} text
  * @param {number} most
  */
@@ -44,7 +44,7 @@ export function readWhole(text, most) {
 }
 
 /**
- * Points as `x,y x,y` in thousandths, so that an address stays short.
+ * Points as `x,y x,y` in thousandths, which keeps addresses short.
  * @param {number[][]} points
  */
 export function writePoints(points) {
@@ -64,7 +64,7 @@ export function readPoints(text) {
 }
 
 /**
- * Rows of bits as hexadecimal digits, two for each row of eight, joined by dots.
+ * Rows of bits in hexadecimal, two digits per row of eight, joined by dots.
  * @param {number[][]} rows
  */
 export function writeBits(rows) {

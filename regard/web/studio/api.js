@@ -1,4 +1,4 @@
-// Questions to the server. Without one, answers come from the precomputed examples of the folder `examples`.
+// Requests to the server. Without one, answers come from precomputed examples in the folder `examples`.
 
 /** @typedef {{method: string, path: string, body?: unknown, answer: unknown}} Kept */
 /** @typedef {{code: string, message: string}} Failure */
@@ -13,7 +13,7 @@ const files = new Map();
 /** @type {Map<string, unknown>} */
 const remembered = new Map();
 
-/** A failure that can be shown as it is: `message` is a sentence. */
+/** An error to display: `message` is a sentence. */
 export class ApiError extends Error {
   /**
    * @param {string} code
@@ -25,7 +25,7 @@ export class ApiError extends Error {
   }
 }
 
-/** @param {string} given what a server that was started with a token wants to see */
+/** @param {string} given the token, for a server started with one */
 export function presentToken(given) {
   token = given;
 }
@@ -40,7 +40,7 @@ export function currentMode() {
 }
 
 /**
- * Ask whether there is a server, and what it has.
+ * Find out whether there is a server, and which models it has.
  * @returns {Promise<import("./types.js").ModelRow[]>}
  */
 export async function connect() {
@@ -60,20 +60,20 @@ export async function connect() {
   }
 }
 
-/** The models of the server as they are now: a run may have trained on, so what models said before is forgotten. */
+/** Reload the server's models and clear the cache: a run may have continued training. */
 export async function freshModels() {
   remembered.clear();
   return call("models", undefined);
 }
 
-/** The models that the examples are of. @returns {Promise<import("./types.js").ModelRow[]>} */
+/** The models of the examples. @returns {Promise<import("./types.js").ModelRow[]>} */
 export async function keptModels() {
   const kept = await examples("models");
   return /** @type {import("./types.js").ModelRow[]} */ (kept[0]?.answer ?? []);
 }
 
 /**
- * One file of examples: what was asked, and what a server answered.
+ * A file of examples: requests and the answers of a server.
  * @param {string} name
  * @returns {Promise<Kept[]>}
  */
@@ -87,7 +87,7 @@ export function examples(name) {
 }
 
 /**
- * The kept answer to a question, if there is one.
+ * The stored answer to a request, if there is one.
  * @param {Kept[]} kept
  * @param {string} path
  * @param {unknown} body
@@ -98,7 +98,7 @@ export function findExample(kept, path, body) {
 }
 
 /**
- * JSON whose keys are sorted, so that equal questions are equal texts.
+ * JSON with sorted keys, so that equal requests are equal strings.
  * @param {unknown} value
  * @returns {string}
  */
@@ -112,7 +112,7 @@ export function canonical(value) {
 }
 
 /**
- * Ask the server; the examples of `file` answer what they know, at once.
+ * Ask the server, unless the examples of `file` have the answer.
  * @param {string} path for instance `translate`
  * @param {unknown} body undefined: a GET
  * @param {{file?: string, signal?: AbortSignal}} [options]
@@ -133,7 +133,7 @@ export async function ask(path, body, { file, signal } = {}) {
 }
 
 /**
- * Ask the server, whatever it said before.
+ * Ask the server, bypassing the cache.
  * @param {string} path
  * @param {unknown} body
  * @param {AbortSignal} [signal]

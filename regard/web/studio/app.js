@@ -34,7 +34,7 @@ function remember(name, value) {
   try {
     localStorage.setItem(`regard.${name}`, value);
   } catch {
-    // private windows may refuse; the choice then holds until the page is closed
+    // private windows may refuse to store; the choice then lasts until the page is closed
   }
 }
 
@@ -53,13 +53,13 @@ function firstLanguage() {
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 }
 
-/** A room; one that fails says so, and leaves the others. @param {{page: any} & import("./types.js").RoomProps} props */
+/** A room with an error boundary: if it fails, the others keep working. @param {{page: any} & import("./types.js").RoomProps} props */
 function Room({ page: Page, ...props }) {
   const [error] = useErrorBoundary((problem) => console.warn(problem));
   return error ? html`<p class="error" role="alert">${t("error.room")}</p>` : html`<${Page} ...${props} />`;
 }
 
-/** @param {{first: any[], connected: Promise<any[]>}} props models to begin with, and what the server says once it answers */
+/** @param {{first: any[], connected: Promise<any[]>}} props initial models, and the server's once it answers */
 function Studio({ first, connected }) {
   const [models, setModels] = useState(first);
   const [mode, setMode] = useState(currentMode());
@@ -86,7 +86,7 @@ function Studio({ first, connected }) {
   }, []);
   useEffect(() => {
     if (currentMode() === "live") freshModels().then(setModels, () => {});
-    scrollTo(0, 0); // a room begins at its top, however far down the last one was read
+    scrollTo(0, 0); // each room starts at its top
   }, [address.room]);
   useEffect(() => {
     document.title = `${t(`room.${address.room}`)} · regard studio`;
@@ -110,7 +110,7 @@ function Studio({ first, connected }) {
     try {
       await loadTexts(next);
     } catch {
-      return; // the server is gone: the page stays in its language
+      return; // the server is gone: keep the language
     }
     remember("language", next);
     setLanguage(next);
@@ -142,7 +142,7 @@ function Studio({ first, connected }) {
     </main>`;
 }
 
-/** A token comes behind the hash, once; it stays in this tab. */
+/** The token arrives in the hash, once; it is kept in this tab. */
 function takeToken() {
   const given = /^#token=(.+)$/.exec(location.hash);
   try {
@@ -157,7 +157,7 @@ function takeToken() {
 document.documentElement.dataset.theme = firstTheme();
 document.documentElement.toggleAttribute("data-embed", new URLSearchParams(location.search).has("embed"));
 takeToken();
-// a server that is still loading its models has the page already: begin with what was kept
+// the server serves the page before its models are loaded: start with the examples
 const connected = connect();
 const kept = new Promise((done) => setTimeout(done, 100)).then(keptModels);
 const [first] = await Promise.all([Promise.race([connected, kept]), loadTexts(firstLanguage())]);

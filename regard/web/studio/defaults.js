@@ -1,4 +1,4 @@
-// What the rooms show first. The precomputed examples are the answers to these questions. Pure: no page is needed.
+// What the rooms show first; the examples are the precomputed answers. Pure: needs no page.
 import { drawingOf, readStrokes } from "./strokes.js";
 
 export const TRANSLATORS = ["en-fr", "en-fr-rnnsearch", "en-fr-local", "demo-rnnsearch", "demo-seq2seq", "en-zh"];
@@ -11,7 +11,7 @@ export const SENTENCES = [
 ];
 export const BEAM = 4;
 
-/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number, counts: number[]}} PointRule `counts` to draw anew */
+/** @typedef {{least: number, most: number, dimension: number, seed: number, count: number, counts: number[]}} PointRule `counts` for new random points */
 /** @type {Record<string, PointRule>} */
 export const POINTING = {
   hull: { least: 3, most: 50, dimension: 2, seed: 7, count: 12, counts: [6, 12, 30] },
@@ -51,7 +51,7 @@ export const PICTURES = 6; // examples of the test set
 export const SAMPLES = { model: "sagan-shapes", count: 8, seed: 1 };
 
 export const CLASSIFIER = "snail-omniglot";
-// five characters that no alphabet has, and a second drawing of the third
+// five invented characters, and a second drawing of the third
 export const CHARACTERS = [
   "66iku6.ikiv.9vrv",
   "8u88e5k8kg8i.kgtu",
@@ -63,7 +63,7 @@ export const CHARACTERS = [
 export const LABELS = ["A", "B", "C", "D", "E"];
 
 /**
- * The model that a room begins with: the one it is made for, or the first that the server has.
+ * The initial model of a room: the one it is made for, or the server's first.
  * @param {{name: string}[]} choices
  * @param {string} wanted
  */
@@ -72,7 +72,7 @@ export function firstModel(choices, wanted) {
 }
 
 /**
- * Random numbers from a seed, the same in every browser.
+ * A seeded random generator, the same in every browser.
  * @param {number} seed
  */
 export function numbers(seed) {
@@ -84,7 +84,7 @@ export function numbers(seed) {
 }
 
 /**
- * Points in thousandths, none too near to another.
+ * Points in thousandths, none too close to another.
  * @param {number} count
  * @param {number} seed
  * @param {number} dimension
@@ -121,7 +121,7 @@ export function items(rows, size) {
 }
 
 /**
- * What a machine takes: one that ships, or one of the user's that copies or recalls.
+ * The inputs of a machine: a shipped one, or the user's own for copying or recall.
  * @param {import("./types.js").ModelRow | undefined} row
  * @returns {TapeRule}
  */
@@ -134,7 +134,7 @@ export function tapeRule(row) {
 }
 
 /**
- * What is asked of a machine.
+ * A request to a machine.
  * @param {string} model
  * @param {number} item vectors of an item
  * @param {number[][]} bits
@@ -145,16 +145,16 @@ export function tapeQuestion(model, item, bits, ask) {
 }
 
 /**
- * What is asked of SNAIL.
+ * A request to SNAIL.
  * @param {string} model
- * @param {string[]} characters strokes of the five, then of the one to be named
+ * @param {string[]} characters strokes of the five, then of the query
  */
 export function characterQuestion(model, characters) {
   const drawings = characters.map((text) => drawingOf(readStrokes(text)));
   return { model, drawings: drawings.slice(0, -1), labels: LABELS, query: drawings[drawings.length - 1] };
 }
 
-/** Every question whose answer is kept: [file, path, body]; without a body it is a GET. */
+/** All requests with stored answers: [file, path, body]; without a body it is a GET. */
 export function questions() {
   /** @type {[string, string, unknown][]} */
   const list = [["models", "models", undefined]];

@@ -1,6 +1,6 @@
-// Equations cut into symbols, so that each can lead to what it stands for. Pure functions.
+// Splits equations into symbols that link to what they stand for. Pure functions.
 
-/** @typedef {{text: string, shows: string}} Piece `shows` is empty for what leads nowhere */
+/** @typedef {{text: string, shows: string}} Piece `shows` is empty if there is no link */
 
 // a word, or one letter with its marks and its subscript: q_t, w_{t-1}, h̄_s, α
 const SYMBOL = /[A-Za-z]{2,}|\p{L}\p{M}*(?:_\{[^}]*\}|_\p{L}\p{M}*)?/gu;
@@ -16,7 +16,7 @@ export function pieces(equation, symbols) {
 
 /** @param {string} line @param {Record<string, string>} symbols @returns {Piece[]} */
 function piecesOf(line, symbols) {
-  const end = line.search(/ {3,}[^=]*$/); // where the paper's own words begin: (equation 5)
+  const end = line.search(/ {3,}[^=]*$/); // start of the reference: (equation 5)
   const formula = end < 0 ? line : line.slice(0, end);
   /** @type {Piece[]} */
   const found = [];

@@ -1,7 +1,7 @@
 // What the Point room computes itself. Pure functions.
 
 /**
- * Whether two lists name the same corners in the same direction, wherever they begin.
+ * Whether two lists are the same corners in the same direction, from any start.
  * @param {number[]} a
  * @param {number[]} b
  */
@@ -13,7 +13,7 @@ export function sameCycle(a, b) {
 }
 
 /**
- * How many places of two lists agree.
+ * The number of positions at which two lists agree.
  * @param {number[]} a
  * @param {number[]} b
  */
@@ -22,7 +22,7 @@ export function agreeing(a, b) {
 }
 
 /**
- * The area inside a polygon.
+ * The area of a polygon.
  * @param {number[][]} points
  * @param {number[]} order
  */
@@ -37,7 +37,7 @@ export function area(points, order) {
 }
 
 /**
- * Three corners a triangle; what is left over waits for its triangle.
+ * Group corners in threes; an incomplete triangle is left out.
  * @param {number[]} order
  */
 export function triangles(order) {

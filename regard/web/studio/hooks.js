@@ -1,4 +1,4 @@
-// What rooms remember and ask for: answers, matrices, typed texts, sizes, drawings that can be saved.
+// State of the rooms: answers, matrices, typed texts, sizes, drawings to save.
 import { useCallback, useEffect, useRef, useState } from "./lib.js";
 import { decodeMatrix } from "../views/matrix.js";
 import { ApiError, ask, call } from "./api.js";
@@ -8,11 +8,11 @@ import { svgDrawing } from "./save.js";
 /** @typedef {import("./types.js").Matrix} Matrix */
 /** @typedef {import("./types.js").Drawing} Drawing */
 
-const LOOK = 1500; // milliseconds between two looks at something that grows
-const REST = 10_000; // and at something that may begin to
+const LOOK = 1500; // milliseconds between polls of something that grows
+const REST = 10_000; // and of something that may start to
 
 /**
- * The answer to a question, asked again when it changes; the last answer stays until the next is there.
+ * The answer to a request, sent again when it changes; the old answer stays until the new one arrives.
  * @param {string} path
  * @param {unknown} body null: nothing to ask
  * @param {{file?: string, delay?: number}} [options] `delay` in milliseconds after the last change
@@ -49,10 +49,10 @@ export function useAnswer(path, body, { file, delay = 250 } = {}) {
 }
 
 /**
- * What the server says of several addresses, asked again and again while `growing` says that it may change.
+ * The server's answers for several addresses, polled while `growing` is true.
  * @param {string[]} paths
  * @param {(answers: any[]) => boolean} growing
- * @returns {{answers: any[], error: ApiError | null}} one answer for each address that could be read
+ * @returns {{answers: any[], error: ApiError | null}} one answer per readable address
  */
 export function useLive(paths, growing) {
   const [state, setState] = useState(/** @type {{answers: any[], error: ApiError | null}} */ ({ answers: [], error: null }));
@@ -78,7 +78,7 @@ export function useLive(paths, growing) {
 }
 
 /**
- * Matrices of an answer, decoded; null until they are.
+ * The decoded matrices of an answer; null until ready.
  * @param {(Wire | null | undefined)[] | null} wires
  * @returns {(Matrix | null)[] | null}
  */
@@ -100,7 +100,7 @@ export function useMatrices(wires) {
 }
 
 /**
- * The width of an element, in pixels, as it changes.
+ * The current width of an element, in pixels.
  * @param {number} first
  * @returns {[number, (element: HTMLElement | null) => void]}
  */
@@ -121,7 +121,7 @@ export function useWidth(first) {
 }
 
 /**
- * A list that scrolls, and shows its current entry when that changes.
+ * A scrolling list that brings its current entry into view.
  * @param {string} current
  */
 export function useCurrent(current) {
@@ -129,7 +129,7 @@ export function useCurrent(current) {
   useEffect(() => {
     const box = list.current;
     const entry = /** @type {HTMLElement | null | undefined} */ (box?.querySelector("[aria-current]"));
-    if (!box || !entry) return; // not scrollIntoView: the page itself stays where it is
+    if (!box || !entry) return; // not scrollIntoView, which would scroll the page too
     const [inner, outer] = [entry.getBoundingClientRect(), box.getBoundingClientRect()];
     box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
     if (inner.top < outer.top || inner.bottom > outer.bottom) box.scrollTop += inner.top + inner.height / 2 - outer.top - outer.height / 2;
@@ -137,7 +137,7 @@ export function useCurrent(current) {
   return list;
 }
 
-/** A reference to an SVG element of this page that can be saved. */
+/** A reference to an SVG element that can be saved. */
 export function useSvgDrawing() {
   const keep = useRef(/** @type {Drawing | null} */ (null));
   /** @param {SVGSVGElement | null} element */
@@ -148,7 +148,7 @@ export function useSvgDrawing() {
 }
 
 /**
- * A value of the address that is typed: shown at once, put into the address a little later.
+ * A typed value of the address: displayed at once, written to the address with a delay.
  * @param {string} value
  * @param {(value: string) => void} change
  * @returns {[string, (value: string) => void]}

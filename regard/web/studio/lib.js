@@ -1,4 +1,4 @@
-// Preact and htm, from one place.
+// Re-exports Preact and htm.
 import { h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 

@@ -1,4 +1,4 @@
-// What several rooms are made of.
+// Components shared by several rooms.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { curves } from "../views/curves.js";
 import { heads } from "../views/heads.js";
@@ -25,7 +25,7 @@ export function rowOf({ columns, values }, row) {
 }
 
 /**
- * A drawing of regard/web/views inside the page; it is told only what has changed.
+ * A view of regard/web/views as a component; it is passed only what has changed.
  * @param {{draw: (element: HTMLElement, data: any) => any, data: Record<string, any>, hot?: Hot, keep?: DrawingRef, className?: string}} props
  */
 export function View({ draw, data, hot, keep, className }) {
@@ -61,7 +61,7 @@ function same(a, b) {
   return a.length === b.length && a.every((each, i) => each === b[i]);
 }
 
-/** @typedef {{row: number, column: number}} Hot what is pointed at; -1: nothing */
+/** @typedef {{row: number, column: number}} Hot the cell pointed at; -1: none */
 
 /** @param {{matrix: Matrix, rows: string[], columns: string[], label: string, hot?: Hot, keep?: DrawingRef, selected?: number, onHover?: (row: number, column: number) => void, onSelect?: (row: number) => void, say?: (row: number, column: number) => string, largest?: number, least?: number, maxHeight?: number}} props */
 export function HeatMap({ keep, hot, ...data }) {
@@ -80,7 +80,7 @@ export function HeadGrid({ keep, ...data }) {
 
 /**
  * @param {{title: string, children?: any, keep?: DrawingRef, whole?: boolean, file?: boolean, name?: string, note?: string, wide?: boolean, extra?: any, busy?: boolean}} props
- * `keep`: a drawing that can be saved; `whole`: all that is in the card can; `file`: the title is a name on the disk
+ * `keep`: a drawing to save; `whole`: save the whole card; `file`: the title is a file name
  */
 export function Card({ title, children, keep, whole, file, name, note, wide, extra, busy }) {
   const all = useRef(/** @type {Drawing | null} */ (null));
@@ -144,7 +144,7 @@ export function SaveMenu({ keep, title, note }) {
 }
 
 /**
- * One of several, as a row of chips or of colours; arrow keys move.
+ * A choice of one option, as a row of chips or colours; arrow keys move.
  * @param {{label: string, options: {value: string, text: string, title?: string, colour?: string}[], value: string, onChange: (value: string) => void}} props
  */
 export function Choice({ label, options, value, onChange }) {
@@ -166,7 +166,7 @@ export function Choice({ label, options, value, onChange }) {
 }
 
 /**
- * Several pages of one room; the first needs no address of its own.
+ * The tabs of a room; the first one has no address of its own.
  * @param {import("./types.js").RoomProps & {name: string, pages: Record<string, any>}} props
  */
 export function Tabs({ name, pages, ...props }) {
@@ -179,7 +179,7 @@ export function Tabs({ name, pages, ...props }) {
 }
 
 /**
- * The models of a kind, to choose from where there are several; `first` is the one that the room is made for.
+ * A choice of models if there are several; `first` is the one that the room is made for.
  * @param {import("./types.js").RoomProps & {kind: string, first: string}} props
  */
 export function useModels({ values, change, models, kind, first }) {
@@ -201,7 +201,7 @@ export function Problem({ error }) {
 /**
  * Play, pause, step and scrub through `length` steps.
  * @param {{length: number, at: number, onChange: (at: number) => void, autoplay?: boolean, pace?: number, still: boolean, label: string, token?: string}} props
- * `token`: play anew when it changes
+ * `token`: restart when it changes
  */
 export function Player({ length, at, onChange, autoplay, pace = 450, still, label, token }) {
   const [playing, setPlaying] = useState(false);
@@ -241,7 +241,7 @@ export function Player({ length, at, onChange, autoplay, pace = 450, still, labe
   </div>`;
 }
 
-/** @param {{used: number, most: number | undefined, what?: string}} props how much of a limit is used, once it is near */
+/** @param {{used: number, most: number | undefined, what?: string}} props usage of a limit, displayed when close to it */
 export function Limit({ used, most, what = "characters" }) {
   if (!most || used < 0.8 * most) return null;
   return html`<p class=${`note ${used > most ? "bad" : ""}`}>${t(`limit.${what}`, { used, most })}</p>`;

@@ -1,4 +1,4 @@
-// Save a drawing as PNG, SVG, or a page that needs nothing else.
+// Saves a drawing as PNG, SVG, or a self-contained page.
 
 /** @typedef {import("./types.js").Drawing} Drawing */
 
@@ -8,7 +8,7 @@ const COPIED = [
 ];
 
 const MARGIN = 8;
-const UNSAVED = ".chip, .note, .hidden-label"; // what is there to be used, not to be looked at
+const UNSAVED = ".chip, .note, .hidden-label"; // controls and notes
 
 /**
  * @param {Blob} blob
@@ -23,7 +23,7 @@ export function download(blob, name) {
 }
 
 /**
- * A file name without anything that a file system minds.
+ * A file name without special characters.
  * @param {string} text
  */
 export function fileName(text) {
@@ -31,7 +31,7 @@ export function fileName(text) {
 }
 
 /**
- * An SVG element of the page as a drawing of its own: what the style sheet says is written into it.
+ * An SVG element as a standalone drawing, with its styles inlined.
  * @param {SVGSVGElement} element
  * @returns {Drawing}
  */
@@ -59,7 +59,7 @@ export function svgDrawing(element) {
 }
 
 /**
- * A part of the page as one drawing: its drawings, pictures, bars and words, where they stand.
+ * A part of the page as one drawing: its drawings, pictures, bars and words in place.
  * @param {Element} element
  * @returns {Drawing}
  */
@@ -82,7 +82,7 @@ export function partDrawing(element) {
   return { toSVG, toPNG: () => rasterise(toSVG(), getComputedStyle(element).getPropertyValue("--card").trim()) };
 }
 
-/** The words that stand directly in an element, each at its place. @param {Element} element @param {DOMRect} box */
+/** The words directly in an element, with their positions. @param {Element} element @param {DOMRect} box */
 function wordsIn(element, box) {
   const { color, fontFamily, fontSize, fontWeight } = getComputedStyle(element);
   const range = document.createRange();
@@ -117,7 +117,7 @@ export async function rasterise(svg, ground) {
 }
 
 /**
- * A page that holds the drawing and says what it is; it opens without a server.
+ * A self-contained page with the drawing and its description.
  * @param {{title: string, note: string, svg: string, address: string, dark: boolean, lang: string}} parts
  */
 export function savedPage({ title, note, svg, address, dark, lang }) {

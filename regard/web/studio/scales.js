@@ -1,7 +1,7 @@
 // Axes. Pure functions.
 
 /**
- * Round numbers from `low` to `high`, about five.
+ * About five round numbers from `low` to `high`.
  * @param {number} low
  * @param {number} high
  * @returns {number[]}

@@ -1,6 +1,6 @@
 // Drawings by hand: strokes on a grid of 36 × 36, as text in the address and as 28 × 28 pixels. Pure functions.
 
-/** @typedef {[number, number][]} Stroke whole numbers from 0 to 35, right and down */
+/** @typedef {[number, number][]} Stroke integers from 0 to 35, right and down */
 
 const GRID = 36;
 const SIDE = 28;
@@ -26,7 +26,7 @@ export function readStrokes(text) {
 }
 
 /**
- * Ink of each pixel, row by row, from 0 to 255.
+ * Ink of each pixel, in row-major order, from 0 to 255.
  * @param {Stroke[]} strokes
  * @returns {Uint8Array}
  */

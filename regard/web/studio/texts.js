@@ -1,13 +1,13 @@
-// Words of the page in the reader's language: `t("save")`, with values put in for {names}.
+// Texts of the page in the reader's language: `t("save")`; values replace {names}.
 import { fill } from "../views/style.js";
 
 export const LANGUAGES = ["en", "zh"];
 
 /** @type {Record<string, string>} */
 let words = {};
-/** @type {Record<string, [string, string]>} titles and sentences of mechanisms; the catalogue has the English ones */
+/** @type {Record<string, [string, string]>} titles and sentences of mechanisms; the English ones are in the catalogue */
 let titles = {};
-/** @type {Record<string, string>} what the drawings of regard/web/views say */
+/** @type {Record<string, string>} texts of the views in regard/web/views */
 let views = {};
 /** @type {string} */
 let language = "en";
@@ -28,7 +28,7 @@ export function currentLanguage() {
   return language;
 }
 
-/** What every drawing may say; the same object until the language changes. */
+/** The texts of the views; the same object until the language changes. */
 export function viewWords() {
   return views;
 }
@@ -43,7 +43,7 @@ export function t(key, values) {
 }
 
 /**
- * A text, or nothing where this language has none: names of models and mechanisms that we did not write.
+ * A text, or the fallback if this language has none, as for models and mechanisms of others.
  * @param {string} key
  * @param {string} otherwise
  */
@@ -52,7 +52,7 @@ export function tOr(key, otherwise) {
 }
 
 /**
- * Title and sentence of a mechanism; English for one that a package of others brought.
+ * Title and sentence of a mechanism; English for those of other packages.
  * @param {{key: string, title: string, sentence: string}} row
  */
 export function titleOf({ key, title, sentence }) {

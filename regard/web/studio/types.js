@@ -1,4 +1,4 @@
-// Shapes of what the server answers; types only.
+// Types of the server's answers.
 
 /** @typedef {import("../views/matrix.js").Wire} Wire */
 /** @typedef {import("../views/matrix.js").Matrix} Matrix */
@@ -19,11 +19,11 @@
 /** @typedef {{step: number, text: string, source_words: string[], target_words: string[], alignment: Wire | null}} Latest */
 /** @typedef {{id: string, status: string, model: string, task: string, step: number, steps: number, loss: number | null, valid_loss: number | null, variant?: string, seed?: number | null, metric?: string | null, value?: number | null, reason?: string | null, curve?: {train: number[][], valid: number[][]}, alignment?: Latest | null}} Run */
 
-/** What can be saved: a drawing of the page. */
+/** A drawing of the page that can be saved. */
 /** @typedef {{toPNG: () => Promise<Blob>, toSVG: () => string}} Drawing */
 
 /**
- * What every room gets: the values of its address, how to change them, the models, and whether there is a server.
+ * The props of every room: the values of its address, a setter, the models, and whether there is a server.
  * @typedef {{
  *   values: Record<string, string>,
  *   change: (values: Record<string, string | number | boolean | null | undefined>) => void,

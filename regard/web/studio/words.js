@@ -1,13 +1,13 @@
-// Words of sentences: where they stand, how two differ, where a beam search went. Pure functions.
+// Words in sentences: positions, differences, the paths of a beam search. Pure functions.
 
 /** @typedef {{text: string, word: number | null}} Segment */
 /** @typedef {{text: string, kind: "same" | "new"}} Part */
 /** @typedef {import("./types.js").Tree} Tree */
 
 /**
- * A text cut where its words are, so that a word can be pointed at in the sentence as it is written.
+ * Split a text at its words, so that each can be pointed at in the original sentence.
  * @param {string} text
- * @param {string[]} words in their order; case may differ, as may what a tokenizer split off
+ * @param {string[]} words in order; case and punctuation split off by a tokenizer may differ
  * @returns {Segment[]}
  */
 export function placeWords(text, words) {
@@ -28,7 +28,7 @@ export function placeWords(text, words) {
 }
 
 /**
- * The words of `other`, those that `base` does not have marked as new (longest common subsequence).
+ * The words of `other`, with those missing in `base` marked as new (longest common subsequence).
  * @param {string[]} base
  * @param {string[]} other
  * @returns {Part[]}
@@ -53,7 +53,7 @@ export function difference(base, other) {
 }
 
 /**
- * For each continuation that a beam search kept, the hypotheses that go through it.
+ * For each continuation kept by a beam search, the hypotheses that contain it.
  * @param {Tree} tree
  * @returns {number[][]}
  */
@@ -67,7 +67,7 @@ export function through({ nodes, hypotheses }) {
 }
 
 /**
- * How wide a text is at some size, about; CJK signs are square.
+ * The approximate width of a text; CJK characters are square.
  * @param {string} text
  * @param {number} size
  */

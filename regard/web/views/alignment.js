@@ -1,4 +1,4 @@
-// One matrix to read: its words, shaded by what the one under the pointer looked at, and its heat map.
+// A readable matrix: words shaded by the attention of the word under the pointer, and a heat map.
 
 import { heatmap } from "./heatmap.js";
 import { addStyle, make } from "./style.js";
@@ -10,19 +10,19 @@ import { words } from "./words.js";
  * @property {Matrix} matrix
  * @property {string[]} [rows]
  * @property {string[]} [columns]
- * @property {boolean} [same] rows and columns are one text
+ * @property {boolean} [same] rows and columns are the same text
  * @property {number} [selected]
  * @property {[number, number][]} [marks]
  * @property {[string, string]} [names] of rows and columns
  * @property {string} [label]
- * @property {HTMLElement} [wordsIn] where the words go, if not beside the map
+ * @property {HTMLElement} [wordsIn] container of the words; default: beside the map
  * @property {(row: number) => void} [onSelect]
  * @property {(row: number, column: number) => string} [say]
- * @property {import("./heatmap.js").HeatmapOptions["words"]} [words] what the map says, in another language
+ * @property {import("./heatmap.js").HeatmapOptions["words"]} [words] the map's texts, in another language
  */
 
-const MOST = 1500; // words that can be read one by one
-const WIDE = 760; // pixels: words and map side by side
+const MOST = 1500; // longest text shown word by word
+const WIDE = 760; // pixels from which words and map are side by side
 
 /** @param {HTMLElement} element @param {AlignmentOptions} given */
 export function alignment(element, given) {
@@ -52,7 +52,7 @@ export function alignment(element, given) {
     if (!rows || !columns || matrix.rows > MOST || matrix.columns > MOST) return undefined;
     return words(left, {
       ...wordOptions(), onSelect: select,
-      // in one text a word is a row; in two, a word of the source marks a column
+      // in a single text every word is a row; otherwise source words mark columns
       onHover: (row, column) => map.highlight(row, column),
     });
   }

@@ -1,4 +1,4 @@
-// Curves between words: the source above, the target below; the width of a curve is its weight.
+// Curves between words, source above and target below; the width of a curve is the weight.
 
 import { strongest } from "./matrix.js";
 import { themeOf } from "./palette.js";
@@ -7,16 +7,16 @@ import { addStyle, escapeXml, make, pictureOf, shown } from "./style.js";
 /** @typedef {import("./matrix.js").Matrix} Matrix */
 /**
  * @typedef {object} CurvesOptions
- * @property {Matrix} matrix a row for each word of the target
- * @property {string[]} rows words of the target, below
- * @property {string[]} columns words of the source, above
+ * @property {Matrix} matrix one row per target word
+ * @property {string[]} rows target words, below
+ * @property {string[]} columns source words, above
  * @property {number} [selected] a row that stays marked
- * @property {(row: number, column: number) => void} [onHover] the one that is not pointed at is -1
+ * @property {(row: number, column: number) => void} [onHover] the index that is not pointed at is -1
  * @property {(row: number) => void} [onSelect]
  * @property {string} [label]
  * @property {number} [height]
- * @property {number} [least] weights below it have no curve
- * @property {(row: number, column: number) => string} [say] the sentence below, instead of our own
+ * @property {number} [least] smaller weights have no curve
+ * @property {(row: number, column: number) => string} [say] replaces the sentence below
  * @property {Partial<typeof WORDS>} [words]
  */
 
@@ -25,7 +25,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const GAP = 7;
 const FONT = { largest: 14, smallest: 11 };
 
-/** Middles of the words in a line: evenly spread, none over another.
+/** Centres of the words in a line: evenly spread, without overlaps.
  * @param {number[]} widths @param {number} room @returns {number[]} */
 export function spread(widths, room) {
   const sum = widths.reduce((a, b) => a + b, 0);
@@ -38,7 +38,7 @@ export function spread(widths, room) {
   });
 }
 
-/** @param {number[]} widths the least room that they need */
+/** @param {number[]} widths @returns the least room they need */
 export function needed(widths) {
   return widths.reduce((a, b) => a + b + GAP, GAP);
 }
@@ -181,7 +181,7 @@ export function curves(element, given) {
     function put(each, on, far) {
       each.setAttribute("class", on ? "rg-on" : any && far ? "rg-dim" : "");
     }
-    if (hot.row < 0 && hot.column < 0 && row >= 0 && texts.rows[row]) { // what is played stays in view where the box scrolls
+    if (hot.row < 0 && hot.column < 0 && row >= 0 && texts.rows[row]) { // keep the playing word visible in a scrolling box
       box.scrollLeft = Number(texts.rows[row].getAttribute("x")) - box.clientWidth / 2;
     }
     if (options.say) say.textContent = options.say(row, column);

@@ -1,4 +1,4 @@
-// All heads at a glance: a row for each layer, a small picture for each head.
+// All heads at a glance: one row per layer, one thumbnail per head.
 
 import { largest } from "./matrix.js";
 import { levelOf, onThemeChange, themeOf } from "./palette.js";
@@ -8,13 +8,13 @@ import { addStyle, escapeXml, make } from "./style.js";
 /**
  * @typedef {object} HeadsOptions
  * @property {number} layers
- * @property {number} heads the most that a layer has
- * @property {(layer: number, head: number) => Matrix | null | Promise<Matrix | null>} thumbnail null: the layer has no such head
+ * @property {number} heads the largest number in a layer
+ * @property {(layer: number, head: number) => Matrix | null | Promise<Matrix | null>} thumbnail null if the layer has no such head
  * @property {(layer: number, head: number) => void} [onSelect]
  * @property {[number, number]} [selected] layer and head
  * @property {string} [label]
  * @property {number} [size] of a picture, in pixels
- * @property {string[]} [names] of the layers; by default their numbers
+ * @property {string[]} [names] of the layers; default: their numbers
  * @property {Partial<typeof WORDS>} [words]
  */
 
@@ -84,7 +84,7 @@ export function heads(element, given) {
   /** @param {number} layer @param {number} head */
   async function show(layer, head) {
     const key = `${layer} ${head}`, button = buttons.get(key), matrix = await options.thumbnail(layer, head);
-    if (!button || button !== buttons.get(key)) return; // the grid shows something else by now
+    if (!button || button !== buttons.get(key)) return; // the grid has changed meanwhile
     if (!matrix) {
       button.style.visibility = "hidden";
       button.disabled = true;
@@ -173,7 +173,7 @@ export function heads(element, given) {
   }
 
   return {
-    /** Pixels that the whole grid needs. */
+    /** The size of the whole grid in pixels. */
     width: () => box.firstElementChild?.clientWidth ?? 0,
     /** @param {Partial<HeadsOptions>} data */
     update(data) {
@@ -195,7 +195,7 @@ export function heads(element, given) {
         picture().toBlob((blob) => (blob ? resolve(blob) : reject(new Error("heads: the browser made no picture."))), "image/png");
       });
     },
-    /** The pictures that have been drawn so far. */
+    /** The thumbnails drawn so far. */
     toSVG() {
       const canvas = picture(), label = escapeXml(options.label ?? words.heads);
       return `<svg xmlns="http://www.w3.org/2000/svg" width="${canvas.width / 2}" height="${canvas.height / 2}"><title>${label}</title>` +

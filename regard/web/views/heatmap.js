@@ -1,4 +1,4 @@
-// A heat map: weights as cells, words beside them. Any size: what is smaller than a pixel is shown by its largest weight.
+// A heat map of any size: weights as cells, with words beside them. Cells smaller than a pixel are max-pooled.
 
 import { largest as largestOf, pyramid, strongest } from "./matrix.js";
 import { colourOf, levelOf, onThemeChange, themeOf } from "./palette.js";
@@ -8,26 +8,26 @@ import { addStyle, escapeXml, make, shown } from "./style.js";
 /**
  * @typedef {object} HeatmapOptions
  * @property {Matrix} matrix
- * @property {string[]} [rows] words of the rows; without them, positions
+ * @property {string[]} [rows] words of the rows; default: positions
  * @property {string[]} [columns]
  * @property {(row: number, column: number) => void} [onHover] -1, -1 when the pointer leaves
  * @property {(row: number) => void} [onSelect] a click, or Enter
- * @property {string} [label] what it shows, in words
+ * @property {string} [label] description for screen readers
  * @property {number} [selected] a row that stays marked
- * @property {[number, number][]} [marks] cells with a frame: [row, column]
- * @property {number} [largest] the weight at the end of the scale; by default the largest of the matrix
- * @property {number} [least] the number at the beginning of the scale, of a matrix that holds no shares
+ * @property {[number, number][]} [marks] framed cells: [row, column]
+ * @property {number} [largest] the end of the scale; default: the largest weight
+ * @property {number} [least] the start of the scale, for matrices that are not weights
  * @property {number} [maxHeight] of the cells, in pixels
- * @property {(row: number, column: number) => string} [say] the sentence below, instead of our own
- * @property {Partial<typeof WORDS>} [words] what the view says, in another language
+ * @property {(row: number, column: number) => string} [say] replaces the sentence below
+ * @property {Partial<typeof WORDS>} [words] the view's texts, in another language
  */
 
 const WORDS = {
   zoomIn: "Zoom in", zoomOut: "Zoom out", whole: "Show all", looked: "looked at", nothing: "nothing", point: "Point at a cell.",
   keys: "Arrow keys move, + and − zoom, Enter selects.", heatmap: "heat map", rows: "rows", columns: "columns",
 };
-const CELL = 44; // pixels, at most
-const READABLE = 14; // a cell with a word beside it
+const CELL = 44; // largest cell, in pixels
+const READABLE = 14; // smallest cell with a word beside it
 const FONT = 13;
 const TICKS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000];
 
@@ -60,7 +60,7 @@ export function heatmap(element, given) {
   let levels = pyramid({ rows: 0, columns: 0, values: new Uint8Array(0) });
   let hot = { row: -1, column: -1 };
   const place = { left: 0, top: 0, width: 1, height: 1, cellWidth: 1, cellHeight: 1, slanted: false, total: 1 };
-  const at = { zoom: 1, x: 0, y: 0 }; // x, y: the cell at the upper left corner
+  const at = { zoom: 1, x: 0, y: 0 }; // x, y: the cell in the top left corner
   /** @type {ImageData | undefined} */
   let image;
   let waiting = 0;
@@ -113,13 +113,13 @@ export function heatmap(element, given) {
   function layOut() {
     const { rows, columns } = options.matrix;
     const total = Math.max(120, element.clientWidth);
-    const screenful = parent === window ? innerHeight : screen.availHeight; // a frame grows with what it holds
+    const screenful = parent === window ? innerHeight : screen.availHeight; // a frame grows with its content
     const maxHeight = options.maxHeight ?? Math.max(280, Math.min(720, 0.75 * screenful));
     const left = Math.ceil(Math.min(widest("rows"), 120, 0.3 * total)) + 10;
     const wide = widest("columns"), right = options.columns ? 0.6 * basePen.measureText(name("columns", columns - 1)).width : 12;
     const free = total - left - 2 - Math.min(right, 60);
     const most = { x: Math.min(CELL, free / columns), y: Math.min(CELL, maxHeight / rows) };
-    const square = Math.min(most.x, most.y); // unless one axis can have words and the other cannot
+    const square = Math.min(most.x, most.y); // unless only one axis has room for words
     const cellWidth = most.x < READABLE ? square : Math.max(READABLE, square);
     const cellHeight = most.y < READABLE ? square : Math.max(READABLE, square);
     const slanted = wide + 8 > cellWidth;
@@ -216,7 +216,7 @@ export function heatmap(element, given) {
     cellsPen.strokeRect(x + line / 2, y + line / 2, Math.max(1, wide - line), Math.max(1, high - line));
   }
 
-  /** Labels that can be seen: word of each cell, or round positions where there is no room.
+  /** Visible labels: the word of each cell, or round positions if there is no room.
    * @param {"rows" | "columns"} axis @returns {{index: number, text: string, middle: number}[]} */
   function labels(axis) {
     const isRow = axis === "rows", count = options.matrix[axis];
@@ -232,7 +232,7 @@ export function heatmap(element, given) {
       found.push({ index, text: all ? name(axis, index) : String(index), middle });
     }
     const chosen = isRow ? (hot.row >= 0 ? hot.row : options.selected ?? -1) : hot.column;
-    if (!all && chosen >= 0) { // the word at the pointer takes the place of positions near it
+    if (!all && chosen >= 0) { // the word at the pointer replaces positions near it
       const middle = (chosen + 0.5 - start) * size, near = isRow ? 18 : place.slanted ? 22 : 60;
       if (middle >= 0 && middle <= (isRow ? place.height : place.width)) {
         return [...found.filter((label) => Math.abs(label.middle - middle) > near), { index: chosen, text: name(axis, chosen), middle }];
@@ -317,7 +317,7 @@ export function heatmap(element, given) {
     schedule();
   }
 
-  /** @param {number} factor @param {number} [x] of the cells that stays, in pixels @param {number} [y] */
+  /** @param {number} factor @param {number} [x] fixed point of the zoom, in pixels @param {number} [y] */
   function zoomBy(factor, x = place.width / 2, y = place.height / 2) {
     const before = at.zoom;
     at.zoom = Math.min(maxZoom(), Math.max(1, at.zoom * factor));
@@ -371,7 +371,7 @@ export function heatmap(element, given) {
   cells.addEventListener("pointerleave", () => { if (!drag) point(-1, -1); });
   cells.addEventListener("wheel", (event) => {
     const closer = event.deltaY < 0;
-    if (closer ? at.zoom >= maxZoom() : at.zoom <= 1) return; // the page scrolls
+    if (closer ? at.zoom >= maxZoom() : at.zoom <= 1) return; // let the page scroll
     event.preventDefault();
     const { x, y } = inside(event);
     zoomBy(Math.exp(-Math.sign(event.deltaY) * Math.min(0.5, Math.abs(event.deltaY) / 300)), x, y);
@@ -410,7 +410,7 @@ export function heatmap(element, given) {
     return zoomBy(factor, x, y);
   }
 
-  /** Move until the cell can be seen. @param {number} row @param {number} column */
+  /** Scroll until the cell is visible. @param {number} row @param {number} column */
   function reveal(row, column) {
     const { rows, columns } = options.matrix;
     at.x = Math.min(column, Math.max(at.x, column + 1 - columns / at.zoom));
@@ -425,7 +425,7 @@ export function heatmap(element, given) {
     drawLegend();
     say.textContent = sentence(hot.row >= 0 ? hot.row : options.selected ?? -1, hot.column);
     cancelAnimationFrame(waiting);
-    draw(); // at once: a canvas that was resized is empty
+    draw(); // immediately: resizing clears a canvas
   }
 
   readMatrix();
@@ -435,7 +435,7 @@ export function heatmap(element, given) {
   const endTheme = onThemeChange(whole);
 
   return {
-    /** Other weights, words or a selection; what is not given stays. @param {Partial<HeatmapOptions>} data */
+    /** Update weights, words or selection; missing options stay. @param {Partial<HeatmapOptions>} data */
     update(data) {
       const before = options.matrix;
       options = { ...options, ...data };
@@ -452,7 +452,7 @@ export function heatmap(element, given) {
       if (before !== options.matrix || "largest" in data || "least" in data) readMatrix();
       return whole();
     },
-    /** Mark a row and a column from outside, as when a word elsewhere is pointed at. @param {number} row @param {number} column */
+    /** Highlight a row and a column from outside, e.g. when a word elsewhere is pointed at. @param {number} row @param {number} column */
     highlight(row, column) {
       point(row, column, false);
     },

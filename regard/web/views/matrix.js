@@ -1,4 +1,4 @@
-// Weights as they travel, and as the views use them.
+// Weights as they are sent, and as the views use them.
 
 /** @typedef {{shape: number[], type: "uint8" | "float32", scale?: number, data: string, compressed?: "deflate"}} Wire */
 /** @typedef {{rows: number, columns: number, values: Float32Array}} Matrix */
@@ -34,7 +34,7 @@ export async function decodeMatrix(wire) {
   return { rows, columns, values };
 }
 
-/** @param {Uint8Array<ArrayBuffer>} bytes float32, the least significant byte first */
+/** @param {Uint8Array<ArrayBuffer>} bytes float32, little-endian */
 function floats(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const values = new Float32Array(bytes.length / 4);
@@ -42,7 +42,7 @@ function floats(bytes) {
   return values;
 }
 
-/** @param {ArrayLike<number>[]} lists one for each row @returns {Matrix} */
+/** @param {ArrayLike<number>[]} lists one per row @returns {Matrix} */
 export function matrixOf(lists) {
   const rows = lists.length, columns = rows ? lists[0].length : 0;
   const values = new Float32Array(rows * columns);
@@ -57,7 +57,7 @@ export function largest(matrix) {
   return found;
 }
 
-/** The largest weights of a row (or column) and where they are.
+/** The largest weights of a row (or column), with their positions.
  * @param {Matrix} matrix @param {number} index @param {number} count @param {"row" | "column"} [axis]
  * @returns {{index: number, weight: number}[]} */
 export function strongest(matrix, index, count, axis = "row") {
@@ -75,7 +75,7 @@ export function strongest(matrix, index, count, axis = "row") {
   return best;
 }
 
-/** Each column of the result is the larger of two.
+/** Max-pool pairs of columns.
  * @param {Levels} levels @returns {Levels} */
 export function poolColumns({ rows, columns, values }) {
   const half = (columns + 1) >> 1, pooled = new Uint8Array(rows * half);
@@ -89,7 +89,7 @@ export function poolColumns({ rows, columns, values }) {
   return { rows, columns: half, values: pooled };
 }
 
-/** Each row of the result is the larger of two.
+/** Max-pool pairs of rows.
  * @param {Levels} levels @returns {Levels} */
 export function poolRows({ rows, columns, values }) {
   const half = (rows + 1) >> 1, pooled = new Uint8Array(half * columns);
@@ -102,7 +102,7 @@ export function poolRows({ rows, columns, values }) {
   return { rows: half, columns, values: pooled };
 }
 
-/** Max-pooled versions of a matrix, made when they are first asked for: `at(i, j)` has 2^i rows and 2^j columns in one.
+/** Max-pooled versions of a matrix, computed lazily: `at(i, j)` pools 2^i rows and 2^j columns into one.
  * @param {Levels} whole */
 export function pyramid(whole) {
   /** @type {Map<string, Levels>} */
@@ -119,7 +119,7 @@ export function pyramid(whole) {
   return { at };
 }
 
-/** The matrix in at most `most` rows and columns; each cell is the largest of those it stands for.
+/** The matrix max-pooled to at most `most` rows and columns.
  * @param {Matrix} matrix @param {number} most @returns {Matrix} */
 export function shrink(matrix, most) {
   const { rows, columns, values } = matrix;

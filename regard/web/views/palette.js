@@ -1,4 +1,4 @@
-// Colours of a weight: a sequential scale whose lightness rises or falls all the way, so that it reads the
+// Colours of weights: a sequential scale of monotonic lightness, so that it reads the
 // same with any colour vision and in print. Colours of the page come from its CSS variables.
 
 /** @typedef {[number, number, number]} Rgb */
@@ -33,14 +33,14 @@ export function parseHex(colour) {
   return [number >> 16, (number >> 8) & 255, number & 255];
 }
 
-/** The stops of the scale, from no weight to the largest.
+/** The stops of the scale, from zero to the largest weight.
  * @param {boolean} dark @param {boolean} [marked] */
 export function stops(dark, marked = false) {
   if (marked) return dark ? DARK_MARKED : LIGHT_MARKED;
   return dark ? DARK : LIGHT;
 }
 
-/** The colour of a share of the largest weight, 0 to 1.
+/** The colour of a weight, as a share of the largest from 0 to 1.
  * @param {number} share @param {boolean} dark @param {boolean} [marked] @returns {Rgb} */
 export function colourOf(share, dark, marked = false) {
   const colours = stops(dark, marked);
@@ -51,7 +51,7 @@ export function colourOf(share, dark, marked = false) {
   return [mix(0), mix(1), mix(2)];
 }
 
-/** 256 colours as the numbers that a Uint32Array over ImageData takes.
+/** 256 colours as numbers for a Uint32Array over ImageData.
  * @param {boolean} dark @param {boolean} [marked] */
 export function table(dark, marked = false) {
   const colours = new Uint32Array(256);
@@ -60,7 +60,7 @@ export function table(dark, marked = false) {
   return colours;
 }
 
-/** A weight as a level of the scale. The root makes small weights visible.
+/** The level of a weight on the scale; the square root makes small weights visible.
  * @param {number} weight @param {number} largest */
 export function levelOf(weight, largest) {
   if (!(weight > 0) || !(largest > 0)) return 0;
@@ -77,7 +77,7 @@ export function luminance(colour) {
   return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
 }
 
-/** What the page around the element looks like, and the scale that fits it.
+/** The theme of the page around the element, with a matching scale.
  * @param {Element} element @returns {Theme} */
 export function themeOf(element) {
   const style = getComputedStyle(element);
@@ -88,7 +88,7 @@ export function themeOf(element) {
   return { dark, colours, scale: table(dark), marked: table(dark, true) };
 }
 
-/** @param {string} colour any that CSS knows */
+/** @param {string} colour any CSS colour */
 function isDark(colour) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = 1;
@@ -100,7 +100,7 @@ function isDark(colour) {
   return luminance([red, green, blue]) < 0.2;
 }
 
-/** Call when the page changes between light and dark; returns the function that ends it.
+/** Call `changed` when the page switches between light and dark; returns a function that stops it.
  * @param {() => void} changed */
 export function onThemeChange(changed) {
   const query = matchMedia("(prefers-color-scheme: dark)");

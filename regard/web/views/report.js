@@ -1,4 +1,4 @@
-// The alignments of a report: each has its data in a script element of its own.
+// The alignments of a report, each with its data in a script element.
 
 import { alignment } from "./alignment.js";
 import { followHost } from "./host.js";

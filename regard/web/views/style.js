@@ -1,5 +1,5 @@
-// The few rules that the views need, in the page or shadow tree that they are drawn into. Colours come from the
-// page's variables; the values here are for pages that have none.
+// CSS rules for the views, added to the page or shadow tree that contains them. Colours come from the
+// page's variables, with fallbacks here.
 
 const RULES = `
 .rg-view { position: relative; font-size: 14px; line-height: 1.45; color: var(--ink, CanvasText); }
@@ -65,7 +65,7 @@ const RULES = `
 /** @type {CSSStyleSheet | undefined} */
 let sheet;
 
-/** Give the document or shadow tree of an element the rules, once.
+/** Add the rules to an element's document or shadow tree, once.
  * @param {Element} element */
 export function addStyle(element) {
   if (!sheet) {
@@ -91,13 +91,13 @@ export function escapeXml(text) {
   return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 }
 
-/** A text with values put in for {names}; a name without a value stays.
+/** Substitute values for {names}; names without a value stay.
  * @param {string} text @param {Record<string, string | number>} values */
 export function fill(text, values) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
-/** A weight for reading: 53 %, 0.4 %; what is no share of one, as a number.
+/** Format a weight: 53 %, 0.4 %; numbers above 1 as they are.
  * @param {number} weight @param {number} [largest] of its matrix */
 export function shown(weight, largest = 1) {
   if (largest > 1.001) return String(Number(weight.toPrecision(3)));
@@ -106,7 +106,7 @@ export function shown(weight, largest = 1) {
   return `${percent.toFixed(percent < 9.95 && percent > 0 ? 1 : 0)} %`;
 }
 
-/** An SVG as a PNG, in two pixels for one.
+/** Render an SVG as a PNG, at twice its size.
  * @param {string} svg @param {number} width @param {number} height @returns {Promise<Blob>} */
 export async function pictureOf(svg, width, height) {
   const picture = new Image();

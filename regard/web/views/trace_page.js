@@ -1,4 +1,4 @@
-// The page of `regard.view`: what it shows lies in the page as JSON.
+// The page of `regard.view`; its data is embedded as JSON.
 
 import { followHost } from "./host.js";
 import { trace } from "./trace.js";

@@ -1,4 +1,4 @@
-// The same view as a widget: exact rows come from the kernel.
+// The view as a widget: exact rows come from the Jupyter kernel.
 
 import { themeOfHost } from "./host.js";
 import { onThemeChange } from "./palette.js";
@@ -24,7 +24,7 @@ export function render({ model, el }) {
     el.style.cssText = `${THEMES[theme]}; background: var(--card); color: var(--ink); padding: 16px; border-radius: 14px`;
   };
   dress();
-  const undress = onThemeChange(dress); // before the drawings listen, which look at the colours set here
+  const undress = onThemeChange(dress); // register before the drawings, which read the colours set here
   /** @type {Map<number, {resolve: (values: Float32Array) => void, reject: (reason: Error) => void}>} */
   const waiting = new Map();
   let last = 0;

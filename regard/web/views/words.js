@@ -1,4 +1,4 @@
-// Words that show what one of them looked at: point at a word, and the others are shaded by its weights.
+// Point at a word, and the others are shaded by its weights.
 
 import { largest as largestOf } from "./matrix.js";
 import { colourOf, levelOf, luminance, onThemeChange, themeOf } from "./palette.js";
@@ -10,11 +10,11 @@ import { addStyle, escapeXml, make, pictureOf, shown } from "./style.js";
  * @property {Matrix} matrix
  * @property {string[]} rows
  * @property {string[]} columns
- * @property {boolean} [same] rows and columns are one text, which is shown once
- * @property {number} [selected] the row that is shown while nothing is pointed at
+ * @property {boolean} [same] rows and columns are the same text, shown once
+ * @property {number} [selected] the row shown while nothing is pointed at
  * @property {[number, number][]} [marks] linked words, underlined: [row, column]
  * @property {[string, string]} [names] of the rows and of the columns
- * @property {(row: number, column: number) => void} [onHover] the one that is not pointed at is -1
+ * @property {(row: number, column: number) => void} [onHover] the index that is not pointed at is -1
  * @property {(row: number) => void} [onSelect]
  */
 

@@ -1,4 +1,4 @@
-// Ask: a memory network reads a story and answers, one hop of attention after another.
+// Ask: a memory network reads a story and answers in several hops of attention.
 import { html, useState } from "../lib.js";
 import { firstModel, STORIES } from "../defaults.js";
 import { useAnswer, useMatrices, useSvgDrawing, useTyped, useWidth } from "../hooks.js";

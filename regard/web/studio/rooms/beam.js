@@ -1,4 +1,4 @@
-// The hypotheses of a beam search: a list, and everything that the search kept.
+// The hypotheses of a beam search, as a list and as a tree of everything that the search kept.
 import { html } from "../lib.js";
 import { useAnswer, useSvgDrawing } from "../hooks.js";
 import { Card, Choice, Problem } from "../parts.js";
@@ -35,13 +35,13 @@ function List({ beam, chosen, onPick }) {
   </button></li>`)}</ol>`;
 }
 
-/** Words with the spaces behind them; of Chinese, signs. @param {string} text */
+/** Words with trailing spaces; Chinese is split by character. @param {string} text */
 function cut(text) {
   return /[\u4e00-\u9fff]/.test(text) ? [...text] : (text.match(/\S+\s*/g) ?? []);
 }
 
 /**
- * One column a step, the most probable continuation on top; lines lead back to what each goes on from.
+ * One column per step, the most probable continuation on top; lines lead back to its parent.
  * @param {{tree: Tree, texts: string[], chosen: number, onPick: (rank: number) => void, attach: (element: any) => void}} props
  */
 function Search({ tree, texts, chosen, onPick, attach }) {
@@ -80,7 +80,7 @@ function Search({ tree, texts, chosen, onPick, attach }) {
   </div>`;
 }
 
-/** What is drawn last lies on top. @param {string} kind */
+/** Elements drawn last are on top. @param {string} kind */
 function order(kind) {
   return ["dropped", "kept", "chosen"].indexOf(kind);
 }

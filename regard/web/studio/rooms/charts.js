@@ -1,4 +1,4 @@
-// The plots of the Compare room: losses by step, and what was measured.
+// The plots of the Compare room: losses by step, and results.
 import { html } from "../lib.js";
 import { useSvgDrawing, useWidth } from "../hooks.js";
 import { Card } from "../parts.js";
@@ -10,17 +10,17 @@ import { t } from "../texts.js";
 export const STYLES = ["first", "second", "third", "fourth", "fifth", "sixth"];
 const [HIGH, LEFT, BOTTOM] = [320, 56, 34];
 
-/** What a run's curve is drawn from: validation where there is some. @param {Run} run */
+/** The data of a run's curve: validation loss if there is any. @param {Run} run */
 export function lossesOf({ curve }) {
   return (curve?.valid.length ?? 0) > 1 ? (curve?.valid ?? []) : (curve?.train ?? []);
 }
 
-/** What is drawn in one colour: seeds of a variant, or one run. @param {Run} run */
+/** The group drawn in one colour: the seeds of a variant, or a single run. @param {Run} run */
 function kindOf({ variant, id }) {
   return variant ?? id;
 }
 
-/** @param {{runs: Run[]}} props the losses of all runs over one another */
+/** @param {{runs: Run[]}} props the losses of all runs in one plot */
 export function Losses({ runs }) {
   const { keep, attach } = useSvgDrawing();
   const [wide, measure] = useWidth(900);
@@ -46,9 +46,9 @@ export function Losses({ runs }) {
 }
 
 /**
- * What was measured of each variant: its values in a row, one a seed.
+ * The results of each variant: its values, one per seed.
  * @param {Run[]} runs
- * @returns {{variant: string, values: number[], mean: number}[]} those that have any
+ * @returns {{variant: string, values: number[], mean: number}[]} variants with results
  */
 export function measuredOf(runs) {
   /** @type {Map<string, number[]>} */
@@ -59,7 +59,7 @@ export function measuredOf(runs) {
   return [...groups].map(([variant, values]) => ({ variant, values, mean: values.reduce((sum, value) => sum + value, 0) / values.length }));
 }
 
-/** @param {{id: string, runs: Run[]}} props a bar for each variant, a point for each seed */
+/** @param {{id: string, runs: Run[]}} props a bar per variant, a point per seed */
 export function Bars({ id, runs }) {
   const { keep, attach } = useSvgDrawing();
   const [wide, measure] = useWidth(900);

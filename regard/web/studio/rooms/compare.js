@@ -45,7 +45,7 @@ function Runs({ values, change }) {
   </div>`;
 }
 
-/** @param {{ids: string[]}} props losses of some runs, and what the latest weights of each make of a sentence */
+/** @param {{ids: string[]}} props losses of some runs, and the latest alignment of each */
 function Shown({ ids }) {
   const { answers } = useLive(ids.map((id) => `runs/${encodeURIComponent(id)}`), training);
   /** @type {Run[]} */

@@ -1,4 +1,4 @@
-// Mechanisms: a page for each row of the catalogue, with an example that the library computes.
+// Mechanisms: a page per catalogue row, with an example computed by the library.
 import { html, useRef, useState } from "../lib.js";
 import { writeAddress } from "../address.js";
 import { pieces } from "../equation.js";
@@ -60,7 +60,7 @@ function One({ row, values, change, live }) {
   </div>`;
 }
 
-/** What a symbol shows, in words. @param {string} shows */
+/** What a symbol stands for, in words. @param {string} shows */
 function named(shows) {
   const [kind, number] = shows.split(" ");
   if (kind === "row") return t(`stage.${["content", "gated", "shifted", "sharpened"][Number(number)]}`);
@@ -73,7 +73,7 @@ function place(name) {
   return number ? t(`place.${what}`, { number }) : t(`stage.${what}`);
 }
 
-/** @param {{row: Mechanism, linked: string, onLink: (to: string) => void, onFollow: (to: string) => void}} props symbols light up with what they stand for, and lead there */
+/** @param {{row: Mechanism, linked: string, onLink: (to: string) => void, onFollow: (to: string) => void}} props symbols are highlighted together with what they stand for, and link to it */
 function Equation({ row, linked, onLink, onFollow }) {
   const seen = new Set();
   return html`<pre class="equation" tabindex="0">${pieces(row.equation, row.symbols).map(({ text, shows }, i) => {
@@ -123,7 +123,7 @@ function Measured({ row }) {
 }
 
 /**
- * From which number to which the map is drawn; null for weights that are shares.
+ * The range of the map's colour scale; null for weights.
  * @param {import("../types.js").Matrix} matrix
  * @param {boolean} scores
  */

@@ -1,4 +1,4 @@
-// Any model: a page that `regard.view(trace)` saved, and models of transformers in a folder of this disk.
+// Any model: a page saved by `regard.view(trace)`, and transformers models in a local folder.
 import { html, useRef, useState } from "../lib.js";
 import { trace } from "../../views/trace.js";
 import { useAnswer, useTyped } from "../hooks.js";
@@ -16,7 +16,7 @@ with regard.record(model) as trace:
 regard.view(trace, tokens=tokens).save("attention.html")`;
 
 /**
- * What a page of `regard.view` holds; null: it is no such page.
+ * The data in a page of `regard.view`; null if it is another page.
  * @param {string} text
  */
 export function readTrace(text) {

@@ -1,4 +1,4 @@
-// Point: a pointer network answers by pointing at what it was given.
+// Point: a pointer network answers by pointing at its inputs.
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { readPoints, writePoints } from "../address.js";
 import { firstModel, POINTING, somePoints } from "../defaults.js";
@@ -30,7 +30,7 @@ export function Point({ values, change, models, still }) {
     }
   }, [values.p, model]);
   const timer = useRef(/** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined));
-  useEffect(() => () => clearTimeout(timer.current), []); // another room's address takes no points
+  useEffect(() => () => clearTimeout(timer.current), []); // other rooms' addresses have no points
   const move = (/** @type {number[][]} */ next) => {
     setPoints(next);
     clearTimeout(timer.current);
@@ -71,7 +71,7 @@ function Solved({ model, rule, points, answer, busy, move, still, token }) {
   const step = Math.min(at, Math.max(0, steps - 1));
   const before = useRef(steps);
   useEffect(() => {
-    if (at === before.current - 1 && steps) setAt(steps - 1); // who saw the whole answer sees all of the next
+    if (at === before.current - 1 && steps) setAt(steps - 1); // if the whole answer was visible, show all of the next one
     before.current = steps;
   }, [steps]);
   const matrices = useMatrices(answer?.weights ? [answer.weights] : null);
@@ -182,7 +182,7 @@ function Flat({ attach, points, order, closed, question, halo, move, rule, kind,
   </svg>`;
 }
 
-/** @param {any} props numbers as bars; the network's own panel shows them as given, with what was pointed at below */
+/** @param {any} props numbers as bars; the network's panel shows them in input order, with the output below */
 function Bars({ attach, points, order, closed, halo, move, rule, kind, label }) {
   const plane = useRef(/** @type {SVGSVGElement | null} */ (null));
   const held = useRef(-1);

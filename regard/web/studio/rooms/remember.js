@@ -54,10 +54,10 @@ export function Remember({ values, change, models, still }) {
 }
 
 /**
- * Where a vector of bits stands among the steps of the input; -1: the step has none of its own.
+ * The index of the bit vector at a step of the input; -1 if the step has none.
  * @param {number} step
  * @param {number} item vectors of an item
- * @param {number} rows vectors in all
+ * @param {number} rows number of vectors
  */
 export function rowOfStep(step, item, rows) {
   if (item === 1) return step < rows ? step : -1;
@@ -106,8 +106,8 @@ function Machine({ answer, rule, bits, flip, busy, still, token }) {
 }
 
 /**
- * The rows of the tape that a head visited, with one on either side. The tape is a ring: they begin behind its
- * longest stretch that was not used.
+ * The tape rows that a head visited, with one on either side. The tape is a ring: they start after its
+ * longest unused stretch.
  * @param {Matrix[]} heads
  * @returns {number[]}
  */
@@ -141,7 +141,7 @@ function Bars({ matrix, top: high, step, range, kind, label }) {
   </svg>`;
 }
 
-/** @param {any} props `heads` with kind and matrix; everything over time: what came in, what went out, where the heads stood */
+/** @param {any} props `heads` with kind and matrix; inputs, outputs and head positions over time */
 function Tape({ answer, heads, weights, range, step, onStep, attach, rule, rows, flip }) {
   const steps = answer.inputs.length;
   const [room, measure] = useWidth(1100);
@@ -164,7 +164,7 @@ function Tape({ answer, heads, weights, range, step, onStep, attach, rule, rows,
     if (wanted.current) /** @type {any} */ (box.current?.querySelector('[data-focus="yes"]'))?.focus();
     wanted.current = false;
   }, [focus]);
-  useLayoutEffect(() => { // a long tape scrolls: the step that is shown stays in view
+  useLayoutEffect(() => { // a long tape scrolls: keep the current step in view
     const scroller = box.current?.parentElement;
     const left = LEFT + step * cell;
     if (scroller && left < scroller.scrollLeft + LEFT) scroller.scrollLeft = left - LEFT;
@@ -214,7 +214,7 @@ function Tape({ answer, heads, weights, range, step, onStep, attach, rule, rows,
 }
 
 /**
- * The weights worth drawing: [step, place in the range, weight].
+ * The weights large enough to draw: [step, index in the range, weight].
  * @param {Matrix} matrix
  * @param {number[]} range
  * @returns {[number, number, number][]}

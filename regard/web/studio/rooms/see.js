@@ -1,4 +1,4 @@
-// See: captions and where they come from, pictures that look at themselves, characters by hand.
+// See: captions with attention, pictures with self-attention, handwritten characters.
 import { html, useMemo, useRef, useState } from "../lib.js";
 import { readWhole } from "../address.js";
 import { CAPTIONERS, characterQuestion, CHARACTERS, CLASSIFIER, LABELS, PICTURES, SAMPLES } from "../defaults.js";
@@ -16,7 +16,7 @@ export function See(props) {
 }
 
 /**
- * A picture in a square, its places lit by their weights.
+ * A square picture, its positions lit by their weights.
  * @param {{picture: string, weights: ArrayLike<number> | null, grid: [number, number], label: string, attach?: (element: any) => void, onPlace?: (x: number, y: number) => void, spot?: {x: number, y: number, size: number} | null}} props
  */
 function Lit({ picture, weights, grid, label, attach, onPlace, spot }) {
@@ -161,7 +161,7 @@ function Thing({ colour, shape }) {
   ][shape]}</svg>`;
 }
 
-/** @param {any} props one captioner's words about a picture */
+/** @param {any} props a captioner's words for a picture */
 function Described({ model, picture, number, still }) {
   const own = useAnswer("caption", picture ? { model, picture } : null, { delay: 150 });
   const kept = useAnswer(picture ? "" : `caption/example?model=${model}&number=${number}`, picture ? null : undefined, { file: "caption" });

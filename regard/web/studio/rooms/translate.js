@@ -1,4 +1,4 @@
-// Translate: a sentence, its translation, and what the network looked at for each word.
+// Translate: a sentence, its translation, and the attention of each word.
 import { html, useMemo, useRef, useEffect, useState } from "../lib.js";
 import { readWhole } from "../address.js";
 import { BEAM, firstModel, SENTENCES, TRANSLATORS } from "../defaults.js";
@@ -13,7 +13,7 @@ import { Beam } from "./beam.js";
 /** @typedef {import("../types.js").Matrix} Matrix */
 /** @typedef {import("../types.js").RoomProps} RoomProps */
 
-const MOST = 3; // models beside the first
+const MOST = 3; // additional models
 const PARTS = ["cross", "encoder", "decoder"];
 const NOTHING = { row: -1, column: -1 };
 
@@ -71,7 +71,7 @@ function Side({ model, text, values, change, still, live, plays, pair, pieces })
   const target = pair ? undefined : values.target;
   const body = text.trim() ? { model, text, beam: BEAM } : null;
   const best = useAnswer("translate", body, { file: "translate", delay: 150 });
-  const [answered, setAnswered] = useState(text);  // heads are asked for of texts that could be translated
+  const [answered, setAnswered] = useState(text);  // heads are requested only for translated texts
   useEffect(() => { if (best.answer) setAnswered(text); }, [best.answer]);
   const forced = useAnswer("align", body && target?.trim() ? { model, text, target } : null, { delay: 400 });
   /** @type {Translated | null} */
@@ -147,7 +147,7 @@ function upTo(matrix, last) {
   return { ...matrix, values };
 }
 
-/** @param {any} props every head of a Transformer, and one of them large */
+/** @param {any} props every head of a Transformer, one of them enlarged */
 function Heads({ model, text, target, values, change }) {
   const part = PARTS.includes(values.part) ? values.part : PARTS[0];
   const body = { model, text, part, ...(target ? { target } : {}) };
