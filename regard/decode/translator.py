@@ -26,7 +26,7 @@ from regard.models.base import Translating
 BUDGET = 4096  # source tokens of a batch times hypotheses
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Translation:
     """One translation of one sentence."""
 
@@ -40,6 +40,9 @@ class Translation:
     weights: Tensor | None  # (T, S) between pieces, eos left out; None for a model without attention
     unknown: tuple[str, ...]  # source pieces the model has never seen
     written: str  # the text as the model wrote it, `<unk>` where a word was then looked up or copied
+
+    def __repr__(self) -> str:
+        return f"<Translation {self.source!r} -> {self.text!r}, score {self.score:.2f}>"
 
 
 class TextTranslator(ABC):

@@ -26,7 +26,7 @@ from regard.views.alignment import draw
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Translated(Drawable):
-    """A translation, with what the model looked at."""
+    """A translation, with what the model looked at: pieces in `alignment`, whole words in its pictures."""
 
     beam: tuple[Translation, ...]  # the hypotheses that were asked for, best first
     title = "Alignment"
