@@ -220,6 +220,8 @@ def test_heads_are_chosen_with_arrows_and_missing_ones_are_left_out(page):
         page.keyboard.press(key)
     assert page.evaluate("calls") == [[0, 1], [1, 1], [0, 1]]
     assert page.evaluate("document.activeElement.title") == "Layer 0, head 1"
+    page.evaluate("view.update({ selected: [0, 0] })")  # as `[` and `]` do: the arrows go on from there
+    assert page.evaluate("document.activeElement.title") == "Layer 0, head 0"
 
 
 @pytest.fixture(scope="module")
