@@ -342,6 +342,7 @@ def test_the_widget_asks_its_model_for_exact_rows(page, trace):
     page.locator(".rg-list button", has_text="sat").hover()
     said = page.locator(".rg-say").text_content()
     assert said.startswith(f"“sat” looked at {TOKENS[int(weights[2].argmax())]} ")
+    assert page.get_by_text("pooled").count() == 0  # what a page says of its heads
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")  # the notebook becomes dark meanwhile
     page.wait_for_function("getComputedStyle(box).getPropertyValue('--card').trim() === '#1a1f28'")
     page.evaluate("document.body.dataset.jpThemeLight = 'true'")
