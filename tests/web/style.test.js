@@ -35,6 +35,9 @@ test("the theme of each notebook is known", () => {
   assert.equal(themeOfHost(page({ jp: "true" })), "light");
   assert.equal(themeOfHost(page({ className: "vscode-dark" })), "dark");
   assert.equal(themeOfHost(page({ className: "vscode-light" })), "light");
+  assert.equal(themeOfHost(page({ className: "vscode-high-contrast" })), "dark");
+  assert.equal(themeOfHost(page({ className: "vscode-high-contrast-light vscode-high-contrast" })), "light");
+  assert.equal(themeOfHost(page({ className: "dark dark-theme" })), "dark"); // marimo
   assert.equal(themeOfHost(page({ root: "dark" })), "dark");
   assert.equal(themeOfHost(page({ theme: "dark" })), "dark");
   assert.equal(themeOfHost(page({})), undefined);

@@ -1,6 +1,7 @@
 """The views in Chromium: `make test-browser`."""
 
 import base64
+import io
 import re
 import struct
 import xml.etree.ElementTree as ET
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import regard
 from regard.web.bundle import bundle
@@ -220,6 +222,8 @@ def test_heads_are_chosen_with_arrows_and_missing_ones_are_left_out(page):
         page.keyboard.press(key)
     assert page.evaluate("calls") == [[0, 1], [1, 1], [0, 1]]
     assert page.evaluate("document.activeElement.title") == "Layer 0, head 1"
+    page.evaluate("view.update({ selected: [0, 0] })")  # as `[` and `]` do: the arrows go on from there
+    assert page.evaluate("document.activeElement.title") == "Layer 0, head 0"
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +277,41 @@ def test_in_a_notebook_the_frame_is_as_high_as_the_page_and_as_dark_as_the_noteb
         frame.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--card').trim()")
         == "#1a1f28"
     )
+    context.close()
+
+
+@pytest.mark.parametrize(
+    "notebook", ['class="dark dark-theme"', 'class="vscode-dark"', 'data-jp-theme-light="false"']
+)
+def test_a_view_is_transparent_in_a_dark_notebook_on_a_light_system(chromium, trace, notebook):
+    context = chromium.new_context(color_scheme="light")
+    page = context.new_page()
+    page.set_content(f'<body {notebook} style="background: #402040">{trace._repr_html_()}</body>')
+    page.frames[1].wait_for_selector(".rg-cells")
+    place = page.locator("iframe").bounding_box()
+    with Image.open(io.BytesIO(page.screenshot())) as picture:
+        corner = picture.getpixel((int(place["x"] + place["width"]) - 3, int(place["y"]) + 3))
+    assert corner[:3] == (0x40, 0x20, 0x40)
+    context.close()
+
+
+def test_vs_code_gets_the_wheel_events_that_a_view_does_not_use(chromium):
+    context = chromium.new_context(viewport={"width": 900, "height": 900})
+    page = context.new_page()
+    layer = torch.nn.TransformerEncoderLayer(8, 1, batch_first=True).eval()
+    with regard.record(layer) as trace:
+        layer(torch.randn(1, 200, 8))
+    view = regard.view(trace, [f"word{i}" for i in range(200)])
+    page.set_content(f'<body class="vscode-light">{view._repr_html_()}</body>')
+    page.evaluate("window.heard = []; addEventListener('wheel', (event) => heard.push(event.deltaY))")
+    shown = page.frame_locator("iframe")
+    # the list of words scrolls and the map zooms: neither event is passed on
+    for place, wheel in (("h1", 70), (".rg-list", 30), (".rg-cells", -60), (".rg-cells", 60), ("h1", -70)):
+        shown.locator(place).first.hover()
+        page.mouse.wheel(0, wheel)
+        page.wait_for_timeout(200)
+    page.wait_for_function("heard.at(-1) === -70")
+    assert page.evaluate("heard") == [70, -70]
     context.close()
 
 
@@ -340,6 +379,7 @@ def test_the_widget_asks_its_model_for_exact_rows(page, trace):
     page.locator(".rg-list button", has_text="sat").hover()
     said = page.locator(".rg-say").text_content()
     assert said.startswith(f"“sat” looked at {TOKENS[int(weights[2].argmax())]} ")
+    assert page.get_by_text("pooled").count() == 0  # what a page says of its heads
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")  # the notebook becomes dark meanwhile
     page.wait_for_function("getComputedStyle(box).getPropertyValue('--card').trim() === '#1a1f28'")
     page.evaluate("document.body.dataset.jpThemeLight = 'true'")

@@ -112,6 +112,7 @@ export function heads(element, given) {
       const on = layer === selected[0] && head === selected[1];
       button.setAttribute("aria-pressed", String(on));
       /** @type {HTMLButtonElement} */ (button).tabIndex = on ? 0 : -1;
+      if (on && box.matches(":focus-within")) /** @type {HTMLButtonElement} */ (button).focus();
     }
   }
 
@@ -129,7 +130,6 @@ export function heads(element, given) {
     if (!(down || right) || !next || next.disabled) return;
     event.preventDefault();
     choose(layer + down, head + right);
-    next.focus();
   }
 
   build();

@@ -37,7 +37,7 @@ export function trace(element, { data, fetchRows, words: given }) {
   const wordsIn = make("div", "rg-fit");
   title.setAttribute("aria-live", "polite");
   const every = data.groups.flatMap((each) => each.layers.flatMap((layer) => layer.heads));
-  const pooled = every.filter((head) => head.pool > 1).length;
+  const pooled = fetchRows ? 0 : every.filter((head) => head.pool > 1).length;
   make("p", "rg-note", view).textContent = pooled ? fill(words.pooledHeads, { pooled, heads: every.length }) : "";
   /** @type {Map<string, Matrix>} */
   const exact = new Map();
