@@ -1,8 +1,7 @@
 """Chooses the kernel for a call of Attention: the first that does not refuse it, or the reference.
 
 Like paths.py, except that a kernel also declares the forms of scores, normalizers and windows it supports, so
-that a short call tries only kernels that may fit. This file imports no kernel: `regard.kernels` registers its
-own.
+that a short call tries only those that may fit. This file imports no kernel: `regard.kernels` registers them.
 """
 
 from collections.abc import Iterator

@@ -35,7 +35,7 @@ def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> 
 
 
 def with_batch_axis(query: Tensor, source: Source) -> Tensor:
-    """The query with as many axes as the keys, so that lengths meet the batch axis, the first of both."""
+    """The query with as many axes as the keys, so that lengths apply to the batch axis of both."""
     missing = source.keys.ndim - query.ndim
     lengths = source.mask.lengths
     if missing < 0 and lengths is not None and lengths.shape[0] > 1:

@@ -36,8 +36,8 @@ def launch(
     """kernel[grid](*given, *inside, *made, *sizes, *numbers, *constants); return the cache entry, or None.
 
     Equal `sizes`, constants and dtypes select the same compiled kernel if all tensors are 16-byte aligned and
-    on one device. `given` are the caller's inputs; `made` are tensors that it allocated on their device.
-    `inside` is a float32 tensor it allocated, with offsets in elements: buffers that share one allocation.
+    on one device. `given` are the caller's inputs; `made` are tensors that the caller allocated on their
+    device. `inside` is a float32 tensor with offsets in elements: buffers that share one allocation.
     `numbers` are arguments on which Triton does not specialize (do_not_specialize).
     """
     device = given[0].get_device()  # -1 is the CPU: Triton's interpreter, which compiles nothing
