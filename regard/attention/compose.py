@@ -138,13 +138,13 @@ class Attention(nn.Module):
         self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
     ) -> AttentionResult:
         """Run queries that share a row of the source as consecutive queries of that row."""
-        if self._must_ask_alone(query, source, history):
+        if self._needs_spread(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
         together = shared.together(query, source.copies)
         result = self.forward(together, replace(source, copies=1), generator=generator)
         return shared.apart(result, self._log_probability())
 
-    def _must_ask_alone(self, query: Tensor, source: Source, history: History | None) -> bool:
+    def _needs_spread(self, query: Tensor, source: Source, history: History | None) -> bool:
         by_query = history is not None or self.window is not None or source.mask.is_by_query
         return by_query or query.shape[-2] != 1
 
@@ -168,9 +168,9 @@ class Attention(nn.Module):
         """Which kernel a call with these arguments would run, and why not the others."""
         source = asked(query, source)
         if source.copies > 1:
-            alone = self._must_ask_alone(query, source, history)
-            query = query if alone else shared.together(query, source.copies)
-            source = source.spread() if alone else replace(source, copies=1)
+            spread = self._needs_spread(query, source, history)
+            query = query if spread else shared.together(query, source.copies)
+            source = source.spread() if spread else replace(source, copies=1)
         return explain(
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel
         )

@@ -80,12 +80,12 @@ def _is_finite(x: Tensor) -> bool:
 def _without_hidden(mask: Mask, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     if mask.lengths is None and mask.dense is None:
         return keys, values
-    quiet = _seen(mask, keys)
-    quiet = keys if quiet is None else torch.where(quiet, keys, 0.0)
+    cleaned = _seen(mask, keys)
+    cleaned = keys if cleaned is None else torch.where(cleaned, keys, 0.0)
     if values is keys:
-        return quiet, quiet
+        return cleaned, cleaned
     seen = _seen(mask, values)
-    return quiet, values if seen is None else torch.where(seen, values, 0.0)
+    return cleaned, values if seen is None else torch.where(seen, values, 0.0)
 
 
 def _seen(mask: Mask, x: Tensor) -> Tensor | None:

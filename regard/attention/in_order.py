@@ -70,8 +70,8 @@ class InOrder(Attention):
         history = History.start(call.source) if call.history is None else call.history
         rows = []
         for t, query in enumerate(torch.split(call.query, 1, -2)):
-            asked = replace(call, query=query, source=_seen_by(call.source, t), history=history)
-            rows.append(super()._align(asked, generator))
+            step = replace(call, query=query, source=_seen_by(call.source, t), history=history)
+            rows.append(super()._align(step, generator))
             history = history.advance(rows[-1].weights)
         return Alignment(*(torch.cat(parts, -2) for parts in zip(*rows, strict=True)))
 

@@ -161,8 +161,8 @@ class MultiHead(nn.Module):
         if query.ndim < source.keys.ndim - 1:
             check_axes("MultiHead", query, source.keys.shape[:-3], source.copies)
         parts: dict[str, Any] = self._modules
-        asked = self._split(parts["W_Q"](query))
-        heads = parts["attention"](asked, source, history=history, generator=generator)
+        queries = self._split(parts["W_Q"](query))
+        heads = parts["attention"](queries, source, history=history, generator=generator)
         joined = heads.context.transpose(-2, -3).flatten(-2)  # (B, T, dim)
         return heads.with_context(parts["W_O"](joined))
 

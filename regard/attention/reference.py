@@ -128,9 +128,9 @@ def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
 def weighted_sum_around_garbage(weights: Tensor, values: Tensor) -> Tensor:
     """`weighted_sum` of values that may be NaN or infinite: only rows with weight on those become NaN."""
     bad = not_finite(values)
-    noticed = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
-    clean = weighted_sum(weights.masked_fill(noticed, 0.0), without(values, bad))
-    return clean.masked_fill(noticed, math.nan)
+    affected = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
+    clean = weighted_sum(weights.masked_fill(affected, 0.0), without(values, bad))
+    return clean.masked_fill(affected, math.nan)
 
 
 def pick(weights: Tensor, values: Tensor) -> Tensor:

@@ -68,12 +68,12 @@ def choices(device: str | None = None) -> tuple[Asked, ...]:
     """One line for each combination, with one query, many or thousands, on this device or on both."""
     found: list[Asked] = []
     for queries, T, S in (("many", 64, 64), ("thousands", 8192, 8192), ("one", 1, 1024)):
-        asked = zip(
+        answers = zip(
             table(T=T, S=S), table(T=T, S=S, training=True), table(T=T, S=S, keep_weights=True), strict=True
         )
         found += [
             Asked(*facts, c.kernel, trained.kernel, kept.kernel, shortened(c.reason))
-            for c, trained, kept in asked
+            for c, trained, kept in answers
             if device in (None, c.device)
             for facts in [((c.score,), (c.normalizer,), (c.window,), (c.device,), (queries,))]
         ]
@@ -132,12 +132,12 @@ def places() -> list[tuple[str, ...]]:
 
     As in `table`, the tensors are fake and nothing is computed.
     """
-    asked = {device: _typical(device) for device in ("cpu", "cuda")}
+    calls = {device: _typical(device) for device in ("cpu", "cuda")}
     found = []
     for place in paths.places():
         for path in paths.paths(place):
             with torch.no_grad():
-                reasons = [path.refuses(asked[device][place]) for device in ("cpu", "cuda")]
+                reasons = [path.refuses(calls[device][place]) for device in ("cpu", "cuda")]
             found.append((place, path.name, *("runs" if reason is None else reason for reason in reasons)))
     return found
 

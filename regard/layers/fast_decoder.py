@@ -88,9 +88,9 @@ class Stepper(NamedTuple):
         grown = []
         for layer, source, cache in zip(layers, sources, as_caches(caches, heads), strict=True):
             first, second, third = layer.norms
-            h, cache = _look_back(layer, heads, _normal(x, first) if pre else x, cache)
+            h, cache = _self_attention(layer, heads, _normal(x, first) if pre else x, cache)
             x = x + h if pre else _normal(x + h, first)
-            h = _look_over(layer, heads, _normal(x, second) if pre else x, source)
+            h = _cross_attention(layer, heads, _normal(x, second) if pre else x, source)
             x = x + h if pre else _normal(x + h, second)
             h = F.linear(_normal(x, third) if pre else x, *layer.W_1)
             h = F.linear(h.relu_(), *layer.W_2)
@@ -117,7 +117,7 @@ def _normal(x: Tensor, norm: Norm) -> Tensor:
     return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-def _look_back(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+def _self_attention(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
     """Self-attention: (R, dim) the words, the cache -> (R, dim), the cache including them."""
     R = h.shape[0]
     query, keys, values = F.linear(h, *layer.W_QKV).view(R, 3, heads, 1, -1).unbind(1)
@@ -132,7 +132,7 @@ def _look_back(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tupl
     return F.linear(context.reshape(R, -1), *layer.W_O), cache
 
 
-def _look_over(layer: LayerWeights, heads: int, h: Tensor, source: Source) -> Tensor:
+def _cross_attention(layer: LayerWeights, heads: int, h: Tensor, source: Source) -> Tensor:
     """Cross-attention: (R, dim) the words, their source -> (R, dim); batches rows that share a source."""
     R, mask = h.shape[0], source.mask.dense
     query = F.linear(h, *layer.source_W_Q).view(R, heads, -1)
@@ -260,7 +260,7 @@ def _flat(layer: DecoderLayer) -> LayerWeights:
     residuals = (layer.around_self_attention, layer.around_source_attention, layer.around_feed_forward)
     first, second, third = (_norm(each.norm) for each in residuals)
     return LayerWeights(
-        _above_one_another(own.W_Q, own.W_K, own.W_V),
+        _concatenated(own.W_Q, own.W_K, own.W_V),
         _affine(own.W_O),
         _affine(other.W_Q),
         _affine(other.W_O),
@@ -279,7 +279,7 @@ def _scale(heads: MultiHead) -> float:
     return score.factor(heads.W_Q.out_features // heads.heads) / normalizer.temperature
 
 
-def _above_one_another(*parts: nn.Linear) -> Affine:
+def _concatenated(*parts: nn.Linear) -> Affine:
     """Several layers with one input, concatenated into a single product."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
     return _cast(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)

@@ -86,8 +86,8 @@ class AdditiveScore(Score):
         parts: dict[str, Any] = self._modules  # faster than attributes of nn.Module, at every decoder step
         W, v = parts["W"], parts["v"]._parameters["weight"]
         if query.shape[-1] != W.in_features or keys.shape[-1] != W.out_features:
-            asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-            check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
+            shapes = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+            check_shapes("AdditiveScore", *shapes, Dq=W.in_features, D=W.out_features)
         weight = W._parameters.get("weight")
         if type(W) is nn.Linear and weight.dtype is query.dtype and unchanged(W) and not is_lowered(query):
             return Additive(query, keys, v, weight)

@@ -57,7 +57,7 @@ class FeedForwardScore(ProductScore):
         return self.F(keys)
 
     def form(self, query: Tensor, keys: Tensor) -> Product:
-        asked = ("query", query, "... T D"), ("keys", keys, "... S Dp")
-        check_shapes("FeedForwardScore", *asked, D=self.dim, Dp=self.hidden)
+        shapes = ("query", query, "... T D"), ("keys", keys, "... S Dp")
+        check_shapes("FeedForwardScore", *shapes, D=self.dim, Dp=self.hidden)
         # autocast may have made the query half precision, and have ended since
         return Product(self.F(query.to(next(self.parameters()).dtype)), keys)

@@ -55,8 +55,8 @@ class LocationAwareScore(HistoryScore):
         return self.V(keys)
 
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
-        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-        check_shapes("LocationAwareScore", *asked, Dq=self.W.in_features, D=self.w.in_features)
+        shapes = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("LocationAwareScore", *shapes, Dq=self.W.in_features, D=self.w.in_features)
         keys = upcast(keys) + upcast(self._located(history.previous))
         query = query.to(self.w.weight.dtype)  # as in AdditiveScore
         return Additive(self.W(query), keys, self.w.weight).scores()

@@ -45,8 +45,8 @@ class RectifiedScore(Score):
         return self.U(keys)  # (..., S, 1)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-        check_shapes("RectifiedScore", *asked, Dq=self.W.in_features, D=1)
+        shapes = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("RectifiedScore", *shapes, Dq=self.W.in_features, D=1)
         # autocast may have made the query half precision, and have ended since
         query = query.to(self.W.weight.dtype)
         return torch.relu(upcast(self.W(query)) + upcast(keys).mT)  # (..., T, 1) + (..., 1, S)

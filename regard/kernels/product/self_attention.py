@@ -139,17 +139,17 @@ def _refuses(call: SelfCall) -> str | None:
     x, heads = call.query, call.heads
     if call.mask is not None or call.history is not None:
         return "there is a mask or a history"
-    if is_lowered(x) or _is_watched():
+    if is_lowered(x) or _is_observed():
         return "autocast is on, or the call is compiled, traced, transformed or recorded"
     if type(heads) is not MultiHead or "prepare" in heads.__dict__:
         return "MultiHead has methods of its own"
     gradients = torch.is_grad_enabled()
-    return _of_parts(heads._modules, x, gradients) or (
+    return _refuses_parts(heads._modules, x, gradients) or (
         "gradients are wanted" if gradients and x.requires_grad else None
     )
 
 
-def _is_watched() -> bool:
+def _is_observed() -> bool:
     """Whether something observes the modules or operators of this call, which must then run as usual."""
     return (
         torch.compiler.is_compiling()
@@ -162,7 +162,7 @@ def _is_watched() -> bool:
     )
 
 
-def _of_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
+def _refuses_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
     """Why the parts of a MultiHead compute something else, or need gradients."""
     attention = parts["attention"]
     if type(attention) is not Attention:

@@ -202,7 +202,7 @@ static void scores(const float *q, const float *k, float *z, float scale, long S
 }
 
 // transpose of LANES rows of D numbers: to[i] = number i of each row; rows of `to` have stride KEYS
-static void turn(const float *rows, float *to, long D) {
+static void transpose(const float *rows, float *to, long D) {
     long i = 0;
     for (; i + LANES <= D; i += LANES) {
         vec x[LANES], y[LANES];
@@ -227,10 +227,10 @@ static void turn(const float *rows, float *to, long D) {
 
 // z = scale · q k for R queries and KEYS transposed keys; rows of z have stride S
 template <int R>
-static void tile(const float *q, const float *turned, float *z, float scale, long S, long D) {
+static void tile(const float *q, const float *transposed, float *z, float scale, long S, long D) {
     vec sums[R][2] = {};
-    for (long i = 0; i < D; i++, turned += KEYS) {
-        vec k[2] = {load(turned), load(turned + LANES)};
+    for (long i = 0; i < D; i++, transposed += KEYS) {
+        vec k[2] = {load(transposed), load(transposed + LANES)};
         HOLD(k[0]);
         HOLD(k[1]);
         for (int r = 0; r < R; r++)
@@ -245,13 +245,13 @@ static void tile(const float *q, const float *turned, float *z, float scale, lon
 static void all_scores(const float *q, const float *k, float *z, float scale, long rows, long T, long S, long D) {
     long s = 0;
     if (T >= QUERIES && D <= WIDE) {
-        float turned[WIDE * KEYS];
+        float transposed[WIDE * KEYS];
         for (; s + KEYS <= S; s += KEYS) {
-            turn(k + s * D, turned, D);
-            turn(k + (s + LANES) * D, turned + LANES, D);
+            transpose(k + s * D, transposed, D);
+            transpose(k + (s + LANES) * D, transposed + LANES, D);
             long r = 0;
-            for (; r + QUERIES <= rows; r += QUERIES) tile<QUERIES>(q + r * D, turned, z + r * S + s, scale, S, D);
-            for (; r < rows; r++) tile<1>(q + r * D, turned, z + r * S + s, scale, S, D);
+            for (; r + QUERIES <= rows; r += QUERIES) tile<QUERIES>(q + r * D, transposed, z + r * S + s, scale, S, D);
+            for (; r < rows; r++) tile<1>(q + r * D, transposed, z + r * S + s, scale, S, D);
         }
     }
     for (long r = 0; s < S && r < rows; r++) scores(q + r * D, k + s * D, z + r * S + s, scale, S - s, D);
