@@ -28,7 +28,7 @@ class AttentionConfig:
     half_width: int = 10  # local windows: D of the paper
     positions: int | None = None  # location: the longest source it scores; None: the model's own
     filters: int = 10  # location-aware: kernels over the previous alignment
-    width: int = 15  # location-aware: how wide each is
+    width: int = 15  # location-aware: their width
     temperature: float = 1.0  # softmax, gumbel-softmax
     kernel: str = "auto"
 
@@ -82,7 +82,7 @@ def attention_field(
 
 
 def check_attention(owner: str, config: Any) -> None:
-    """Raise ConfigError if a model's Config has an attention that the model does not take."""
+    """Raise ConfigError if a model's Config has an attention that the model does not support."""
     [own] = [each for each in fields(config) if each.name == "attention"]
     for name, allowed in own.metadata["allowed"].items():
         found = getattr(config.attention, name)

@@ -28,7 +28,7 @@ class Source:
     mask: Mask
     copies: int = 1  # how many consecutive rows of the query share each row
     grown: bool = False  # by `append`: queries stand at the last positions, unless `at` says otherwise
-    silent: tuple[Tensor | None, Tensor | None] | None = None  # lengths and dense mask it was cleaned for
+    silent: tuple[Tensor | None, Tensor | None] | None = None  # lengths and dense mask it was zeroed for
 
     def __post_init__(self) -> None:
         keys, values = self.keys, self.values

@@ -30,7 +30,7 @@ class Row:
     shape: tuple[int, ...]  # of the query
     training: bool
     kernel: str | None  # None: the reference runs
-    why: str  # how the kernel was found, or why there is none
+    why: str  # how the kernel was chosen, or why there is none
     parity: Verdict | None = None
     ms: dict[str, float] = field(default_factory=dict)  # reference, fused, SDPA, rivals
     bytes: dict[str, int] = field(default_factory=dict)

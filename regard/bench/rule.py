@@ -114,7 +114,7 @@ def terms(
         return torch.matmul(a * a, b * b).sqrt()
     if name in SUMS and args[0].is_floating_point():
         squares = function(args[0].square(), *args[1:], **kwargs)
-        # a mean of squares is so many times the sum of squares of what is added up, x / n
+        # the terms of a mean are x / n: the sum of their squares is the mean of squares over n
         return (squares * (out.numel() / args[0].numel()) if name == "mean" else squares).sqrt()
     if name in BOUNDED:
         return torch.ones_like(out)

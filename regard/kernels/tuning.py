@@ -54,7 +54,7 @@ def mix_tile(N: int, T: int, Dv: int) -> tuple[int, int]:
 
 
 def partial_sum(full_precision: bool) -> int:
-    """Features summed before they join the total, in groups of four; half precision needs no such care."""
+    """Features per partial sum, in groups of four; half precision needs no partial sums."""
     return 16 if full_precision else 2**20
 
 

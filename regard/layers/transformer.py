@@ -186,7 +186,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
     ) -> Tensor:
-        """(B, T, dim), the source (B, S, dim) and what is seen of it -> (B, T, dim): all at once."""
+        """(B, T, dim), annotations (B, S, dim) and their mask `seen` -> (B, T, dim), all at once."""
         source = self.source_attention.prepare(annotations, mask=seen)
 
         def look_back(h: Tensor) -> Tensor:
@@ -275,7 +275,7 @@ class Decoder(nn.Module):
     def forward(
         self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
     ) -> Tensor:
-        """(B, T, dim), the source (B, S, dim) and what is seen of it -> (B, T, dim): all at once."""
+        """(B, T, dim), annotations (B, S, dim) and their mask `seen` -> (B, T, dim), all at once."""
         for layer in self.layers:
             x = layer(x, annotations, seen, mask, valid)
         return x if self.norm is None else self.norm(x, valid)

@@ -208,7 +208,7 @@ def choose_engine(a: Tensor, b: Tensor, v: Tensor) -> "Engine":
     a, b, v = a.float(), b.float(), v.float()
     reach_a, reach_b = a.abs().max(), b.abs().max()
     low, high = torch.minimum(reach_a, reach_b), torch.maximum(reach_a, reach_b)
-    if not (high <= LARGEST or low <= SATURATED):  # NaN comes here too
+    if not (high <= LARGEST or low <= SATURATED):  # true for NaN as well
         return Tensors(a, b, v, sum_first=True)
     worth = a.numel() * b.shape[1] >= SMALL and a.shape[-1] >= 4  # the loops read features in fours
     library = compiled() if worth else None

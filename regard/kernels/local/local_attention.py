@@ -172,7 +172,7 @@ def _band(call: Call) -> int:
     if isinstance(call.window, LocalMonotonic):
         return 2 * call.window.half_width + 1
     if isinstance(call.window, LocalPredictive):
-        return 2 * call.window.half_width + 2  # a real centre: where the first position falls is rounded
+        return 2 * call.window.half_width + 2  # around a real centre, whose first position is rounded
     window = call.source.mask.window
     assert window is not None
     return window[0] + (0 if call.source.mask.causal else window[1]) + 1

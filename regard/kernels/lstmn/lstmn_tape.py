@@ -108,7 +108,7 @@ def lstmn(
     newest: Tensor | None = None,
     span: int | None = None,
 ) -> Tensor:
-    """(B, T, 5 n) -> (B, T, 2 n): both tapes, slot 0 left out."""
+    """(B, T, 5 n) -> (B, T, 2 n): both tapes, without slot 0."""
     ahead = v.new_zeros(()) if newest is None else newest
     return _Tapes.apply(projected, U, W_h, b_h, v, ahead, span)  # type: ignore[no-untyped-call]
 

@@ -67,7 +67,7 @@ class Sequence(NamedTuple):
     width: int
     heads: int
     foreign: str | None  # why its parts are not the paper's, as a clause
-    operands: Callable[[], tuple[Any, ...]]  # those of `machine`
+    operands: Callable[[], tuple[Any, ...]]  # the arguments of `machine`
 
 
 class NTMKernel:

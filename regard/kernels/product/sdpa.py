@@ -47,7 +47,7 @@ from regard.kernels.product.products import (
 from regard.kernels.shapes import four_axes, leading, side_by_side
 
 LARGE = 2**24  # elements of a T × S mask from which a GPU avoids it
-TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
+TILE, HALF_TILE = 128, 64  # keys per tile of cuDNN's backward kernel; see _guarded
 
 
 @card(

@@ -78,7 +78,7 @@ class SelfAttentionCPU:
 
 
 class SelfAttentionCUDA:
-    """The same on a GPU, of any length."""
+    """The same on a GPU, for any length."""
 
     name = "self-attention-cuda"
 

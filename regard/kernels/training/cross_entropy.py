@@ -63,7 +63,7 @@ class _OfTwo(torch.autograd.Function):
 
 
 def in_chunks(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:
-    """The loss of each row (N,), and the gradient of their sum (2 N, V) if it is wanted."""
+    """The loss of each row (N,), and the gradient of their sum (2 N, V) if `wanted`."""
     N, V, dtype = len(words), scores.shape[-1], upcast_dtype(scores.dtype)
     chosen, average, K = scores.new_zeros(3, 2, N, 1, dtype=dtype)  # log p of the word; of all; and K_1, -K_2
     grad = torch.empty_like(scores, dtype=kept_dtype(scores)) if wanted else None
@@ -117,7 +117,7 @@ CROSS_ENTROPY = CrossEntropyOfTwo()
 
 
 def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:
-    """The same in one launch."""
+    """`in_chunks` in one launch."""
     from regard.kernels.training import cross_entropy_triton
 
     N, V = len(words), scores.shape[-1]
@@ -129,6 +129,6 @@ def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, w
             *(scores, words, losses, scores if grad is None else grad, N, V, float(smoothing), float(weight)),
             wanted,
             block,
-            num_warps=max(1, block // 256),  # eight numbers to a thread
+            num_warps=max(1, block // 256),  # eight elements per thread
         )
     return losses, grad
