@@ -11,7 +11,7 @@ see one opaque operator with a known shape and gradient. Each family declares it
     regard::sparsemax           the weights of rows of scores, float32
     regard::sparsemax_product   attention with a product and sparsemax: context and weights
 
-An implementation is imported when it first runs. Second derivatives are not defined, and raise.
+An implementation is imported when it first runs. Second derivatives are not defined: they raise.
 """
 # mypy: disable-error-code="no-untyped-call"
 

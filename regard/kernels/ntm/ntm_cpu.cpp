@@ -149,7 +149,7 @@ struct Machine {
     const float *projected, *V, *S, *bias;  // V and S are transposed for the forward pass, not for the backward pass
     float *heard, *inner, *cells, *weights, *gates, *spoken;  // as in ntm_triton.py, but cells (B, T + 1, M, N)
     const float *grad;
-    float *grad_projected, *grad_spoken, *carried, *grad_inner, *grad_cells, *grad_weights;  // the last four: of the first step
+    float *grad_projected, *grad_spoken, *carried, *grad_inner, *grad_cells, *grad_weights;  // the last four: of the initial state
     long H() const { return R + W; }
     long D() const { return 2 * reach + 1; }
     long G() const { return lstm ? 4 * n : n; }

@@ -219,7 +219,7 @@ def _masked(
     query: Tensor, keys: Tensor, values: Tensor, shown: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
     """PyTorch's function with a mask."""
-    if 0 in (query.shape[-2], keys.shape[-2]):  # PyTorch returns only the query's rows for empty tensors
+    if 0 in (query.shape[-2], keys.shape[-2]):  # if empty, the result has only the query's leading axes
         query = query.expand(*leading(query, keys, values), *query.shape[-2:])
     if shown is not None and query.is_cuda and query.dtype in HALF:
         return _guarded(query, keys, values, shown, dropout, scale)
