@@ -27,4 +27,4 @@ __all__ = [
     "record",
 ]
 
-catalog.complete()  # the kernels, which import the algebra and are unknown to it
+catalog.complete()  # imports the kernels, which import the algebra; the algebra imports none of them

@@ -1,4 +1,4 @@
-"""Attention as a function, for keys that are asked once."""
+"""Attention as a function, for keys that are used once."""
 
 from torch import Tensor
 

@@ -1,13 +1,13 @@
-"""Keys and values of what has been written so far: a source that grows by one position a step.
+"""Keys and values of the output so far: a source that grows by one position a step.
 
     cache = Cache.of(attention.prepare(x[:, :0]), Mask(causal=True))
     for t in range(T):
         cache = cache.append(attention.prepare(x[:, t : t + 1]))
         result = attention(x[:, t : t + 1], cache.source)
 
-`Source.append` copies all earlier positions at every step. Here they stand in a buffer with room for more,
-and a step writes its own position alone. A cache is still a value: the buffer remembers how far it is filled,
-and a cache that was grown before, and is grown again in another way, copies its part first.
+`Source.append` copies all earlier positions at every step. A cache has a buffer with spare room, and a step
+writes only its own position. A cache is still a value: the buffer tracks how far it is filled, and appending
+to the same cache a second time copies its part first.
 """
 
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from regard.attention.source import Source, check_rows, check_source, chosen
 from regard.errors import MaskError, ShapeError
 
 _LOCK = Lock()
-ROOM = 8  # positions that a buffer has more than it needs, when it is made: what is selected copies them too
+ROOM = 8  # spare positions of a new buffer; few, because `select` copies them too
 
 
 class _Buffer:
-    """Keys and values with room behind them; `filled` positions belong to somebody."""
+    """Keys and values with spare room behind them; the first `filled` positions are taken."""
 
     __slots__ = ("filled", "keys", "values")
 
@@ -32,8 +32,8 @@ class _Buffer:
         self.keys, self.values, self.filled = keys, values, filled  # (..., C, Dp), (..., C, Dv)
 
     def claim(self, start: int, end: int) -> bool:
-        """Give these positions to the caller; False if they are another's, or if there is no room."""
-        with _LOCK:  # two threads may grow one cache
+        """Reserve these positions for the caller; False if they are taken or there is no room."""
+        with _LOCK:  # two threads may append to one cache
             free = self.filled == start and end <= self.keys.shape[-2]
             if free:
                 self.filled = end
@@ -50,7 +50,7 @@ class Cache:
 
     @staticmethod
     def of(source: Source, mask: Mask) -> "Cache":
-        """A cache that begins with a source, which may be empty; its own mask must hide nothing."""
+        """A cache that begins with a source, which may be empty and must have no mask of its own."""
         source, mask = _plain("Cache.of", "source", source), Mask.of(mask)
         if mask.lengths is not None or mask.dense is not None:
             raise MaskError(
@@ -60,17 +60,17 @@ class Cache:
 
     @property
     def source(self) -> Source:
-        """The positions so far, for queries that stand at the last of them."""
+        """The positions so far, for queries at the last of them."""
         keys, values = (x[..., : self.length, :] for x in (self.buffer.keys, self.buffer.values))
         return Source(keys, values, self.mask, grown=True)
 
     def append(self, new: Source) -> "Cache":
-        """One position or several more."""
+        """Append one or more positions."""
         new, buffer = _plain("Cache.append", "new", new), self.buffer
         _check_alike("keys", new.keys, buffer.keys)
         _check_alike("values", new.values, buffer.values)
         end = self.length + new.S
-        # without `data` autograd would take what it has kept of earlier positions for changed
+        # `data`: otherwise autograd would report that earlier positions, saved for backward, were changed
         keys, values = buffer.keys.data, buffer.values.data
         if new.keys.requires_grad or new.values.requires_grad or not buffer.claim(self.length, end):
             keys, values = (x[..., : self.length, :] for x in (buffer.keys, buffer.values))
@@ -88,7 +88,7 @@ class Cache:
 
 
 def _plain(owner: str, name: str, source: Source) -> Source:
-    """The source with a row of its own for each row of the query, if it has no mask."""
+    """The source with shared rows copied; raises MaskError if it has a mask."""
     check_source(owner, name, source)
     if not source.mask.is_trivial:
         raise MaskError(
@@ -105,9 +105,9 @@ def _check_alike(name: str, new: Tensor, kept: Tensor) -> None:
 
 
 def _grown(keys: Tensor, values: Tensor, needed: int) -> _Buffer:
-    """A buffer of its own that begins with these and has room for `needed` and some more positions."""
+    """A new buffer that begins with these, with room for `needed` positions and some spare ones."""
     S = keys.shape[-2]
-    room = needed + max(ROOM, S // 8)  # in proportion, so that the copies of a long sequence stay few
+    room = needed + max(ROOM, S // 8)  # proportional, so that long sequences are copied rarely
     made = []
     for x in (keys, values):
         buffer = x.new_empty(*x.shape[:-2], room, x.shape[-1])

@@ -1,6 +1,6 @@
-"""Attention is normalize(score(query, keys), mask) @ values: the module that puts the four parts together.
+"""Attention is normalize(score(query, keys), mask) @ values: the module that combines the four parts.
 
-What it computes is in reference.py; which fused kernel may run instead is decided in dispatch.py.
+reference.py defines what it computes; dispatch.py decides which fused kernel runs instead.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ class Attention(nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> AttentionResult:
         result: AttentionResult = super().__call__(*args, **kwargs)
-        # here, since `forward` is overridden, and calls itself; a compiled graph has no context to ask
+        # not in `forward`, which is overridden and calls itself; compiled graphs cannot read WATCHERS
         if not torch.compiler.is_compiling() and WATCHERS.get():
             return leave(self, result)
         return result
@@ -119,8 +119,7 @@ class Attention(nn.Module):
         return self._result(call, fused.context, kernel.name, fused.alignment)
 
     def _call(self, query: Tensor, source: Source, history: History | None, dropout: float) -> Call:
-        # where nn.Module keeps its parts: `self.score` is searched for in three other places first, which
-        # shows in the time of a short call
+        # nn.Module looks up `self.score` in three other places first, which is measurable in a short call
         parts: dict[str, Any] = self._modules
         window = self.window
         if source.mask.lengths is not None and query.ndim != source.keys.ndim:
@@ -138,14 +137,14 @@ class Attention(nn.Module):
     def _shared(
         self, query: Tensor, source: Source, history: History | None, generator: torch.Generator | None
     ) -> AttentionResult:
-        """Queries that share a row of the source ask it together, as if they stood one after the other."""
-        if self._must_ask_alone(query, source, history):
+        """Run queries that share a row of the source as consecutive queries of that row."""
+        if self._needs_spread(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
         together = shared.together(query, source.copies)
         result = self.forward(together, replace(source, copies=1), generator=generator)
         return shared.apart(result, self._log_probability())
 
-    def _must_ask_alone(self, query: Tensor, source: Source, history: History | None) -> bool:
+    def _needs_spread(self, query: Tensor, source: Source, history: History | None) -> bool:
         by_query = history is not None or self.window is not None or source.mask.is_by_query
         return by_query or query.shape[-2] != 1
 
@@ -156,7 +155,7 @@ class Attention(nn.Module):
             context,
             kernel=kernel,
             rows=call.query.shape[-2],
-            # lambdas: a compiled graph cannot hand out a function that carries annotations
+            # lambdas: a compiled graph cannot return a function with annotations
             align=lambda targets: look(call, targets),
             alignment=alignment,
             top=lambda k: largest(call, k),
@@ -169,9 +168,9 @@ class Attention(nn.Module):
         """Which kernel a call with these arguments would run, and why not the others."""
         source = asked(query, source)
         if source.copies > 1:
-            alone = self._must_ask_alone(query, source, history)
-            query = query if alone else shared.together(query, source.copies)
-            source = source.spread() if alone else replace(source, copies=1)
+            spread = self._needs_spread(query, source, history)
+            query = query if spread else shared.together(query, source.copies)
+            source = source.spread() if spread else replace(source, copies=1)
         return explain(
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel
         )
@@ -189,7 +188,7 @@ class Attention(nn.Module):
         return self._align(self._call(query, asked(query, source).spread(), history, 0.0), generator)
 
     def _log_probability(self) -> Callable[[Alignment], Tensor] | None:
-        """How to find the log-probability of a choice, if the normalizer chooses."""
+        """Computes the log-probability of the choice; None if the normalizer makes no choice."""
         normalizer = self._modules["normalizer"]
         if not isinstance(normalizer, HardNormalizer):
             return None

@@ -1,9 +1,9 @@
-"""The mechanism of a model by its settings: the table [model.attention] of a recipe.
+"""The attention mechanism of a model as settings: the table [model.attention] of a recipe.
 
     attention = AttentionConfig("general", window="local-monotonic", half_width=5)
     attention.build(query=256, keys=512)
 
-A model's Config has one, with the defaults of its paper. Code that reads no settings uses `Attention` itself.
+A model's Config has one, with the defaults of its paper. Code without settings uses `Attention` directly.
 """
 
 from dataclasses import KW_ONLY, dataclass, field, fields
@@ -17,7 +17,7 @@ from regard.errors import ConfigError, check_finite, check_sizes
 
 @dataclass(frozen=True)
 class AttentionConfig:
-    """A score, a normalizer and a window by their catalogue keys, and the sizes that they leave open."""
+    """A score, a normalizer and a window by their catalogue keys, with their sizes."""
 
     score: str
     _: KW_ONLY
@@ -26,9 +26,9 @@ class AttentionConfig:
     heads: int | None = None  # None: as many as the model has
     hidden: int | None = None  # units of the score's network and of local-p's; None: the size of the query
     half_width: int = 10  # local windows: D of the paper
-    positions: int | None = None  # location: the longest source it scores; None: as the model has it
-    filters: int = 10  # location-aware: kernels over the alignment before
-    width: int = 15  # location-aware: how wide each is
+    positions: int | None = None  # location: the longest source it scores; None: the model's own
+    filters: int = 10  # location-aware: kernels over the previous alignment
+    width: int = 15  # location-aware: their width
     temperature: float = 1.0  # softmax, gumbel-softmax
     kernel: str = "auto"
 
@@ -37,7 +37,7 @@ class AttentionConfig:
         check_finite("attention", above=0.0, temperature=self.temperature)
 
     def build(self, *, query: int, keys: int, positions: int = 128, keep_weights: bool = False) -> Attention:
-        """The attention between a query and keys of these sizes: those of one head, if there are several."""
+        """The attention for a query and keys of these sizes, which are those of one head."""
         sizes = Sizes(
             query=query,
             keys=keys,
@@ -51,7 +51,7 @@ class AttentionConfig:
         return Attention(
             build_part("score", self.score, sizes),
             normalizer=build_part("normalizer", self.normalizer, sizes),
-            # no window is the same as the global one, and may be fused
+            # None means the same as the global window, and can be fused
             window=build_part("window", self.window, sizes) if self.window != "global" else None,
             kernel=self.kernel,
             keep_weights=keep_weights,
@@ -73,7 +73,7 @@ def build_part(kind: catalog.Kind, key: str, sizes: Sizes) -> Any:
 def attention_field(
     score: str, *, fixed: tuple[str, ...] = (), normalizers: tuple[str, ...] = (), **settings: Any
 ) -> Any:
-    """The field `attention` of a model's Config: its default, and what the model does not leave open."""
+    """The field `attention` of a model's Config: its default, and which settings are restricted."""
     default = AttentionConfig(score, **settings)
     allowed = {name: (getattr(default, name),) for name in fixed} | (
         {"normalizer": normalizers} if normalizers else {}
@@ -82,7 +82,7 @@ def attention_field(
 
 
 def check_attention(owner: str, config: Any) -> None:
-    """Raise ConfigError if a model's Config has an attention that the model does not take."""
+    """Raise ConfigError if a model's Config has an attention that the model does not support."""
     [own] = [each for each in fields(config) if each.name == "attention"]
     for name, allowed in own.metadata["allowed"].items():
         found = getattr(config.attention, name)

@@ -1,8 +1,7 @@
-"""Which kernel runs a call of Attention: the first that does not refuse it, or the reference.
+"""Chooses the kernel for a call of Attention: the first that does not refuse it, or the reference.
 
-As in paths.py, with more to ask: a kernel declares which forms of scores, normalizers and windows it
-computes, so that a short call asks only those that may fit. This file knows no kernel: `regard.kernels`
-registers its own.
+Like paths.py, except that a kernel also declares the forms of scores, normalizers and windows it supports, so
+that a short call tries only those that may fit. This file imports no kernel: `regard.kernels` registers them.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ EXPORTED = "an exported program must fit all sizes and cannot hold operators of 
 TRANSFORMED = "torch.func and forward-mode differentiation run on the reference"
 
 
-@dataclass(eq=False)  # not frozen, which would triple the cost of making one, at every step of a decoder
+@dataclass(eq=False)  # a frozen one costs three times as much to create, at every step of a decoder
 class Call:
     """One call of Attention."""
 
@@ -37,11 +36,11 @@ class Call:
     source: Source
     score: Score | HistoryScore
     normalizer: Normalizer | HistoryNormalizer
-    window: Any  # a Window, None, or for a later look the window of queries whose centres are known
+    window: Any  # a Window or None; in a later look also `Around`, a window with known centres
     history: History | None
     dropout: float
     keep_weights: bool = False  # the caller needs the weights: skip kernels that do not produce them
-    garbage: bool = False  # NaN or infinity stands where some queries may look, and others may not
+    garbage: bool = False  # there is NaN or infinity at positions that only some queries may see
     seen_form: Form | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -50,17 +49,17 @@ class Call:
 
     @property
     def form_type(self) -> type[Form] | None:
-        """The class of the score's form; None if it has none, or its instance computes something else."""
+        """The class of the score's form; None if it has none or the instance overrides its class."""
         own: type[Form] | None = getattr(self.score, "FORM", None)
         return own if own is not None and unchanged(self.score) else None
 
     @property
     def no_row_is_empty(self) -> bool:
-        """Every query is known to see something: neither mask nor window nor a score of -inf hides all."""
+        """Whether every query is known to see something: no mask, window or -inf score hides everything."""
         return self.window is None and self.form_type is not None and self.source.no_row_is_empty
 
     def form(self) -> Form:
-        """The form of the scores, made once."""
+        """The form of the scores, cached."""
         if self.seen_form is None:
             assert isinstance(self.score, Score)
             self.seen_form = self.score.form(self.query, self.source.keys)
@@ -68,26 +67,26 @@ class Call:
 
 
 class Fused(NamedTuple):
-    """What a kernel hands back that built the weights."""
+    """What a kernel returns if it builds the weights."""
 
     context: Tensor  # (..., T, Dv)
     alignment: Alignment  # scores and weights (..., T, S)
 
 
 class Kernel:
-    """A fused path of Attention. What it can compute at all it declares; `refuses` knows the rest."""
+    """A fused implementation of Attention. It declares what it supports; `refuses` checks the rest."""
 
     name: str
     forms: ClassVar[tuple[type, ...] | None] = None  # None: any score
     normalizers: ClassVar[tuple[type, ...] | None] = None
-    windows: ClassVar[tuple[type, ...] | None] = ()  # beside none at all; None: any
+    windows: ClassVar[tuple[type, ...] | None] = ()  # besides no window; None: any
     device: ClassVar[str | None] = None
-    aligns = False  # it hands back `Fused` from every call
-    drops = False  # it can drop weights
-    exports = False  # it decides nothing by sizes, and runs PyTorch's operators only
+    aligns = False  # every call returns `Fused`
+    drops = False  # supports dropout
+    exports = False  # never branches on sizes and runs only PyTorch's operators
 
     def declared_refusal(self, call: Call) -> str | None:
-        """Why the parts of this call are not what the kernel computes, as a clause."""
+        """Why the kernel does not support the parts of this call, as a clause; None if it does."""
         if self.forms is not None and call.form_type not in self.forms:
             kinds = " and ".join(form.__name__.lower() for form in self.forms)
             return f"score is {named(call.score)}, this kernel computes {kinds} scores"
@@ -107,21 +106,21 @@ class Kernel:
         return None
 
     def refuses(self, call: Call) -> str | None:
-        """None: can run; otherwise the reason, as a clause. Asked after `declared_refusal`."""
+        """None: can run; otherwise the reason, as a clause. Called after `declared_refusal`."""
         raise NotImplementedError(f"{type(self).__name__} defines no refuses(call).")
 
     def run(self, call: Call) -> Tensor | Fused:
-        """The context, (..., T, Dv), alone or with the weights it was mixed with."""
+        """The context (..., T, Dv), alone or with its scores and weights."""
         raise NotImplementedError(f"{type(self).__name__} defines no run(call).")
 
 
 def _own(part: nn.Module) -> type | None:
-    """The class of a part that is unchanged."""
+    """The part's class; None if the instance overrides it."""
     return type(part) if unchanged(part) else None
 
 
 def _own_window(window: Any) -> type | None:
-    """The same of a window; None where everything may be seen."""
+    """The window's class; None if it hides nothing, `object` if the instance overrides it."""
     if window is None or (type(window) is Everywhere and unchanged(window)):
         return None
     return type(window) if isinstance(window, Window) and unchanged(window) else object
@@ -132,13 +131,13 @@ _candidates: dict[tuple[Any, ...], tuple[Kernel, ...]] = {}
 
 
 def register(kernel: Kernel) -> None:
-    """Add a kernel of Attention; those registered first are asked first."""
+    """Add a kernel of Attention; kernels are tried in order of registration."""
     _kernels.append(kernel)
     _candidates.clear()
 
 
 def kernels() -> tuple[Kernel, ...]:
-    """All kernels that `auto` may take, in order of preference."""
+    """All kernels that `auto` may choose, in order of preference."""
     return tuple(_kernels)
 
 
@@ -160,7 +159,7 @@ def _refusal(kernel: Kernel, call: Call) -> str | None:
 
 
 def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
-    """The kernel that will run the call; None is the reference."""
+    """The kernel that will run the call; None means the reference."""
     if requested != "auto":
         return choose_named(requested, _kernels, lambda kernel: refusal(kernel, call))
     if call.garbage or is_transformed():
@@ -172,14 +171,14 @@ def choose_kernel(call: Call, requested: str = "auto") -> Kernel | None:
 
 
 def _candidates_for(call: Call) -> tuple[Kernel, ...]:
-    """The kernels that compute such parts on such a device: asked once, then looked up."""
-    if torch.compiler.is_compiling():  # a compiled graph keeps no table
+    """The kernels that support these parts on this device, cached."""
+    if torch.compiler.is_compiling():  # a compiled graph has no cache
         return tuple(_fitting(call))
     facts = (
         call.form_type,
         _own(call.normalizer),
         _own_window(call.window),
-        "cpu" if call.query.is_cpu else call.query.device.type,  # the first is quicker to ask
+        "cpu" if call.query.is_cpu else call.query.device.type,  # is_cpu is the faster one
         call.keep_weights,
     )
     found = _candidates.get(facts)
@@ -201,13 +200,13 @@ def check_kernel(requested: str) -> None:
 
 
 def explain(call: Call, requested: str = "auto") -> Explanation:
-    """What `choose_kernel` would answer, with the reasons."""
+    """What `choose_kernel` would return, with the reasons."""
     reasons = ((kernel.name, refusal(kernel, call)) for kernel in _kernels)
     return explained(choose_kernel(call, requested), requested, reasons, _why(call))
 
 
 def _why(call: Call) -> str | None:
-    """What about the mechanism itself keeps it on the reference, whatever the kernels say."""
+    """Why the mechanism itself needs the reference, whatever the kernels support."""
     if isinstance(call.score, HistoryScore) or isinstance(call.normalizer, HistoryNormalizer):
         return "each step reads the alignment of the step before, so the weights are built anyway"
     if is_transformed():

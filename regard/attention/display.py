@@ -1,4 +1,4 @@
-"""How results show themselves in a notebook. What draws them lies above the algebra and registers here."""
+"""How results display in a notebook. The code that draws them is above the algebra and registers here."""
 
 from collections.abc import Callable
 from html import escape
@@ -10,7 +10,7 @@ RENDERERS: list[Callable[[Any], str | None]] = []
 
 
 def html_of(shown: Any, otherwise: str) -> str:
-    """The drawing as HTML; `otherwise` as text where there is none, or where nothing can be looked at."""
+    """The drawing as HTML; the text `otherwise` if no renderer draws it or the weights cannot be read."""
     try:
         for render in RENDERERS:
             found = render(shown)

@@ -1,4 +1,4 @@
-"""Whether a query fits its source, and the source as that query sees it."""
+"""Checks that a query fits its source, and returns the source as that query sees it."""
 
 from math import prod
 
@@ -10,8 +10,8 @@ from regard.errors import MaskError, ShapeError, check_shapes
 
 
 def asked(query: Tensor, source: Source) -> Source:
-    """The source as these queries see it, if they fit it."""
-    if query.ndim < 2:  # asked first, because a short call feels the check
+    """The source as these queries see it; raises ShapeError or MaskError if they do not fit."""
+    if query.ndim < 2:  # cheaper than check_shapes, which matters in short calls
         check_shapes("Attention", ("query", query, "... T Dq"))
     if not query.is_floating_point():
         raise ShapeError(f"Attention: `query` has dtype {query.dtype}; expected a floating-point dtype.")
@@ -23,7 +23,7 @@ def asked(query: Tensor, source: Source) -> Source:
 
 
 def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> None:
-    """Refuse a query that lacks an axis of the source's rows: a state (B, D) is not (T, D) for every row."""
+    """Reject a query that lacks a batch axis of the source: a state (B, D) is not (T, D) for every row."""
     missing = len(rows) + 2 - query.ndim
     if missing > 0 and copies * prod(rows[:missing]) > 1:
         lead = ", ".join(map(str, (copies * rows[0], *rows[1:])))
@@ -35,7 +35,7 @@ def check_axes(owner: str, query: Tensor, rows: torch.Size, copies: int = 1) -> 
 
 
 def with_batch_axis(query: Tensor, source: Source) -> Tensor:
-    """The query with as many axes as the keys, whose rows have lengths: of both the first is the batch."""
+    """The query with as many axes as the keys, so that lengths apply to the batch axis of both."""
     missing = source.keys.ndim - query.ndim
     lengths = source.mask.lengths
     if missing < 0 and lengths is not None and lengths.shape[0] > 1:

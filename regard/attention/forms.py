@@ -1,11 +1,11 @@
-"""The two shapes that most scores have once query and keys are prepared. Kernels are written for a form.
+"""The two forms of most scores once query and keys are prepared. Kernels are written for a form.
 
     Product      e[t, s] = scale · q_t · k_s
     Additive     e[t, s] = vᵀ tanh(W q_t + k_s)
 
-A score says its form (`Score.form`), and its equation is computed from it. So a kernel never names a score,
-and a new score with a form gets every kernel that fits. A result keeps the form of its call: whatever becomes
-of the parameters, a later look at the weights starts from what the call saw.
+A score returns its form (`Score.form`), and the form computes the scores. So a kernel never names a score,
+and a new score with a form gets every kernel that fits. A result keeps the form of its call, so weights read
+later are those of the call even if parameters have changed.
 """
 
 from typing import NamedTuple
@@ -31,12 +31,12 @@ class Product(NamedTuple):
             return times(query if self.scale == 1.0 else query * self.scale, self.keys.mT)
 
     def kept(self) -> "Product":
-        """The form as it is now, whatever becomes of the parameters."""
+        """The form, safe from later changes of the parameters: a product holds none."""
         return self
 
 
 class Additive(NamedTuple):
-    """vᵀ tanh(W q + k); where W is None the query is projected already."""
+    """vᵀ tanh(W q + k); if W is None, the query is already projected."""
 
     query: Tensor  # (..., T, Dq), or (..., T, D)
     keys: Tensor  # (..., S, D)
@@ -48,7 +48,7 @@ class Additive(NamedTuple):
         """W q, (..., T, D)."""
         if self.W is None:
             return self.query
-        with no_autocast(self.query):  # of a later look: there was none in the call
+        with no_autocast(self.query):  # the call ran without it; a later look may run under it
             return F.linear(self.query, self.W)
 
     def scores(self) -> Tensor:
@@ -57,7 +57,7 @@ class Additive(NamedTuple):
         return output_layer(hidden, self.v)  # of (..., T, S, D)
 
     def kept(self) -> "Additive":
-        """The form as it is now: with copies of the parameters, through which gradients still reach them."""
+        """The form with copies of the parameters; gradients still flow through the copies."""
         W = None if self.W is None else self.W.clone()
         return Additive(self.query, self.keys, self.v.clone(), W)
 

@@ -1,16 +1,16 @@
-"""What nobody may see must not be heard: NaN, infinities and huge numbers in hidden positions.
+"""Keeps NaN, infinities and huge numbers in hidden positions out of results and gradients.
 
-    0 · NaN = NaN      a weight of zero does not silence a value, nor a slope of zero a key
+    0 · NaN = NaN      neither a zero weight removes a value, nor a zero gradient a key
 
-Padding is often memory that nobody wrote. Positions that a mask hides from all queries (lengths, and columns
-of a dense mask) are therefore made zero when a source is prepared, before anything is computed from them. A
-source that is made by hand is looked at in every call. On a CPU the norm of keys and values tells whether
-there is anything to do, in a fraction of the time that a copy takes. On a GPU, where one would have to wait
-for the answer, and in compiled graphs they are made zero in any case.
+Padding is often uninitialized memory. Positions that a mask hides from all queries (lengths, and columns of a
+dense mask) are therefore zeroed when a source is prepared, before anything is computed from them. A source
+built by hand is checked in every call. On a CPU the norm of keys and values tells whether there is anything
+to do, in a fraction of the time of a copy. On a GPU, where reading the norm would wait for the device, and in
+compiled graphs, they are always zeroed.
 
-A position that some queries see and others do not, as under causality, cannot be made zero. On a CPU, outside
-of compiled graphs, a call with such garbage goes to the reference: queries that see it get NaN and take no
-part in gradients, and the others do not notice. On a GPU and in compiled graphs they may get NaN too.
+A position that only some queries see, as under causality, cannot be zeroed. On a CPU, outside compiled
+graphs, a call with such garbage runs on the reference: queries that see it get NaN and contribute no
+gradient, and the others are unaffected. On a GPU and in compiled graphs the others may get NaN too.
 """
 
 import math
@@ -23,11 +23,11 @@ from regard.attention.mask import Mask
 from regard.attention.numerics import is_transformed
 from regard.attention.source import Source
 
-PLAIN = (Tensor, nn.Parameter)  # neither fake nor otherwise without numbers
+PLAIN = (Tensor, nn.Parameter)  # not fake tensors or other subclasses without data
 
 
 def silenced(mask: Mask, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, bool]:
-    """Both with zeros where no query can see; and whether what is left does no harm, if that can be known."""
+    """Keys and values, zeroed where no query can see, and whether the rest is harmless as far as is known."""
     if not _can_look(keys, values):
         return *_without_hidden(mask, keys, values), True
     if _is_tame(keys) and (values is keys or _is_tame(values)):
@@ -37,7 +37,7 @@ def silenced(mask: Mask, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, 
 
 
 def guarded(source: Source) -> tuple[Source, bool]:
-    """The source with zeros where no query can see, and whether what is left can do no harm."""
+    """The source, zeroed where no query can see, and whether the rest is harmless."""
     keys, values, harmless = silenced(source.mask, source.keys, source.values)
     if keys is source.keys and values is source.values:
         return source, harmless
@@ -45,7 +45,7 @@ def guarded(source: Source) -> tuple[Source, bool]:
 
 
 def not_finite(x: Tensor) -> Tensor:
-    """(..., S, D) -> (..., 1, S) positions with a number that is not finite."""
+    """(..., S, D) -> (..., 1, S) positions with a non-finite number."""
     return ~x.isfinite().all(-1).unsqueeze(-2)
 
 
@@ -55,19 +55,19 @@ def without(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def projected(project: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """project(x), NaN where x is not finite: the gradient of what projects must not read such positions."""
+    """project(x), NaN where x is not finite; such positions stay out of the projection's gradient."""
     bad = not_finite(x)
     return torch.where(bad.mT, math.nan, project(without(x, bad)))
 
 
 def _can_look(keys: Tensor, values: Tensor) -> bool:
-    """Numbers can be read at once, and a choice may depend on them."""
+    """Whether values can be read without waiting, and control flow may depend on them."""
     plain = keys.is_cpu and values.is_cpu and type(keys) in PLAIN and type(values) in PLAIN
     return plain and not (torch.compiler.is_compiling() or is_transformed())
 
 
 def _is_tame(x: Tensor) -> bool:
-    """All finite, and so small that even the sum of their squares fits their dtype."""
+    """Whether all numbers are finite and the sum of their squares still fits their dtype."""
     dtype = torch.float32 if x.element_size() < 4 else None
     norm = torch.linalg.vector_norm(x.detach(), dtype=dtype).item()
     return norm * norm <= torch.finfo(x.dtype).max
@@ -80,16 +80,16 @@ def _is_finite(x: Tensor) -> bool:
 def _without_hidden(mask: Mask, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     if mask.lengths is None and mask.dense is None:
         return keys, values
-    quiet = _seen(mask, keys)
-    quiet = keys if quiet is None else torch.where(quiet, keys, 0.0)
+    cleaned = _seen(mask, keys)
+    cleaned = keys if cleaned is None else torch.where(cleaned, keys, 0.0)
     if values is keys:
-        return quiet, quiet
+        return cleaned, cleaned
     seen = _seen(mask, values)
-    return quiet, values if seen is None else torch.where(seen, values, 0.0)
+    return cleaned, values if seen is None else torch.where(seen, values, 0.0)
 
 
 def _seen(mask: Mask, x: Tensor) -> Tensor | None:
-    """(..., S or 1, 1) positions of x (..., S, D) that some query can see; None if the mask does not fit."""
+    """(..., S or 1, 1) which positions of x (..., S, D) any query can see; None if the mask does not fit."""
     rows = []
     if mask.lengths is not None:
         rows.append(torch.arange(x.shape[-2], device=x.device) < mask.lengths.to(x.device)[:, None])
@@ -106,7 +106,7 @@ def _seen(mask: Mask, x: Tensor) -> Tensor | None:
 
 
 def _fitted(row: Tensor, x: Tensor) -> Tensor | None:
-    """(..., 1, S) what is seen of x (..., S, D) by some row of the query, as (..., S, 1)."""
+    """A visibility row (..., 1, S), reduced to the axes of x (..., S, D), as (..., S, 1)."""
     while row.ndim > x.ndim:
         row = row.any(0)
     row = row.reshape(*[1] * (x.ndim - row.ndim), *row.shape)

@@ -33,14 +33,14 @@ class History(NamedTuple):
         check_source("History.start", "source", source)
         if at is not None and not (isinstance(at, int) and -source.S <= at < source.S):
             raise ConfigError(f"History.start: `at` has {shown(at)}; expected one of {source.S} positions.")
-        shape = (*source.spread().keys.shape[:-2], 1, source.S)  # rows that share a source look by themselves
+        shape = (*source.spread().keys.shape[:-2], 1, source.S)  # rows that share a source differ in history
         previous = torch.zeros(shape, dtype=upcast_dtype(source.keys.dtype), device=source.keys.device)
         if at is not None:
             previous = previous.index_fill(-1, torch.tensor([at], device=previous.device), 1.0)
         return History(previous, torch.zeros_like(previous))
 
     def advance(self, weights: Tensor) -> "History":
-        """(..., T, S) weights of the steps just taken -> the history after them."""
+        """(..., T, S) weights of the latest steps -> the history after them."""
         S = self.cumulative.shape[-1]
         check_shapes("History.advance", ("weights", weights, "... T S"), S=S)
         if weights.shape[-2] == 0:
@@ -48,7 +48,7 @@ class History(NamedTuple):
         return History(weights[..., -1:, :], self.cumulative + weights.sum(-2, keepdim=True))
 
     def grown(self, source: Source) -> "History":
-        """The same over a source that has grown since: nobody has attended to its new positions."""
+        """The same over a source that has grown since; its new positions have not been attended."""
         new = source.S - self.previous.shape[-1]
         if new < 0:
             raise ShapeError(

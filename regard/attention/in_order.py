@@ -1,20 +1,20 @@
-"""Queries in order: many in one call, each of which sees where those before it attended.
+"""Queries in order: many in one call, each seeing where the ones before it attended.
 
     α_t = normalize(score(q_t, K, H_t), mask_t)            H_0 = History.start(source), unless one is given
     H_{t+1} = H_t.advance(α_t)
     context = α V
 
-A recurrent decoder asks one query at a time, because other work stands between two of them, and passes the
-history on itself. A Transformer has all its queries at once: for it, only the alignment goes from query to
-query. The mixing of values, and every projection around it, is done for all of them together. So T queries in
-one call equal T calls with one query each, and one result has all their rows.
+A recurrent decoder runs one query at a time, with other work in between, and carries the history itself. A
+Transformer has all its queries at once: only the alignment has to go query by query; projections and the
+mixing of values serve all queries together. So T queries in one call equal T calls with one query each, and
+one result has all their rows.
 
-A source that grows may be shorter in those T calls: positions that nobody could see have nothing in the
-history (`History.grown`).
+A growing source may be shorter in those T calls: positions that were not visible yet are zero in the history
+(`History.grown`).
 
 What it costs: `regard compare transformer-reverse --scores additive,coverage,location-aware --steps 100`,
 means of three seeds on one core of an AMD EPYC: 7,980 tokens a second with the additive score, whose queries
-go at once, 4,360 with coverage, 2,730 with the location-aware score, whose convolution takes over a third.
+run at once, 4,360 with coverage, 2,730 with the location-aware score, whose convolution takes over a third.
 """
 
 from dataclasses import replace
@@ -36,10 +36,10 @@ from regard.errors import KernelRefused, check_part
 class InOrder(Attention):
     """Attention that looks back, for several queries: each sees the alignments of those before it.
 
-    A plain `Attention` gives all queries of a call the history from before the first. Here they go one after
-    another, and without `history` the first of them has nothing to look back at. After a call the history is
-    `history.advance(result.weights)`. The weights are those before dropout, here as in the history. It always
-    runs the reference: a kernel would have to hand the weights of one query to the next.
+    A plain `Attention` gives all queries of a call the same history. Here they run one after another; without
+    `history`, the first starts from an empty one. After a call the history is
+    `history.advance(result.weights)`. Weights and history are those before dropout. This always runs the
+    reference: a kernel would have to pass the weights of each query to the next.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class InOrder(Attention):
         history = History.start(call.source) if call.history is None else call.history
         rows = []
         for t, query in enumerate(torch.split(call.query, 1, -2)):
-            asked = replace(call, query=query, source=_seen_by(call.source, t), history=history)
-            rows.append(super()._align(asked, generator))
+            step = replace(call, query=query, source=_seen_by(call.source, t), history=history)
+            rows.append(super()._align(step, generator))
             history = history.advance(rows[-1].weights)
         return Alignment(*(torch.cat(parts, -2) for parts in zip(*rows, strict=True)))
 

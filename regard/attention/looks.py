@@ -1,6 +1,6 @@
-"""A later look at the weights of a call: by a kernel that computes no more than them, or the reference.
+"""Computes the weights of a call on demand, by a kernel for weights alone or by the reference.
 
-It starts from the call with the parameters and the precision that it had (`remembered`).
+It starts from the parameters and precision at the time of the call (`remembered`).
 """
 
 from dataclasses import replace
@@ -22,17 +22,17 @@ from regard.attention.windows.everywhere import Everywhere
 
 
 class Products(NamedTuple):
-    """A softmax of products whose weights are asked for: all of them, or the k largest of each row."""
+    """A request for weights that are a softmax of products: all of them, or the k largest of each row."""
 
     query: Tensor  # (..., T, D)
-    keys: Tensor  # (..., S, D), leading axes that broadcast to those of the query
+    keys: Tensor  # (..., S, D), with leading axes that broadcast to the query's
     scale: float
     mask: Mask
     k: int | None = None
 
 
 def look(call: Call, targets: Tensor | None = None) -> Alignment:
-    """Scores and weights (..., T, S) of the call, or of these queries (R,)."""
+    """Scores and weights (..., T, S) of the call, or only those of the queries `targets` (R,)."""
     products = None if targets is not None else products_of(call)
     kernel = None if products is None else paths.choose("weights", products)
     if kernel is None:
@@ -44,7 +44,7 @@ def look(call: Call, targets: Tensor | None = None) -> Alignment:
 
 
 def looked_form(call: Call, targets: Tensor | None = None) -> Form | None:
-    """The form of the scores of all queries, or of these (R,); None where no kernel can start from it."""
+    """The form for all queries, or for `targets` (R,); None where kernels cannot be used."""
     if call.form_type is None or call.garbage:
         return None
     form = call.form()
@@ -52,7 +52,7 @@ def looked_form(call: Call, targets: Tensor | None = None) -> Form | None:
 
 
 def products_of(call: Call, k: int | None = None) -> Products | None:
-    """The products, if the weights are a softmax of scores that each look at one query and one key."""
+    """The products, if the weights are their plain softmax: no window, no garbage."""
     plain = call.window is None or is_own(call.window, Everywhere)
     if not plain or call.garbage or not is_own(call.normalizer, Softmax) or call.form_type is not Product:
         return None
@@ -63,15 +63,15 @@ def products_of(call: Call, k: int | None = None) -> Products | None:
 
 
 def unprepared(query: Tensor, keys: Tensor, mask: Mask, score: Score) -> Call:
-    """A call of a softmax of the scores of query and keys, of which no source was prepared."""
+    """The call for a softmax of the scores of query and keys, without a prepared source."""
     return Call(query, Source(keys, keys, mask), score, Softmax(), None, None, 0.0)
 
 
 def remembered(call: Call) -> Call:
-    """The call as a later look needs it, whatever becomes of the parameters and of autocast.
+    """The call, made independent of later changes of the parameters and of autocast.
 
-    Most kernels made the score's form, which holds all that is needed. For the others, which are for large
-    calls, what the parts own is copied.
+    Most kernels have made the score's form, which is enough. For the others, which serve large calls, the
+    parameters and buffers of the parts are copied.
     """
     if call.seen_form is not None:
         if not call.keep_weights:
@@ -86,7 +86,7 @@ def remembered(call: Call) -> Call:
 
 
 def copied(part: nn.Module | None) -> Any:
-    """The same module with copies of its parameters and buffers, through which gradients still reach them."""
+    """The module with clones of its parameters and buffers; gradients still reach the originals."""
     if part is None:
         return None
     copy = type(part).__new__(type(part))
@@ -99,12 +99,12 @@ def copied(part: nn.Module | None) -> Any:
 
 
 def owns_nothing(part: object) -> bool:
-    """The part has neither parameters nor buffers nor inner modules."""
+    """Whether the part has no parameters, buffers or submodules."""
     return not isinstance(part, nn.Module) or not (part._parameters or part._buffers or part._modules)
 
 
 def _copied_under_autocast(part: nn.Module | None, query: Tensor) -> Any:
-    """A copy that runs under what autocast is now, whatever it is when it is called."""
+    """A copy that always runs under the autocast state of this moment."""
     copy = copied(part)
     if copy is None:
         return None

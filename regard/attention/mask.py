@@ -1,7 +1,7 @@
-"""What may be attended, as a closed record of four facts. True means: may attend.
+"""Which positions may be attended, as a fixed set of fields. True means: may attend.
 
-A mask prints, compares, and can be asked "causal?" without building a T × S tensor. Anything exotic goes into
-`dense`. Masks combine with `&`.
+A mask can be printed, compared and checked for causality without building a T × S tensor. Anything unusual
+goes into `dense`. Masks combine with `&`.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class Mask:
     """
 
     causal: bool = False  # s <= t
-    # (B,) visible source positions per row: a list, or a tensor of any integer dtype; kept as int64
+    # (B,) visible source positions per row: a list, or a tensor of any integer dtype; stored as int64
     lengths: Tensor | None = None
     window: tuple[int, int] | None = None  # t - left <= s <= t + right
     dense: Tensor | None = None  # bool, broadcastable to (..., T, S)
@@ -50,7 +50,7 @@ class Mask:
             if isinstance(self.lengths, list | tuple):
                 object.__setattr__(self, "lengths", _listed(self.lengths))
             _check_lengths(self.lengths)
-            if self.lengths.dtype != torch.int64:  # sums and differences of smaller whole numbers wrap around
+            if self.lengths.dtype != torch.int64:  # arithmetic with smaller integers would wrap around
                 object.__setattr__(self, "lengths", self.lengths.long())
         if self.window is not None and not _is_window(self.window):
             raise MaskError(
@@ -79,7 +79,7 @@ class Mask:
 
     @staticmethod
     def of(value: "Mask | Tensor | Sequence[int] | None") -> "Mask":
-        """A mask from what a caller may give: a Mask, a boolean tensor, a list of lengths, or nothing."""
+        """A mask from any accepted argument: a Mask, a boolean tensor, a list of lengths, or None."""
         if value is None:
             return Mask()
         if isinstance(value, Mask):
@@ -92,22 +92,22 @@ class Mask:
 
     @property
     def is_trivial(self) -> bool:
-        """Everything is visible."""
+        """Whether everything is visible."""
         return not self.is_positional and self.lengths is None and self.dense is None
 
     @property
     def is_positional(self) -> bool:
-        """What is visible depends on the position of the query."""
+        """Whether visibility depends on the position of the query."""
         return self.causal or self.window is not None
 
     @property
     def is_by_query(self) -> bool:
-        """Different queries of a row may see different things."""
+        """Whether queries of one row may see different positions."""
         dense = self.dense is not None and self.dense.ndim > 1 and self.dense.shape[-2] > 1
         return self.is_positional or dense
 
     def fitting(self, owner: str, keys: Tensor) -> Self:
-        """The mask itself, if its lengths and its dense part are made for such keys (..., S, Dk)."""
+        """The mask itself; raises MaskError if its lengths or dense part do not fit keys (..., S, Dk)."""
         if torch.compiler.is_compiling():
             return self
         if self.dense is not None and not _broadcasts(self.dense.shape, keys.shape[:-1]):
@@ -125,7 +125,7 @@ class Mask:
         return self
 
     def fitting_queries(self, owner: str, T: int) -> None:
-        """Raise MaskError if the dense mask is for another number of queries than T."""
+        """Raise MaskError if the dense mask is for a number of queries other than T."""
         compiling = torch.compiler.is_compiling()
         if (
             self.dense is not None
@@ -142,7 +142,7 @@ class Mask:
         """The same mask for queries that begin at another position."""
         if torch.compiler.is_compiling() or not isinstance(offset, int):
             return replace(self, offset=offset)
-        later = object.__new__(type(self))  # what was checked once is not read again at every step
+        later = object.__new__(type(self))  # skips the checks, which have passed
         later.__dict__.update(self.__dict__, offset=offset)
         return later
 
@@ -167,7 +167,7 @@ class Mask:
     __hash__ = None  # type: ignore[assignment]  # tensors compare by value and have no stable hash
 
     def positions(self, T: int, device: torch.device) -> Tensor:
-        """(T,) absolute positions of T queries in a row."""
+        """(T,) absolute positions of T consecutive queries."""
         return torch.arange(self.offset, self.offset + T, device=device)
 
     def to_dense(
@@ -182,8 +182,8 @@ class Mask:
     ) -> Tensor | None:
         """A boolean tensor that broadcasts to (..., T, S) with `ndim` axes; None when everything is visible.
 
-        No axis is larger than the facts need: lengths alone give (B, 1, ..., 1, S). `positions` (T,) are the
-        absolute positions of the queries where they do not follow one another; `sources` cuts the last axis.
+        No axis is larger than needed: lengths alone give (B, 1, ..., 1, S). `positions` (T,) are the absolute
+        positions of queries that are not consecutive; `sources` slices the last axis.
         """
         mask: Tensor | None = None
         if self.is_positional or self.lengths is not None:
@@ -215,7 +215,7 @@ def _both(a: X | None, b: X | None, join: Callable[[X, X], X]) -> X | None:
 
 
 def _broadcasts(dense: torch.Size, keys: torch.Size) -> bool:
-    """A mask (..., T, S) fits keys (..., S); queries may have more axes, and more where keys have 1."""
+    """Whether a mask (..., T, S) fits keys (..., S); it may have more axes, and broadcasts axes of size 1."""
     if dense[-1] not in (1, keys[-1]):
         return False
     leads = zip(reversed(dense[:-2]), reversed(keys[:-1]), strict=False)
@@ -223,7 +223,7 @@ def _broadcasts(dense: torch.Size, keys: torch.Size) -> bool:
 
 
 def _named(given: object) -> str:
-    """How a value that was given by position is probably meant."""
+    """What the caller probably meant by a positional argument."""
     if isinstance(given, bool):
         return f"Mask(causal={given})"
     if isinstance(given, Mask):
@@ -262,15 +262,15 @@ def _check_lengths(lengths: object) -> None:
 
 
 def _listed(lengths: Sequence[int]) -> Tensor:
-    """A list of lengths as a tensor; what is no whole number is refused where tensors are."""
+    """A list of lengths as a tensor; `_check_lengths` rejects a dtype that is not an integer's."""
     try:
-        return torch.tensor(lengths, dtype=None if lengths else torch.int64)  # of none too
+        return torch.tensor(lengths, dtype=None if lengths else torch.int64)  # an empty list is float
     except (TypeError, ValueError, RuntimeError):
         raise MaskError(f"Mask: `lengths` has {shown(lengths)}; expected whole numbers.") from None
 
 
 def _brief(lengths: Tensor) -> str:
-    """Few lengths as they are; of many, or where they cannot be read, the shape."""
+    """The lengths if there are at most eight and they can be read; otherwise their shape."""
     if not lengths.is_cpu or len(lengths) > 8 or torch.compiler.is_compiling():
         return str(tuple(lengths.shape))
     try:
@@ -280,12 +280,12 @@ def _brief(lengths: Tensor) -> str:
 
 
 def _has_negative(lengths: Tensor) -> bool:
-    """On a CPU only: to read a number of another device would wait for it. There it hides the whole row."""
+    """Checked on a CPU only, since reading from a GPU waits for it; there a negative length hides the row."""
     if not lengths.is_cpu or lengths.shape[0] == 0 or torch.compiler.is_compiling():
         return False
     try:
         return bool((lengths.numpy() < 0).any())
-    except RuntimeError:  # inside torch.func.vmap, or a fake tensor: no number can be read
+    except RuntimeError:  # inside torch.func.vmap, or a fake tensor: has no data
         return False
 
 

@@ -1,7 +1,7 @@
-"""What is wrong with a call that failed: asked after PyTorch has raised, so that good calls pay nothing.
+"""Explains failed calls, after PyTorch has raised, so that good calls pay nothing.
 
-A call is run first. Where it raises an error that is not ours, its arguments are looked at here, and the
-first that cannot be right is named in a sentence. Where all of them look right, PyTorch's error stays.
+If a call raises an error that is not ours, its arguments are examined here, and a sentence names the first
+that cannot be right. If all of them look right, PyTorch's error stays.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def call_explained(owner: str) -> Callable[[F], F]:
-    """A method of a query and a source whose raw errors become sentences about its arguments."""
+    """Decorator for methods of a query and a source: PyTorch's errors become ours about the arguments."""
     return _explained(owner, _of_call)
 
 
@@ -94,7 +94,7 @@ def _of_call(
 
 
 def _rows(owner: str, query: Tensor, source: Source) -> ShapeError | None:
-    """The leading axes of what is asked and of the source do not belong together."""
+    """The leading axes of query and source do not broadcast."""
     rows = source.keys.shape[:-2]
     if source.copies > 1:
         rows = torch.Size((rows[0] * source.copies, *rows[1:]))
@@ -107,7 +107,7 @@ def _rows(owner: str, query: Tensor, source: Source) -> ShapeError | None:
 
 
 def _values(owner: str, query: Tensor, source: Source) -> ShapeError | None:
-    """The values have other rows than the query, which the keys alone would fit."""
+    """The query fits the rows of the keys, but not those of the values."""
     if source.copies > 1 or broadcasts(query.shape[:-2], source.values.shape[:-2]):
         return None
     return ShapeError(
@@ -131,7 +131,7 @@ def _history(owner: str, history: object, source: Source) -> ShapeError | None:
 
 
 def _foreign(owner: str, name: str, x: object, module: nn.Module, beside: Tensor | None) -> ShapeError | None:
-    """A tensor of another device or dtype than the parameters, or than the keys beside it."""
+    """A tensor whose device or dtype differs from the parameters', or from the keys' `beside` it."""
     if not isinstance(x, Tensor):
         return ShapeError(f"{owner}: `{name}` has {shown(x)}; expected a tensor.")
     if not x.is_floating_point():

@@ -97,7 +97,7 @@ class MultiHead(nn.Module):
         lay_together(self.W_Q, self.W_K, self.W_V)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
-        """Move or cast the parameters, as `to` does; what stays where it is a captured graph may know."""
+        """Move or cast the parameters; unchanged ones stay in place: captured graphs may hold addresses."""
         before = [(x.device, x.dtype) for x in self.parameters()]
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if before != [(x.device, x.dtype) for x in self.parameters()]:
@@ -110,7 +110,7 @@ class MultiHead(nn.Module):
     ) -> Source:
         """(B, S, Dk), (B, S, Dv) -> the source with heads, (B, H, S, D/H)."""
         values = keys if values is None else values
-        parts: dict[str, Any] = self._modules  # where nn.Module keeps them: short calls feel the search
+        parts: dict[str, Any] = self._modules  # attribute lookup through nn.Module slows short calls
         attention, W_K, W_V = parts["attention"], parts["W_K"], parts["W_V"]
         widths = (W_K.in_features, W_V.in_features)
         fit = min(keys.ndim, values.ndim) >= 2 and (keys.shape[-1], values.shape[-1]) == widths
@@ -126,11 +126,11 @@ class MultiHead(nn.Module):
             keys, values, harmless = silenced(mask, keys, values)
         if mask.dense is not None and mask.dense.ndim == keys.ndim:
             mask = replace(mask, dense=mask.dense.unsqueeze(-3))  # (B, 1, T, S): the same for each head
-        if harmless is False:  # what the mask leaves may do harm (hidden.py)
+        if harmless is False:  # NaN or infinity is still visible to some queries (hidden.py)
             k, v = projected(W_K, keys), projected(W_V, values)
             return attention.prepare(self._split(k), self._split(v), mask)
         k, v = self._split(W_K(keys)), self._split(W_V(values))
-        if harmless is None:  # it hides nothing
+        if harmless is None:  # nothing is hidden
             return attention.prepare(k, v, mask)
         return Source(attention.score.prepare(k), v, mask.fitting("Attention", k)).known(True)
 
@@ -146,7 +146,7 @@ class MultiHead(nn.Module):
     ) -> AttentionResult:
         """(B, T, dim), source -> context (B, T, dim); weights (B, H, T, S).
 
-        Without a source it is self-attention: the query is its own source, under this mask.
+        Without a source this is self-attention: the query is its own source, under this mask.
         """
         if source is None:
             call = SelfCall(self, query, mask, history)
@@ -161,8 +161,8 @@ class MultiHead(nn.Module):
         if query.ndim < source.keys.ndim - 1:
             check_axes("MultiHead", query, source.keys.shape[:-3], source.copies)
         parts: dict[str, Any] = self._modules
-        asked = self._split(parts["W_Q"](query))
-        heads = parts["attention"](asked, source, history=history, generator=generator)
+        queries = self._split(parts["W_Q"](query))
+        heads = parts["attention"](queries, source, history=history, generator=generator)
         joined = heads.context.transpose(-2, -3).flatten(-2)  # (B, T, dim)
         return heads.with_context(parts["W_O"](joined))
 

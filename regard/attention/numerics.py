@@ -1,4 +1,4 @@
-"""Scores and weights are computed in float32 when the inputs are half precision."""
+"""Precision: scores and weights of half-precision inputs are computed in float32."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -10,17 +10,17 @@ HALF = (torch.float16, torch.bfloat16)
 
 
 def upcast_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The precision in which numbers of this dtype are scored: half becomes float32, others stay."""
+    """The dtype of scores for inputs of this dtype: float32 for half precision, otherwise unchanged."""
     return torch.float32 if dtype in HALF else dtype
 
 
 def upcast(x: Tensor) -> Tensor:
-    """The tensor in the precision of its scores."""
+    """The tensor in the dtype of its scores."""
     return x.float() if x.dtype in HALF else x
 
 
 def times(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b in full precision, and in the wider one where theirs differ, as every other operator has it."""
+    """a @ b in full precision, with type promotion, which other operators do and matmul does not."""
     a, b = upcast(a), upcast(b)
     if a.dtype is not b.dtype:
         wider = torch.promote_types(a.dtype, b.dtype)
@@ -29,23 +29,23 @@ def times(a: Tensor, b: Tensor) -> Tensor:
 
 
 def is_lowered(x: Tensor) -> bool:
-    """Autocast would lower the precision of products on the device of x."""
-    # the name of a device takes as long to ask for as all the rest, which short calls feel
+    """Whether autocast would lower the precision of products on the device of x."""
+    # reading the device's name takes as long as all the rest, which matters in short calls
     return not x.is_meta and torch.is_autocast_enabled("cpu" if x.is_cpu else x.device.type)
 
 
 def no_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """A context in which autocast lowers no precision: a score rounded to bfloat16 has two digits."""
+    """A context without autocast: a score rounded to bfloat16 has two digits."""
     if not is_lowered(x):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
 
 def is_transformed() -> bool:
-    """A transform of torch.func, or forward-mode differentiation, is under way."""
+    """Whether a torch.func transform or forward-mode differentiation is active."""
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-# what torch.compiler.assume_constant_result does, without the compiler that it imports: the answer is known,
-# and guarded, while a graph is traced
+# as torch.compiler.assume_constant_result does, without importing the compiler: while a graph is traced, the
+# answer is a constant, and guarded
 is_transformed._dynamo_marked_constant = True  # type: ignore[attr-defined]

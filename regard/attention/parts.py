@@ -1,6 +1,6 @@
-"""What scores, normalizers and windows have in common; and whether one computes what its class says.
+"""What scores, normalizers and windows share, and a check that an instance does what its class says.
 
-A kernel must know the latter before it takes the place of a part.
+A kernel must check this before it replaces a part.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What parts are built from; each takes what it needs. AttentionConfig makes them from settings."""
+    """The sizes that parts are built from; each takes what it needs. AttentionConfig fills them in."""
 
     query: int
     keys: int
@@ -26,21 +26,21 @@ class Sizes:
 
 
 class Part(nn.Module):
-    """A score, normalizer or window: how a recipe builds it, and what the laws must know about it."""
+    """A score, normalizer or window: how a recipe builds it, and what the law tests must know about it."""
 
     equal_sizes: ClassVar[bool] = False  # True: query and keys have the same size
-    positional: ClassVar[bool] = False  # True: what it computes depends on where a key stands
-    sums_to_one: ClassVar[bool] = True  # False: a row with something visible may sum to something else
+    positional: ClassVar[bool] = False  # True: the result depends on the positions of the keys
+    sums_to_one: ClassVar[bool] = True  # False: the weights of a non-empty row need not sum to one
 
     @classmethod
     def build(cls, sizes: Sizes, **options: Any) -> Self:
-        """The part for these sizes: those that its constructor names."""
+        """The part, built with those sizes that its constructor takes."""
         named = inspect.signature(cls).parameters
         return cls(**{name: size for name, size in vars(sizes).items() if name in named} | options)
 
 
 def unchanged(part: nn.Module) -> bool:
-    """The instance has no hooks, and no `forward`, `form` or `normalize` that its class has not."""
+    """Whether the instance has no hooks and no `forward`, `form` or `normalize` of its own."""
     own = part.__dict__
     return not (
         own["_forward_hooks"]
@@ -54,20 +54,20 @@ def unchanged(part: nn.Module) -> bool:
 
 
 def is_own(part: nn.Module | None, *classes: type[nn.Module]) -> bool:
-    """The part is of one of these classes, no subclass of it, and unchanged.
+    """Whether the part is an unchanged instance of exactly one of these classes.
 
-    A kernel replaces what its class computes. What a subclass, a hook or a `forward` set on the instance
-    computes it cannot know.
+    A kernel replaces what a class computes; it cannot know what a subclass, a hook or an instance's own
+    `forward` computes.
     """
     return type(part) in classes and unchanged(part)  # type: ignore[arg-type]
 
 
 def foreign(parts: Iterable[nn.Module], *classes: type[nn.Module]) -> nn.Module | None:
-    """The first part that is not `is_own`; what takes the place of them all must leave the call to them."""
+    """The first part that is not `is_own`; a kernel that replaces all parts must refuse if there is one."""
     return next((part for part in parts if not is_own(part, *classes)), None)
 
 
 def named(part: nn.Module | None) -> str:
-    """The part as a reason names it."""
+    """The part's name in a refusal."""
     name = type(part).__name__
     return name if part is None or unchanged(part) else f"{name} with hooks or methods of its own"

@@ -1,11 +1,11 @@
 """Fused paths: implementations that compute what a reference computes, in fewer passes over the data.
 
     register("ntm", path)              a path has a `name`, `refuses(call)` and `run(call)`
-    choose("ntm", call, "auto")        the first that does not refuse; None is the reference
+    choose("ntm", call, "auto")        the first that does not refuse; None means the reference
 
-This file knows none of them: `regard.kernels` registers its own. A path asked for by name runs or raises
-KernelRefused with the reason; it never falls back. No environment variable is consulted. `explain` says
-beforehand what would run, and why.
+This file imports no path: `regard.kernels` registers its own. A path requested by name runs or raises
+KernelRefused with the reason; there is no fallback, and no environment variable. `explain` tells what would
+run, and why.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,9 +36,9 @@ P = TypeVar("P", bound=Path)
 class Explanation:
     """Which implementation would run a call, and why the others would not."""
 
-    kernel: str  # the name of what would run; "reference" where no path does
-    reasons: tuple[tuple[str, str], ...]  # (path, clause) of each that would not, in order
-    why: str = ""  # why the reference runs; empty where a path does
+    kernel: str  # the name of the path that would run, or "reference"
+    reasons: tuple[tuple[str, str], ...]  # (path, clause) for each path that refuses, in order
+    why: str = ""  # why the reference runs; empty if a path does
 
     def __str__(self) -> str:
         first = self.kernel if not self.why else f"{self.kernel}: {self.why}"
@@ -49,7 +49,7 @@ _places: dict[str, list[Path]] = {}
 
 
 def register(place: str, path: Path) -> None:
-    """Add a path to a place; those registered first are asked first."""
+    """Add a path to a place; paths are tried in order of registration."""
     _places.setdefault(place, []).append(path)
 
 
@@ -64,7 +64,7 @@ def paths(place: str) -> tuple[Path, ...]:
 
 
 def choose(place: str, call: Any, requested: str = "auto") -> Path | None:
-    """The path that will run the call; None is the reference."""
+    """The path that will run the call; None means the reference."""
     if requested != "auto":
         return choose_named(requested, paths(place), lambda path: path.refuses(call))
     for path in _places.get(place, ()):
@@ -74,7 +74,7 @@ def choose(place: str, call: Any, requested: str = "auto") -> Path | None:
 
 
 def choose_named(requested: str, known: Iterable[P], refusal: Callable[[P], str | None]) -> P | None:
-    """The one of these that was asked for; None is the reference."""
+    """The path of that name, or None for "auto" and "reference"; raises if it is unknown or refuses."""
     for path in known:
         if path.name == requested:
             reason = refusal(path)
@@ -86,14 +86,14 @@ def choose_named(requested: str, known: Iterable[P], refusal: Callable[[P], str 
 
 
 def check_name(requested: object, known: Iterable[Path]) -> None:
-    """Raise KernelRefused if none of these has the name."""
+    """Raise KernelRefused if no path has this name."""
     names = ["auto", "reference", *(path.name for path in known)]
     if not isinstance(requested, str) or requested not in names:
         raise KernelRefused(f"unknown kernel {shown(requested)}; known: {', '.join(names)}.")
 
 
 def explain(place: str, call: Any, requested: str = "auto") -> Explanation:
-    """What `choose` would answer, with the reasons."""
+    """What `choose` would return, with the reasons."""
     chosen = choose(place, call, requested)
     return explained(chosen, requested, ((path.name, path.refuses(call)) for path in paths(place)))
 
@@ -101,10 +101,10 @@ def explain(place: str, call: Any, requested: str = "auto") -> Explanation:
 def explained(
     chosen: Path | None, requested: str, reasons: Iterable[tuple[str, str | None]], why: str | None = None
 ) -> Explanation:
-    """The choice, and why not the others; `why` is what keeps it on the reference whatever they say."""
+    """The choice and the reasons against the others; `why` is a reason to need the reference in any case."""
     refusals = tuple((name, reason) for name, reason in reasons if reason is not None)
     if chosen is not None:
         return Explanation(chosen.name, refusals)
-    distinct = dict.fromkeys(reason for _, reason in refusals)  # several may refuse for one reason
+    distinct = dict.fromkeys(reason for _, reason in refusals)  # several may give the same reason
     why = "it was requested" if requested == "reference" else why
     return Explanation("reference", refusals, why or "; ".join(distinct))

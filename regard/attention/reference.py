@@ -4,8 +4,8 @@
     weights = normalize(scores), times the window's factor if it has one
     context = weights @ values
 
-Half precision is computed in float32, float64 in float64. Fused kernels compute the same numbers and are
-judged by this file; where no kernel fits a call, it runs.
+Half precision is computed in float32, float64 in float64. Fused kernels are tested against this file, and it
+runs when no kernel accepts a call.
 """
 
 import math
@@ -29,7 +29,7 @@ from regard.errors import ShapeError
 
 
 def attend(call: Call) -> tuple[Tensor, Alignment]:
-    """The context (..., T, Dv), and the scores and weights it was made with."""
+    """The context (..., T, Dv), and its scores and weights."""
     return mixed(call, alignment := align(call)), alignment
 
 
@@ -39,13 +39,13 @@ def align(
     generator: torch.Generator | None = None,
     scores: Tensor | None = None,
 ) -> Alignment:
-    """Scores and weights (..., T, S), before dropout; of these queries (R,), if given.
+    """Scores and weights (..., T, S), before dropout; only those of the queries `targets` (R,), if given.
 
-    `scores` are theirs before the mask, where a kernel has computed them.
+    `scores` are unmasked scores that a kernel has already computed.
     """
     scores, factor = masked_scores(call, targets, scores=scores)
     weights = normalize(call, scores, generator)
-    if call.garbage:  # a query that sees it gets NaN, and takes no part in any gradient
+    if call.garbage:  # queries that see it get NaN and contribute no gradient
         seen = not_finite(call.source.keys) & ~scores.isneginf()
         scores = scores.masked_fill(seen, math.nan)
         weights = weights.masked_fill(seen.any(-1, keepdim=True), math.nan)
@@ -55,9 +55,9 @@ def align(
 def masked_scores(
     call: Call, targets: Tensor | None = None, sources: slice | None = None, scores: Tensor | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """Scores (..., T, S), -inf where hidden, and the window's factor; of these queries (R,), if given.
+    """Scores (..., T, S), -inf where hidden, and the window's factor.
 
-    `sources` cuts the source axis, for scores that have a form and where there is no window.
+    `targets` (R,) selects queries. `sources` slices the source axis; it needs a form and no window.
     """
     query, source = call.query, call.source
     positions = None if targets is None else targets + source.mask.offset
@@ -66,7 +66,7 @@ def masked_scores(
     if call.window is not None:
         if mask is None:
             mask = torch.ones(source.S, dtype=torch.bool, device=query.device)
-        mask = mask.expand(*mask.shape[:-1], source.S)  # a dense mask may have one column for all of S
+        mask = mask.expand(*mask.shape[:-1], source.S)  # a dense mask may broadcast over S
         if positions is None:
             positions = source.mask.positions(query.shape[-2], query.device)
         window = (
@@ -80,7 +80,7 @@ def masked_scores(
 
 
 def _scores(call: Call, query: Tensor, targets: Tensor | None, sources: slice | None) -> Tensor:
-    """Scores (..., T, S) as the score's own equation has them."""
+    """Scores (..., T, S) from the score's own equation."""
     keys = call.source.keys
     if call.form_type is not None:
         form: Form = call.form()
@@ -107,7 +107,7 @@ def normalize(call: Call, scores: Tensor, generator: torch.Generator | None = No
 
 
 def mixed(call: Call, alignment: Alignment) -> Tensor:
-    """The context (..., T, Dv): the sum of the values, weighted, with dropout of the weights."""
+    """The context (..., T, Dv): the weighted sum of the values, after dropout of the weights."""
     weights, values = alignment.weights, call.source.values
     if call.dropout:
         weights = F.dropout(weights, call.dropout)
@@ -126,15 +126,15 @@ def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def weighted_sum_around_garbage(weights: Tensor, values: Tensor) -> Tensor:
-    """`weighted_sum` of values that may be NaN or infinite: only rows that weigh those become NaN."""
+    """`weighted_sum` of values that may be NaN or infinite: only rows with weight on those become NaN."""
     bad = not_finite(values)
-    noticed = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
-    clean = weighted_sum(weights.masked_fill(noticed, 0.0), without(values, bad))
-    return clean.masked_fill(noticed, math.nan)
+    affected = (weights.isnan() | ((weights != 0) & bad)).any(-1, keepdim=True)
+    clean = weighted_sum(weights.masked_fill(affected, 0.0), without(values, bad))
+    return clean.masked_fill(affected, math.nan)
 
 
 def pick(weights: Tensor, values: Tensor) -> Tensor:
-    """`weighted_sum` of rows with one weight that is not zero: only the value that it chooses is read."""
+    """`weighted_sum` of rows with a single nonzero weight: reads only the chosen value."""
     chosen = weights.argmax(-1, keepdim=True)  # (..., T, 1)
     lead = torch.broadcast_shapes(weights.shape[:-2], values.shape[:-2])  # type: ignore[no-untyped-call]
     places = chosen.expand(*lead, chosen.shape[-2], values.shape[-1])

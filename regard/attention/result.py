@@ -1,4 +1,4 @@
-"""What comes back from attention: the context now; scores, weights, rows and top-k when looked at."""
+"""The result of attention: the context at once; scores, weights, rows and top-k on access."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from regard.attention.display import html_of
 from regard.errors import ConfigError, ShapeError, check_whole, shown
 
-NUMBERS = 2**25  # of a block of rows, while it is computed
+NUMBERS = 2**25  # elements in memory while a block of rows is computed
 
 
 class Alignment(NamedTuple):
@@ -35,7 +35,7 @@ class _Lazy:
 
 
 def on_demand(scores: Callable[[], Tensor], weights: Callable[[], Tensor]) -> Alignment:
-    """An Alignment of which each is computed when it is looked at."""
+    """An Alignment that computes scores and weights on first access."""
     return cast(Alignment, _Lazy(scores, weights))
 
 
@@ -52,7 +52,7 @@ class AttentionResult:
     A fused kernel never builds the T × S weights; the reference recomputes them on first access. `rows` and
     `top` compute only what they return, and `top` needs no whole row if each score depends on one key alone.
     The weights are those of the call, even if parameters or autocast have changed since. A result keeps its
-    inputs alive until it is dropped; read it before they are changed in place.
+    inputs alive; read it before they are changed in place.
     """
 
     __slots__ = ("_align", "_alignment", "_log_probability", "_numbers", "_rows", "_top", "context", "kernel")
@@ -79,7 +79,7 @@ class AttentionResult:
         self._numbers = numbers
 
     def with_context(self, context: Tensor) -> "AttentionResult":
-        """The same alignment under another context: what a projection after attention returns."""
+        """The same alignment with another context, for a projection after attention."""
         return AttentionResult(
             context,
             kernel=self.kernel,
@@ -92,7 +92,7 @@ class AttentionResult:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, or what is read from a file, has its weights: what would compute them stays here."""
+        """Copies and pickles store the weights, since what would compute them cannot be copied."""
         return looked_at, (self.context, self.kernel, self.scores, self.weights)
 
     @property
@@ -102,7 +102,7 @@ class AttentionResult:
 
     @property
     def has_weights(self) -> bool:
-        """The weights are there already; looking at them costs nothing."""
+        """Whether the weights are already computed, so that reading them costs nothing."""
         return self._alignment is not None
 
     @property
@@ -112,12 +112,12 @@ class AttentionResult:
 
     @property
     def scores(self) -> Tensor:
-        """(..., T, S) what was normalised; -inf where hidden. Pointer losses read this."""
+        """(..., T, S) the normalizer's input; -inf where hidden. Pointer losses read this."""
         return self._full().scores
 
     @property
     def log_probability(self) -> Tensor:
-        """(..., T) log-probability of what a hard normalizer chose; REINFORCE follows its gradient."""
+        """(..., T) log-probability of a hard normalizer's choice; REINFORCE uses its gradient."""
         if self._log_probability is None:
             raise ConfigError("AttentionResult: `log_probability` needs a normalizer that chooses: Hard.")
         return self._log_probability(self._full())
@@ -149,42 +149,42 @@ class AttentionResult:
     def _look(self, targets: Tensor | None) -> Alignment:
         if torch.compiler.is_compiling() or not self.context.is_inference():
             return self._align(targets)
-        with torch.no_grad():  # of what was computed in inference mode no gradient can be recorded
+        with torch.no_grad():  # inference tensors cannot be recorded by autograd
             return self._align(targets)
 
     def top(self, k: int, *, block: int | None = None) -> tuple[Tensor, Tensor]:
         """(..., T, k) largest weights and their source positions; never T × S at once.
 
-        `block` is how many rows are computed at a time; by default as many as fit a bounded memory, or tiles
-        of rows where they will do.
+        `block` is the number of rows computed at a time; by default as many as fit a fixed amount of memory,
+        or tiles of rows where they suffice.
         """
         check_whole("AttentionResult.top", least=0, k=k)
         check_whole("AttentionResult.top", block=1 if block is None else block)
         if self._alignment is not None:
             return _largest(self._alignment.weights, k)
-        # a call without gradients has none here either: autograd would keep what they were made of, T × S
+        # no gradients here if the call had none: autograd would save T × S tensors
         gradient = torch.is_grad_enabled() and self.context.requires_grad
         with torch.set_grad_enabled(gradient):
-            # weights that carry gradients are made of whole rows: there would be too many tiles
+            # with gradients, compute whole rows: there would be too many tiles
             found = self._top(k) if self._top is not None and block is None and not gradient else None
             return found or self._best_of_blocks(k, block, gradient)
 
     def _best_of_blocks(self, k: int, block: int | None, gradient: bool) -> tuple[Tensor, Tensor]:
         block = max(1, min(128, NUMBERS // max(1, self._multiplied()))) if block is None else block
-        again = gradient and not torch.compiler.is_compiling()  # computed once more for the gradient
+        again = gradient and not torch.compiler.is_compiling()  # recompute in the backward pass
         remade = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
         values = positions = torch.empty(0)
         for start in range(0, max(1, self.T), block):
             rows = slice(start, min(start + block, self.T))
             best = remade(self._best, rows, k) if again else self._best(rows, k)
             if start == 0:
-                # into one tensor: small ones, kept, would hold the memory of every block before them
+                # one tensor, because many small ones would keep the memory of every block alive
                 values, positions = (x.new_empty(*x.shape[:-2], self.T, k) for x in best)
             values[..., rows, :], positions[..., rows, :] = best
         return values, positions
 
     def _multiplied(self) -> int:
-        """Numbers of the keys: what a query multiplies at most, when its row is computed."""
+        """Elements of the keys: at most so many are multiplied for one row."""
         return self._numbers
 
     def _best(self, rows: slice, k: int) -> tuple[Tensor, Tensor]:
@@ -194,7 +194,7 @@ class AttentionResult:
         if self._alignment is not None:
             return self._alignment
         alignment = self._look(None)
-        # a look without gradients, as a drawing takes, must not take them from a loss that reads later
+        # do not cache what was read without gradients (for a drawing): a loss may read it later
         if torch.is_grad_enabled() or not self.context.requires_grad:
             self._alignment = alignment
         return alignment
@@ -209,7 +209,7 @@ class AttentionResult:
 
 
 def looked_at(context: Tensor, kernel: str, scores: Tensor, weights: Tensor) -> AttentionResult:
-    """A result whose scores and weights are there already."""
+    """A result with known scores and weights."""
     alignment = Alignment(scores, weights)
     return AttentionResult(
         context, kernel=kernel, rows=weights.shape[-2], align=lambda _: alignment, alignment=alignment

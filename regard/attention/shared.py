@@ -1,4 +1,4 @@
-"""Queries that share a row of the source, as the hypotheses of a beam do, ask it together."""
+"""Batches queries that share a row of the source, such as the hypotheses of a beam."""
 
 from collections.abc import Callable
 
@@ -9,12 +9,12 @@ from regard.attention.result import Alignment, AttentionResult, on_demand
 
 
 def together(query: Tensor, k: int) -> Tensor:
-    """(B k, ..., 1, Dq) -> (B, ..., k, Dq): the k queries of a row, one after the other."""
+    """(B k, ..., 1, Dq) -> (B, ..., k, Dq): the k queries of a row become consecutive queries."""
     return torch.unflatten(query.squeeze(-2), 0, (-1, k)).movedim(1, -2)
 
 
 def apart(result: AttentionResult, log_probability: Callable[[Alignment], Tensor] | None) -> AttentionResult:
-    """The result of queries that asked together, as if each had asked alone."""
+    """The result of `together` queries, split as if each had been its own row."""
     return AttentionResult(
         _apart(result.context),
         kernel=result.kernel,

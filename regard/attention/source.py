@@ -1,4 +1,4 @@
-"""What is attended to: prepared keys, values and their mask, as one value that is passed and returned."""
+"""What is attended to: prepared keys, values and their mask, as one immutable value."""
 
 from dataclasses import dataclass, replace
 
@@ -20,15 +20,15 @@ class Source:
         heads(torch.randn(1, 1, 32), cache).weights                # one query, at the last of six positions
         cache.select(torch.tensor([0, 0, 0]))                      # three hypotheses of a beam from row 0
 
-    T queries of a source that has grown are at its last T positions; otherwise they begin at 0.
+    In a source that has grown, T queries stand at the last T positions; otherwise they begin at 0.
     """
 
     keys: Tensor  # (..., S, Dp), already prepared
     values: Tensor  # (..., S, Dv)
     mask: Mask
-    copies: int = 1  # each row serves so many rows of the query, one after the other
-    grown: bool = False  # by `append`: queries stand at its last positions, unless `at` says where
-    silent: tuple[Tensor | None, Tensor | None] | None = None  # lengths and dense mask it was cleaned for
+    copies: int = 1  # how many consecutive rows of the query share each row
+    grown: bool = False  # by `append`: queries stand at the last positions, unless `at` says otherwise
+    silent: tuple[Tensor | None, Tensor | None] | None = None  # lengths and dense mask it was zeroed for
 
     def __post_init__(self) -> None:
         keys, values = self.keys, self.values
@@ -38,7 +38,7 @@ class Source:
                 f"Source: `keys`, `values` and `mask` have {given}; expected two tensors and a Mask. "
                 "`Attention.prepare` makes a Source."
             )
-        rows = keys.shape[:-1]  # one comparison, because a decoder makes sources at every step
+        rows = keys.shape[:-1]  # one comparison: a decoder creates sources at every step
         if not rows or values.shape[:-1] != rows:
             _check_pair(keys, values)
         if not (keys.is_floating_point() and values.is_floating_point()):
@@ -59,20 +59,20 @@ class Source:
 
     @property
     def is_silent(self) -> bool:
-        """Whether positions that the mask hides from all queries have been cleaned (hidden.py)."""
+        """Whether positions that the mask hides from all queries have been zeroed (hidden.py)."""
         known, mask = self.silent, self.mask
         return known is not None and known[0] is mask.lengths and known[1] is mask.dense
 
     def known(self, silent: bool) -> "Source":
-        """The same source, marked as cleaned for its mask or not."""
+        """The same source, marked as zeroed for its mask or not."""
         return replace(self, silent=(self.mask.lengths, self.mask.dense) if silent else None)
 
     def visible(
         self, query: Tensor, positions: Tensor | None = None, sources: slice | None = None
     ) -> Tensor | None:
-        """What the mask shows to these queries, broadcastable to (..., T, S); None means everything.
+        """The mask for these queries, broadcastable to (..., T, S); None means everything is visible.
 
-        `positions` and `sources` as in `Mask.to_dense`. What does not depend on the queries is cached.
+        `positions` and `sources` as in `Mask.to_dense`. A mask that is the same for all queries is cached.
         """
         mask, ndim = self.mask, query.ndim
         if mask.lengths is None and mask.dense is None and not mask.causal and mask.window is None:
@@ -88,7 +88,7 @@ class Source:
         return shown
 
     def inverse(self, shown: Tensor) -> Tensor:
-        """What a mask hides; cached for the mask that `visible` caches."""
+        """The negated mask; cached for the mask that `visible` caches."""
         kept = self.__dict__.get("_visible")
         if kept is None or kept[1] is not shown:
             return ~shown
@@ -114,19 +114,19 @@ class Source:
         mask = self.mask.at(offset)
         if torch.compiler.is_compiling():
             return replace(self, mask=mask, grown=False)
-        self.__dict__.setdefault("_made", {})  # what kernels make of keys and values serves every step
-        later = object.__new__(Source)  # what was checked once is not read again at every step
+        self.__dict__.setdefault("_made", {})  # what kernels derive from keys and values, shared by all steps
+        later = object.__new__(Source)  # skips the checks, which have passed
         later.__dict__.update(self.__dict__, mask=mask, grown=False)
         if mask.offset < 0 or self.mask.offset < 0:
             later.__dict__.pop("_no_row_is_empty", None)
         return later
 
     def asked_by(self, T: int) -> "Source":
-        """The source as T queries see it; if it has grown, they are its last T positions."""
+        """The source for T queries; if it has grown, they stand at its last T positions."""
         if not self.grown:
             return self
         mask, first = self.mask, max(0, self.S - T)
-        # of one query the last position sees all before it
+        # the last position sees everything before it, so a single query needs no causality
         if T == 1:
             mask = Mask(lengths=mask.lengths, window=mask.window, dense=mask.dense, offset=first)
         else:
@@ -134,9 +134,9 @@ class Source:
         return Source(self.keys, self.values, mask, self.copies, silent=self.silent)
 
     def append(self, other: "Source") -> "Source":
-        """Grow along the source axis, for tapes and decoder caches. Each part keeps its own mask.
+        """Append along the source axis, for tapes and decoder caches. Each part keeps its own mask.
 
-        The next T queries are at the last T positions, unless `at` says otherwise.
+        The next T queries stand at the last T positions, unless `at` says otherwise.
         """
         check_source("Source.append", "other", other)
         old = (("keys", self.keys, "... S Dp"), ("values", self.values, "... S Dv"))
@@ -170,16 +170,16 @@ class Source:
             lengths = lengths[rows]
         dense = mask.dense
         if dense is not None and dense.ndim >= self.keys.ndim:
-            axis = dense.ndim - self.keys.ndim  # that of the rows: queries may have more before it
+            axis = dense.ndim - self.keys.ndim  # of the rows: the query may have more leading axes
             dense = dense.index_select(axis, rows) if dense.shape[axis] > 1 else dense
         keys, values = (chosen("Source.select", x, rows) for x in (self.keys, self.values))
         kept = Source(keys, values, replace(mask, lengths=lengths, dense=dense), grown=self.grown)
         return kept.known(self.is_silent)
 
     def share(self, rows: Tensor) -> "Source":
-        """As `select`, but hypotheses of a sentence share the sentence's source instead of copying it.
+        """Like `select`, but hypotheses of a sentence share its row instead of copying it.
 
-        Rows that continue the same source row must follow one another, as many for each; else this selects.
+        This needs equally many consecutive rows for each source row; otherwise it is `select`.
         """
         check_rows("Source.share", rows)
         owners, counts = torch.unique_consecutive(rows // self.copies, return_counts=True)
@@ -192,13 +192,13 @@ class Source:
         return replace(kept, copies=int(counts[0]))
 
     def spread(self) -> "Source":
-        """The same source with a row of its own for each row of the query."""
+        """The same source with shared rows copied, one for each row of the query."""
         if self.copies == 1:
             return self
         return self.select(torch.arange(self.copies * self.keys.shape[0], device=self.keys.device))
 
     def _grown_mask(self, other: "Source") -> Mask:
-        """Causality and window hold for the whole; lengths and dense masks for each part's positions."""
+        """Causality and window apply to the whole, lengths and dense masks to each part's positions."""
         for mask in (self.mask, other.mask):
             if mask.dense is not None and mask.dense.ndim > 1 and mask.dense.shape[-2] != 1:
                 raise MaskError(
@@ -225,13 +225,13 @@ class Source:
         return replace(grown, dense=torch.cat(filled, -1))
 
     def _visible(self) -> Tensor | None:
-        """(..., 1, S) what lengths and dense leave visible, or None for everything."""
+        """(..., 1, S) what `lengths` and `dense` leave visible, or None for everything."""
         facts = Mask(lengths=self.mask.lengths, dense=self.mask.dense)
         return facts.to_dense(1, self.S, ndim=self.keys.ndim, device=self.keys.device)
 
 
 def _all_positive(lengths: Tensor) -> bool:
-    """Known to be 1 or more, where looking costs no wait."""
+    """Whether all are known to be 1 or more; False if reading them would wait for a device."""
     can_look = type(lengths) is Tensor and lengths.is_cpu
     if not can_look or torch.compiler.is_compiling() or is_transformed():
         return False
@@ -248,7 +248,7 @@ def _check_pair(keys: Tensor, values: Tensor) -> None:
 
 
 def broadcasts(a: torch.Size, b: torch.Size) -> bool:
-    """Two shapes of leading axes belong together: from the last on they are equal, or one of them is 1."""
+    """Whether two shapes of leading axes broadcast: aligned at the end, they are equal or one is 1."""
     return all(x == y or 1 in (x, y) for x, y in zip(reversed(a), reversed(b), strict=False))
 
 
@@ -256,7 +256,7 @@ def chosen(owner: str, x: Tensor, rows: Tensor) -> Tensor:
     """(B, ...), (R,) -> (R, ...): these rows of a batch."""
     try:
         return x.index_select(0, rows)
-    except IndexError as error:  # on a CPU; a GPU says so itself, when it comes to it
+    except IndexError as error:  # on a CPU; a GPU raises its own error, later
         raise ShapeError(
             f"{owner}: `rows` has {rows.tolist()}; expected rows of a batch of {x.shape[0]}."
         ) from error
@@ -274,7 +274,7 @@ def check_rows(owner: str, rows: Tensor) -> None:
 
 
 def check_source(owner: str, name: str, found: object) -> None:
-    """Raise ShapeError if this is no Source."""
+    """Raise ShapeError if this is not a Source."""
     if not isinstance(found, Source):
         raise ShapeError(
             f"{owner}: `{name}` has {shown(found)}; expected a Source. "

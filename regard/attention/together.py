@@ -1,8 +1,8 @@
-"""Three matrices that multiply one input, side by side in the memory of a GPU: their products are one.
+"""Stores three matrices that multiply one input next to each other on a GPU: one product instead of three.
 
-Launching three products there takes longer than most of them. Each matrix stays a parameter of its own, for
-optimizers, gradients and state dicts, as those of nn.LSTM do. Where something has moved one of them (a copy
-of the module, weights that were assigned), they are joined by a copy.
+Three launches take longer than most such products. Each matrix stays a parameter of its own for optimizers,
+gradients and state dicts, as in nn.LSTM. If one of them has moved (the module was copied, weights were
+assigned), they are concatenated.
 """
 
 import torch
@@ -12,7 +12,7 @@ PLAIN = (Tensor, nn.Parameter)
 
 
 def lay_together(*layers: nn.Module) -> None:
-    """Move weights and biases of three layers nn.Linear next to one another, if they are on a GPU."""
+    """Make the weights and the biases of three nn.Linear layers contiguous with each other, if on a GPU."""
     if all(type(layer) is nn.Linear for layer in layers):
         for name in ("weight", "bias"):
             parts = [layer._parameters.get(name) for layer in layers]
@@ -21,7 +21,7 @@ def lay_together(*layers: nn.Module) -> None:
 
 
 def place_together(*parts: Tensor) -> None:
-    """The same numbers in one piece of memory, if the tensors are alike and not there already."""
+    """Move the tensors into one piece of memory, unless they differ in kind or are there already."""
     first = parts[0]
     alike = all(x.shape == first.shape and x.dtype is first.dtype and x.device == first.device for x in parts)
     if alike and not lie_together(*parts):
@@ -31,7 +31,7 @@ def place_together(*parts: Tensor) -> None:
 
 
 def lie_together(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """They follow one another in one piece of memory, and are of one size."""
+    """Whether the three have one shape and follow each other in one piece of memory."""
     if type(q) not in PLAIN:  # a fake tensor has no address
         return False
     place, step = q.data_ptr(), q.nbytes
@@ -42,12 +42,12 @@ def lie_together(q: Tensor, k: Tensor, v: Tensor) -> bool:
         and q.is_contiguous()
         and k.is_contiguous()
         and v.is_contiguous()
-        and q.untyped_storage().data_ptr() == v.untyped_storage().data_ptr()  # neighbours are not enough
+        and q.untyped_storage().data_ptr() == v.untyped_storage().data_ptr()  # not mere neighbours
     )
 
 
 def joined(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """All above one another: without a copy where they lie so."""
+    """The three stacked along the first axis; a view if they are stored that way, otherwise a copy."""
     if not lie_together(q, k, v):
         return torch.cat((q, k, v))
     rows, *rest = q.shape

@@ -1,10 +1,10 @@
-"""The k largest weights of each query, without the weights of all.
+"""The k largest weights of each query, without building all weights.
 
     weight = exp(score / temperature - m) / Σ exp(score / temperature - m),   m the largest of the row
 
-Scores that are products are looked at in tiles of both axes. Of each row the best are kept, m, and the sum so
-far, which is rescaled where a tile has a larger m: what a softmax does, in another order. A kernel may do it
-in one pass. Where a kernel computes other scores, a block of rows is made at a time.
+Scores that are products are computed in tiles along both axes. For each row the k best, m and the running sum
+are kept; the sum is rescaled when a tile has a larger m, as in an online softmax. A kernel may do it in one
+pass. Other scores that have a kernel are computed in blocks of whole rows.
 """
 
 import math
@@ -19,12 +19,12 @@ from regard.attention.looks import look, looked_form, products_of
 from regard.attention.normalizers.softmax import Softmax
 from regard.attention.reference import masked_scores
 
-NUMBERS = 2**25  # of scores in memory at a time, where whole rows are made
-TILE = 256  # queries of a tile of scores, and an eighth of its source positions
+NUMBERS = 2**25  # scores in memory at a time, where whole rows are computed
+TILE = 256  # a tile has so many queries, and eight times as many source positions
 
 
 def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
-    """(..., T, k) largest weights and their positions; None for a call that needs the reference's rows."""
+    """(..., T, k) largest weights and their positions; None if whole rows of the reference are needed."""
     T, S = call.query.shape[-2], call.source.S
     if k > S or T == 0:
         return None
@@ -44,13 +44,13 @@ def largest(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
             scores, _ = masked_scores(call, targets, slice(first, min(first + 8 * TILE, S)))
             best = _better(best, scores if temperature == 1.0 else scores / temperature, first, k)
         assert best is not None
-        total = best.total.masked_fill(best.total == 0, 1.0)  # of a row that sees nothing
+        total = best.total.masked_fill(best.total == 0, 1.0)  # 0 in a row that sees nothing
         rows.append((_exp(best.scores, best.most) / total, best.places))
     return torch.cat([x for x, _ in rows], -2), torch.cat([x for _, x in rows], -2)
 
 
 def _of_fused_rows(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
-    """The same from whole rows, some at a time, whose scores a kernel computes; None where none does."""
+    """The same from blocks of whole rows whose scores a kernel computes; None if there is no such kernel."""
     form, T = looked_form(call), call.query.shape[-2]
     if form is None or paths.choose("scores", form) is None:
         return None
@@ -63,20 +63,20 @@ def _of_fused_rows(call: Call, k: int) -> tuple[Tensor, Tensor] | None:
 
 
 class _Best(NamedTuple):
-    """What is known of some rows after some of their tiles."""
+    """Running result for a block of rows."""
 
     scores: Tensor  # (..., R, k) the largest
-    places: Tensor  # (..., R, k) and where they are
-    most: Tensor  # (..., R, 1) the largest of all
+    places: Tensor  # (..., R, k) their positions
+    most: Tensor  # (..., R, 1) the very largest
     total: Tensor  # (..., R, 1) Σ exp(score - most)
 
 
 def _better(best: _Best | None, scores: Tensor, first: int, k: int) -> _Best:
-    """(..., R, W) further scores, at the positions from `first` on."""
+    """`best` updated with another tile of scores (..., R, W), whose positions begin at `first`."""
     found = scores.topk(min(k, scores.shape[-1]), dim=-1)
     values, places = found.values, found.indices + first
     most = values[..., :1]
-    # the largest is 1 before it is divided by the sum; one pass where exponentials and their sum are three
+    # the largest weight is 1 / sum; one softmax pass instead of three for exponentials and their sum
     total = scores.softmax(-1).gather(-1, found.indices[..., :1]).reciprocal()
     total = total.masked_fill(most == -math.inf, 0.0)
     if best is None:
@@ -89,5 +89,5 @@ def _better(best: _Best | None, scores: Tensor, first: int, k: int) -> _Best:
 
 
 def _exp(scores: Tensor, most: Tensor) -> Tensor:
-    """exp(score - most); 0 where the largest is -inf, since nothing is visible there."""
+    """exp(score - most); 0 where `most` is -inf, since nothing is visible there."""
     return (scores - most.masked_fill(most == -math.inf, 0.0)).exp()

@@ -1,1 +1,1 @@
-"""What runs how fast, and in how much memory: measured here, parity first."""
+"""Benchmarks of speed and memory; every kernel must pass parity first."""

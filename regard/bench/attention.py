@@ -1,15 +1,15 @@
-"""Every mechanism against the reference, torch.compile, FlexAttention and entmax, beside SDPA.
+"""Every mechanism against the reference, torch.compile, FlexAttention and entmax, with SDPA as the yardstick.
 
-    1. parity: the kernel by the error rule, context and every gradient; without it no time is taken
-    2. time and memory of the reference, the kernel and the yardstick: as called, and on a GPU captured as a
-       graph too, which is the device's time without the host's
+    1. parity: the kernel by the error rule, context and every gradient; nothing is timed without it
+    2. time and memory of the reference, the kernel and the yardstick: as called, and on a GPU also captured
+       as a graph, which is the device's time without the host's
     3. rivals that need no compiler
     4. growth: time and memory of the reference and of the kernel as the length doubles; and at the longest
-       what it costs to ask for the largest weights of each query
+       length the cost of the largest weights of each query
     5. until the deadline: mechanisms that only the reference computes; then rivals that are compiled for
-       their size, which takes seconds. On a GPU several processes do it before 1 (`preparing`)
+       each size, which takes seconds. On a GPU several processes compile them before 1 (`preparing`)
 
-If something cannot run, the row has the reason in place of its number.
+If something cannot run, its row has the reason instead of a number.
 """
 
 import time
@@ -26,12 +26,12 @@ from regard.bench.problems import Mechanism, make
 from regard.bench.row import Row, compare, contests, measure_rival
 
 CEILING = 7.60e12  # elements a second on an H200 with operands in registers, as measured for the kernel page
-WARM_UP = 0.5  # seconds of work before a GPU is measured
+WARM_UP = 0.5  # seconds of work before measuring on a GPU
 
 
 @dataclass
 class Report:
-    """All that was measured."""
+    """All measurements of a run."""
 
     plan: Plan
     rows: list[Row] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Report:
     seconds: float = 0.0
 
     def share(self, row: Row) -> float | None:
-        """Of the ceiling, for a forward pass of additive attention on a GPU."""
+        """The share of the ceiling that a forward pass of additive attention on a GPU reaches."""
         if self.ceiling is None or row.elements is None or row.training or row.kernel is None:
             return None
         return row.elements / self.ceiling if row.mechanism.score == "additive" else None
@@ -55,7 +55,7 @@ def measure(
 ) -> Report:
     """Measure what the plan names, in the order of the module's docstring.
 
-    `keep` gets the report on the way too, before what may take longer than foreseen.
+    `keep` also gets the unfinished report, before steps that may take longer than expected.
     """
     began = time.perf_counter()
     end = began + plan.deadline
@@ -95,13 +95,13 @@ def measure(
 
 
 def settle(device: str) -> None:
-    """Let the allocator keep what is freed from now on.
+    """Bring allocator and clocks into a steady state.
 
     Until a process has freed something large, the CPU's allocator takes fresh pages for every tensor of a few
-    megabytes; the reference, which is measured first, took twice as long because of it.
+    megabytes; the reference, which is measured first, took twice as long because of that.
     """
-    torch.empty(2**23 - 2**12, dtype=torch.float32, device=device)  # below 32 MiB, the most that counts
-    if device == "cuda":  # or the first measurement would include the time until the clocks rise
+    torch.empty(2**23 - 2**12, dtype=torch.float32, device=device)  # just below 32 MiB, the most that counts
+    if device == "cuda":  # otherwise the first measurement would include the time until the clocks rise
         x = torch.zeros(1024, 1024, device=device)
         began = time.perf_counter()
         while time.perf_counter() - began < WARM_UP:
@@ -112,7 +112,7 @@ def settle(device: str) -> None:
 def rows(
     plan: Plan, mechanisms: Sequence[Mechanism], say: Callable[[str], None], *, until: float
 ) -> list[Row]:
-    """Each mechanism in each pass, as far as the time goes."""
+    """Each mechanism in each pass, until the deadline."""
     found = []
     for mechanism in mechanisms:
         for training in plan.passes:
@@ -125,12 +125,12 @@ def rows(
 
 
 def has_kernel(plan: Plan, mechanism: Mechanism) -> bool:
-    """Something is measured there that is not the reference."""
+    """Whether a kernel runs the mechanism."""
     return make(mechanism, plan.size, plan.device, plan.dtype).fused()[0] is not None
 
 
 def ceiling() -> tuple[float | None, str]:
-    """Measured on this GPU; else the figure of the kernel page, if it is the same GPU."""
+    """Elements a second, measured on this GPU; if that fails on an H200, the figure of the kernel page."""
     try:
         from regard.bench.ceiling import elements_per_second
 
@@ -142,7 +142,7 @@ def ceiling() -> tuple[float | None, str]:
 
 
 def line(row: Row) -> str:
-    """A row while it is measured."""
+    """A row as a line of progress."""
     if row.kernel is None:
         return f"{row.mechanism.name}, {row.what}: the reference runs"
     if "fused" in row.missing:

@@ -1,4 +1,4 @@
-"""What `regard bench attention` measures, and how much time it has."""
+"""The plan of `regard bench attention`: what it measures, and how much time it has."""
 
 import os
 from dataclasses import dataclass, replace
@@ -15,24 +15,24 @@ class Plan:
     device: str
     dtype: torch.dtype
     size: Size
-    apart: str = ""  # follows the name of records that must not replace those of the standard sizes
+    apart: str = ""  # suffix of records that must not replace those of the standard sizes
     lengths: tuple[int, ...]
     growth: Size  # its N is not used
     passes: tuple[bool, ...] = (False, True)  # forward; forward and backward
     mechanisms: tuple[Mechanism, ...] = MECHANISMS
     rivals: tuple[str, ...] = ("by-hand", "entmax", "flex", "compile")
-    capture: bool = False  # also measure what the device does without the host
-    growing: float = 0.6  # of the deadline, until which growth may be measured; it has a quarter at least
-    processes: int = 0  # that compile beforehand; none: what is compiled is so when its turn comes
-    preparing: float = 0.27  # of the deadline, which they have
-    deadline: float = 170.0  # seconds, for all
+    capture: bool = False  # also measure the device's time without the host's
+    growing: float = 0.6  # share of the deadline by which growth must be measured; it gets at least a quarter
+    processes: int = 0  # how many compile beforehand; with 0, rivals compile when their turn comes
+    preparing: float = 0.27  # share of the deadline for that
+    deadline: float = 170.0  # seconds, in total
     budget: float = 0.4  # seconds for each number
     longest: float = 10.0  # seconds that one call may take
     largest: float = 4e9  # bytes that one call may need
 
 
 def standard(device: str, *, quick: bool = False) -> Plan:
-    """Sizes that tell something on this device."""
+    """The plan with sizes that suit this device."""
     if device == "cuda":
         free = float(torch.cuda.mem_get_info()[0])
         plan = Plan(

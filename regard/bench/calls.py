@@ -1,11 +1,11 @@
-"""What one call costs, beside the module that a user would write by hand for the same arithmetic.
+"""The cost of one call, next to a module written by hand for the same arithmetic.
 
-    additive          softmax(tanh(W q + U k) · v) @ values, the keys projected beforehand
+    additive          softmax(tanh(W q + U k) · v) @ values, with keys projected beforehand
     multi-head        torch.nn.MultiheadAttention, without and with its weights
 
-Where all queries are asked at once on a GPU, the module is also compiled, and the ratio is to the faster.
+For all queries at once on a GPU, the module is also compiled, and the ratio is to the faster of the two.
 Small calls are where a library loses: a decoder makes thousands of them, each a few dozen microseconds long.
-Both sides have the same parameters, inputs and mask, and their outputs are compared before any time is taken.
+Both sides have the same parameters, inputs and mask, and their outputs are compared before anything is timed.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ HEADS = {64: 4, 256: 4, 512: 8}
 
 
 class HandWritten(nn.Module):
-    """Additive attention as a user writes it: projected keys and an additive mask come from outside."""
+    """Additive attention as a user would write it: projected keys and an additive mask are inputs."""
 
     def __init__(self, score: AdditiveScore) -> None:
         super().__init__()
@@ -46,9 +46,9 @@ class HandWritten(nn.Module):
 
 
 class Sides(NamedTuple):
-    """Two ways to the same tensors, and the kernel that ours takes."""
+    """Two ways to the same tensors, and the kernel that ours uses."""
 
-    by_hand: Callable[[], tuple[Tensor, ...]] | None  # None: nobody else has such a call
+    by_hand: Callable[[], tuple[Tensor, ...]] | None  # None: there is no counterpart
     ours: Callable[[], tuple[Tensor, ...]]
     leaves: list[Tensor]  # whose gradients a training call computes, parameters included
     kernel: str
@@ -69,7 +69,7 @@ class Contest:
 
 @dataclass
 class Cost:
-    """What was measured of one contest."""
+    """The measurements of one contest."""
 
     contest: Contest
     kernel: str
@@ -84,7 +84,7 @@ class Cost:
 
 
 def additive(contest: Contest, device: str) -> Sides:
-    """One step of a decoder over a source with lengths, or all queries at once."""
+    """One decoder step over a source with lengths, or all queries at once."""
     B, T, S, D = contest.size
     options: dict[str, Any] = {"device": device, "dtype": contest.dtype}
     score = AdditiveScore(query=D, keys=D, hidden=D).to(**options)
@@ -92,15 +92,15 @@ def additive(contest: Contest, device: str) -> Sides:
     query, annotations = torch.randn(B, T, D, **options), torch.randn(B, S, D, **options)
     lengths = torch.full((B,), S, device=device)
     lengths[B // 2 :] = max(1, S - 3)
-    with torch.no_grad():  # once a sentence, not at every step: not a part of what is measured
+    with torch.no_grad():  # once per sentence, not per step, so not part of the measurement
         source = attention.prepare(annotations, mask=Mask(lengths=lengths))
     hidden = torch.arange(S, device=device) >= lengths[:, None, None]
     bias = torch.zeros(B, 1, S, **options).masked_fill(hidden, -torch.inf)
     with torch.set_grad_enabled(contest.training):
         kernel = attention.explain(query, source).kernel
-    given = query, source.keys, source.values, bias  # its values: zeros where nobody may look
+    given = query, source.keys, source.values, bias  # the source's values, zeroed where hidden
     if contest.compiles:
-        torch.compiler.reset()  # or the last sizes are not compiled: so many versions of `forward` are kept
+        torch.compiler.reset()  # otherwise the last sizes hit the recompile limit of `forward`
     fast = torch.compile(hand, dynamic=False) if contest.compiles else None
     return Sides(
         lambda: hand(*given)[:1],
@@ -112,9 +112,9 @@ def additive(contest: Contest, device: str) -> Sides:
 
 
 def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
-    """Self-attention with the projections of `nn.MultiheadAttention`, whose weights are per head here too.
+    """Self-attention with the projections of `nn.MultiheadAttention`, which also returns weights per head.
 
-    What is read beside the context is "weights", or "top" for the largest.
+    `ask` is what is read: "context", also "weights", or also "top", the largest.
     """
     B, T, _, D = contest.size
     options: dict[str, Any] = {"device": device, "dtype": contest.dtype}
@@ -139,7 +139,7 @@ def multi_head(contest: Contest, device: str, ask: str = "context") -> Sides:
     )
 
 
-with_weights = partial(multi_head, ask="weights")  # of every head
+with_weights = partial(multi_head, ask="weights")  # those of every head
 with_top = partial(multi_head, ask="top")  # the eight largest of every row
 
 STEP, ALL, HEAD = "additive, one query", "additive, all queries", "multi-head"
@@ -185,7 +185,7 @@ def measure(
     contests: tuple[Contest, ...] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Cost]:
-    """Every call of this device: outputs compared, then times, about `budget` seconds for each side."""
+    """Every call for this device: compare outputs, then time, about `budget` seconds for each side."""
     found = []
     for contest in contests or (ON_GPU if device == "cuda" else ON_CPU):
         torch.manual_seed(0)
@@ -198,7 +198,7 @@ def measure(
 
 
 def compare(contest: Contest, device: str, budget: float) -> Cost:
-    """The outputs of both sides, then their times."""
+    """Compare the outputs of both sides, then time them."""
     sides = contest.make(contest, device)
     cost = Cost(contest, sides.kernel)
     others = {"by hand": sides.by_hand, "compiled": sides.compiled}
@@ -219,14 +219,14 @@ def compare(contest: Contest, device: str, budget: float) -> Cost:
 def _trained(run: Callable[[], tuple[Tensor, ...]], leaves: list[Tensor]) -> Callable[[], Any]:
     def step() -> None:
         run()[0].sum().backward()  # type: ignore[no-untyped-call]
-        for leaf in leaves:  # as an optimizer's zero_grad does: nothing is added up
+        for leaf in leaves:  # like an optimizer's zero_grad, so that nothing accumulates
             leaf.grad = None
 
     return step
 
 
 def rows(costs: list[Cost]) -> list[tuple[str, ...]]:
-    """The table for a reader."""
+    """The table to read."""
     return [
         (
             cost.contest.name,
@@ -242,7 +242,7 @@ def rows(costs: list[Cost]) -> list[tuple[str, ...]]:
 
 
 def records(costs: list[Cost], device: str) -> list[Result]:
-    """One record a call, for results/calls-DEVICE.json."""
+    """One record per call, for results/calls-DEVICE.json."""
     return [
         measured(
             f"calls-{device}",

@@ -1,7 +1,7 @@
-"""How many elements of additive attention a GPU could take in a second, if nothing but arithmetic cost time.
+"""How many elements of additive attention a GPU could compute a second if only arithmetic took time.
 
-Operands stay in registers, and each turn is the arithmetic of the kernel's inner loop: four features to one
-reciprocal. What a turn gives is an operand of the next, so that no part of it can be left out or done once.
+Operands stay in registers, and each turn is the arithmetic of the kernel's inner loop: four features share a
+reciprocal. The result of a turn is an operand of the next, so that the compiler cannot remove or hoist any.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def, untyped-decorator"
 
@@ -13,13 +13,13 @@ from torch import Tensor
 from regard.bench.clock import interleaved
 from regard.kernels.additive.additive_triton.arithmetic import add_quotients
 
-BLOCK = 1024  # numbers to a program, eight to a thread: as many turns go on at once
+BLOCK = 1024  # elements per program, eight per thread: so many turns are in flight at once
 TURNS, PROGRAMS, FEATURES = 1024, 4096, 4
 
 
 @triton.jit
 def turns(operands, out, TURNS: tl.constexpr, BLOCK: tl.constexpr, SASS: tl.constexpr):
-    """total ← total + Σ 1 / (c + a total) over four features, so many times."""
+    """total ← total + Σ 1 / (c + a total) over four features, TURNS times."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     a1 = tl.load(operands + at)
     a2 = a1 * 1.25
@@ -38,14 +38,14 @@ def turns(operands, out, TURNS: tl.constexpr, BLOCK: tl.constexpr, SASS: tl.cons
 
 
 def run(operands: Tensor, turns_: int, *, assembler: bool) -> Tensor:
-    """(n,) -> (n,) after so many turns; n is a multiple of BLOCK."""
+    """(n,) -> (n,) after `turns_` turns; n is a multiple of BLOCK."""
     out = torch.empty_like(operands)
     turns[(operands.numel() // BLOCK,)](operands, out, turns_, BLOCK, assembler, num_warps=4)
     return out
 
 
 def elements_per_second() -> float:
-    """Measured on this GPU."""
+    """The ceiling, measured on this GPU."""
     operands = torch.rand(PROGRAMS * BLOCK, device="cuda") * 1e-3
     if not run(operands, TURNS, assembler=True).isfinite().all():
         raise RuntimeError("the kernel of the ceiling gave numbers that are not finite")

@@ -1,4 +1,4 @@
-"""The dispatcher's table for a reader: every score, normalizer, window and device, equal lines joined."""
+"""The dispatcher's choices as a table: every score, normalizer, window and device, equal lines merged."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,12 +34,12 @@ COLUMNS = (
     "why not another",
 )
 
-# what a kernel says that is for something else: another score, normalizer, window or device
+# refusals of kernels that are for something else: another score, normalizer, window or device
 ELSEWHERE = re.compile(
     r"score is |the query is on |there is no window|nobody reads the scores|window is "
     r"|normalizer is \w+, this kernel computes "
 )
-# what differs from call to call, or repeats the line's own normalizer
+# parts of a reason that depend on the call, or repeat the line's own normalizer
 PARTICULAR = {
     r"has \d+ numbers, fewer than": "has fewer numbers than",
     r"the reference's largest tensor has \d+ numbers, on a GPU this gains from (\d+)": (
@@ -50,7 +50,7 @@ PARTICULAR = {
 
 
 class Asked(NamedTuple):
-    """A call, and the kernels that run it; each of the first five lists the values that share the answer."""
+    """A kind of call and its kernels; the first five fields list the values with the same answer."""
 
     score: tuple[str, ...]
     normalizer: tuple[str, ...]
@@ -58,22 +58,22 @@ class Asked(NamedTuple):
     device: tuple[str, ...]
     queries: tuple[str, ...]
     kernel: str
-    backward: str  # the kernel where gradients are needed
+    backward: str  # the kernel if gradients are needed
     weights: str  # the kernel with `keep_weights=True`
     reason: str  # why the reference runs forward
 
 
 @cache
 def choices(device: str | None = None) -> tuple[Asked, ...]:
-    """One line for each combination of one query, many or thousands, on this device or on both."""
+    """One line for each combination, with one query, many or thousands, on this device or on both."""
     found: list[Asked] = []
     for queries, T, S in (("many", 64, 64), ("thousands", 8192, 8192), ("one", 1, 1024)):
-        asked = zip(
+        answers = zip(
             table(T=T, S=S), table(T=T, S=S, training=True), table(T=T, S=S, keep_weights=True), strict=True
         )
         found += [
             Asked(*facts, c.kernel, trained.kernel, kept.kernel, shortened(c.reason))
-            for c, trained, kept in asked
+            for c, trained, kept in answers
             if device in (None, c.device)
             for facts in [((c.score,), (c.normalizer,), (c.window,), (c.device,), (queries,))]
         ]
@@ -81,7 +81,7 @@ def choices(device: str | None = None) -> tuple[Asked, ...]:
 
 
 def shortened(reason: str) -> str:
-    """Without what kernels for something else say, and without the numbers of one call."""
+    """The reason without clauses of kernels for something else, and without numbers of the one call."""
     clauses = reason.split("; ") if reason else []
     own = [clause for clause in clauses if not ELSEWHERE.match(clause)]
     text = "; ".join(own) if own or not clauses else "no kernel computes this"
@@ -91,8 +91,8 @@ def shortened(reason: str) -> str:
 
 
 def joined(lines: Sequence[Asked]) -> list[Asked]:
-    """The same facts in fewer lines: those that differ in one column alone become one, in order."""
-    order = [2, 4, 3, 1, 0]  # window, queries, device, normalizer, score: what matters least goes first
+    """The same facts in fewer lines: merge lines that differ in one column only, column by column."""
+    order = [2, 4, 3, 1, 0]  # window, queries, device, normalizer, score: the least important first
     for column in order:
         groups: dict[tuple[object, ...], list[Asked]] = {}
         for line in lines:
@@ -109,7 +109,7 @@ def _shared(group: Sequence[Asked], column: int) -> Asked:
 
 
 def rows(lines: Iterable[Asked]) -> list[tuple[str, ...]]:
-    """As words: "any" where a line holds for all values that occur."""
+    """The lines as words, with "any" for a column that lists all values that occur."""
     lines = list(lines)
     every = [{value for line in lines for value in line[column]} for column in range(5)]
     found = []
@@ -128,22 +128,22 @@ PLACES = ("place", "fused path", "on a CPU", "on a GPU, half precision")
 
 
 def places() -> list[tuple[str, ...]]:
-    """The fused paths beside those of Attention: what runs a typical call on a CPU and on a GPU, or why not.
+    """The fused paths besides Attention's: whether each runs a typical call on CPU and GPU, or why not.
 
     As in `table`, the tensors are fake and nothing is computed.
     """
-    asked = {device: _typical(device) for device in ("cpu", "cuda")}
+    calls = {device: _typical(device) for device in ("cpu", "cuda")}
     found = []
     for place in paths.places():
         for path in paths.paths(place):
             with torch.no_grad():
-                reasons = [path.refuses(asked[device][place]) for device in ("cpu", "cuda")]
+                reasons = [path.refuses(calls[device][place]) for device in ("cpu", "cuda")]
             found.append((place, path.name, *("runs" if reason is None else reason for reason in reasons)))
     return found
 
 
 def _typical(device: str) -> dict[str, Any]:
-    """A call of each place that has a fused path."""
+    """A typical call for each place that has a fused path."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from regard.data.batches import PairBatch
@@ -198,17 +198,17 @@ class Choice(NamedTuple):
     normalizer: str
     window: str
     device: str
-    kernel: str  # "reference" where no kernel runs
-    reason: str  # why the reference runs; empty where a kernel does
+    kernel: str  # "reference" if no kernel runs
+    reason: str  # why the reference runs; empty if a kernel does
 
 
 def table(
     *, T: int = 64, S: int = 64, training: bool = False, keep_weights: bool = False
 ) -> Iterator[Choice]:
-    """Every score × normalizer × window × device of the catalogue, by asking the kernels.
+    """Every score × normalizer × window × device of the catalogue, with the kernels' own answers.
 
-    The tensors are fake, float32, (2, T, 32), and nothing is computed: a machine without a GPU can be asked
-    about one too.
+    The tensors are fake, float32, (2, T, 32), and nothing is computed, so this works for a GPU on a machine
+    without one.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -1,10 +1,9 @@
 """Time, memory and growth of calls, measured the same way by every benchmark.
 
-Times are medians of rounds in which all competitors run one after the other, so that a machine that slows
-down slows all of them. The order is another in each round, and each runs once before its time is taken: what
-the one before left in caches and in the allocator is worth up to a sixth of a call. On a GPU device events
-are read; on a CPU the processor's time of this process if it has one thread, which other work on the machine
-changes little, and the clock on the wall if it has more.
+Times are medians over rounds in which all competitors take turns, so that a machine that slows down slows all
+of them. The order changes every round, and each runs once before it is timed, because what the previous one
+left in caches and allocator is worth up to a sixth of a call. A GPU is timed by device events; a CPU with one
+thread by process time, which other work on the machine hardly affects, with more threads by the wall clock.
 """
 
 import math
@@ -20,20 +19,20 @@ import torch
 
 ROUNDS = 7
 LONGEST_ROUND = 200  # calls, back to back
-WARM = 3  # calls before any is captured
-CAPTURED = 8  # calls in a graph
-FITTED = 4  # lengths through which a growth is fitted: the longest
+WARM = 3  # warm-up calls before a capture
+CAPTURED = 8  # calls per graph
+FITTED = 4  # how many of the longest lengths a growth is fitted to
 
 
 def interleaved(
     runs: Mapping[str, Callable[[], Any]], device: str, *, budget: float = 1.0, rounds: int = ROUNDS
 ) -> dict[str, float]:
-    """The median milliseconds of a call of each, all run by turns within about `budget` seconds each."""
+    """The median milliseconds of each call, taking turns, within about `budget` seconds each."""
     single = {}
     for name, run in runs.items():
         single[name] = elapsed(run, device, calls=1)
-        # on a CPU a call that takes long has warmed up after one; on a GPU it was a kernel that was compiled,
-        # and one call by itself would be measured, the host's time and the device's one after the other
+        # on a CPU a long call is warm after one run; on a GPU it was long because it compiled a kernel, and a
+        # single call would be timed, with host and device time in sequence
         if device == "cuda" or single[name] < 2 * budget:
             run()
             single[name] = elapsed(run, device, calls=1)
@@ -53,7 +52,7 @@ def interleaved(
 
 
 def elapsed(run: Callable[[], Any], device: str, *, calls: int) -> float:
-    """Seconds of a call, the mean of several back to back."""
+    """Seconds per call, the mean of several back to back."""
     if device == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
@@ -70,9 +69,9 @@ def elapsed(run: Callable[[], Any], device: str, *, calls: int) -> float:
 
 
 def captured(run: Callable[[], Any]) -> Callable[[], Any]:
-    """CAPTURED calls as one CUDA graph: what the device does in them, without the host.
+    """CAPTURED calls as one CUDA graph: the device's time without the host's.
 
-    Several, because starting a graph takes as long as a short call. Raises where the call cannot be captured.
+    Several calls, since launching a graph takes as long as a short call. Raises if a call cannot be captured.
     """
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
@@ -90,7 +89,7 @@ def captured(run: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def peak(run: Callable[[], Any], device: str) -> int:
-    """Bytes that a call has in use at once, beyond what was there before it."""
+    """The peak memory of a call in bytes, beyond what was allocated before it."""
     if device == "cuda":
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
@@ -111,7 +110,7 @@ def peak(run: Callable[[], Any], device: str) -> int:
 
 @contextmanager
 def _without_messages() -> Iterator[None]:
-    """Nothing on standard error: the profiler announces there, from C++, when it starts and stops."""
+    """Silence stderr, where the profiler reports, from C++, that it starts and stops."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -123,7 +122,7 @@ def _without_messages() -> Iterator[None]:
 
 
 def exponent(lengths: Sequence[int], values: Sequence[float], fitted: int = FITTED) -> float | None:
-    """The power of the length in the values: the slope through the last points in log-log scale."""
+    """The exponent of the length in the values: the slope of the last points on a log-log scale."""
     if len(lengths) < 2 or min(values[-fitted:]) <= 0:
         return None
     x = [math.log(n) for n in lengths[-fitted:]]

@@ -1,4 +1,4 @@
-"""Time and memory of a mechanism as the length doubles, and what a look at its largest weights costs."""
+"""Time and memory of a mechanism as the length doubles, and the cost of its largest weights on demand."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -11,12 +11,12 @@ from regard.bench.clock import elapsed, exponent, interleaved, peak
 from regard.bench.preparing import failure
 from regard.bench.problems import Mechanism, Size, make
 
-TOP = 8  # weights of each query that a look asks for
+TOP = 8  # weights per query that a look requests
 
 
 @dataclass
 class Growth:
-    """One mechanism in one implementation over the length."""
+    """One mechanism in one implementation, over the length."""
 
     mechanism: Mechanism
     path: str  # "reference" or the kernel
@@ -25,7 +25,7 @@ class Growth:
     lengths: list[int] = field(default_factory=list)
     ms: list[float] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
-    stopped: str = ""  # why it went no further
+    stopped: str = ""  # why longer ones were not measured
 
     @property
     def in_time(self) -> float | None:
@@ -38,7 +38,7 @@ class Growth:
 
 @dataclass
 class Look:
-    """What it costs to ask a fused call for the largest weights of each query."""
+    """The cost of the largest weights of each query, read from a fused call."""
 
     mechanism: Mechanism
     kernel: str
@@ -49,7 +49,7 @@ class Look:
 
 
 def grow(plan: Plan, mechanism: Mechanism, *, until: float) -> list[Growth]:
-    """Time and memory over the length, of the reference and of the kernel, which goes first."""
+    """Time and memory over the length, of the reference and of the kernel, which is measured first."""
     training = plan.passes[-1]
     found: list[Growth] = []
     for own in (True, False):
@@ -80,7 +80,7 @@ def grow(plan: Plan, mechanism: Mechanism, *, until: float) -> list[Growth]:
 
 
 def looks(plan: Plan, mechanism: Mechanism, grown: list[Growth]) -> list[Look]:
-    """A look at the greatest length that the kernel reached, if the reference makes its rows in time."""
+    """A look at the longest length that the kernel reached and where the reference computes rows in time."""
     if len(grown) < 2:
         return []
     reference, fused = grown
@@ -105,7 +105,7 @@ def look(plan: Plan, mechanism: Mechanism, N: int) -> Look:
 
 
 def foreseen(plan: Plan, series: Growth, N: int, until: float) -> str:
-    """Why the next length is not worth trying: cost that grows with the square of the length, at worst."""
+    """Why the next length is not worth trying, if the cost grows with the square of the length."""
     if not series.lengths:
         return ""
     grown = (N / series.lengths[-1]) ** 2

@@ -1,4 +1,4 @@
-"""Parity first: no time is taken of a kernel that breaks the error rule of `regard.bench.rule`."""
+"""Parity first: a kernel that breaks the error rule of `regard.bench.rule` is not timed."""
 
 from collections.abc import Sequence
 
@@ -37,14 +37,14 @@ def compare(problems: Sequence[Problem], kernel: str, *, training: bool) -> Verd
                 outcomes(problem, kernel, direction),
                 lambda problem=problem, direction=direction: outcomes(problem, "reference", direction),  # type: ignore[misc]
                 outcomes(exact, "reference", direction),
-                draws=2,  # four problems where there are gradients, which may be of few numbers
+                draws=2,  # with gradients, which may have few elements, there are four problems
             )
     return errors.verdict()
 
 
 @torch.no_grad()
 def apart(found: Tensor, expected: Tensor) -> str | None:
-    """None if two results agree in half of their digits, which tells whether they mean the same."""
+    """None if two results agree in half of their digits, enough to tell that they mean the same."""
     norm = torch.linalg.vector_norm
     error = (norm(found.double() - expected.double()) / norm(expected.double()).clamp_min(1e-30)).item()
     if error <= torch.finfo(expected.dtype).eps ** 0.5:

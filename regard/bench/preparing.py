@@ -1,9 +1,9 @@
-"""Compile in several processes at once, before anything is measured, what is compiled for its size.
+"""Compiles rivals and kernels in several processes before anything is measured.
 
-torch.compile and FlexAttention need seconds to minutes for each size, and leave the result on disk
-(TORCHINDUCTOR_CACHE_DIR). So several processes compile everything beforehand, and the process that measures
-finds it there. What they did not finish is not measured, since compiling it again would take as long; what
-failed is not tried again.
+torch.compile and FlexAttention need seconds to minutes for each size, and cache the result on disk
+(TORCHINDUCTOR_CACHE_DIR). So several processes compile everything beforehand, and the measuring process finds
+it there. What they did not finish is not measured, since compiling it again would take as long; what failed
+is not retried.
 """
 
 import os
@@ -20,11 +20,11 @@ from regard.bench.problems import Mechanism, make
 from regard.bench.rivals import RIVALS
 
 SHORT = 12  # words of an error that go into a table
-Contest = tuple[Mechanism, bool, str]  # with the backward pass or without, and the rival's name
+Contest = tuple[Mechanism, bool, str]  # the mechanism, whether with the backward pass, and the rival's name
 
 
 def prepared(plan: Plan, say: Callable[[str], None]) -> dict[Contest, str]:
-    """Compile what will be measured, our own kernels too; what is not to be found afterwards, and why."""
+    """Compile what will be measured, our own kernels too; returns what is not in the cache, and why."""
     if not plan.processes:
         return {}
     kernels: list[Contest] = [(m, plan.passes[-1], "") for m in plan.mechanisms]
@@ -45,7 +45,7 @@ def prepared(plan: Plan, say: Callable[[str], None]) -> dict[Contest, str]:
 
 
 def compiled_contests(plan: Plan) -> list[Contest]:
-    """What torch.compile has to do with, in order of interest."""
+    """All measurements that need torch.compile, in order of interest."""
     found: list[tuple[bool, Contest]] = []
     for mechanism in plan.mechanisms:
         problem = make(mechanism, replace(plan.size, B=1), plan.device, plan.dtype)
@@ -58,7 +58,7 @@ def compiled_contests(plan: Plan) -> list[Contest]:
 
 
 def compile_one(plan: Plan, mechanism: Mechanism, training: bool, name: str) -> None:
-    """One call of a rival; or of our own kernel at every size, where none is named."""
+    """Run one call of the rival; without a name, of our own kernel at every size."""
     torch.compiler.reset()
     with torch.set_grad_enabled(training):
         if name:
@@ -84,14 +84,14 @@ def failure(error: Exception) -> str:
 def in_parallel(
     function: Callable[..., None], jobs: Sequence[tuple[Any, ...]], *, workers: int, seconds: float
 ) -> list[str | None]:
-    """Call the function with each job's arguments; of each, None or why there is nothing to find.
+    """Call the function with each job's arguments; returns for each None or why it failed.
 
-    The first jobs are begun first. After so many seconds nothing is waited for.
+    Jobs start in order. After `seconds` the rest is abandoned.
     """
     late = f"not compiled within {seconds:.0f} s"
     found: list[str | None] = [late] * len(jobs)
     end = time.monotonic() + seconds
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # the processes are the threads
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # the processes run in parallel already
     pool = get_context("spawn").Pool(min(workers, len(jobs)), initializer=_alone)
     try:
         done = pool.imap_unordered(_attempt, [(i, function, job) for i, job in enumerate(jobs)])
@@ -114,6 +114,6 @@ def _attempt(task: tuple[int, Callable[..., None], tuple[Any, ...]]) -> tuple[in
     i, function, job = task
     try:
         function(*job)
-    except Exception as error:  # what cannot be compiled is a finding, and no reason to stop
+    except Exception as error:  # a compiler's failure is a finding, not a reason to stop
         return i, failure(error)
     return i, None

@@ -2,12 +2,12 @@
 
     name                        score, normalizer, window, heads, queries
     additive                    the score alone: softmax, everything visible, as many queries as keys
-    additive, one query         what a recurrent decoder asks at each step
+    additive, one query         a step of a recurrent decoder
     scaled-dot, 4 heads         one more leading axis
     general, local-predictive   another window or normalizer
 
-Scores that look back at earlier steps (location-aware, coverage) are asked one query at a time, as they are
-in their papers. Inputs are random; keys are prepared beforehand, since that is done once per source.
+Scores that look back at earlier steps (location-aware, coverage) run one query at a time, as in their papers.
+Inputs are random; keys are prepared beforehand, since that is done once per source.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ from regard.attention.scores.base import HistoryScore
 from regard.attention.source import Source
 from regard.errors import ConfigError
 
-STEP = 8  # so many times as many rows where each asks one query: a batch of sentences, not of texts
+STEP = 8  # factor on the rows if each has one query: a batch of sentences, not of texts
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A score, a normalizer and a window by their catalogue keys, and how they are asked."""
+    """A score, a normalizer and a window by their catalogue keys, and the shape of their calls."""
 
     score: str
     normalizer: str = "softmax"
@@ -40,8 +40,8 @@ class Mechanism:
     heads: int = 1
     queries: int | None = None  # None: as many as there are keys
     widening: int = 1  # hidden features of the score, as a multiple of the keys' features
-    hidden: int | None = None  # or their number
-    growing: bool = False  # also measured over the length
+    hidden: int | None = None  # or their number, directly
+    growing: bool = False  # also measure growth over the length
 
     @property
     def name(self) -> str:
@@ -53,23 +53,23 @@ class Mechanism:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What `--mechanisms` may call it."""
+        """Its names for `--mechanisms`."""
         special = [key for key in (self.normalizer, self.window) if key not in ("softmax", "global")]
         return (self.score, *special)
 
     @property
     def catalogue(self) -> list[str]:
-        """The rows of the catalogue that a measurement tells something about: what is special about it."""
+        """The rows of the catalogue that a measurement is about: its special parts, else the score."""
         special = [f"normalizer:{self.normalizer}"] if self.normalizer != "softmax" else []
         special += [f"window:{self.window}"] if self.window != "global" else []
         return special or [f"score:{self.score}"]
 
 
-# in order of interest: what is measured last may fall to the deadline
+# in order of interest: the last ones may miss the deadline
 MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism("additive", widening=2, growing=True),
     Mechanism("additive", queries=1, widening=2),
-    Mechanism("additive", hidden=32),  # as many as can be written out by hand for FlexAttention
+    Mechanism("additive", hidden=32),  # few enough to unroll for FlexAttention
     Mechanism("scaled-dot", growing=True),
     Mechanism("scaled-dot", "sparsemax", growing=True),
     Mechanism("general", window="local-predictive", growing=True),
@@ -92,7 +92,7 @@ MECHANISMS: tuple[Mechanism, ...] = (
     Mechanism("scaled-dot", "mean"),
     Mechanism("scaled-dot", "divide-by-length"),
 )
-# every other score of the catalogue; concat is built as additive is
+# every other score of the catalogue; concat is the same as additive
 MECHANISMS += tuple(
     Mechanism(score)
     for score in catalog.names("score")
@@ -101,7 +101,7 @@ MECHANISMS += tuple(
 
 
 def chosen(words: tuple[str, ...]) -> tuple[Mechanism, ...]:
-    """The mechanisms that these words name, by score, normalizer or window; all for none."""
+    """The mechanisms that these words name, by score, normalizer or window; no words mean all."""
     known = tuple(dict.fromkeys(word for mechanism in MECHANISMS for word in mechanism.words))
     for word in words:
         if word not in known:
@@ -111,7 +111,7 @@ def chosen(words: tuple[str, ...]) -> tuple[Mechanism, ...]:
 
 @dataclass(frozen=True)
 class Size:
-    """How large a problem is; T = S = N unless the mechanism asks fewer queries."""
+    """The size of a problem; T = S = N unless the mechanism has fewer queries."""
 
     B: int
     N: int
@@ -133,23 +133,23 @@ class Problem:
     history: History | None
 
     def attention(self, kernel: str) -> Attention:
-        """The same parts under another kernel."""
+        """The same parts with this kernel."""
         made = Attention(
             self.parts.score, normalizer=self.parts.normalizer, window=self.parts.window, kernel=kernel
         )
         return made.eval()
 
     def context(self, attention: Attention) -> Tensor:
-        """One call."""
+        """The context of one call."""
         return attention(self.query, self.source, history=self.history).context
 
     def call(self, kernel: str, *, training: bool) -> Callable[[], Any]:
-        """One call under a kernel, with its gradients if wanted."""
+        """A function that runs one call with a kernel, and its gradients if `training`."""
         attention = self.attention(kernel)
         return self.passed(lambda: self.context(attention), training=training)
 
     def passed(self, run: Callable[[], Tensor], *, training: bool) -> Callable[[], Any]:
-        """The forward pass, or the forward and the backward pass."""
+        """The forward pass, with the backward pass if `training`."""
         if not training:
             return run
         leaves = list(self.leaves().values())
@@ -157,7 +157,7 @@ class Problem:
         return lambda: torch.autograd.grad(run(), leaves, direction, allow_unused=True)
 
     def leaves(self) -> dict[str, Tensor]:
-        """Everything a gradient may flow to, by name."""
+        """All tensors that may receive a gradient, by name."""
         own = {"query": self.query, "keys": self.source.keys, "values": self.source.values}
         return own | dict(self.parts.named_parameters())
 
@@ -176,11 +176,11 @@ class Problem:
 
     @property
     def cells(self) -> int:
-        """Products or quotients a forward pass takes: B·T·S·D over the prepared features."""
+        """Products or quotients in a forward pass: B·T·S·D over the prepared features."""
         return self.query[..., 0].numel() * self.source.S * self.features
 
     def fused(self) -> tuple[str | None, str]:
-        """The kernel that runs it, and how it was found or why there is none."""
+        """The kernel that runs it, and how it was chosen or why there is none."""
         parts = self.parts
         call = Call(
             self.query, self.source, parts.score, parts.normalizer, parts.window, self.history, dropout=0.0
@@ -192,7 +192,7 @@ class Problem:
 
 
 def make(mechanism: Mechanism, size: Size, device: str, dtype: torch.dtype, *, seed: int = 0) -> Problem:
-    """Random inputs and parameters; what each is does not depend on the device."""
+    """A problem with random inputs and parameters, the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     B, N, D = size.B * STEP if mechanism.queries == 1 else max(1, size.B // mechanism.heads), size.N, size.D
     lead = (B,) if mechanism.heads == 1 else (B, mechanism.heads)

@@ -1,4 +1,4 @@
-"""A benchmark's number as a record for results/: machine, versions, date and commit are filled in here."""
+"""Records of benchmark results for results/, with machine, versions, date and commit filled in."""
 
 import platform
 from datetime import date
@@ -23,7 +23,7 @@ def measured(
     theory: float | None = None,
     seeds: tuple[int, ...] = (0,),
 ) -> Result:
-    """The record of one number of a benchmark; `theory` stands where a paper's value does."""
+    """The record of one benchmark result; `theory` takes the place of a paper's value."""
     return Result(
         recipe=recipe,
         metric=metric,
@@ -40,25 +40,25 @@ def measured(
 
 
 def common(device: str) -> dict[str, Any]:
-    """What the details of every record have: where it was measured."""
+    """The details common to all records: where they were measured."""
     threads = torch.get_num_threads() if device == "cpu" else None
     return {"device": device, "threads": threads, "versions": versions()}
 
 
 def short(value: float | None) -> str:
-    """A number of a table, in three digits; empty where there is none."""
+    """A number for a table, with three digits; empty for None."""
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def megabytes(size: int | None) -> str:
-    """Bytes as such a number of megabytes."""
+    """Bytes as megabytes for a table; empty for None."""
     return short(None if size is None else size / 1e6)
 
 
 def versions() -> dict[str, str]:
-    """Python, and the packages that decide about speed, as far as they are installed."""
+    """Versions of Python and of the installed packages that affect speed."""
     found = {"python": platform.python_version()}
     for package in ("torch", "triton", "entmax"):
         try:

@@ -1,4 +1,4 @@
-"""What was measured, as a table for a reader, as records for results/, and as pictures."""
+"""A report as tables to read, as records for results/, and as pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ GROWTH = (
 
 
 def table(report: Report) -> list[tuple[str, ...]]:
-    """A line for each mechanism and pass; empty where there is nothing to compare with."""
+    """A line for each mechanism and pass; cells are empty if there is nothing to compare with."""
     return [_cells(report, row) for row in report.rows]
 
 
@@ -68,7 +68,7 @@ def growth_table(report: Report) -> list[tuple[str, ...]]:
 
 
 def not_run(report: Report) -> list[str]:
-    """Which rivals have no number, and why: one line a reason."""
+    """Which rivals were not measured, and why: one line per reason."""
     reasons: dict[str, list[str]] = {}
     for row in report.rows:
         for rival, reason in row.missing.items():
@@ -77,7 +77,7 @@ def not_run(report: Report) -> list[str]:
 
 
 def records(report: Report) -> list[Result]:
-    """The rows and the growths for results/attention-DEVICE.json; at a length asked for, -LENGTH too."""
+    """Rows and growth for results/attention-DEVICE.json, or attention-DEVICE-LENGTH.json with a length."""
     plan = report.plan
     shared = common(plan.device) | {"dtype": str(plan.dtype).removeprefix("torch.")}
     recipe = f"attention-{plan.device}{plan.apart}"
@@ -120,7 +120,7 @@ def records(report: Report) -> list[Result]:
 
 
 def _place(mechanism: Mechanism, *, second: bool = False) -> int:
-    """Among all, so that records of several runs stand in one order."""
+    """The mechanism's rank, so that records of several runs sort alike."""
     names = [known.name for known in MECHANISMS]
     place = names.index(mechanism.name) if mechanism.name in names else len(names)
     return 2 * place + second
@@ -155,7 +155,7 @@ def _growth_records(recipe: str, series: Growth, shared: dict[str, Any]) -> list
 
 
 def look_lines(report: Report) -> list[str]:
-    """What the largest weights cost on demand."""
+    """The cost of the largest weights on demand, in sentences."""
     return [
         f"{look.mechanism.name}, {look.length} positions: the {TOP} largest weights of each query in "
         f"{look.ms:.0f} ms and {megabytes(look.bytes)} MB; all weights have "
@@ -185,7 +185,7 @@ def _look_records(recipe: str, look: Look, shared: dict[str, Any]) -> Result:
 
 
 def draw(found: Sequence[Result], folder: Path) -> list[Path]:
-    """Of each device among the records: ratios to the reference, and time and memory over the length."""
+    """For each device in the records: ratios to the reference, and time and memory over the length."""
     from regard.viz.bars import draw_bars
     from regard.viz.curves import draw_growth
 
@@ -196,7 +196,7 @@ def draw(found: Sequence[Result], folder: Path) -> list[Path]:
             key=lambda result: result.details["order"],
         )
         fused = [r for r in own if "mechanism" in r.details and r.details["kernel"] != "reference"]
-        what = max((r.details["pass"] for r in fused), key=len, default="")  # the pass with the backward one
+        what = max((r.details["pass"] for r in fused), key=len, default="")  # the one with backward, if any
         ratios = {r.details["mechanism"]: [r.value] for r in fused if r.details["pass"] == what}
         if ratios:
             path = folder / f"attention-ratios-{device}.png"
@@ -223,7 +223,7 @@ def _curve(result: Result) -> str:
 
 
 def _share(of_ours: float | None) -> str:
-    """Our time in units of another's."""
+    """Our time as a share of another's."""
     return "" if of_ours is None else f"{1 / of_ours:.2f}"
 
 

@@ -1,15 +1,15 @@
-"""What else can compute a mechanism, and SDPA as the yardstick.
+"""Other implementations of a mechanism, and SDPA as the yardstick.
 
-    by-hand    PyTorch's fused dot product on the query whose plain product is the score: what somebody writes
-               who knows that it is one
-    sorted     sparsemax as its paper has it: sort, running sums, support, threshold; gradient in closed form
-    entmax     the same by the package of this name, where it is installed
+    by-hand    PyTorch's fused dot product on a transformed query: what one would write by hand, knowing that
+               the score is a product
+    sorted     sparsemax as in its paper: sort, cumulative sums, support, threshold; gradient in closed form
+    entmax     the same by the package of this name, if installed
     flex       FlexAttention, compiled
     compile    torch.compile of the reference
 
-FlexAttention changes each score of a dot product before the softmax. Additive attention is unrolled by hand:
-the dot product is thrown away and Σ_d v_d tanh(a_d + b_d) written out, one feature after the other. A local
-window is a mask there. What multiplies the weights after the softmax, or replaces it, it cannot say.
+FlexAttention modifies each score of a dot product before the softmax. Additive attention is unrolled by hand:
+the dot product is discarded and Σ_d v_d tanh(a_d + b_d) written out feature by feature. A local window is a
+mask. Factors on the weights after the softmax, and other normalizers, cannot be expressed.
 """
 
 import importlib.util
@@ -35,21 +35,21 @@ from regard.attention.windows.local_monotonic import LocalMonotonic
 from regard.bench.problems import Problem
 
 PRODUCTS = (DotScore, GeneralScore, CosineScore, FeedForwardScore)
-UNROLLED = 64  # features: more, written out one by one, take minutes to compile
+UNROLLED = 64  # most features to unroll: more take minutes to compile
 
 Run = Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
 class Rival:
-    """Another way to the same numbers."""
+    """Another implementation of the same numbers."""
 
     name: str
-    applies: Callable[[Problem], bool]  # whether it computes this mechanism at all
+    applies: Callable[[Problem], bool]  # whether it can compute this mechanism at all
     build: Callable[[Problem], Run]
     # (problem, training) -> None, or why not, as a clause
     refuses: Callable[[Problem, bool], str | None] = lambda problem, training: None
-    compiles: bool = False  # for its size, which takes seconds
+    compiles: bool = False  # for each size, which takes seconds
 
 
 def compiled(problem: Problem) -> Run:
@@ -68,12 +68,12 @@ def compiled(problem: Problem) -> Run:
 
 
 def flex_applies(problem: Problem) -> bool:
-    """A softmax over scores of one query and one key, with nothing behind it."""
+    """Whether it is a softmax over scores of one query and one key, with nothing after it."""
     return is_softmax(problem, (AdditiveScore, *PRODUCTS), (Everywhere, LocalMonotonic))
 
 
 def flex_refuses(problem: Problem, training: bool) -> str | None:
-    """What FlexAttention could say, but not here."""
+    """Why FlexAttention, which could express the mechanism, cannot run it here."""
     if isinstance(problem.parts.score, AdditiveScore) and problem.features > UNROLLED:
         return f"{problem.features} features written out one by one take minutes to compile"
     if problem.query.device.type == "cpu" and training:
@@ -82,7 +82,7 @@ def flex_refuses(problem: Problem, training: bool) -> str | None:
 
 
 def flex(problem: Problem) -> Run:
-    """flex_attention under torch.compile, which alone makes it a fused kernel."""
+    """flex_attention under torch.compile, without which it is not a fused kernel."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     score, window, query = problem.parts.score, problem.parts.window, problem.query
@@ -107,7 +107,7 @@ def flex(problem: Problem) -> Run:
 
     def run() -> Tensor:
         inputs = [query, problem.source.keys, problem.source.values]
-        if not torch.is_grad_enabled():  # on a CPU it refuses inputs that could have a gradient
+        if not torch.is_grad_enabled():  # on a CPU it rejects inputs that require a gradient
             inputs = [x.detach() for x in inputs]
         return like(query, fast(*inputs))
 
@@ -115,7 +115,7 @@ def flex(problem: Problem) -> Run:
 
 
 def unrolled(a: Tensor, b: Tensor, v: Tensor) -> Callable[..., Tensor]:
-    """Σ_d v_d tanh(a_d + b_d) as a score_mod, one feature after the other."""
+    """Σ_d v_d tanh(a_d + b_d) as a score_mod, unrolled over the features."""
     a, b, v = a.float(), b.float(), v.float()
     D = v.shape[0]
 
@@ -154,19 +154,19 @@ def like(query: Tensor, found: Tensor) -> Tensor:
 
 
 def is_sparsemax(problem: Problem) -> bool:
-    """Sparsemax of a score."""
+    """Whether it is sparsemax of a score without history."""
     return isinstance(problem.parts.normalizer, Sparsemax) and isinstance(problem.parts.score, Score)
 
 
 def over_scores(problem: Problem, sparsemax: Callable[[Tensor], Tensor]) -> Run:
-    """The scores of the reference, under this sparsemax of the last axis."""
+    """The reference's scores and mixing with this sparsemax over the last axis."""
     score = problem.parts.score
     assert isinstance(score, Score)
     return lambda: weighted_sum(sparsemax(score(problem.query, problem.source.keys)), problem.source.values)
 
 
 def entmax_refuses(problem: Problem, training: bool) -> str | None:
-    """Where the package is missing."""
+    """Refuses if the package is not installed."""
     return "the package is not installed" if importlib.util.find_spec("entmax") is None else None
 
 
@@ -204,14 +204,14 @@ class Sorted(torch.autograd.Function):
 
 
 def is_softmax(problem: Problem, scores: tuple[type, ...], windows: tuple[type, ...]) -> bool:
-    """Softmax over such a score, in such a window or in none."""
+    """Whether it is softmax over one of these scores, in one of these windows or in none."""
     score, window, normalizer = problem.parts.score, problem.parts.window, problem.parts.normalizer
     within = window is None or isinstance(window, windows)
     return isinstance(score, scores) and within and isinstance(normalizer, Softmax)
 
 
 def by_hand(problem: Problem) -> Run:
-    """Scaled dot product attention on prepared keys."""
+    """PyTorch's scaled dot product attention on prepared keys."""
     score, query, source = problem.parts.score, problem.query, problem.source
 
     def run() -> Tensor:
@@ -232,7 +232,7 @@ RIVALS = (
 
 
 def yardstick(problem: Problem) -> Callable[[bool], Any]:
-    """PyTorch's fused dot product of as many queries and keys with as many features; its own inputs."""
+    """PyTorch's fused dot product with equally many queries, keys and features, on inputs of its own."""
     lead = problem.query.shape[:-2] if problem.query.ndim == 4 else (problem.query.shape[0], 1)
     like = problem.query.detach()
     q, k, v = (

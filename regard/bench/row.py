@@ -1,4 +1,4 @@
-"""A row of the table: one mechanism in one pass, its parity, its time and memory, and those of its rivals."""
+"""A row of the table: one mechanism in one pass, with parity, time and memory, and those of its rivals."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from regard.bench.rivals import RIVALS, Rival, yardstick
 from regard.bench.rule import Verdict
 
 DRAWS = 4  # problems over which the errors of gradients are taken
-LONG = 5.0  # milliseconds of a call that no host holds up
+LONG = 5.0  # milliseconds from which a call is not limited by the host
 
 
 @dataclass
@@ -30,14 +30,14 @@ class Row:
     shape: tuple[int, ...]  # of the query
     training: bool
     kernel: str | None  # None: the reference runs
-    why: str  # how the kernel was found, or why there is none
+    why: str  # how the kernel was chosen, or why there is none
     parity: Verdict | None = None
     ms: dict[str, float] = field(default_factory=dict)  # reference, fused, SDPA, rivals
     bytes: dict[str, int] = field(default_factory=dict)
     against: dict[str, float] = field(default_factory=dict)  # times of others as multiples of ours
     captured: dict[str, float] = field(default_factory=dict)  # milliseconds of each as a graph
     captured_against: dict[str, float] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)  # what has no number, and why
+    missing: dict[str, str] = field(default_factory=dict)  # what was not measured, and why
     elements: float | None = None  # B·T·S·D a second
 
     @property
@@ -68,7 +68,7 @@ def compare(plan: Plan, mechanism: Mechanism, *, training: bool) -> Row:
             row.ms = interleaved(everyone, plan.device, budget=plan.budget)
             row.captured = as_graphs(plan, row, everyone, row.ms)
             row.bytes = {name: peak(run, plan.device) for name, run in runs.items()}
-    except Exception as error:  # one mechanism that fails must not take the others' numbers with it
+    except Exception as error:  # one failing mechanism must not lose the others' results
         row.missing["fused"] = failure(error)
         return row
     row.against = ratios(row.ms, row.ours)
@@ -78,16 +78,16 @@ def compare(plan: Plan, mechanism: Mechanism, *, training: bool) -> Row:
 
 
 def ratios(ms: dict[str, float], ours: str) -> dict[str, float]:
-    """The times of the others as multiples of ours; nothing where ours is missing."""
+    """The times of the others as multiples of ours; empty if ours is missing."""
     return {name: took / ms[ours] for name, took in ms.items() if name != ours and ours in ms}
 
 
 def as_graphs(
     plan: Plan, row: Row, runs: dict[str, Callable[[], Any]], plain: dict[str, float]
 ) -> dict[str, float]:
-    """Milliseconds of a call of each inside a graph, where that is wanted and where they can be in one.
+    """Milliseconds per call inside a graph, if the plan asks for it, for calls that can be captured.
 
-    Of a call that takes long, `plain` says what the device does: the host is ready before it.
+    For long calls, `plain` already is the device's time: the host runs ahead of it.
     """
     if not plan.capture:
         return {}
@@ -103,12 +103,12 @@ def as_graphs(
     took = interleaved(graphs, plan.device, budget=plan.budget / 2)
     graphs.clear()
     if plan.device == "cuda":
-        torch.cuda.empty_cache()  # a graph has memory of its own
+        torch.cuda.empty_cache()  # graphs have their own memory pools
     return found | {name: ms / CAPTURED for name, ms in took.items()}
 
 
 def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> Verdict:
-    """Parity at the measured length, one item of the batch: float64 needs the room."""
+    """Parity at the measured length, with one item of the batch, because float64 needs the memory."""
     size = replace(plan.size, B=1)
     problems = [
         make(mechanism, size, plan.device, plan.dtype, seed=seed)
@@ -118,9 +118,9 @@ def agreed(plan: Plan, mechanism: Mechanism, kernel: str, *, training: bool) -> 
 
 
 def contests(rows: list[Row]) -> list[tuple[Row, Rival]]:
-    """Every row with every rival. What takes longest or tells least comes last and may fall to the deadline.
+    """Every row with every rival. The slowest and least informative come last and may miss the deadline.
 
-    Rivals that are compiled take seconds each; where the reference runs, there is nothing to be told apart.
+    Compiled rivals take seconds each; if the reference runs, the comparison says little.
     """
     found = [(row, rival) for row in rows for rival in RIVALS]
     return sorted(found, key=lambda pair: (pair[1].compiles, pair[0].kernel is None))
@@ -129,7 +129,7 @@ def contests(rows: list[Row]) -> list[tuple[Row, Rival]]:
 def measure_rival(
     plan: Plan, row: Row, rival: Rival, *, until: float, unready: Mapping[Contest, str] | None = None
 ) -> bool:
-    """Time a rival by turns with ours, at one size; whether there is a number, else the row says why not."""
+    """Time a rival in turns with ours, at one size; False if it was not measured, and the row says why."""
     if "fused" in row.missing or rival.name not in plan.rivals:
         return False
     problem = make(row.mechanism, row.size, plan.device, plan.dtype)
@@ -141,7 +141,7 @@ def measure_rival(
         reason = "the deadline came"
     try:
         reason = reason or time_rival(plan, row, rival, problem)
-    except Exception as error:  # what a compiler cannot compile is a finding, not the end of the run
+    except Exception as error:  # a compiler's failure is a finding, not the end of the run
         reason = failure(error)
     if reason is not None:
         row.missing[rival.name] = reason
@@ -149,7 +149,7 @@ def measure_rival(
 
 
 def time_rival(plan: Plan, row: Row, rival: Rival, problem: Problem) -> str | None:
-    """The times of both, as called and as graphs; or why the rival's numbers are not worth timing."""
+    """Time both, as called and as graphs; returns why the rival's output is wrong, if it is."""
     torch.compiler.reset()
     with torch.set_grad_enabled(row.training):
         run = rival.build(problem)

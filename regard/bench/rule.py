@@ -4,13 +4,12 @@
 
     exact      the formula in float64
     formula    plain PyTorch, in the precision of the inputs: the reference
-    jittered   the formula again, with the result of each operation on the way moved by some roundings
+    jittered   the formula again, with the result of every operation perturbed by some roundings
 
-It holds for the output and for each gradient. The first term alone is not a rule: where the formula happens
-to be right to the last bit, nothing else would be allowed to differ from it. The second term does not depend
-on such luck. It measures what roundings of this precision do to this problem: it grows where the problem is
-ill-conditioned, and needs no tolerance. docs/explanation/kernels.md derives it and says on how many problems
-it held.
+It applies to the output and to each gradient. The first term alone would not do: if the formula happens to be
+right to the last bit, nothing else could differ from it. The second term does not depend on such luck. It
+measures the effect of rounding in this precision on this problem: it grows if the problem is ill-conditioned,
+and needs no tolerance. docs/explanation/kernels.md derives the rule and says on how many problems it held.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,10 +20,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 FACTOR = 2.0
-UNITS = 8.0  # roundings of each operation in float32
-HALF_UNITS = 2.0  # and in half precision, where kernels work in float32 inside
-WORST = 4.0  # of single numbers: the largest of many errors varies more than their norm
-DRAWS = 8  # of the jitter, over all problems that are judged together
+UNITS = 8.0  # roundings per operation in float32
+HALF_UNITS = 2.0  # and in half precision, where kernels compute in float32 inside
+WORST = 4.0  # slack for single elements: the largest of many errors varies more than their norm
+DRAWS = 8  # samples of the jitter, over all problems that are judged together
 TINY = 1e-30
 
 # operations whose results are copied or chosen, not computed
@@ -43,20 +42,20 @@ EPS = torch.finfo(torch.float32).eps
 
 
 def units_of(dtype: torch.dtype) -> float:
-    """How many roundings an operation may be off in a problem of this precision."""
+    """By how many roundings an operation may be off in a problem of this precision."""
     return HALF_UNITS if dtype.itemsize == 2 else UNITS
 
 
 class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Every computed number is off by some roundings of its own precision, up or down at random.
+    """Perturbs every computed number by some roundings of its own precision, up or down at random.
 
-    - What is added up (products of matrices, sums) is rounded term by term, in float32 at least: the result
-      is off by as much as that makes, also where the terms cancel.
-    - tanh and the logistic function are off as if they were 1: kernels compute 1 - 2 / (1 + e^{2x}).
-    - Weights p and their slopes p (g - Σ p g) are rounded to the precision of the problem, since kernels
-      multiply them so; and so is Σ p g, which kernels take from the rounded context, relative to the
-      largest g. A weight is also off by the rounding of its row's largest score: kernels keep
-      log Σ exp(score), and make the weights again from that one number.
+    - Sums (matrix products, sums) are perturbed as if rounded term by term, in float32 at least, so that the
+      error stays even if the terms cancel.
+    - tanh and sigmoid are perturbed as if they were 1, since kernels compute 1 - 2 / (1 + e^{2x}).
+    - Weights p and their slopes p (g - Σ p g) are rounded to the precision of the problem, in which kernels
+      multiply them; so is Σ p g, which kernels take from the rounded context, relative to the largest g. A
+      weight is also off by the rounding of its row's largest score: kernels save log Σ exp(score) and
+      recompute the weights from that one number.
     """
 
     def __init__(self, seed: int, dtype: torch.dtype) -> None:
@@ -73,7 +72,7 @@ class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in MOVED or function.is_view or function._schema.is_mutable:
             return out
         if name == "_to_copy" and out.dtype.itemsize >= args[0].dtype.itemsize:
-            return out  # to fewer digits it is a rounding
+            return out  # a cast to fewer digits is a rounding
         if name == "_softmax":
             most = args[0].masked_fill(args[0].isinf(), 0.0).abs().amax(args[1], keepdim=True)
             return self.moved(self.moved(out, None, self.eps), out * most)
@@ -90,7 +89,7 @@ class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def moved(self, x: Tensor, terms: Tensor | None, least: float = 0.0) -> Tensor:
-        """x, off by roundings of itself and of its terms, or of `least` where that is coarser."""
+        """x, perturbed by roundings of itself and of its terms, or by `least` if that is coarser."""
         if not x.is_floating_point() or x.numel() == 0:
             return x
         generator = self.generators.get(x.device)
@@ -109,13 +108,13 @@ class Jittered(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def terms(
     name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor
 ) -> Tensor | None:
-    """The root of the sum of squares of what an operation adds up; None where it adds nothing up."""
+    """The root of the sum of squares of the terms that an operation adds up; None if it adds nothing up."""
     if name in PRODUCTS:
         a, b = (x if x.dtype == torch.float64 else x.float() for x in args[PRODUCTS[name] :][:2])
         return torch.matmul(a * a, b * b).sqrt()
     if name in SUMS and args[0].is_floating_point():
         squares = function(args[0].square(), *args[1:], **kwargs)
-        # a mean of squares is so many times the sum of squares of what is added up, x / n
+        # the terms of a mean are x / n: the sum of their squares is the mean of squares over n
         return (squares * (out.numel() / args[0].numel()) if name == "mean" else squares).sqrt()
     if name in BOUNDED:
         return torch.ones_like(out)
@@ -129,11 +128,11 @@ Outcomes = Mapping[str, Tensor]  # the output and the gradients, by name
 
 
 class Verdict(NamedTuple):
-    """What the rule says of a kernel."""
+    """The rule's verdict on a kernel."""
 
-    ratios: dict[str, float]  # of each tensor, the error as a multiple of the formula's
-    shares: dict[str, float]  # of the jitter, what the error takes beyond twice the formula's: at most 1
-    broken: str | None  # a clause; None where the rule holds
+    ratios: dict[str, float]  # for each tensor, the error as a multiple of the formula's
+    shares: dict[str, float]  # the share of the jitter used beyond twice the formula's error: at most 1
+    broken: str | None  # a clause; None if the rule holds
 
     @property
     def largest(self) -> float:
@@ -141,17 +140,17 @@ class Verdict(NamedTuple):
 
 
 class Errors:
-    """Errors of a kernel and of its formula over one or more problems of one kind, and the jitter."""
+    """Errors of a kernel and of its formula over one or more similar problems, and the jitter."""
 
     def __init__(self) -> None:
-        # of each tensor: the kernel's error, the formula's, the jitter, what is right
+        # for each tensor: the kernel's error, the formula's, the jitter, the exact values
         self.squares: dict[str, Tensor] = {}
         self.largest: dict[str, Tensor] = {}
 
     def add(
         self, kernel: Outcomes, formula: Callable[[], Outcomes], exact: Outcomes, draws: int = DRAWS
     ) -> None:
-        """One problem. `formula` is called once as it is and `draws` times with jitter."""
+        """Add a problem. `formula` is called once plain and `draws` times with jitter."""
         plain = formula()
         dtype = max((x.dtype for x in plain.values()), key=lambda dtype: torch.finfo(dtype).eps)
         jitters: dict[str, list[Tensor]] = {name: [] for name in exact}
@@ -172,7 +171,7 @@ class Errors:
                 self.largest[name] = torch.maximum(largest, self.largest.get(name, largest))
 
     def verdict(self) -> Verdict:
-        """The rule for norms; for the largest errors of single numbers, WORST times as much."""
+        """The rule for norms; for the largest errors of single elements, with WORST times the bound."""
         ratios, shares, broken = {}, {}, None
         for name, squares in self.squares.items():
             error, own, jitter, size = squares.sqrt().tolist()

@@ -1,14 +1,13 @@
-"""The training step of whole models, before and after: by the reference, and with the kernels they choose.
+"""The training step of whole models, before and after: with the reference, and with the kernels they choose.
 
-    RNNsearch                       one query a step: what a recurrent decoder asks
+    RNNsearch                       one query per step, as in a recurrent decoder
     Transformer, additive heads     every query at once
-    Pointer network                 its scores are its output, and read in any case
-    Attention over points           the pointer network's rival, one query a step
+    Pointer network                 its scores are its output, so they are always needed
+    Attention over points           the pointer network's rival, one query per step
 
 Each is its recipe's own model, task and loss, on the longest batch of its first epoch. Parity comes first:
 loss and every gradient against float64, by the error rule of `regard.bench.rule`. On a GPU the step is also
-measured as it is captured for training, since a plain recurrent step is bound by launches and not by what
-they do.
+measured as captured for training, since launches dominate a plain recurrent step.
 """
 
 import math
@@ -41,7 +40,7 @@ FEW = ("task.train=2000", "task.valid=16", "task.test=16")
 
 @dataclass(frozen=True)
 class Subject:
-    """A recipe, and what differs from it here."""
+    """A recipe, and the settings that differ here."""
 
     name: str
     recipe: str
@@ -50,7 +49,7 @@ class Subject:
     small: tuple[str, ...] = ()  # for a quick look
 
     def model(self, device: str, *, quick: bool) -> tuple[nn.Module, Task, Any]:
-        """The model with its first weights, the task, and a batch."""
+        """The untrained model, the task, and a batch."""
         settings = [
             *self.settings,
             *(self.on_gpu if device == "cuda" else ()),
@@ -64,7 +63,7 @@ class Subject:
 
 
 def longest(batches: list[Any]) -> Any:
-    """The longest of those that are not much smaller than the largest, as what is left over at the end is."""
+    """The batch with the longest rows among those at least half as large as the largest (no remainders)."""
     most = max(batch.source.numel() for batch in batches)
     full = [batch for batch in batches if 2 * batch.source.numel() >= most]
     return max(full, key=lambda batch: batch.source.shape[1])
@@ -105,7 +104,7 @@ SUBJECTS = (
 
 @dataclass
 class Step:
-    """What was measured of one model."""
+    """The measurements of one model."""
 
     subject: Subject
     way: str  # "plain" or "captured"
@@ -128,7 +127,7 @@ def measure(
     deadline: float = math.inf,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Step]:
-    """Every subject, plain and on a GPU also captured; none is begun after so many seconds."""
+    """Every subject, plain and on a GPU also captured; none starts after `deadline` seconds."""
     found = []
     end = time.monotonic() + deadline
     for subject in SUBJECTS:
@@ -137,7 +136,7 @@ def measure(
             continue
         try:
             steps = compare(subject, device, quick=quick)
-        except Exception as error:  # one model that fails must not take the others' numbers with it
+        except Exception as error:  # one failing model must not lose the others' results
             steps = [Step(subject, "plain", (), (), broken=f"failed: {str(error).strip()[:200]}")]
         found += steps
         for step in steps:
@@ -179,7 +178,7 @@ def compare(subject: Subject, device: str, *, quick: bool) -> list[Step]:
 
 
 def by_reference(model: nn.Module) -> nn.Module:
-    """The same model with every attention by the reference."""
+    """A copy of the model whose attentions all run the reference."""
     plain = deepcopy(model)
     for module in plain.modules():
         if isinstance(module, Attention):
@@ -188,7 +187,7 @@ def by_reference(model: nn.Module) -> nn.Module:
 
 
 def running(model: nn.Module, task: Task, batch: Any) -> Callable[[], Loss]:
-    """Forward and backward, with the gradients where the step before left them."""
+    """Forward and backward, accumulating into the gradients of the step before."""
 
     def run() -> Loss:
         loss = task.loss(model, batch)
@@ -199,14 +198,14 @@ def running(model: nn.Module, task: Task, batch: Any) -> Callable[[], Loss]:
 
 
 def captured(model: nn.Module, task: Task, batch: Any) -> Callable[[], Loss]:
-    """The same as one recording."""
+    """The same, captured."""
 
     recorded = CapturedStep(lambda batch: running(model, task, batch)(), model)
     return lambda: recorded(batch)
 
 
 def parity(model: nn.Module, plain: nn.Module, task: Task, batch: Any) -> Verdict:
-    """Loss and gradients beside those of the reference, both against float64, by the rule of the kernels."""
+    """Loss and gradients of model and reference, both compared with float64, by the kernels' error rule."""
     wide = {f.name: getattr(batch, f.name) for f in fields(batch)}
     floats = {name: x.double() for name, x in wide.items() if isinstance(x, Tensor) and x.is_floating_point()}
     errors = Errors()
@@ -221,9 +220,9 @@ def parity(model: nn.Module, plain: nn.Module, task: Task, batch: Any) -> Verdic
 
 def outcomes(model: nn.Module, task: Task, batch: Any) -> dict[str, Tensor]:
     """The loss and the gradient of every parameter."""
-    model.eval()  # no dropout: the same numbers are compared
+    model.eval()  # without dropout, which would make the numbers differ
     names, parameters = zip(*((n, p) for n, p in model.named_parameters() if p.requires_grad), strict=True)
-    with torch.backends.cudnn.flags(enabled=False):  # whose recurrent layers have no gradient in eval mode
+    with torch.backends.cudnn.flags(enabled=False):  # cuDNN's RNNs have no backward in eval mode
         loss = task.loss(model, batch).total
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     found = {f"gradient of {n}": g for n, g in zip(names, gradients, strict=True) if g is not None}
@@ -231,7 +230,7 @@ def outcomes(model: nn.Module, task: Task, batch: Any) -> dict[str, Tensor]:
 
 
 def rows(steps: list[Step]) -> list[tuple[str, ...]]:
-    """The table for a reader."""
+    """The table to read."""
     return [
         (
             step.subject.name,
@@ -249,7 +248,7 @@ def rows(steps: list[Step]) -> list[tuple[str, ...]]:
 
 
 def records(steps: list[Step], device: str) -> list[Result]:
-    """One record a model and way, for results/training-steps-DEVICE.json."""
+    """One record per model and way, for results/training-steps-DEVICE.json."""
     return [
         measured(
             f"training-steps-{device}",

@@ -1,4 +1,4 @@
-"""Fused implementations; each names the reference it must equal. Importing the package registers them."""
+"""Fused implementations; each names the reference it must match. Importing the package registers them."""
 
 from regard.attention import dispatch, paths
 from regard.kernels.additive.additive_cpu import ADDITIVE_CPU

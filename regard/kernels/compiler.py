@@ -1,11 +1,11 @@
-"""What compiled kernels share: the machine's own C++ compiler, Triton where it is there, and threads.
+"""Shared by compiled kernels: the local C++ compiler, the check for Triton, and threads.
 
-C++ loops beside a module are compiled on first use, in under a second, and kept in the cache:
+C++ loops next to a module are compiled on first use, in under a second, and cached:
 
     CACHE/loops/sparsemax_cpu-KEY-DIGEST.so
 
-KEY is the digest of all that decides the machine code: source, compiler, flags and processor. So machines
-that share a home folder never run each other's instructions. DIGEST is that of the file itself.
+KEY is the digest of everything that determines the machine code: source, compiler, flags and processor. So
+machines that share a home folder never run each other's code. DIGEST is that of the file itself.
 """
 
 import ctypes
@@ -30,15 +30,15 @@ import torch
 from regard import storage
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
-LIMIT = 60.0  # seconds that a compiler may take
+LIMIT = 60.0  # timeout of the compiler, in seconds
 KINDS = {"p": ctypes.c_void_p, "l": ctypes.c_long, "f": ctypes.c_float}
 
 
 @cache
 def library(source: str, instead: str, **functions: str) -> ctypes.CDLL | None:
-    """The compiled file of this folder, from the cache or built; None if that fails, which is said once.
+    """The compiled `source` of this folder, from the cache or built; None, with one warning, if that fails.
 
-    `instead` is what runs without the loops, as a clause. `functions` are those that return nothing, with the
+    `instead` is a clause that says what runs without the loops. `functions` are the void functions with the
     types of their arguments: "4p 2l f" are four pointers, two longs and a float.
     """
     loops = _library(source, instead)
@@ -51,7 +51,7 @@ def library(source: str, instead: str, **functions: str) -> ctypes.CDLL | None:
 
 
 def _library(source: str, instead: str) -> ctypes.CDLL | None:
-    """Where the cache cannot be used, since it is not writable or mounted noexec, a temporary folder is."""
+    """Builds in a temporary folder if the cache cannot be used (not writable, mounted noexec)."""
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         _say(instead, "there is no C++ compiler")
@@ -65,7 +65,7 @@ def _library(source: str, instead: str) -> ctypes.CDLL | None:
             if kept is not None:
                 return ctypes.CDLL(str(kept))
             home = folder
-        except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows the home folder
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
             faults.append(str(error))
         with tempfile.TemporaryDirectory(prefix="regard-", ignore_cleanup_errors=True) as temporary:
             built = Path(temporary) / f"{name}.so"
@@ -84,10 +84,10 @@ def _library(source: str, instead: str) -> ctypes.CDLL | None:
 
 
 def _find(home: Path, name: str) -> Path | None:
-    """The library of this name as it was written; one that is not is removed."""
+    """The library of this name if its digest is right; damaged ones are removed."""
     for path in home.glob(f"{name}-*.so"):
         if hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid():
-            raise OSError(f"{path} belongs to another user")  # whose code is not run
+            raise OSError(f"{path} belongs to another user")  # do not run their code
         if _digest(path.read_bytes()) == path.stem.rpartition("-")[2]:
             return path
         path.unlink(missing_ok=True)
@@ -95,7 +95,7 @@ def _find(home: Path, name: str) -> Path | None:
 
 
 def _keep(built: Path, home: Path | None) -> Path:
-    """Copy a library into the cache; two processes at once leave one whole file, or two of equal use."""
+    """Copy a library into the cache, atomically; concurrent processes leave one file, or equivalent ones."""
     if home is None:
         return built
     home.mkdir(parents=True, exist_ok=True)
@@ -109,14 +109,14 @@ def _keep(built: Path, home: Path | None) -> Path:
 
 
 def _compile(command: list[str]) -> None:
-    """Run the compiler; raises SubprocessError where it fails or takes too long."""
+    """Run the compiler; raises SubprocessError if it fails or takes too long."""
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # so that its children can be ended with it
+        start_new_session=True,  # so that its children can be killed with it
     ) as process:
         try:
             _, errors = process.communicate(timeout=LIMIT)
@@ -137,7 +137,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def _key(source: Path, compiler: str) -> str:
-    """The digest of all that decides the machine code; an updated compiler has another size or date."""
+    """The digest of everything that determines the machine code; a compiler counts by path, size and date."""
     found = Path(compiler).resolve()
     known = (str(found), found.stat().st_size, found.stat().st_mtime_ns, FLAGS, _processor())
     return _digest(source.read_bytes() + repr(known).encode())
@@ -149,21 +149,21 @@ def _digest(data: bytes) -> str:
 
 @cache
 def _processor() -> str:
-    """What -march=native sees: model and instruction sets; where they cannot be read, this very machine."""
+    """What -march=native sees: model and instruction sets; if they cannot be read, the machine's identity."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
         return repr(platform.uname())
-    # the clock's speed and the like change from moment to moment
+    # leave out fields that change, such as the clock rate
     steady = r"vendor_id|cpu family|model|stepping|flags|Features|CPU |isa|uarch|cpu\t"
     lines = (line for line in first.splitlines() if re.match(steady, line))
     return "\n".join([platform.machine(), *lines])
 
 
 def in_threads(run: Callable[[int, int], None], items: int, *, worth: bool) -> None:
-    """run(first, last) over all items, on as many threads as torch uses, if that is worth it.
+    """Call run(first, last) over all items, on as many threads as torch uses if `worth` it, else on one.
 
-    Compiled loops run without Python's lock.
+    Compiled loops release the GIL.
     """
     threads = min(torch.get_num_threads() if worth else 1, items)
     if threads <= 1:
@@ -180,7 +180,7 @@ def in_threads(run: Callable[[int, int], None], items: int, *, worth: bool) -> N
 
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that stay: starting them takes as long as a small call. A process of its own has its own."""
+    """Persistent threads: starting them takes as long as a small call. A forked process gets its own pool."""
     return ThreadPoolExecutor(threads, thread_name_prefix="regard")
 
 
@@ -188,11 +188,11 @@ def _say(instead: str, reason: str) -> None:
     logging.getLogger("regard").warning("%s: %s.", instead, reason)
 
 
-# looked up once, when this is imported: torch.compile takes a plain constant as it is, and marking a function
-# as constant for it would import all of torch._dynamo, a second and more of every command
+# evaluated at import: torch.compile accepts a plain constant, while marking a function as constant would
+# import torch._dynamo and add more than a second to every command
 _HAS_TRITON = find_spec("triton") is not None
 
 
 def triton_missing() -> str | None:
-    """None: Triton is there; otherwise the reason why a kernel written in it cannot run, as a clause."""
+    """None if Triton is installed; otherwise the reason why its kernels cannot run, as a clause."""
     return None if _HAS_TRITON else "Triton is not installed"

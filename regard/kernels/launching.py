@@ -1,8 +1,8 @@
-"""Launching a Triton kernel at the least cost on the host.
+"""Launches Triton kernels with minimal host overhead.
 
-Triton looks at each argument of each launch to find which of its compiled kernels is meant. For the kernels
-of a decoder's step that takes longer than the step. The answer depends on little, and is remembered here; and
-a tensor whose address is known need not be asked for it again.
+Triton inspects every argument of every launch to select the compiled kernel. For a decoder's step this takes
+longer than the kernels themselves. The selection depends on few arguments, so it is cached here, and the
+compiled kernel is run with raw addresses instead of tensors.
 """
 
 import sys
@@ -33,14 +33,14 @@ def launch(
     warps: int = 4,
     registers: int | None = None,
 ) -> Any:
-    """kernel[grid](*given, *inside, *made, *sizes, *numbers, *constants); return what is remembered of it.
+    """kernel[grid](*given, *inside, *made, *sizes, *numbers, *constants); return the cache entry, or None.
 
-    The same `sizes`, constants and dtypes mean the same compiled kernel, if the tensors begin at multiples of
-    16 bytes, which those that the launching function `made` do anyway, on the device of what it was `given`.
-    `inside` are places in a tensor of float32 that it made, in numbers from its beginning: no tensor of its
-    own is needed for each. `numbers` are arguments that Triton is told not to look at (do_not_specialize).
+    Equal `sizes`, constants and dtypes select the same compiled kernel if all tensors are 16-byte aligned and
+    on one device. `given` are the caller's inputs; `made` are tensors that the caller allocated on their
+    device. `inside` is a float32 tensor with offsets in elements: buffers that share one allocation.
+    `numbers` are arguments on which Triton does not specialize (do_not_specialize).
     """
-    device = given[0].get_device()  # -1 is the CPU: in Triton's interpreter nothing is compiled
+    device = given[0].get_device()  # -1 is the CPU: Triton's interpreter, which compiles nothing
     known = device >= 0
     for x in given:
         known = known and x.get_device() == device
@@ -65,7 +65,7 @@ def launch(
             found[grid](*_tensors(given, inside, made), *sizes, *numbers, *constants)
             return ready
         stream = torch._C._cuda_getCurrentRawStream(device)
-        # without what Triton's own profiler hooks in
+        # skips Triton's profiler hooks
         run(*grid, stream, function, metadata, None, None, None, *addresses, *sizes, *numbers, *constants)
         return ready
     tensors = _tensors(given, inside, made)
@@ -78,7 +78,7 @@ def launch(
 
 
 class Launch(NamedTuple):
-    """One of several kernels, as `launch` takes it; tensors and numbers by their places among all."""
+    """Arguments of `launch` for one of several kernels; tensors and numbers are indices into shared ones."""
 
     kernel: Any
     grid: tuple[int, int, int]
@@ -96,10 +96,9 @@ def launch_together(
     made: tuple[Tensor, ...],
     numbers: tuple[float, ...] = (),
 ) -> None:
-    """One after the other the launches that plan(facts) asks for, of tensors that were `given` and `made`.
+    """Run the launches that plan(facts) returns, in order, on the tensors `given` and `made`.
 
-    What they are depends on the facts alone. The same facts and dtypes are planned and looked up once, under
-    the conditions that `launch` has.
+    The plan depends on the facts alone. It is cached by facts and dtypes, under the conditions of `launch`.
     """
     device, tensors = given[0].get_device(), (*given, *made)
     known = device >= 0
@@ -127,7 +126,7 @@ def launch_together(
 def _launch_each(
     launches: Iterable[Launch], tensors: tuple[Tensor, ...], numbers: tuple[float, ...]
 ) -> tuple[Any, ...] | None:
-    """Each by itself; what a repeated call needs of them, None where Triton must be asked again."""
+    """Run them one by one; return cache entries for the next call, or None if one cannot be cached."""
     ready: list[Any] = []
     for kernel, grid, places, sizes, own, constants, warps in launches:
         some, more = tuple(tensors[place] for place in places), tuple(numbers[place] for place in own)

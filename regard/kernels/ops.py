@@ -1,17 +1,17 @@
 """Registers the operators of the fused kernels: schema, shapes while tracing, gradients.
 
-Registered with torch.library, so that compilation, autocast, checkpointing and data parallelism see one
-opaque operator with a known shape and a known gradient. Each family declares its own:
+Operators are registered with torch.library, so that compilation, autocast, checkpointing and data parallelism
+see one opaque operator with a known shape and gradient. Each family declares its own:
 
-    regard::additive            many queries: the context; the weights are never in memory as a whole
-    regard::additive_step       few queries: the context, and what its gradient needs
+    regard::additive            many queries: the context; the full weights are never in memory
+    regard::additive_step       few queries: the context, and tensors saved for its backward
     regard::additive_scores     the scores of additive attention, float32
     regard::causal_offset       causal dot-product attention at an offset: context and log-sum-exp
     regard::local               attention inside a band: the context
     regard::sparsemax           the weights of rows of scores, float32
     regard::sparsemax_product   attention with a product and sparsemax: context and weights
 
-An implementation is imported when it first runs. Gradients of gradients are not defined, and are refused.
+An implementation is imported when it first runs. Second derivatives are not defined: they raise.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -27,7 +27,7 @@ from regard.errors import KernelRefused
 
 LIBRARY = torch.library.Library("regard", "DEF")
 TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", int: "SymInt", int | None: "SymInt?", float: "float"}
-Operands = type[tuple[Any, ...]] | str  # a NamedTuple, which functions are given whole; or a schema
+Operands = type[tuple[Any, ...]] | str  # a NamedTuple, passed to functions as one value; or a schema
 
 
 def operator(
@@ -44,11 +44,11 @@ def operator(
 ) -> Any:
     """Register regard::name and regard::name_backward; return the first.
 
-    The gradient of the first output gives those of the inputs `of`; the other outputs have none. `shapes`
-    makes the outputs while tracing, `slopes` the gradients, by default like the inputs. The backward operator
-    is given that gradient and what is `kept`, which `saves` picks from inputs and outputs; by default the
-    inputs. If the last of it is called `needed`, it says which of the gradients are. `runs` names two
-    functions for a device, "module.function", forward and backward.
+    Only the first output has a gradient; it yields those of the inputs `of`. While tracing, `shapes` makes
+    the outputs and `slopes` the gradients, by default shaped like the inputs. The backward operator receives
+    that gradient and the arguments `kept`, which `saves` picks from inputs and outputs; by default the
+    inputs. A last argument named `needed` tells which gradients are wanted. `runs` maps a device to its
+    forward and backward functions, "module.function".
     """
     wanted, kept = of.split(), inputs if kept is None else kept
     returned = f"({', '.join(['Tensor'] * len(wanted))})" if len(wanted) > 1 else "Tensor"
@@ -96,7 +96,7 @@ def _schema(operands: Operands) -> str:
 
 
 def _whole(run: Callable[..., Any], operands: Operands, first: int = 0) -> Callable[..., Any]:
-    """The function with the operands, which begin at argument `first`, as the tuple that they are."""
+    """The function, called with its arguments from `first` on packed into the operands' NamedTuple."""
     if isinstance(operands, str):
         return run
     return lambda *given: run(*given[:first], operands(*given[first:]))
@@ -124,9 +124,9 @@ class _Once(torch.autograd.Function):
 
 
 def once(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """The backward of an autograd.Function, given `ctx`, what was saved, and slopes.
+    """Turn backward(ctx, saved, *slopes) into the backward of an autograd.Function.
 
-    With `create_graph`, the backward of its own graph raises.
+    With `create_graph`, differentiating the result raises.
     """
 
     def run(ctx: Any, *slopes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Leading axes, as kernels want them: all as one, or one of batches and one of heads."""
+"""Leading axes in the form that kernels expect: one flat axis, or a batch axis and a head axis."""
 
 from math import prod
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def leading(*tensors: Tensor) -> tuple[int, ...]:
-    """The common leading axes of (..., T, D)."""
+    """The broadcast leading axes of tensors (..., T, D)."""
     first = tensors[0].shape[:-2]
     for x in tensors[1:]:
         if x.shape[:-2] != first:
@@ -18,12 +18,12 @@ def leading(*tensors: Tensor) -> tuple[int, ...]:
 
 
 def number(size: int) -> str:
-    """A size that is too small, as a reason names it; its digits would fix it in a graph being compiled."""
+    """A size that is too small, for a refusal; while compiling, printing it would make it static."""
     return "too few" if torch.compiler.is_compiling() else str(size)
 
 
 def refuses_lengths(lengths: Tensor | None, lead: tuple[int, ...]) -> str | None:
-    """Why these are not the lengths of the leading axis, as a clause."""
+    """Why these lengths do not fit the leading axis, as a clause; None if they do."""
     first = lead[0] if lead else 1
     if lengths is None or lengths.shape[0] in (1, first):
         return None
@@ -31,7 +31,7 @@ def refuses_lengths(lengths: Tensor | None, lead: tuple[int, ...]) -> str | None
 
 
 def four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """(..., T, D) -> (B, H, T, D): one batch and one head axis, as fused attention wants them."""
+    """(..., T, D) -> (B, H, T, D): one batch and one head axis, as fused attention expects."""
     if len(lead) == 2 and x.shape[:-2] == lead:
         return x
     if len(lead) == 1 and x.ndim == 3 and x.shape[0] == lead[0]:
@@ -41,12 +41,12 @@ def four_axes(x: Tensor, lead: tuple[int, ...]) -> Tensor:
 
 
 def flat(x: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """(..., T, D) -> (N, T, D): the leading axes as one."""
+    """(..., T, D) -> (N, T, D): the leading axes flattened."""
     if x.shape[:-2] != lead:
         x = x.expand(*lead, *x.shape[-2:])
     return x if len(lead) == 1 else x.reshape(prod(lead), *x.shape[-2:])
 
 
 def side_by_side(x: Tensor) -> Tensor:
-    """The same tensor with neighbouring features next to each other in memory."""
+    """The same tensor with its last axis contiguous."""
     return x if x.stride(-1) == 1 else x.contiguous()

@@ -1,10 +1,10 @@
-"""From a picture to a grid of annotations: a small net to be trained, and SqueezeNet to be used as it is.
+"""From a picture to a grid of annotations: a small trainable network, and the pretrained SqueezeNet.
 
     a = {a_1, …, a_L},  a_i ∈ R^D                                     L places of the grid, row by row
 
-A convolution says the same of a thing wherever it stands. The small net's last layer therefore also reads how
-far down and right its place lies (Liu et al. 2018), else no attention could find the uppermost thing. A place
-sees 22 × 22 pixels around its own 8 × 8: what it knows of the picture is what lies there.
+A convolution is translation invariant. The small network's last layer therefore also reads the coordinates of
+each place (Liu et al. 2018); otherwise attention could not find, say, the uppermost object. A place sees
+22 × 22 pixels around its own 8 × 8, and nothing else of the picture.
 
 Iandola, Han, Moskewicz, Ashraf, Dally, Keutzer. SqueezeNet. 2016. https://arxiv.org/abs/1602.07360
 Liu et al. An intriguing failing of convolutional neural networks and the CoordConv solution. 2018.
@@ -21,14 +21,14 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, DataError, check_shapes, check_whole
 
-WAVES = 4  # by which a place's row is told, and as many for its column
+WAVES = 4  # features for a place's row, and as many for its column
 
 
 class SmallConvolution(nn.Module):
-    """Three convolutions of stride 2 and one layer a place: (B, H, W, 3) bytes -> (B, L, D).
+    """Three convolutions with stride 2 and one layer per place: (B, H, W, 3) bytes -> (B, L, D).
 
-    Each channel is normalised over the batch (Ioffe, Szegedy 2015): in pictures that are mostly ground, a net
-    without this took several times as long to tell colours apart.
+    With batch normalisation (Ioffe, Szegedy 2015): on pictures that are mostly background, a network without
+    it took several times as long to tell colours apart.
     """
 
     stride: ClassVar[int] = 8
@@ -36,7 +36,7 @@ class SmallConvolution(nn.Module):
     def __init__(self, *, channels: int, features: int) -> None:
         super().__init__()
         widths = (channels, channels, features)
-        # kernels of even width: what a place sees has its own pixels in the middle
+        # even kernels, so that a place's receptive field is centred on its own pixels
         self.first = nn.Conv2d(3, channels, 4, stride=2, padding=1)
         self.second = nn.Conv2d(channels, channels, 4, stride=2, padding=1)
         self.third = nn.Conv2d(channels, features, 4, stride=2, padding=1)
@@ -54,9 +54,9 @@ class SmallConvolution(nn.Module):
 
 
 def places(x: Tensor) -> Tensor:
-    """(B, C, H, W) -> (B, 2 WAVES, H, W): where each place lies, as half-waves down and right.
+    """(B, C, H, W) -> (B, 2 WAVES, H, W): the coordinates of each place, as half-waves down and right.
 
-    cos(π k u) for u from 0 to 1 and k from 1: the coordinate itself, roughly, and what resolves it.
+    cos(π k u) for u from 0 to 1 and k from 1: roughly the coordinate itself, then finer resolution.
     """
     B, _, H, W = x.shape
     k = torch.arange(1, WAVES + 1, device=x.device, dtype=x.dtype)[:, None, None] * torch.pi
@@ -72,7 +72,7 @@ def annotations(x: Tensor) -> Tensor:
 
 
 class Fire(nn.Module):
-    """Squeeze to few channels, then expand by 1 × 1 and 3 × 3 convolutions side by side."""
+    """Squeeze to few channels, then expand by parallel 1 × 1 and 3 × 3 convolutions."""
 
     def __init__(self, inputs: int, squeeze: int, expand: int) -> None:
         super().__init__()
@@ -85,11 +85,11 @@ class Fire(nn.Module):
         return torch.relu(torch.cat([self.expand1(x), self.expand3(x)], 1))
 
 
-# squeeze and expand of fire2 … fire9; a pooling stands before those of POOLED, as in version 1.0
+# squeeze and expand of fire2 … fire9; those in POOLED follow a pooling layer, as in version 1.0
 FIRES = {number: (number // 2 * 16, number // 2 * 64) for number in range(2, 10)}
 POOLED = (2, 5, 9)
 PARTS = {"squeeze": "conv1x1_1", "expand1": "conv1x1_2", "expand3": "conv3x3_2"}  # here -> the original's
-MEAN = (104.0, 117.0, 123.0)  # of blue, green, red; nothing is scaled
+MEAN = (104.0, 117.0, 123.0)  # of blue, green, red; there is no scaling
 LOUD = 40.0  # root mean square of the last fire module on photographs
 
 
@@ -102,7 +102,7 @@ class SqueezeNet(nn.Module):
     features: ClassVar[int] = 512
 
     def __init__(self, *, side: int = 227, classes: bool = False) -> None:
-        """With `classes` it has its last layer too, which names one of a thousand things."""
+        """With `classes`, keep the last layer, the classifier of a thousand classes."""
         super().__init__()
         check_whole("SqueezeNet", least=32, side=side)
         self.side = side
@@ -116,7 +116,7 @@ class SqueezeNet(nn.Module):
         self.register_buffer("mean", torch.tensor(MEAN)[:, None, None], persistent=False)
 
     def load_original(self, arrays: Mapping[str, Tensor]) -> None:
-        """Take over the weights under the names of the original: `conv1.weight`, `fire2/conv1x1_1.bias`, …"""
+        """Load weights under their original names: `conv1.weight`, `fire2/conv1x1_1.bias`, …"""
         names = {"conv1": "conv1"}
         for number in FIRES:
             for part, name in PARTS.items():
@@ -148,22 +148,22 @@ class SqueezeNet(nn.Module):
         return x
 
     def forward(self, pictures: Tensor) -> Tensor:
-        """The grid as annotations near 1, from which a decoder learns at usual rates."""
+        """The grid as annotations, scaled to about 1 so that a decoder learns at usual rates."""
         return annotations(self.grid(pictures)) / LOUD
 
     def classify(self, pictures: Tensor) -> Tensor:
-        """(B, H, W, 3) -> (B, 1000) scores of the classes of ImageNet."""
+        """(B, H, W, 3) -> (B, 1000) scores of the ImageNet classes."""
         if self.last is None:
             raise ConfigError("SqueezeNet: `classes` is false; expected true, so that it has its last layer.")
         return torch.relu(self.last(self.grid(pictures))).mean((2, 3))
 
 
 class TorchvisionGrid(nn.Module):
-    """A network of torchvision without its head: (B, H, W, 3) bytes, red first -> (B, L, D).
+    """A torchvision network without its head: (B, H, W, 3) bytes, red first -> (B, L, D).
 
-    Networks that keep their convolutions in `features` (VGG, DenseNet, MobileNet, EfficientNet, …) and
-    residual ones, which end in `avgpool` and `fc`. A pooling at the end is left out: VGG then has the 14 × 14
-    places of Xu et al. (2015).
+    Supports networks with their convolutions in `features` (VGG, DenseNet, MobileNet, EfficientNet, …) and
+    residual networks, which end in `avgpool` and `fc`. A final pooling layer is left out: VGG then has the
+    14 × 14 places of Xu et al. (2015).
     """
 
     def __init__(self, network: nn.Module, *, side: int = 224) -> None:

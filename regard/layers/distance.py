@@ -1,4 +1,4 @@
-"""Self-attention that knows how far apart two positions are: a dot product and a learnt bias a distance.
+"""Self-attention that knows how far apart two positions are: a dot product and a learnt bias per distance.
 
     e[i, j] = f_i · f_j + d_{i-j}
 
@@ -6,8 +6,8 @@
     f_i f_j    query, keys       (..., T, D + 1)   the last feature is the position
     d_{i-j}    d                 (2 far + 2,)      distances -far … far, and one bias for all beyond
 
-Positions travel with the vectors, so that a query is scored alike alone and among others: `with_positions`
-puts them there.
+Positions are stored in the vectors (`with_positions`), so that a query has the same scores alone and among
+others.
 
 Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016,
 section 3.4. https://arxiv.org/abs/1606.01933
@@ -23,7 +23,7 @@ from regard.errors import check_shapes, check_whole
 
 
 class DistanceScore(Score):
-    """q · k + d of the signed distance; all distances beyond `far` share one bias."""
+    """q · k + d[signed distance]; all distances beyond `far` share one bias."""
 
     def __init__(self, *, far: int) -> None:
         super().__init__()

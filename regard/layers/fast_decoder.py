@@ -1,11 +1,11 @@
-"""One step of a Transformer's decoder, in as many calls as it has operations.
+"""One step of a Transformer's decoder, with one call per operation.
 
 `Decoder.step` is the reference: it composes modules, so that any score, norm and kernel fits and everything
-can be recorded. At one position a step, that costs a good part of the time. Here the same equations run on a
-flat list of weights, gathered once a batch, for the decoder that the paper prints: scaled dot products,
-softmax, layer norm. `gather` says None for every other; and while somebody listens to an attention, the
-modules run. On a CPU the step is one call (regard/kernels/decoder/decoder_cpu.py). On a GPU fewer calls are
-fewer kernels, which is what a captured step (regard/decode/captured.py) spends its time on.
+can be recorded. At one position per step, that costs a good part of the time. Here the same equations run on
+a flat list of weights, gathered once per batch, for the decoder of the paper: scaled dot products, softmax,
+layer norm. For any other, `gather` returns None; and while an attention is recorded, the modules run. On a
+CPU the step is one call (regard/kernels/decoder/decoder_cpu.py). On a GPU fewer calls mean fewer kernels,
+which dominate the time of a captured step (regard/decode/captured.py).
 
     post-norm   x ← LayerNorm(x + Sublayer(x))                          (section 3.1)
     pre-norm    x ← x + Sublayer(LayerNorm(x))
@@ -44,17 +44,17 @@ from regard.layers.transformer import Decoder, DecoderLayer, FeedForward, LayerN
 
 Caches = tuple[Cache, ...] | Written  # of all layers
 ALL = Mask()
-PRINTED = (  # the parts that are called at a step, of the decoder that the paper prints
+PRINTED = (  # the parts that a step calls, in the decoder of the paper
     *(MultiHead, Attention, DotScore, Softmax, FeedForward),
     *(PostNorm, PreNorm, LayerNorm, nn.Linear, nn.Dropout, nn.ModuleList),
 )
 
 
 class _Watched(NamedTuple):
-    """What is watched for listeners."""
+    """The attentions and hooks to check for listeners."""
 
     attentions: tuple[Attention, ...]
-    hooks: tuple[Mapping[int, Any], ...]  # of all parts; empty when the weights were gathered
+    hooks: tuple[Mapping[int, Any], ...]  # of all parts; all were empty when the weights were gathered
 
     @staticmethod
     def of(call: "Steps") -> "_Watched":
@@ -70,13 +70,13 @@ class _Watched(NamedTuple):
 
 
 class Stepper(NamedTuple):
-    """The decoder's weights, flat, for a step in operations of PyTorch; or packed, for a step in one call."""
+    """The decoder's weights: flat, for a step in PyTorch operations, or packed, for a step in one call."""
 
     weights: DecoderWeights | PackedDecoder
     watched: _Watched
 
     def listening(self) -> bool:
-        """Somebody records an attention, or has put a hook on a part: then the modules must run."""
+        """Whether an attention is recorded or a part has a hook, so that the modules must run."""
         return self.watched.listening()
 
     def step(self, x: Tensor, sources: Sequence[Source], caches: Caches) -> tuple[Tensor, Caches]:
@@ -88,9 +88,9 @@ class Stepper(NamedTuple):
         grown = []
         for layer, source, cache in zip(layers, sources, as_caches(caches, heads), strict=True):
             first, second, third = layer.norms
-            h, cache = _look_back(layer, heads, _normal(x, first) if pre else x, cache)
+            h, cache = _self_attention(layer, heads, _normal(x, first) if pre else x, cache)
             x = x + h if pre else _normal(x + h, first)
-            h = _look_over(layer, heads, _normal(x, second) if pre else x, source)
+            h = _cross_attention(layer, heads, _normal(x, second) if pre else x, source)
             x = x + h if pre else _normal(x + h, second)
             h = F.linear(_normal(x, third) if pre else x, *layer.W_1)
             h = F.linear(h.relu_(), *layer.W_2)
@@ -101,7 +101,7 @@ class Stepper(NamedTuple):
 
 
 def as_caches(caches: Caches, heads: int) -> tuple[Cache, ...]:
-    """The caches as modules take them."""
+    """The caches in the form that the modules use."""
     return caches.caches(heads) if isinstance(caches, Written) else caches
 
 
@@ -117,8 +117,8 @@ def _normal(x: Tensor, norm: Norm) -> Tensor:
     return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-def _look_back(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-    """(R, dim) the words, what was written before them -> (R, dim), with them."""
+def _self_attention(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+    """Self-attention: (R, dim) the words, the cache -> (R, dim), the cache including them."""
     R = h.shape[0]
     query, keys, values = F.linear(h, *layer.W_QKV).view(R, 3, heads, 1, -1).unbind(1)
     cache = cache.append(Source(keys, values, ALL))
@@ -132,8 +132,8 @@ def _look_back(layer: LayerWeights, heads: int, h: Tensor, cache: Cache) -> tupl
     return F.linear(context.reshape(R, -1), *layer.W_O), cache
 
 
-def _look_over(layer: LayerWeights, heads: int, h: Tensor, source: Source) -> Tensor:
-    """(R, dim) the words, the source of each; hypotheses that share a source ask it together."""
+def _cross_attention(layer: LayerWeights, heads: int, h: Tensor, source: Source) -> Tensor:
+    """Cross-attention: (R, dim) the words, their source -> (R, dim); batches rows that share a source."""
     R, mask = h.shape[0], source.mask.dense
     query = F.linear(h, *layer.source_W_Q).view(R, heads, -1)
     if h.is_cuda:
@@ -152,16 +152,16 @@ def _look_over(layer: LayerWeights, heads: int, h: Tensor, source: Source) -> Te
 
 
 class Steps(NamedTuple):
-    """The steps of a decoder that are to come."""
+    """A request to run the next steps of a decoder."""
 
     decoder: Decoder
-    readout: nn.Linear  # of the scores of the next word
+    readout: nn.Linear  # gives the scores of the next word
     sources: Sequence[Source]
     caches: Sequence[Cache]
 
 
 class FastDecoder:
-    """The step of the decoder that the paper prints, from a flat list of its weights."""
+    """The step of the paper's decoder, from a flat list of its weights."""
 
     name = "fast-decoder"
 
@@ -214,7 +214,7 @@ paths.register("decoder-step", FAST_DECODER)
 def gather(
     decoder: Decoder, readout: nn.Linear, sources: Sequence[Source], caches: Sequence[Cache]
 ) -> Stepper | None:
-    """The decoder's weights for its steps from here, or None where only its modules can take them."""
+    """The decoder's weights for its next steps, or None if only its modules can run them."""
     call = Steps(decoder, readout, sources, caches)
     path = paths.choose("decoder-step", call)
     return None if path is None else path.run(call)
@@ -237,7 +237,7 @@ def _attentions(decoder: Decoder) -> list[Attention]:
 
 
 def _is_dense(source: Source) -> bool:
-    """On a CPU in float32 or on a GPU, with a mask that is the same for each query of a row."""
+    """Whether it is on a CPU in float32 or on a GPU, with the same mask for all queries of a row."""
     mask, keys = source.mask, source.keys
     known = mask.lengths is None and not mask.is_by_query
     where = keys.is_cuda or (keys.is_cpu and keys.dtype == torch.float32)
@@ -260,7 +260,7 @@ def _flat(layer: DecoderLayer) -> LayerWeights:
     residuals = (layer.around_self_attention, layer.around_source_attention, layer.around_feed_forward)
     first, second, third = (_norm(each.norm) for each in residuals)
     return LayerWeights(
-        _above_one_another(own.W_Q, own.W_K, own.W_V),
+        _concatenated(own.W_Q, own.W_K, own.W_V),
         _affine(own.W_O),
         _affine(other.W_Q),
         _affine(other.W_O),
@@ -279,8 +279,8 @@ def _scale(heads: MultiHead) -> float:
     return score.factor(heads.W_Q.out_features // heads.heads) / normalizer.temperature
 
 
-def _above_one_another(*parts: nn.Linear) -> Affine:
-    """Several products with one input as a single one."""
+def _concatenated(*parts: nn.Linear) -> Affine:
+    """Several layers with one input, concatenated into a single product."""
     biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
     return _cast(torch.cat([part.weight for part in parts]), torch.cat(biases) if biases else None)
 
@@ -290,7 +290,7 @@ def _affine(linear: nn.Linear) -> Affine:
 
 
 def _cast(weight: Tensor, bias: Tensor | None) -> Affine:
-    """As autocast would cast them at every step, here once."""
+    """Cast once what autocast would cast at every step."""
     if not (weight.is_cuda and torch.is_autocast_enabled("cuda")):
         return weight, bias
     dtype = torch.get_autocast_dtype("cuda")

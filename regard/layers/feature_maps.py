@@ -1,6 +1,6 @@
 """Attention between the places of a feature map: SAGAN's layer and the non-local block.
 
-Self-attention of SAGAN. Every place j asks all places i with what it is, whatever lies between them:
+Self-attention of SAGAN. Every place j attends to all places i, at any distance:
 
     f(x) = W_f x    g(x) = W_g x    h(x) = W_h x
     s_ij = f(x_i)ᵀ g(x_j)    β_ji = exp(s_ij) / Σ_i exp(s_ij)
@@ -22,9 +22,9 @@ The non-local block (Wang et al., equations 1 and 6), with one of four f:
     h(x_i)   g(x_j)       values               (B, 1, N/pool², C/2)
     β        f / C        attention's weights  (B, 1, N, N/pool²)
 
-`pool` makes keys and values coarser by a maximum over pool × pool places; queries stay as fine as they are.
-SAGAN's code takes it behind the convolutions, that of non-local networks in front. Neither scales the scores.
-The axis of size 1 is that of a single head: fused kernels want it, and then no N × N weights are kept.
+`pool` makes keys and values coarser by max pooling over pool × pool places; queries keep their resolution.
+SAGAN's code pools after the convolutions, that of non-local networks before. Neither scales the scores. The
+axis of size 1 is a single head: fused kernels require it, and then no N × N weights are kept.
 
 Zhang, Goodfellow, Metaxas, Odena. Self-attention generative adversarial networks. 2018.
 https://arxiv.org/abs/1805.08318
@@ -63,7 +63,7 @@ def as_map(rows: Tensor, like: Tensor) -> Tensor:
 
 
 def unchanged(module: Module) -> Module:
-    """The module as it is: the place of spectral normalisation where there is none."""
+    """The identity, for when there is no spectral normalisation."""
     return module
 
 
@@ -79,11 +79,11 @@ def unchanged(module: Module) -> Module:
     ),
 )
 class SelfAttention2d(nn.Module):
-    """SAGAN's layer: (B, C, H, W) -> the same shape; at first the identity.
+    """SAGAN's layer: (B, C, H, W) -> the same shape; initially the identity.
 
-    Queries and keys have C / `narrow` channels, values C / `halve`. `wrap` is put around every convolution.
-    γ is `pace` times a parameter: an optimizer whose steps are as large for every parameter, such as Adam,
-    then moves it so many times faster. `score` compares queries and keys, by default s = f(x_i)ᵀ g(x_j).
+    Queries and keys have C / `narrow` channels, values C / `halve`. `wrap` is applied to every convolution. γ
+    is `pace` times a parameter, so that an optimizer with equal steps for all parameters, such as Adam, moves
+    it `pace` times faster. `score` compares queries and keys, by default s = f(x_i)ᵀ g(x_j).
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class SelfAttention2d(nn.Module):
 
     @property
     def opening(self) -> Tensor:
-        """γ: how much of what was looked at is let in."""
+        """γ: the factor on the attention's output."""
         return self.gamma * self.pace
 
     def forward(self, x: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ class SelfAttention2d(nn.Module):
 
 
 class _Pairwise(NamedTuple):
-    """What makes one f: whether x is embedded by θ and φ, the score, and what takes the place of 1 / C."""
+    """The parts of one f: whether θ and φ embed x, the score, and the normalizer in place of 1 / C."""
 
     embeds: bool
     score: Callable[[int], Score]
@@ -151,9 +151,9 @@ PAIRWISE: dict[Form, _Pairwise] = {
     sentence="A residual block in which every place sees all others, in four forms; at first the identity.",
 )
 class NonLocalBlock(nn.Module):
-    """(B, C, H, W) -> the same shape; at first the identity.
+    """(B, C, H, W) -> the same shape; initially the identity.
 
-    With `norm` a batch norm stands behind W_z and its scale starts at 0; without, W_z itself does.
+    With `norm` a batch norm follows W_z and its scale starts at 0; without, W_z itself starts at 0.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class NonLocalBlock(nn.Module):
 
 
 def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """1 × 1 without bias, Glorot's initialisation: as in SAGAN's code."""
+    """1 × 1 without bias, Glorot initialisation, as in SAGAN's code."""
     layer = nn.Conv2d(inputs, outputs, 1, bias=False)
     nn.init.xavier_uniform_(layer.weight)
     return layer

@@ -8,9 +8,9 @@
     x_t      the layer below, through dropout: only what goes up is dropped, never h and c from step to step;
              what is fed comes as the model gives it
 
-Whole sequences run in one call a layer (cuDNN on a GPU). No call needs to know a length on the host, so a
-training step can be captured as a graph: while the encoder reads padding its input gate is shut and its
-forget gate open, so that the cell keeps its value exactly.
+Whole sequences run in one call per layer (cuDNN on a GPU). No call needs a length on the host, so a training
+step can be captured as a graph: while the encoder reads padding, its input gate is shut and its forget gate
+open, so that the cell keeps its value exactly.
 
 Hochreiter, Schmidhuber. Long short-term memory. 1997. https://doi.org/10.1162/neco.1997.9.8.1735
 Zaremba, Sutskever, Vinyals. Recurrent neural network regularization. 2014. https://arxiv.org/abs/1409.2329
@@ -29,15 +29,15 @@ Hidden = tuple[tuple[Tensor, Tensor], ...]  # (h, c) of each layer, each (B, n)
 Matrices = tuple[tuple[Tensor, Tensor | None], ...]  # ([W U], b) of each layer
 Direction = Literal["reversed", "forward", "bidirectional"]
 
-FLAGS = 8  # features that say "padding": one would do, but matrix units want widths that are multiples of 8
+FLAGS = 8  # features that mark padding: one would do, but tensor cores need widths that are multiples of 8
 SHUT = 1e4  # σ(±1e4) is exactly 0 or 1 in every precision, and its derivative exactly 0
 
 
 class LSTMEncoder(nn.Module):
     """Annotations of padded sentences in their own order, and the state after the last word read.
 
-    Reversed, it reads the last word first. Bidirectional, each direction has half of the n cells. `flags`
-    inputs are added to each layer's, to say where padding is.
+    If reversed, it reads the last word first. If bidirectional, each direction has half of the n cells.
+    `flags` inputs are added to those of each layer, to mark padding.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class LSTMEncoder(nn.Module):
         for layer in self.layers:
             x, (h, c) = _run(layer, torch.cat([self.dropout(x), flags.to(x.dtype)], -1))
             if not self.reversed:
-                # the cell was kept, but padding has its own output gate: h from the last word
+                # the cell was kept, but padding has its own output gate, so take h from the last word
                 h = torch.stack([x[..., : self.n].gather(1, last).squeeze(1), *h[1:]])
             states.append((torch.cat(h.unbind(), -1), torch.cat(c.unbind(), -1)))
         return x.flip(1) if self.reversed else x, tuple(states)
 
 
 def hold_on_padding(encoder: LSTMEncoder) -> None:
-    """Set the weights of the padding flags: i shut, f open. Their gradient is zero, so they stay so."""
+    """Set the weights of the padding flags: i shut, f open. Their gradient is zero, so they stay that way."""
     with torch.no_grad():
         for layer in encoder.layers:
             for name, weight in layer.named_parameters():
@@ -95,7 +95,7 @@ def hold_on_padding(encoder: LSTMEncoder) -> None:
 
 
 class LSTMDecoder(nn.Module):
-    """The layers of a decoder whose first one also reads `fed` features that each step hands to the next."""
+    """The layers of a decoder whose first one also reads `fed` features that each step passes to the next."""
 
     def __init__(self, *, inputs: int, hidden: int, layers: int, fed: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class LSTMDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
-        """(B, T, D), the state before -> (B, T, n), the state after; for a decoder that is not fed."""
+        """(B, T, D), the state before -> (B, T, n), the state after; for a decoder without input feeding."""
         x, states = inputs, []
         for level, (layer, (h, c)) in enumerate(zip(self.layers, hidden, strict=True)):
             x, (h, c) = _run(layer, self.dropout(x) if level else x, (h[None], c[None]))
@@ -114,14 +114,14 @@ class LSTMDecoder(nn.Module):
         return x, tuple(states)
 
     def project(self, inputs: Tensor) -> Tensor:
-        """(..., D) -> (..., 4 n): what the inputs add to the first layer's gates, for a whole sequence."""
+        """(..., D) -> (..., 4 n): the inputs' part of the first layer's gates, for a whole sequence."""
         W, _, b = _weights(self.layers[0])
         return F.linear(inputs, W[:, : self.inputs], b)
 
     def matrices(self) -> Matrices:
-        """Each layer's [W U] side by side and its b: a step is one product a layer; made once a batch.
+        """Each layer's [W U] concatenated, and its b, once per batch: then a step is one product per layer.
 
-        The first layer's W is what it is fed through; its words and its b are in `project`.
+        The first layer's W is its part for the fed features; `project` has the part for words, and b.
         """
         every = [_weights(layer) for layer in self.layers]
         first = [(every[0][0][:, self.inputs :], every[0][1], None)]
@@ -146,7 +146,7 @@ class LSTMDecoder(nn.Module):
 
 
 def cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, 4 n) sums of the gates, (B, n) -> h, c; the cell is kept in full precision."""
+    """(B, 4 n) pre-activations of the gates, (B, n) -> h, c; the cell stays in full precision."""
     i, f, g, o = gates.chunk(4, -1)
     c = torch.sigmoid(f) * upcast(c) + torch.sigmoid(i) * torch.tanh(g)
     return (torch.sigmoid(o) * torch.tanh(c)).to(gates.dtype), c
@@ -155,7 +155,7 @@ def cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 def _run(
     layer: nn.Module, x: Tensor, start: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """One layer over (B, T, D); on a CPU without autocast, since not every CPU has a half-precision LSTM."""
+    """One layer over (B, T, D); without autocast on a CPU, since not every CPU has a half-precision LSTM."""
     device = x.device.type
     lowered = device != "cpu" and torch.is_autocast_enabled(device)
     if device == "cpu":
@@ -168,13 +168,13 @@ def _run(
 
 
 def _weights(layer: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
-    """W, U and b of a layer; PyTorch keeps b as a sum of two."""
+    """W, U and b of a layer; PyTorch stores b as a sum of two."""
     assert isinstance(layer, nn.LSTM)
     [[W, U, b, more]] = layer.all_weights
     return W, U, b + more
 
 
 def _as_multiplied(matrix: Tensor) -> Tensor:
-    """In the precision that autocast multiplies in: it would cast what is no parameter anew at every step."""
+    """The matrix in autocast's dtype: autocast does not cache casts of non-parameters."""
     device = matrix.device.type
     return matrix.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else matrix

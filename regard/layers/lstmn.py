@@ -1,4 +1,4 @@
-"""Long short-term memory-network: an LSTM whose one cell has become two tapes, read by attention.
+"""Long short-term memory-network: an LSTM whose cell is replaced by two tapes, read by attention.
 
     a_i^t = vᵀ tanh(W_h h_i + W_x x_t + W_h̃ h̃_{t-1}),  s^t = softmax(a^t)      (equations 4 and 5)
     [h̃_t; c̃_t] = Σ_i s_i^t [h_i; c_i]                    i < t                (equation 6)
@@ -17,13 +17,13 @@
     W (h̃), W_h̃   U                    likewise: one product gives this step's gates and the next step's query
 
 Slot 0 of both tapes is zero, so that the first word has something to read. With all the weight on the last
-slot this is an LSTM. A `span` keeps the last so many slots and forgets the rest. Without `summary` the score
-does not see h̃_{t-1}, as in the authors' program. With `recency` the slot written last starts with so much
-more score than the others, and how much is learnt: the network begins near the LSTM that it contains.
+slot this is an LSTM. With `span` only the last `span` slots are kept. Without `summary` the score does not
+see h̃_{t-1}, as in the authors' program. `recency` is added to the score of the slot written last, and then
+learnt: the network starts near the LSTM that it contains.
 
 A whole sequence runs as one operation (`regard.kernels.lstmn.lstmn_tape`) unless its attention is recorded.
 
-Above the first layer a cell reads the word beside the layer below, [h_t^{k-1}; x_t]: a skip connection.
+Above the first layer a cell reads the word next to the layer below, [h_t^{k-1}; x_t]: a skip connection.
 
 Cheng, Dong, Lapata. Long short-term memory-networks for machine reading. 2016.
 https://arxiv.org/abs/1601.06733
@@ -47,14 +47,14 @@ KERNELS = ("auto", "reference", "lstmn")
 
 
 class Tape(NamedTuple):
-    """What a cell has written, and what its last summary asks for."""
+    """What a cell has written, and the last summary's part of the next query."""
 
     source: Source  # keys W_h h_i, values [h_i; c_i]
     asked: Tensor  # (B, 1, n) W_h̃ h̃_{t-1}
 
     @property
     def hidden(self) -> Tensor:
-        """(B, S, n) the hidden tape H, the zero of slot 0 included unless the span has passed it."""
+        """(B, S, n) the hidden tape H, including slot 0, which is zero, unless the span has dropped it."""
         return self.source.values.chunk(2, -1)[0]
 
     def select(self, rows: Tensor) -> "Tape":
@@ -63,7 +63,7 @@ class Tape(NamedTuple):
 
 
 class LSTMNCell(nn.Module):
-    """One layer: reads its tapes, then writes one more slot."""
+    """One layer, which at each step reads its tapes and writes one more slot."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class LSTMNCell(nn.Module):
         self.W = nn.Linear(inputs, 5 * hidden)
         self.U = nn.Linear(hidden, (5 if summary else 4) * hidden, bias=False)
         with torch.no_grad():
-            self.W.bias[hidden : 2 * hidden] = 1.0  # the forget gate begins open: what was read is kept
+            self.W.bias[hidden : 2 * hidden] = 1.0  # the forget gate starts open, which keeps what was read
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(B, T, m) -> (B, T, 2 n): both tapes [h_t; c_t] of a whole sequence, without slot 0."""
@@ -110,7 +110,7 @@ class LSTMNCell(nn.Module):
         return torch.cat(slots, 1)
 
     def explain(self, inputs: Tensor) -> Explanation:
-        """(B, T, m) -> whether such a sequence runs as one operation, and why not."""
+        """(B, T, m) -> whether such a sequence runs as one operation, and if not, why."""
         return paths.explain("lstmn", self._recurrence(self.project(inputs)), self.kernel)
 
     def _recurrence(self, projected: Tensor) -> Recurrence:
@@ -124,14 +124,14 @@ class LSTMNCell(nn.Module):
         return Tape(self.attention.prepare(zero, torch.cat([zero, zero], -1)), zero)
 
     def project(self, inputs: Tensor) -> Tensor:
-        """(B, T, m) -> (B, T, 5 n): what the inputs add to the four gates and to the query."""
+        """(B, T, m) -> (B, T, 5 n): the inputs' part of the four gates and of the query."""
         check_shapes("LSTMN", ("inputs", inputs, "B T m"), m=self.inputs)
         return self.W(inputs)
 
     def step(self, projected: Tensor, tape: Tape, added: Tensor | None = None) -> tuple[Tensor, Tensor, Tape]:
         """(B, 1, 5 n), the tapes up to t - 1 -> h_t and c_t (B, 1, n), the tapes up to t.
 
-        `added` (B, 1, n) is what another memory brings to c_t: deep attention fusion.
+        `added` (B, 1, n) is another memory's contribution to c_t: deep attention fusion.
         """
         n = self.hidden
         gates, query = projected[..., : 4 * n], projected[..., 4 * n :]
@@ -145,7 +145,7 @@ class LSTMNCell(nn.Module):
         return h, c, self._write(h, c, tape, found[..., 4 * n :] if self.summary else tape.asked)
 
     def _write(self, h: Tensor, c: Tensor, tape: Tape, asked: Tensor) -> Tape:
-        """One more slot; the oldest is dropped when the span is full."""
+        """Write one more slot; drop the oldest if the span is full."""
         source = tape.source.append(self.attention.prepare(h, torch.cat([h, c], -1)))
         if self.span is not None:
             source = Source(source.keys[:, -self.span :], source.values[:, -self.span :], Mask())
@@ -153,7 +153,7 @@ class LSTMNCell(nn.Module):
 
 
 class LSTMN(nn.Module):
-    """Layers of cells, each reading the word beside what the layer below makes of it."""
+    """Layers of cells, each reading the word and the output of the layer below."""
 
     def __init__(
         self,

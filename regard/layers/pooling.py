@@ -8,8 +8,8 @@
     W_w b_w   U           of the score
     u_w       v           the learnt query: what an informative position looks like
 
-Global average pooling is the same attention with equal weights, so that both are shown and masked alike.
-Their difference is what a position weighs: 1 / S of each whatever it holds, or as much as it matters.
+Global average pooling is the same attention with equal weights, so both are drawn and masked alike. They
+differ only in the weights: 1 / S for every position, or as much as the position matters.
 
 Yang, Yang, Dyer, He, Smola, Hovy. Hierarchical attention networks for document classification. 2016.
 https://aclanthology.org/N16-1174
@@ -34,7 +34,7 @@ PoolingName = Literal["attention", "average"]
 
 
 class Pooling(nn.Module):
-    """An attention that is asked once, with the same query for every example."""
+    """An attention with a single query, the same for every example."""
 
     def __init__(self, attention: Attention, query: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Pooling(nn.Module):
     def forward(self, x: Tensor, mask: Mask | None = None) -> Tensor:
         """(B, S, D) -> (B, D)."""
         check_shapes(type(self).__name__, ("x", x, "B S D"))
-        query = x.new_zeros(len(x), 1, self.query)  # what is learnt of the query is in the score
+        query = x.new_zeros(len(x), 1, self.query)  # the learnt part is in the score
         return self.attention(query, self.attention.prepare(x, x, mask)).context[:, 0]
 
 
@@ -58,7 +58,7 @@ class Pooling(nn.Module):
     sentence="Many positions become one vector, weighted by attention with a learnt query.",
 )
 class AttentionPooling(Pooling):
-    """Positions weigh as much as a learnt query finds in them."""
+    """Pooling with a learnt query."""
 
     def __init__(
         self, *, inputs: int, hidden: int, normalizer: str = "softmax", kernel: str = "auto"
@@ -69,7 +69,7 @@ class AttentionPooling(Pooling):
 
 
 class AveragePooling(Pooling):
-    """All positions weigh the same."""
+    """Pooling with equal weights."""
 
     def __init__(self, *, inputs: int) -> None:
         super().__init__(Attention(DotScore(), normalizer=Mean()), inputs)

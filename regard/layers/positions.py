@@ -1,4 +1,4 @@
-"""Where a word stands, added to what it is: attention alone does not see order.
+"""Positions, added to the words: attention alone does not see order.
 
     PE(pos, 2i)   = sin(pos / 10000^(2i / d))                          (section 3.5)
     PE(pos, 2i+1) = cos(pos / 10000^(2i / d))
@@ -10,7 +10,7 @@
 
 Each pair of columns is a clock hand of its own speed, with wavelengths from 2π to 10000 · 2π. PE(pos + k) is
 PE(pos) with every hand turned by its own angle, so a fixed distance is a fixed linear map. The learned table
-(Gehring et al. 2017) is the paper's row E of table 3.
+(Gehring et al. 2017) is row E of the paper's table 3.
 
 Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
 Gehring, Auli, Grangier, Yarats, Dauphin. Convolutional sequence to sequence learning. 2017.
@@ -25,11 +25,11 @@ from torch import Tensor, nn
 from regard.catalog import card
 from regard.errors import ShapeError
 
-TABLE = 512  # positions kept ready; later ones are computed when they are met
+TABLE = 512  # precomputed positions; later ones are computed on demand
 
 
 class Positions(nn.Module):
-    """What is added to the words at positions offset, offset + 1, …"""
+    """Adds a vector to each word, for positions offset, offset + 1, …"""
 
     def forward(self, words: Tensor, offset: int = 0) -> Tensor:
         """(..., T, dim) -> (..., T, dim)."""
@@ -63,7 +63,7 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Positions):
-    """A vector learnt for each position; none beyond the longest."""
+    """A learnt vector for each position, up to `longest`."""
 
     def __init__(self, dim: int, *, longest: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class LearnedPositions(Positions):
 
 
 class NoPositions(Positions):
-    """Nothing is added: what remains is a set of words, in the encoder."""
+    """Adds nothing: the encoder then sees a set of words."""
 
     def forward(self, words: Tensor, offset: int = 0) -> Tensor:
         return words

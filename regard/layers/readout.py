@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 class MaxoutReadout(nn.Module):
-    """Scores of the next word; all positions of a sentence at once."""
+    """Scores of the next word, for all positions of a sentence at once."""
 
     def __init__(self, *, state: int, word: int, context: int, hidden: int, vocab: int) -> None:
         super().__init__()

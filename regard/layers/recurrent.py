@@ -9,7 +9,7 @@
     U            U
     U_z U_r      U_gates, the two side by side
 
-Here z weighs the NEW candidate and r acts BEFORE the matrix; PyTorch's GRU has both the other way round.
+Here z weighs the NEW candidate and r acts BEFORE the matrix; PyTorch's GRU does both the other way round.
 
 Bahdanau, Cho, Bengio. Neural machine translation by jointly learning to align and translate. 2014.
 https://arxiv.org/abs/1409.0473
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 
 class GatedCell(nn.Module):
-    """One step of the gated recurrence, on inputs that were projected beforehand."""
+    """One step of the gated recurrence, on inputs projected beforehand."""
 
     def __init__(self, *, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class GatedCell(nn.Module):
         self.U_gates = nn.Linear(hidden, 2 * hidden, bias=False)
 
     def project(self, inputs: Tensor) -> Tensor:
-        """(..., D) -> (..., 3 n): what the inputs add to candidate, update and reset."""
+        """(..., D) -> (..., 3 n): the inputs' part of candidate, update and reset."""
         return self.W(inputs)
 
     def forward(self, projected: Tensor, h: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class GatedCell(nn.Module):
 
 
 class BidirectionalEncoder(nn.Module):
-    """Annotations h_j = [→h_j; ←h_j]: each word with what stands before it and after it."""
+    """Annotations h_j = [→h_j; ←h_j]: each word with its context on both sides."""
 
     def __init__(self, *, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -74,12 +74,12 @@ class BidirectionalEncoder(nn.Module):
 
 
 def reversal(lengths: Tensor, S: int) -> Tensor:
-    """(B,) -> (B, S) positions that turn each row's own words round and leave its padding at the end."""
+    """(B,) -> (B, S) positions that reverse the words of each row and leave its padding at the end."""
     s = torch.arange(S, device=lengths.device)
     last = lengths[:, None] - 1
     return torch.where(s <= last, last - s, s)
 
 
 def take(x: Tensor, positions: Tensor) -> Tensor:
-    """(B, S, D), (B, T) -> (B, T, D): of each row the vectors at these positions."""
+    """(B, S, D), (B, T) -> (B, T, D): the vectors of each row at these positions."""
     return x.gather(1, positions[..., None].expand(-1, -1, x.shape[-1]))

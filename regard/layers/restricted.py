@@ -1,9 +1,9 @@
-"""Restricted self-attention: each position sees r neighbours to either side, at a cost of O(r · n · d).
+"""Restricted self-attention: each position sees r neighbours on either side, at a cost of O(r · n · d).
 
     out_t = attention(q_t; {(k_s, v_s) : |t - s| <= r})
 
-A mask gives the same values but computes all n² scores. Here the queries stand in blocks of r, and a block is
-compared with itself and the two beside it, which hold all that its queries may see: 3 r scores a query.
+A mask gives the same values but computes all n² scores. Here the queries are grouped into blocks of r, and a
+block is compared with itself and its two neighbours, which contain all that it may see: 3 r scores per query.
 
     paper    here             shape
     n        T                positions
@@ -33,8 +33,8 @@ def attend_nearby(
 ) -> Tensor:
     """(B, T, Dq), (B, T, Dk), (B, T, Dv) -> context (B, T, Dv), as under `Mask(window=(reach, reach))`.
 
-    For scores that look at query and key alone: positions inside a block are not those of the sequence.
-    `lengths` (B,) hides what lies beyond each row's end.
+    The score must not depend on positions, since those in a block are not those of the sequence. `lengths`
+    (B,) hides what lies beyond each row's end.
     """
     sizes = check_shapes(
         "attend_nearby", ("query", query, "B T Dq"), ("keys", keys, "B T Dk"), ("values", values, "B T Dv")
@@ -56,7 +56,7 @@ def _neighbours(x: Tensor, N: int, r: int) -> Tensor:
 
 
 def _visible(T: int, N: int, r: int, reach: int, lengths: Tensor | None, device: torch.device) -> Tensor:
-    """(N, r, 3 r), or (B, N, r, 3 r) with lengths: within reach, and a position that exists."""
+    """(N, r, 3 r), or (B, N, r, 3 r) with lengths: positions that are within reach and exist."""
     t = torch.arange(N * r, device=device).view(N, r, 1)
     s = torch.arange(N, device=device).view(N, 1, 1) * r + torch.arange(-r, 2 * r, device=device)
     near = ((t - s).abs() <= reach) & (s >= 0) & (s < T)

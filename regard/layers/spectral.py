@@ -1,4 +1,4 @@
-"""Spectral normalisation: a weight divided by its largest singular value, which power iteration follows.
+"""Spectral normalisation: a weight divided by its largest singular value, which power iteration tracks.
 
     u ← W v / |W v|    v ← Wᵀu / |Wᵀu|    σ(W) = uᵀ W v = |Wᵀu|    W̄ = W / σ(W)          a step for each pass
     ∂L/∂W = (∂L/∂W̄ - ⟨∂L/∂W̄, W̄⟩ u vᵀ) / σ                                  u and v are taken as constants
@@ -8,9 +8,9 @@
     u        _u        (out,)
     v        _v        (in,)
 
-As `torch.nn.utils.parametrizations.spectral_norm`, with its names in a checkpoint and its numbers, but in
-float32 also under autocast, and in fewer operations (9 to 16 of them, forward and backward, in place of 22
-and those that autocast adds): on a GPU, small networks spend their time on asking for them.
+Like `torch.nn.utils.parametrizations.spectral_norm`, with the same names in a checkpoint and the same
+numbers, but in float32 also under autocast, and in fewer operations (9 to 16 forward and backward, instead of
+22 plus those of autocast): on a GPU, launches dominate the time of small networks.
 
 Miyato, Kataoka, Koyama, Yoshida. Spectral normalization for generative adversarial networks. 2018.
 https://arxiv.org/abs/1802.05957
@@ -28,7 +28,7 @@ from regard.attention.numerics import no_autocast
 
 Module = TypeVar("Module", bound=nn.Module)
 FIRST = 15  # power iterations before the first pass
-TINY = 1e-12  # a matrix of zeros has no direction
+TINY = 1e-12  # for a matrix of zeros, which has no direction
 
 
 def spectral_norm(module: Module) -> Module:
@@ -60,14 +60,14 @@ class SpectralNorm(nn.Module):
             sigma = self._follow(W) if self.training else self._u @ (W @ self._v)
             if not (weight.requires_grad and torch.is_grad_enabled()):
                 return weight / sigma
-            # clones: the next pass moves the vectors, and the backward pass of this one wants these
+            # clones, because the next pass updates the vectors and this one's backward pass needs these
             normed: Tensor = _Divided.apply(  # type: ignore[no-untyped-call]
                 weight, sigma, self._u.clone(), self._v.clone()
             )
             return normed
 
     def _follow(self, W: Tensor) -> Tensor:
-        """One power iteration; σ."""
+        """One power iteration; returns σ."""
         F.normalize(W @ self._v, dim=0, eps=TINY, out=self._u)
         moved = W.mT @ self._u
         sigma = torch.linalg.vector_norm(moved)

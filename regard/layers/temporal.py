@@ -1,4 +1,4 @@
-"""The blocks of SNAIL: dilated causal convolutions that gather, causal attention that picks out.
+"""The blocks of SNAIL: dilated causal convolutions that aggregate, causal attention that selects.
 
     dense(x)_t = [x_t; tanh(W_f [x_{t-r}; x_t] + b_f) ∘ σ(W_g [x_{t-r}; x_t] + b_g)]         dilation r
     TC(x) = dense_{r_m}( … dense_{r_1}(x)),   m = ⌈log₂ T⌉
@@ -12,17 +12,16 @@
     K V      keys, values          sizes of what attention compares and of what it reads
     probs    the weights of `attention`
 
-Every block keeps its input and puts what it found beside it: a TC block adds m·D channels, an attention block
-V. A convolution of two taps is two matrix products, the older one moved r steps later; before the sequence
-there is nothing, and nothing comes from behind t. So a sequence can also be read one step at a time: `start`
-gives what a block knows before the first step, `step` what it makes of one, with no work done twice.
+Every block concatenates its output to its input: a TC block adds m·D channels, an attention block V. A
+convolution with two taps is two matrix products, one of them shifted by r steps; the sequence is padded with
+zeros in front, and nothing depends on later steps. So a sequence can also be read step by step without
+repeating work: `start` returns the state before the first step, `step` runs one.
 
-For the same reason a sequence may have several last steps: with `ends` the last so many steps are
-alternatives, each of which follows the steps in front of all of them and knows nothing of the others. What
-stands in front is read once for them all.
+For the same reason a sequence may have several last steps: the last `ends` steps are alternatives, each of
+which follows the steps before all of them and does not see the others. The common part is read once.
 
-The paper prints the dilations 2, 4, 8, … (2^i for i from 1), with which a stack reads even lags alone: the
-step just before is never seen. With 1, 2, 4, … (2^(i-1), as in WaveNet) it reads every lag of 0 to 2^m - 1.
+The paper prints the dilations 2, 4, 8, … (2^i for i from 1), with which a stack reads even lags only: never
+the step just before. With 1, 2, 4, … (2^(i-1), as in WaveNet) it reads every lag from 0 to 2^m - 1.
 `dilations` chooses: "doubling" starts at 1, "printed" at 2.
 
 Mishra, Rohaninejad, Chen, Abbeel. A simple neural attentive meta-learner. 2018.
@@ -45,12 +44,12 @@ from regard.errors import ConfigError, check_shapes, check_whole
 
 Dilations = Literal["doubling", "printed"]
 FIRST: dict[str, int] = {"doubling": 1, "printed": 2}
-Past = tuple[Tensor, ...]  # (B, 2 D) of each of the last r steps, the oldest first
+Past = tuple[Tensor, ...]  # (B, 2 D) for each of the last r steps, the oldest first
 
 
 def later(x: Tensor, steps: int, ends: int = 1) -> Tensor:
-    """(B, T, C) moved `steps` steps later, zeros in front; the last `ends` steps stand in one place."""
-    first = x.shape[1] - ends  # the place at which the sequence may end
+    """(B, T, C) shifted `steps` steps later, zeros in front; the last `ends` steps share one position."""
+    first = x.shape[1] - ends  # the position of all ends
     kept = max(first + 1 - steps, 0)
     moved = F.pad(x[:, :kept], (0, 0, first + 1 - kept, 0))  # (B, first + 1, C)
     if ends == 1:
@@ -59,7 +58,7 @@ def later(x: Tensor, steps: int, ends: int = 1) -> Tensor:
 
 
 def seen_with_ends(T: int, ends: int, device: torch.device) -> Mask:
-    """A step sees itself and those before it, but no end sees another."""
+    """The causal mask, except that no end sees another."""
     if ends == 1:
         return Mask(causal=True)
     s = torch.arange(T, device=device)
@@ -68,7 +67,7 @@ def seen_with_ends(T: int, ends: int, device: torch.device) -> Mask:
 
 
 def blocks_for(T: int) -> int:
-    """⌈log₂ T⌉: how many dense blocks a sequence of T steps gets, at least one."""
+    """⌈log₂ T⌉: the number of dense blocks for a sequence of T steps, at least one."""
     return max((T - 1).bit_length(), 1)
 
 
@@ -80,7 +79,7 @@ def dilations_for(T: int, dilations: Dilations) -> tuple[int, ...]:
 
 
 class DenseBlock(nn.Module):
-    """Two gated causal convolutions of two taps; what they give is put beside the input."""
+    """Two gated causal convolutions with two taps; their output is concatenated to the input."""
 
     def __init__(self, *, inputs: int, dilation: int, filters: int) -> None:
         super().__init__()
@@ -89,7 +88,7 @@ class DenseBlock(nn.Module):
         self.outputs = inputs + filters
         self.now = nn.Linear(inputs, 2 * filters)
         self.before = nn.Linear(inputs, 2 * filters, bias=False)
-        for part in (self.now, self.before):  # as one convolution with 2 · inputs incoming values
+        for part in (self.now, self.before):  # initialised as one convolution with fan-in 2 · inputs
             nn.init.uniform_(part.weight, -((2 * inputs) ** -0.5), (2 * inputs) ** -0.5)
 
     def forward(self, x: Tensor, ends: int = 1) -> Tensor:
@@ -98,11 +97,11 @@ class DenseBlock(nn.Module):
         return self._beside(x, gates)
 
     def start(self, B: int) -> Past:
-        """What is known before the first step: nothing."""
+        """The state before the first step: zeros."""
         return (self.before.weight.new_zeros(B, self.before.out_features),) * self.dilation
 
     def step(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
-        """(B, C) -> (B, C + D), and what the next steps need."""
+        """(B, C) -> (B, C + D), and the state for the next step."""
         return self._beside(x, self.now(x) + past[0]), (*past[1:], self.before(x))
 
     def _beside(self, x: Tensor, gates: Tensor) -> Tensor:
@@ -111,7 +110,7 @@ class DenseBlock(nn.Module):
 
 
 class Blocks(nn.Sequential):
-    """Blocks one after the other, over a whole sequence or one step at a time."""
+    """Blocks in sequence, over a whole sequence or one step at a time."""
 
     def forward(self, x: Tensor, ends: int = 1) -> Tensor:
         """(B, T, C) -> (B, T, C'); the last `ends` steps are alternatives."""
@@ -120,7 +119,7 @@ class Blocks(nn.Sequential):
         return x
 
     def start(self, B: int) -> tuple[Any, ...]:
-        """What the blocks know before the first step of B sequences."""
+        """The states of the blocks before the first step of B sequences."""
         return tuple(block.start(B) for block in self)  # type: ignore[operator]
 
     def step(self, x: Tensor, states: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
@@ -155,15 +154,15 @@ class TCBlock(nn.Module):
         return self.blocks.start(B)
 
     def step(self, x: Tensor, pasts: tuple[Past, ...]) -> tuple[Tensor, tuple[Past, ...]]:
-        """(B, C) -> (B, C + m D), and what the next steps need."""
+        """(B, C) -> (B, C + m D), and the states for the next step."""
         return self.blocks.step(x, pasts)
 
 
 class AttentionBlock(nn.Module):
-    """Every step asks all steps up to itself; what it reads is put beside the input.
+    """Every step attends to all steps up to itself; the context is concatenated to the input.
 
-    With `alike` a step begins by reading those that are like it: W_q and W_k start as one orthogonal matrix,
-    scaled so that the first scores are x_t · P x_s for a projection P. Both then learn freely.
+    With `alike`, steps start by attending to similar ones: W_q and W_k are initialised as the same orthogonal
+    matrix, scaled so that the first scores are x_t · P x_s for a projection P. Both then learn freely.
     """
 
     def __init__(self, *, inputs: int, keys: int, values: int, alike: bool = False) -> None:
@@ -174,7 +173,7 @@ class AttentionBlock(nn.Module):
         self.values = nn.Linear(inputs, values)
         self.attention = Attention(DotScore())
         if alike:
-            nn.init.orthogonal_(self.query.weight, gain=keys**0.25)  # its square makes up for 1/√K
+            nn.init.orthogonal_(self.query.weight, gain=keys**0.25)  # its square cancels 1/√K
             nn.init.zeros_(self.query.bias)
             self.keys.load_state_dict(self.query.state_dict())
 
@@ -186,12 +185,12 @@ class AttentionBlock(nn.Module):
         return torch.cat([x, self.attention(self.query(x), source).context], -1)
 
     def start(self, B: int) -> Cache:
-        """The keys and values of no step yet."""
+        """An empty cache."""
         nothing = self.query.weight.new_zeros(B, 0, self.query.in_features)
         return Cache.of(self._source(nothing), Mask(causal=True))
 
     def step(self, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
-        """(B, C) -> (B, C + V), and the cache with this step in it."""
+        """(B, C) -> (B, C + V), and the cache including this step."""
         cache = cache.append(self._source(x[:, None]))
         read = self.attention(self.query(x[:, None]), cache.source).context
         return torch.cat([x, read[:, 0]], -1), cache

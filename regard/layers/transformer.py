@@ -10,13 +10,13 @@
                     self_attention, source_attention     of the decoder
     W_1 W_2 b_1 b_2 feed_forward.W_1, .W_2
 
-LayerNorm looks at one position; in its place, BatchNorm looks at one feature over all words of a batch:
+LayerNorm normalises one position; BatchNorm, its alternative, one feature over all words of a batch:
 
     LayerNorm: μ, σ over the features of a position       BatchNorm: μ, σ over the batch's positions
 
-Padding takes no part in its statistics. While it learns, a word's output depends on the words after it
-through them; at evaluation the running averages stand in their place and nothing does. Measured: it
-learns, then fails at lengths whose statistics are not the average ones (docs/log.md).
+Its statistics ignore padding. In training, they make a word's output depend on later words; at evaluation the
+running averages replace them, and it does not. Measured: it learns, then fails at lengths whose statistics
+differ from the average (docs/log.md).
 
 Vaswani et al. Attention is all you need. 2017. https://arxiv.org/abs/1706.03762
 Ba, Kiros, Hinton. Layer normalization. 2016. https://arxiv.org/abs/1607.06450
@@ -64,14 +64,14 @@ class FeedForward(nn.Module):
 
 
 class LayerNorm(nn.LayerNorm):
-    """(a - μ) / σ · g + b, with μ and σ of the position's own features; `valid` is no matter."""
+    """(a - μ) / σ · g + b, with μ and σ over the position's own features; ignores `valid`."""
 
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class BatchNorm(nn.Module):
-    """The same with μ and σ of each feature over the valid positions of the batch; running averages later."""
+    """The same with μ and σ per feature over the batch's valid positions; running averages at evaluation."""
 
     mean: Tensor
     variance: Tensor
@@ -91,7 +91,7 @@ class BatchNorm(nn.Module):
 
     def _statistics(self, x: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
         counted = torch.ones(x.shape[:-1], device=x.device) if valid is None else valid.float()
-        x, counted = x.float(), counted[..., None]  # sums over a whole batch, so never in half precision
+        x, counted = x.float(), counted[..., None]  # sums over a whole batch need full precision
         every = tuple(range(x.ndim - 1))
         count = counted.sum().clamp(min=1.0)
         mean = (x * counted).sum(every) / count
@@ -104,7 +104,7 @@ class BatchNorm(nn.Module):
 
 
 class PostNorm(nn.Module):
-    """Norm(x + Dropout(Sublayer(x))), as the paper prints it."""
+    """Norm(x + Dropout(Sublayer(x))), as in the paper."""
 
     def __init__(self, norm: nn.Module, dropout: float) -> None:
         super().__init__()
@@ -135,11 +135,11 @@ class PreNorm(nn.Module):
         return x + (self.dropout(change) if self.training else change)
 
 
-Residual = Callable[[], PostNorm | PreNorm]  # makes one, with a norm of its own
+Residual = Callable[[], PostNorm | PreNorm]  # creates one, with its own norm
 
 
 class EncoderLayer(nn.Module):
-    """Every word looks at every word, then each passes through the network."""
+    """Every word attends to every word, then passes through the network."""
 
     def __init__(self, attention: MultiHead, feed_forward: FeedForward, residual: Residual) -> None:
         super().__init__()
@@ -157,9 +157,9 @@ class EncoderLayer(nn.Module):
 
 
 class Looked(NamedTuple):
-    """Where the attentions of a decoder layer have looked so far; None for one that does not look back."""
+    """The histories of a decoder layer's attentions; None for one that does not look back."""
 
-    back: History | None  # over what was written
+    back: History | None  # over the output so far
     over: History | None  # over the source
 
     def select(self, rows: Tensor) -> "Looked":
@@ -168,7 +168,7 @@ class Looked(NamedTuple):
 
 
 class DecoderLayer(nn.Module):
-    """Every word looks at those before it, then at the source, then passes through the network."""
+    """Every word attends to those before it, then to the source, then passes through the network."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
     ) -> Tensor:
-        """(B, T, dim), the source (B, S, dim) and what is seen of it -> (B, T, dim): all at once."""
+        """(B, T, dim), annotations (B, S, dim) and their mask `seen` -> (B, T, dim), all at once."""
         source = self.source_attention.prepare(annotations, mask=seen)
 
         def look_back(h: Tensor) -> Tensor:
@@ -195,11 +195,11 @@ class DecoderLayer(nn.Module):
         return self._pass(x, look_back, lambda h: self.source_attention(h, source).context, valid)
 
     def nowhere(self, source: Source, cache: Cache) -> Looked:
-        """Before the first position."""
+        """The empty histories, before the first position."""
         return Looked(_start(self.self_attention, cache.source), _start(self.source_attention, source))
 
     def step(self, x: Tensor, source: Source, cache: Cache, looked: Looked) -> tuple[Tensor, Cache, Looked]:
-        """(B, 1, dim), the source, earlier positions, where they looked -> (B, 1, dim), with this one."""
+        """(B, 1, dim), the source, cache and histories -> (B, 1, dim), both including this position."""
         grown, (back, over) = cache, looked
 
         def look_back(h: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ def _after(history: History | None, result: AttentionResult) -> History | None:
 
 
 class Encoder(nn.Module):
-    """N layers; a pre-norm stack needs a norm at its end, since nothing else has normalised its sum."""
+    """N layers; a pre-norm stack needs a final norm, since nothing else normalises its sum."""
 
     def __init__(self, layers: Iterable[EncoderLayer], norm: nn.Module | None = None) -> None:
         super().__init__()
@@ -248,7 +248,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N layers, and a norm at the end as in the encoder."""
+    """N layers, with a final norm as in the encoder."""
 
     def __init__(self, layers: Iterable[DecoderLayer], norm: nn.Module | None = None) -> None:
         super().__init__()
@@ -256,10 +256,10 @@ class Decoder(nn.Module):
 
     @property
     def _own(self) -> Sequence[DecoderLayer]:
-        return cast("Sequence[DecoderLayer]", self.layers)  # a ModuleList does not say what it holds
+        return cast("Sequence[DecoderLayer]", self.layers)  # ModuleList has no element type
 
     def prepare(self, annotations: Tensor, mask: Mask) -> tuple[Source, ...]:
-        """(B, S, dim) what the encoder found -> the keys and values of each layer, projected once."""
+        """(B, S, dim) the encoder's output -> the keys and values of each layer, projected once."""
         return tuple(layer.source_attention.prepare(annotations, mask=mask) for layer in self._own)
 
     def empty(self, annotations: Tensor, mask: Mask) -> tuple[Cache, ...]:
@@ -268,14 +268,14 @@ class Decoder(nn.Module):
         return tuple(Cache.of(layer.self_attention.prepare(nothing), mask) for layer in self._own)
 
     def nowhere(self, sources: Sequence[Source], caches: Sequence[Cache]) -> tuple[Looked, ...]:
-        """Where the attentions of each layer have looked before the first position."""
+        """The empty histories of each layer, before the first position."""
         layers = zip(self._own, sources, caches, strict=True)
         return tuple(layer.nowhere(source, cache) for layer, source, cache in layers)
 
     def forward(
         self, x: Tensor, annotations: Tensor, seen: Mask, mask: Mask, valid: Tensor | None = None
     ) -> Tensor:
-        """(B, T, dim), the source (B, S, dim) and what is seen of it -> (B, T, dim): all at once."""
+        """(B, T, dim), annotations (B, S, dim) and their mask `seen` -> (B, T, dim), all at once."""
         for layer in self.layers:
             x = layer(x, annotations, seen, mask, valid)
         return x if self.norm is None else self.norm(x, valid)
@@ -283,7 +283,7 @@ class Decoder(nn.Module):
     def step(
         self, x: Tensor, sources: Sequence[Source], caches: Sequence[Cache], looked: Sequence[Looked]
     ) -> tuple[Tensor, tuple[Cache, ...], tuple[Looked, ...]]:
-        """(B, 1, dim) -> (B, 1, dim), the caches one position longer, and where their queries looked."""
+        """(B, 1, dim) -> (B, 1, dim), the caches one position longer, and the new histories."""
         grown, further = [], []
         for layer, source, cache, before in zip(self._own, sources, caches, looked, strict=True):
             x, cache, after = layer.step(x, source, cache, before)

@@ -1,4 +1,4 @@
-"""How a Neural Turing Machine finds a memory row: by content, then from where it stood, shifted, sharpened.
+"""How a Neural Turing Machine finds a memory row: by content, then from the last place, shifted, sharpened.
 
     w_c(i) = exp(β K[k, M(i)]) / Σ_j exp(β K[k, M(j)]),  K = cosine    (equations 5 and 6)
     w_g    = g w_c + (1 - g) w_{t-1}                                   (equation 7)
@@ -14,8 +14,8 @@
     γ_t      gamma       (..., 1)   ≥ 1
     w        weights     (..., N)
 
-Heads are a leading axis: cells (B, 1, N, M) with key (B, R, M). Pure functions, because the paper gives
-equations and not objects.
+Heads are a leading axis: cells (B, 1, N, M) with key (B, R, M). These are pure functions, because the paper
+gives equations and not objects.
 
 Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
 """
@@ -47,25 +47,25 @@ def content_weights(cells: Tensor, key: Tensor, strength: Tensor) -> Tensor:
 
 
 def interpolate(content: Tensor, previous: Tensor, gate: Tensor) -> Tensor:
-    """(..., N), (..., N), (..., 1) -> (..., N): the gate chooses between content and where the head stood."""
+    """(..., N), (..., N), (..., 1) -> (..., N): the gate blends content with the head's last place."""
     return torch.lerp(upcast(previous), upcast(content), upcast(gate))
 
 
 def shift(weights: Tensor, shifts: Tensor) -> Tensor:
-    """(..., N), (..., 2r + 1) -> (..., N): move the weights by -r … r rows, round the end."""
+    """(..., N), (..., 2r + 1) -> (..., N): move the weights by -r … r rows, with wraparound."""
     N, width = weights.shape[-1], shifts.shape[-1]
     if width % 2 == 0:
         raise ShapeError(f"shift: `shifts` has shape {tuple(shifts.shape)}; expected (..., 2r + 1).")
     r = width // 2
-    laps = -(-r // N)  # a filter wider than the memory goes round more than once
+    laps = -(-r // N)  # a filter wider than the memory wraps around more than once
     ring = weights.repeat(*[1] * (weights.ndim - 1), 2 * laps + 1)
     # row i sees the rows i - r … i + r, and receives offset d from row i - d
     seen = upcast(ring).narrow(-1, laps * N - r, N + 2 * r).unfold(-1, width, 1)  # (..., N, 2r + 1)
-    with no_autocast(weights):  # weights go round from step to step; rounded, they would no longer sum to one
+    with no_autocast(weights):  # rounded at every step, the weights would no longer sum to one
         return torch.einsum("...nd,...d->...n", seen, upcast(shifts).flip(-1))
 
 
 def sharpen(weights: Tensor, gamma: Tensor) -> Tensor:
     """(..., N), (..., 1) -> (..., N): undo the blur of the shift."""
-    # the logarithm form keeps large γ from underflowing; a floor keeps the gradient finite at weight 0
+    # in logarithms, so that large γ does not underflow; the floor keeps the gradient finite at weight 0
     return (gamma * weights.clamp_min(torch.finfo(weights.dtype).tiny).log()).softmax(-1)

@@ -1,4 +1,4 @@
-"""Reading and writing a Neural Turing Machine's memory; both return new values and change nothing.
+"""Reading and writing a Neural Turing Machine's memory; both return new tensors and change nothing in place.
 
     r      = Σ_i w(i) M(i)                                 (equation 2)
     M̃(i)   = M_{t-1}(i) [1 - w(i) e]                       (equation 3)
@@ -10,7 +10,7 @@
     e_t      erase      (B, M), or (B, H, M), in (0, 1)
     a_t      add        (B, M), or (B, H, M)
 
-With several write heads all erase first and then all add, so that their order does not matter.
+With several write heads, all erase first and then all add, so their order does not matter.
 
 Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
 """
@@ -58,9 +58,9 @@ def write(cells: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor:
 
 
 def product(factors: Tensor) -> Tensor:
-    """(B, H, ...) -> (B, ...): the product over the second axis, by halves.
+    """(B, H, ...) -> (B, ...): the product over the second axis, by halving.
 
-    The gradient of `Tensor.prod` counts its zeros on the host, which would stall a GPU at every step.
+    The gradient of `Tensor.prod` counts zeros on the host, which would stall a GPU at every step.
     """
     while factors.shape[1] > 1:
         half = factors.shape[1] // 2

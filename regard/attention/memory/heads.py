@@ -1,4 +1,4 @@
-"""The heads of a Neural Turing Machine: what the controller says becomes where to look and what to change.
+"""The heads of a Neural Turing Machine: the controller's output decides where to look and what to change.
 
     k = tanh(k̂)   β = softplus(β̂)   g = σ(ĝ)   s = softmax(ŝ)   γ = 1 + softplus(γ̂)     (section 3.3)
     e = σ(ê)      a = tanh(â)                                                        (section 3.2)
@@ -14,8 +14,8 @@
     w_t            state.read/.write  (B, R, N), (B, W, N)
     r_t                               (B, R, M)
 
-The paper leaves the squashing of k, β, γ and a open; these are the usual choices. All heads find their rows
-in M_{t-1} at once; then the write heads change it and the read heads read M_t, as equation 2 has it.
+The paper leaves the squashing of k, β, γ and a open; these are the usual choices. All heads address M_{t-1};
+then the write heads change it and the read heads read M_t, as in equation 2.
 
 Graves, Wayne, Danihelka. Neural Turing machines. 2014. https://arxiv.org/abs/1410.5401
 """
@@ -54,7 +54,7 @@ class Controls(NamedTuple):
     sentence="A controller's output becomes where its heads look and what they change, all heads at once.",
 )
 class Heads(nn.Module):
-    """R read heads and W write heads on rows of `width` numbers; a head moves by at most `reach` rows."""
+    """R read heads and W write heads on rows of `width` numbers; a head shifts by at most `reach` rows."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class Heads(nn.Module):
         self.width, self.reads, self.writes, self.reach = width, reads, writes, reach
         H = reads + writes
         self.speak = nn.Linear(inputs, H * (width + 2 * reach + 4) + 2 * writes * width)
-        with torch.no_grad():  # below 0, heads start by going from where they stand
+        with torch.no_grad():  # a gate bias below 0 makes heads start from their last place
             self.speak.bias[(H + writes) * width :][:H] += gate_bias
 
     def forward(self, h: Tensor) -> Controls:
-        """(B, n) what the controller says -> the controls of all heads."""
+        """(B, n) the controller's output -> the controls of all heads."""
         return squash(self.speak(h), width=self.width, reads=self.reads, writes=self.writes, reach=self.reach)
 
     def extra_repr(self) -> str:
@@ -84,7 +84,7 @@ class Heads(nn.Module):
 
 
 def squash(spoken: Tensor, *, width: int, reads: int, writes: int, reach: int) -> Controls:
-    """(B, H (M + 2r + 4) + 2 W M) -> controls; numbers of one range lie, and are squashed, together."""
+    """(B, H (M + 2r + 4) + 2 W M) -> controls; numbers of one range are adjacent and squashed together."""
     M, W, H, shifts = width, writes, reads + writes, 2 * reach + 1
     signed, unit, positive, moves = torch.split(spoken, [(H + W) * M, H + W * M, 2 * H, H * shifts], -1)
     key, add = torch.split(torch.unflatten(torch.tanh(signed), -1, (H + W, M)), [H, W], 1)
@@ -109,7 +109,7 @@ def address(cells: Tensor, previous: Tensor, controls: Controls) -> Tensor:
 
 
 def advance(state: MemoryState, controls: Controls) -> tuple[Tensor, MemoryState]:
-    """One step of the memory -> (B, R, M) what was read, and the state after it."""
+    """One step of the memory -> what was read (B, R, M), and the new state."""
     R, W = state.read.shape[1], state.write.shape[1]
     weights = address(state.cells, torch.cat([state.read, state.write], 1), controls)
     at_read, at_write = torch.split(weights, [R, W], 1)

@@ -1,7 +1,7 @@
 """The contract of a normalizer: rows of scores become weights; hidden positions get exactly zero.
 
-The law of rows with nothing visible lives here, because each author forgets it once: their weights are zero,
-and so is their gradient.
+Rows with nothing visible are handled here, because every author forgets them once: their weights and their
+gradients are zero.
 """
 
 import math
@@ -20,29 +20,29 @@ class Normalizer(Part):
 
     stochastic: ClassVar[bool] = False  # True: never recomputed, never fused
     differentiable: ClassVar[bool] = True  # False: gradients reach the values only
-    one_hot: bool = False  # True: a row has one weight that is not zero
+    one_hot: bool = False  # True: a row has a single nonzero weight
 
     def normalize(self, scores: Tensor) -> Tensor:
-        """The paper's equation. Hidden positions arrive as -inf; each row has a finite score."""
+        """The paper's equation. Hidden positions are -inf; each row has a finite score."""
         raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores).")
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Final. Rows that may attend to nothing become zeros, with zero gradient."""
+        """Final: do not override. Rows with nothing visible become zeros, with zero gradient."""
         scores, empty = open_rows(scores, mask)
         return scores if empty is None else self.normalize(scores).masked_fill(empty, 0.0)
 
 
 class StochasticNormalizer(Normalizer):
-    """A normalizer that draws; its randomness comes from a generator."""
+    """A normalizer that samples, from a generator."""
 
     stochastic = True
 
     def settled(self) -> Normalizer:
-        """The normalizer that this one is as long as it draws nothing."""
+        """An equivalent deterministic normalizer, if this one samples nothing now; otherwise itself."""
         return self
 
     def normalize(self, scores: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The paper's equation, drawing from the generator."""
+        """The paper's equation, sampling from the generator."""
         raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores, generator).")
 
     def forward(
@@ -61,7 +61,7 @@ class HistoryNormalizer(Part):
     one_hot: bool = False
 
     def normalize(self, scores: Tensor, history: History) -> Tensor:
-        """The paper's equation. Hidden positions arrive as -inf; each row has a finite score."""
+        """The paper's equation. Hidden positions are -inf; each row has a finite score."""
         raise NotImplementedError(f"{type(self).__name__} defines no normalize(scores, history).")
 
     def forward(self, scores: Tensor, mask: Tensor | None, history: History) -> Tensor:
@@ -71,9 +71,9 @@ class HistoryNormalizer(Part):
 
 
 def open_rows(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Hide what the mask hides; give rows with nothing visible a harmless score, and say which they are.
+    """Apply the mask; give rows with nothing visible a score of 0, and return which rows they are.
 
-    None: there are no positions, and so nothing to normalise.
+    None instead of the rows: there are no positions, so nothing to normalise.
     """
     _check_scores(scores, mask)
     if scores.shape[-1] == 0:

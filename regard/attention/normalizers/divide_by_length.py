@@ -6,8 +6,8 @@
     f         scores    (..., T, S)
     C(x)      N         (..., T, 1)
 
-No row needs to sum to 1, and a weight may be negative. What is divided by is a count and not Σ f, so that the
-gradient is simple and inputs of any size are treated alike.
+Rows need not sum to 1, and weights may be negative. The divisor is a count and not Σ f, which keeps the
+gradient simple and treats inputs of any size alike.
 
 Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
 """

@@ -7,8 +7,8 @@
     τ        temperature; towards 0 the weights become one-hot
     y        weights
 
-At evaluation there is no noise: the softmax at the same temperature. With `hard` the weights are one-hot, the
-likeliest position at evaluation, and the gradient is that of the relaxed ones.
+At evaluation there is no noise: it is the softmax at the same temperature. With `hard` the weights are
+one-hot (at evaluation, the most likely position), with the gradient of the relaxed ones.
 
 Jang, Gu, Poole. Categorical reparameterization with Gumbel-softmax. 2016. https://arxiv.org/abs/1611.01144
 """

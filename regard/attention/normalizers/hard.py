@@ -1,4 +1,4 @@
-"""Hard attention: one position is chosen. Argmax at evaluation; sampled, or straight-through, in training.
+"""Hard attention: one position is chosen, by argmax at evaluation, sampled or straight-through in training.
 
     s_t ~ Multinoulli({α_{t,i}}),  ẑ_t = Σ_i s_{t,i} a_i              (equations 8 and 9)
 
@@ -7,8 +7,8 @@
     s_t      weights, one-hot
     a_i      values
 
-A sample has no gradient: REINFORCE follows `result.log_probability`. Straight-through passes the gradient of
-the softmax through the choice, biased but simple.
+A sample has no gradient: REINFORCE uses `result.log_probability`. Straight-through passes the gradient of the
+softmax through the choice, which is biased but simple.
 
 Xu, Ba, Kiros, Cho, Courville, Salakhutdinov, Zemel, Bengio. Show, attend and tell. 2015.
 https://arxiv.org/abs/1502.03044
@@ -27,14 +27,14 @@ from regard.catalog import card
 
 
 class HardNormalizer(StochasticNormalizer):
-    """One position is chosen: the likeliest at evaluation, a sampled one in training."""
+    """Chooses one position: the most likely at evaluation, a sampled one in training."""
 
     one_hot = True
 
     def choose(self, scores: Tensor, generator: torch.Generator | None) -> Tensor:
-        """(..., T, S) -> (..., T, 1) the position of each row."""
+        """(..., T, S) -> (..., T, 1) the chosen position of each row."""
         if self.training:
-            # adding Gumbel noise and taking the largest is a sample of the softmax, without building it
+            # the argmax after adding Gumbel noise is a sample of the softmax, without building the softmax
             scores = with_gumbel_noise(scores, generator)
         return scores.argmax(-1, keepdim=True)
 
@@ -58,7 +58,7 @@ class HardNormalizer(StochasticNormalizer):
     sentence="One position is sampled in training and the likeliest is taken at evaluation.",
 )
 class Hard(HardNormalizer):
-    """A sampled choice, without gradient to the scores."""
+    """A sampled choice, with no gradient to the scores."""
 
     differentiable = False
 
@@ -84,7 +84,7 @@ class StraightThrough(HardNormalizer):
 
 
 def one_hot(index: Tensor, scores: Tensor) -> Tensor:
-    """(..., T, 1) -> 1 there and 0 elsewhere, of the shape of the scores (..., T, S)."""
+    """(..., T, 1) -> 1 at these positions and 0 elsewhere, in the shape of the scores (..., T, S)."""
     return torch.zeros_like(scores).scatter_(-1, index, 1.0)
 
 
@@ -97,7 +97,7 @@ def straight_through(index: Tensor, scores: Tensor) -> Tensor:
 
 
 class _StraightThrough(torch.autograd.Function):
-    """The same sum without the softmax, which only the backward pass needs."""
+    """The same, but computes the softmax only in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, index: Tensor) -> Tensor:

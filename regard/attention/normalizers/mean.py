@@ -1,9 +1,9 @@
-"""The mean: every visible position weighs the same. What attention replaces.
+"""The mean: every visible position has the same weight. What attention replaces.
 
     α[t, s] = 1 / N                                        N positions visible from t
 
-The scores are ignored: global average pooling, and the normalisation factor C(x) = N of the dot-product form
-of non-local networks.
+The scores are ignored: this is global average pooling, with the normalisation factor C(x) = N of the
+dot-product form of non-local networks.
 
 Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
 """

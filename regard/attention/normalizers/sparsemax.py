@@ -32,10 +32,10 @@ class Sparsemax(Normalizer):
     """max(z - τ, 0), with τ such that a row sums to one."""
 
     def normalize(self, scores: Tensor) -> Tensor:
-        z = scores - scores.amax(-1, keepdim=True).detach()  # large sums would lose the digits that decide
+        z = scores - scores.amax(-1, keepdim=True).detach()  # large sums would lose the significant digits
         ordered = z.sort(-1, descending=True).values
         k = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
         sums = ordered.cumsum(-1)
-        support = (1 + k * ordered > sums).sum(-1, keepdim=True).clamp_min(1)  # NaN is not larger
+        support = (1 + k * ordered > sums).sum(-1, keepdim=True).clamp_min(1)  # 0 if there is NaN
         threshold = (sums.gather(-1, support - 1) - 1) / support
         return (z - threshold).clamp_min(0)

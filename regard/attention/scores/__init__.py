@@ -1,5 +1,5 @@
 # ruff: isort: skip_file
-"""Scores: e[t, s] = score(q_t, k_s), one equation a file; in the order of the catalogue."""
+"""Scores: e[t, s] = score(q_t, k_s), one equation per file; in the order of the catalogue."""
 
 from regard.attention.scores.dot import DotScore as DotScore
 from regard.attention.scores.general import GeneralScore as GeneralScore

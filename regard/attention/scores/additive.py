@@ -48,7 +48,7 @@ from regard.errors import ShapeError, check_shapes, check_whole
 class AdditiveScore(Score):
     """vᵀ tanh(W q + U k), with U k prepared once per source.
 
-    With `query=None`, queries arrive as W q, for a recurrence that projects them together with other inputs.
+    With `query=None` the queries are already W q, for a recurrence that projects them with its other inputs.
     """
 
     FORM = Additive
@@ -83,23 +83,23 @@ class AdditiveScore(Score):
         return self.U(keys)
 
     def form(self, query: Tensor, keys: Tensor) -> Additive:
-        parts: dict[str, Any] = self._modules  # where nn.Module keeps them: a decoder asks at every step
+        parts: dict[str, Any] = self._modules  # faster than attributes of nn.Module, at every decoder step
         W, v = parts["W"], parts["v"]._parameters["weight"]
         if query.shape[-1] != W.in_features or keys.shape[-1] != W.out_features:
-            asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-            check_shapes("AdditiveScore", *asked, Dq=W.in_features, D=W.out_features)
+            shapes = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+            check_shapes("AdditiveScore", *shapes, Dq=W.in_features, D=W.out_features)
         weight = W._parameters.get("weight")
         if type(W) is nn.Linear and weight.dtype is query.dtype and unchanged(W) and not is_lowered(query):
             return Additive(query, keys, v, weight)
-        # a query that autocast made half precision may be asked with after autocast has ended
+        # autocast may have made the query half precision, and have ended since
         return Additive(W(query.to(v.dtype)), keys, v)
 
 
 class NewestScore(AdditiveScore):
     """vᵀ tanh(W q + U k) + b for the last position, over a memory that grows while it is read.
 
-    Such a memory, as the tapes of an LSTMN, needs its newest slot most of the time. Its place is no feature
-    of the keys: without b the score must learn to know it by its contents. b is learnt; it starts as `ahead`.
+    Such a memory, like the tapes of an LSTMN, mostly reads its newest slot. The keys do not encode position:
+    without b the score would have to recognize the slot by its contents. b is learnt and starts at `ahead`.
     """
 
     def __init__(self, *, query: int | None, keys: int, hidden: int, ahead: float) -> None:
@@ -113,7 +113,7 @@ class NewestScore(AdditiveScore):
 
 
 class Projected(nn.Identity):
-    """The place of W where it has been applied already."""
+    """Stands in for W when it has already been applied."""
 
     def __init__(self, features: int) -> None:
         super().__init__()

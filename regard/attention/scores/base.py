@@ -13,17 +13,17 @@ from regard.errors import check_shapes
 class Score(Part):
     """e[t, s] = score(q_t, k_s).
 
-    A score that is a product or additive once its keys are prepared says so: it sets FORM and defines `form`,
-    from which `forward` is computed and for which there are fused kernels. Any other score defines `forward`.
+    A score that is a product or additive once its keys are prepared sets FORM and defines `form`, which
+    `forward` and the fused kernels compute from. Any other score defines `forward`.
     """
 
     FORM: ClassVar[type[Product] | type[Additive] | None] = None
-    why_reference: ClassVar[str] = ""  # a clause, where no kernel could gain anything
+    why_reference: ClassVar[str] = ""  # a clause, if no kernel could be faster
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "forward" in vars(cls) and "form" not in vars(cls):
-            cls.FORM = None  # its own equation, of which no kernel knows
+            cls.FORM = None  # its own equation, which no kernel knows
 
     def prepare(self, keys: Tensor) -> Tensor:
         """(..., S, Dk) -> (..., S, Dp): the work that depends on keys alone, done once per source."""
@@ -52,8 +52,8 @@ class ProductScore(Score):
 class HistoryScore(Part):
     """A score that also sees where earlier steps attended (location-aware, coverage).
 
-    The history is the one before the first of the T queries: recurrent decoders ask with T = 1, and `InOrder`
-    goes through many queries so.
+    All T queries see the history before the first of them: recurrent decoders call with T = 1, and `InOrder`
+    runs many queries that way.
     """
 
     def prepare(self, keys: Tensor) -> Tensor:

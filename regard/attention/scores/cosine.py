@@ -21,7 +21,7 @@ from regard.attention.scores.base import ProductScore
 from regard.catalog import card
 from regard.errors import check_finite, check_shapes, check_whole
 
-STRONGEST = 6.0  # cosines times more than this stay in full precision
+STRONGEST = 6.0  # above this strength, cosines stay in full precision
 
 
 @card(
@@ -50,24 +50,24 @@ class CosineScore(ProductScore):
         return unit(keys)
 
     def directions(self, query: Tensor) -> Tensor:
-        """β q / ‖q‖: what the unit keys are multiplied with."""
+        """β q / ‖q‖, which multiplies the unit keys."""
         if self.beta is None:
             return unit(query) * self.strength
-        with no_autocast(query):  # under autocast the query may be half precision and β's weights not
+        with no_autocast(query):  # under autocast the query may be half precision while β's weights are not
             weight, bias = upcast(self.beta.weight), upcast(self.beta.bias)
             beta = F.softplus(F.linear(upcast(query).to(weight.dtype), weight, bias))
             scaled, norm = _by_length(query)
-            return scaled * (beta / norm)  # one number for each query: one pass less over all of them
+            return scaled * (beta / norm)  # one factor per query saves a pass over the features
 
     def form(self, query: Tensor, keys: Tensor) -> Product:
         check_shapes("CosineScore", ("query", query, "... T D"), ("keys", keys, "... S D"))
         return Product(self.directions(query), keys)
 
     def half_form(self, query: Tensor, keys: Tensor) -> Product:
-        """The directions rounded once, to the precision of the query.
+        """The directions, rounded once to the precision of the query.
 
-        A strength multiplies what rounding does to a direction. A fixed one is known here;
-        one that is learnt is not (docs/explanation/kernels.md says how far it may go).
+        The strength multiplies the rounding error. A fixed strength is checked here; a learnt one cannot be
+        (docs/explanation/kernels.md says how far it may go).
         """
         if self.beta is None and abs(self.strength) > STRONGEST:
             return self.form(query, keys)
@@ -81,17 +81,17 @@ class CosineScore(ProductScore):
 
 
 def unit(x: Tensor) -> Tensor:
-    """Vectors of length one, in full precision; the zero vector stays zero, and so its cosine is 0."""
+    """Unit vectors, in full precision; the zero vector stays zero, so its cosine is 0."""
     scaled, norm = _by_length(x)
     return scaled / norm
 
 
 def _by_length(x: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., D) -> vectors of the same direction and their lengths (..., 1), at least 1; in full precision."""
+    """(..., D) -> rescaled vectors and their lengths (..., 1), at least 1; in full precision."""
     x = upcast(x)
-    # dividing by the largest part first keeps the square from overflowing or vanishing; the result does not
-    # depend on what is divided by, so no gradient needs to go through it
+    # dividing by the largest component keeps the squares from overflowing or vanishing; the ratio does not
+    # depend on the divisor, so it needs no gradient
     largest = x.detach().abs().amax(-1, keepdim=True) if x.shape[-1] else x.sum(-1, keepdim=True)
     scaled = x / torch.where(largest > 0, largest, 1.0)
-    norm = scaled.square().sum(-1, keepdim=True).clamp_min(1.0).sqrt()  # at least 1, but for zero
+    norm = scaled.square().sum(-1, keepdim=True).clamp_min(1.0).sqrt()  # only the zero vector is below 1
     return scaled, norm

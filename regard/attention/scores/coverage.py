@@ -53,10 +53,10 @@ class CoverageScore(HistoryScore):
         return torch.cat([self.U(keys), self.fertility * torch.sigmoid(self.U_f(keys))], -1)
 
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
-        asked = ("query", query, "... T Dq"), ("keys", keys, "... S Dp")
-        check_shapes("CoverageScore", *asked, Dq=self.W.in_features, Dp=self.v.in_features + 1)
+        shapes = ("query", query, "... T Dq"), ("keys", keys, "... S Dp")
+        check_shapes("CoverageScore", *shapes, Dq=self.W.in_features, Dp=self.v.in_features + 1)
         keys, fertility = upcast(keys[..., :-1]), upcast(keys[..., -1:])
-        # σ can vanish in half precision; a word of no fertility is covered at once, not infinitely
+        # σ can underflow in half precision; a word of zero fertility is covered at once, but not infinitely
         coverage = upcast(history.cumulative).mT / fertility.clamp_min(1e-6)  # (..., S, 1)
         keys = keys + coverage * upcast(self.V.weight).squeeze(-1)
         query = query.to(self.v.weight.dtype)  # as in AdditiveScore

@@ -8,8 +8,8 @@
     h̄_s      K         keys      (..., S, D)
              1/√d_k    scale     None: computed from D
 
-If the parts of q and k have variance 1, their product has variance D; without the scale the softmax of wide
-vectors is nearly one-hot and its gradient vanishes.
+If the components of q and k have variance 1, their product has variance D; without the scale the softmax of
+wide vectors is nearly one-hot and its gradient vanishes.
 
 Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
 https://arxiv.org/abs/1508.04025
@@ -57,8 +57,8 @@ class DotScore(ProductScore):
         self.scale = scale
 
     def factor(self, D: int) -> float:
-        """The number that multiplies q · k for vectors of D features."""
-        return 1 / math.sqrt(max(D, 1)) if self.scale is None else self.scale  # of no features all are 0
+        """The scale of q · k for vectors of D features."""
+        return 1 / math.sqrt(max(D, 1)) if self.scale is None else self.scale  # if D = 0, all scores are 0
 
     def form(self, query: Tensor, keys: Tensor) -> Product:
         if query.shape[-1] != keys.shape[-1]:

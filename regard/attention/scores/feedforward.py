@@ -7,7 +7,7 @@
     b̄_j      keys      (..., S, D)
     F        F         two layers with ReLU, shared by both sides
 
-F is applied T + S times and not T · S times: that is what makes the attention decomposable.
+F is applied T + S times, not T · S times: this is what makes the attention decomposable.
 
 Parikh, Täckström, Das, Uszkoreit. A decomposable attention model for natural language inference. 2016.
 https://arxiv.org/abs/1606.01933
@@ -57,7 +57,7 @@ class FeedForwardScore(ProductScore):
         return self.F(keys)
 
     def form(self, query: Tensor, keys: Tensor) -> Product:
-        asked = ("query", query, "... T D"), ("keys", keys, "... S Dp")
-        check_shapes("FeedForwardScore", *asked, D=self.dim, Dp=self.hidden)
-        # a query that autocast made half precision may be asked with after autocast has ended
+        shapes = ("query", query, "... T D"), ("keys", keys, "... S Dp")
+        check_shapes("FeedForwardScore", *shapes, D=self.dim, Dp=self.hidden)
+        # autocast may have made the query half precision, and have ended since
         return Product(self.F(query.to(next(self.parameters()).dtype)), keys)

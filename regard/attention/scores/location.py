@@ -6,7 +6,7 @@
     h_t      query     (..., T, Dq)
     W_a      W         positions × Dq
 
-Short sentences use the first part of the vector; words beyond its last position are ignored: they score -inf.
+Short sentences use the first part of the vector; words beyond its end are ignored: their score is -inf.
 
 Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
 https://arxiv.org/abs/1508.04025
@@ -34,7 +34,7 @@ from regard.errors import check_shapes, check_whole
     sentence="Positions are scored from the query alone.",
 )
 class LocationScore(Score):
-    """W q, one number per source position; of the keys only their number counts."""
+    """W q, one number per source position; only the number of keys matters."""
 
     positional = True
 
@@ -50,7 +50,7 @@ class LocationScore(Score):
         S, positions = keys.shape[-2], self.W.out_features
         with no_autocast(query):
             scores = times(query, self.W.weight[:S].mT)
-        if scores.shape[:-2] != keys.shape[:-2]:  # one query for several rows of keys scores them all alike
+        if scores.shape[:-2] != keys.shape[:-2]:  # a query shared by several rows of keys scores them alike
             lead = torch.broadcast_shapes(scores.shape[:-2], keys.shape[:-2])  # type: ignore[no-untyped-call]
             scores = scores.expand(*lead, *scores.shape[-2:])
         return scores if positions >= S else F.pad(scores, (0, S - positions), value=-math.inf)

@@ -34,7 +34,7 @@ from regard.errors import ConfigError, check_shapes, check_whole
     sentence="The additive score also sees the previous alignment, convolved.",
 )
 class LocationAwareScore(HistoryScore):
-    """wᵀ tanh(W q + V k + U (F * α)); the last alignment tells where attention may go next."""
+    """wᵀ tanh(W q + V k + U (F * α)); the previous alignment suggests where attention goes next."""
 
     positional = True
 
@@ -55,8 +55,8 @@ class LocationAwareScore(HistoryScore):
         return self.V(keys)
 
     def forward(self, query: Tensor, keys: Tensor, history: History) -> Tensor:
-        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-        check_shapes("LocationAwareScore", *asked, Dq=self.W.in_features, D=self.w.in_features)
+        shapes = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("LocationAwareScore", *shapes, Dq=self.W.in_features, D=self.w.in_features)
         keys = upcast(keys) + upcast(self._located(history.previous))
         query = query.to(self.w.weight.dtype)  # as in AdditiveScore
         return Additive(self.W(query), keys, self.w.weight).scores()
@@ -64,7 +64,7 @@ class LocationAwareScore(HistoryScore):
     def _located(self, previous: Tensor) -> Tensor:
         """(..., 1, S) -> U f (..., S, D)."""
         *lead, _, S = previous.shape
-        if S == 0:  # a convolution wants at least one position
+        if S == 0:  # a convolution needs at least one position
             return previous.new_zeros(*lead, 0, self.U.out_features)
         filtered = self.F(previous.to(self.F.weight.dtype).reshape(-1, 1, S)).mT  # (N, S, filters)
         located: Tensor = self.U(filtered.reshape(*lead, *filtered.shape[1:]))

@@ -1,4 +1,4 @@
-"""Concatenation with a rectifier: one vector weighs both sides, and what is negative does not count.
+"""Concatenation with a rectifier: one vector weighs both sides, and negative results count as zero.
 
     e[t, s] = ReLU(w_fᵀ [θ(x_t), φ(x_s)])                  (equation 7)
 
@@ -7,8 +7,8 @@
     φ(x_j)   keys      (..., S, Dk)
     w_f      W, U      its part that meets the query, its part that meets the keys
 
-The product with w_f is a sum of two numbers, one of each side: the keys' is prepared once per source. The
-paper divides by the number of positions and takes no softmax (see normalizers/divide_by_length.py).
+The product with w_f is a sum of two numbers, one for each side; the keys' is prepared once per source. The
+paper divides by the number of positions instead of taking a softmax (see normalizers/divide_by_length.py).
 
 Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
 """
@@ -45,8 +45,8 @@ class RectifiedScore(Score):
         return self.U(keys)  # (..., S, 1)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        asked = ("query", query, "... T Dq"), ("keys", keys, "... S D")
-        check_shapes("RectifiedScore", *asked, Dq=self.W.in_features, D=1)
-        # a query that autocast made half precision may be asked with after autocast has ended
+        shapes = ("query", query, "... T Dq"), ("keys", keys, "... S D")
+        check_shapes("RectifiedScore", *shapes, Dq=self.W.in_features, D=1)
+        # autocast may have made the query half precision, and have ended since
         query = query.to(self.W.weight.dtype)
         return torch.relu(upcast(self.W(query)) + upcast(keys).mT)  # (..., T, 1) + (..., 1, S)

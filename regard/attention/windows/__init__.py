@@ -1,5 +1,5 @@
 # ruff: isort: skip_file
-"""Windows: where a query may look, and how strongly; in the order of the catalogue."""
+"""Windows: where a query may look, and with what factor; in the order of the catalogue."""
 
 from regard.attention.windows.everywhere import Everywhere as Everywhere
 from regard.attention.windows.local_monotonic import LocalMonotonic as LocalMonotonic

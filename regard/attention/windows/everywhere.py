@@ -22,7 +22,7 @@ from regard.catalog import card
     sentence="Every source position may be attended to.",
 )
 class Everywhere(Window):
-    """No window: the mask as it is."""
+    """No window: leaves the mask as it is."""
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
         return View(mask, None)

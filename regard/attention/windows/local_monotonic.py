@@ -1,4 +1,4 @@
-"""Local attention, monotonic: the window moves on with the target position.
+"""Local attention, monotonic: the window moves with the target position.
 
     p_t = t,  s ∈ [p_t - D, p_t + D]                       (section 3.2, "local-m")
 
@@ -40,7 +40,7 @@ class LocalMonotonic(Window):
 
     def forward(self, query: Tensor, mask: Tensor, positions: Tensor) -> View:
         last = source_length(mask) - 1
-        # the paper does not say what a target longer than its source looks at; we stay at the source's end
+        # the paper leaves open where a target longer than its source looks; we stay at the source's end
         centre = torch.minimum(positions[:, None], last)
         s = torch.arange(mask.shape[-1], device=mask.device)
         return View(mask & ((s - centre).abs() <= self.half_width), None)

@@ -10,8 +10,8 @@
     S         length      one past the last visible source position
     D         half_width  the paper takes 10
 
-The Gaussian multiplies the weights after the softmax and they are not renormalised; the gradient reaches W
-and v through it.
+The Gaussian multiplies the weights after the softmax, without renormalising; W and v get their gradient
+through it.
 
 Luong, Pham, Manning. Effective approaches to attention-based neural machine translation. 2015.
 https://arxiv.org/abs/1508.04025
@@ -29,7 +29,7 @@ from regard.errors import check_shapes, check_whole
 
 
 class Around(NamedTuple):
-    """The window of queries whose centres are known."""
+    """The window of queries with known centres."""
 
     p: Tensor  # (..., T, 1)
     half_width: int
@@ -55,7 +55,7 @@ class Around(NamedTuple):
     sentence="A window whose centre is predicted, with weights that fall off around it.",
 )
 class LocalPredictive(Window):
-    """A Gaussian of deviation D/2 around a predicted position, cut off at D."""
+    """A Gaussian with standard deviation D/2 around a predicted position, cut off at D."""
 
     sums_to_one = False
 
@@ -69,9 +69,9 @@ class LocalPredictive(Window):
         self.half_width = half_width
 
     def centre(self, query: Tensor, length: Tensor | int) -> Tensor:
-        """(..., T, Dq), (..., T or 1, 1) or the same for all -> p (..., T, 1)."""
+        """(..., T, Dq), lengths (..., T or 1, 1) or one number -> p (..., T, 1)."""
         check_shapes("LocalPredictive", ("query", query, "... T Dq"), Dq=self.W.in_features)
-        # a query that autocast made half precision may be asked with after autocast has ended
+        # autocast may have made the query half precision, and have ended since
         query = query.to(self.W.weight.dtype)
         return length * torch.sigmoid(upcast(self.v(torch.tanh(self.W(query)))))
 

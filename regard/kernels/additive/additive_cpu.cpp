@@ -1,9 +1,9 @@
 // The inner loops of additive attention, for additive_cpu.py and additive_step_cpu.py: no allocation, one thread.
 //
-// x = A·B = exp(2(a + b)) is the product of two exponentials taken outside; r = 1 / (1 + x); tanh(a + b) = 1 - 2r.
-// x is cut: at 2^30 for a score, where tanh is 1 to the last bit long before, and the product of two factors stays below 2^61;
-// at 2^60 for a gradient, whose r is as small as it should be.
-// Positions come in panels of 16, (D, 16) each, so that sixteen of them are one vector and every load is whole.
+// x = A·B = exp(2(a + b)) is the product of two exponentials computed by the caller; r = 1 / (1 + x); tanh(a + b) = 1 - 2r.
+// x is clamped: to 2^30 for a score, where tanh is 1 to the last bit long before, so that the product of two factors stays
+// below 2^61; to 2^60 for a gradient, which needs small r to be accurate.
+// Positions come in panels of 16, (D, 16) each, so that every load is a whole vector of positions.
 
 #include <cmath>
 
@@ -22,8 +22,8 @@ static inline vec cut(float a, vec b, float most) {
     return all(most) < x ? all(most) : x;
 }
 
-// w1 tanh1 + w2 tanh2 with tanh = (x - 1) / (x + 1), two to a division: four would be no faster here, and less exact. The sum of
-// w / (1 + x), which is the same up to a constant, has one operation less for each, and twice the rounding.
+// w1 tanh1 + w2 tanh2 with tanh = (x - 1) / (x + 1), one division for two: for four it would be no faster here, and less accurate.
+// The sum of w / (1 + x), which is the same up to a constant, takes one operation less per feature but doubles the rounding error.
 static inline vec two(float a1, float a2, vec b1, vec b2, float w1, float w2) {
     vec x1 = cut(a1, b1, SATURATED), x2 = cut(a2, b2, SATURATED), y1 = 1.0f + x1, y2 = 1.0f + x2;
     return (w1 * (x1 - 1.0f) * y2 + w2 * (x2 - 1.0f) * y1) / (y1 * y2);
@@ -33,10 +33,10 @@ static inline vec four(const float *a, const vec *b, const float *w) {
     return two(a[0], a[1], b[0], b[1], w[0], w[1]) + two(a[2], a[3], b[2], b[3], w[2], w[3]);
 }
 
-// R rows against one panel: each load of the panel serves them all
+// R rows against one panel: each load of the panel is shared by all of them
 template <int R>
 static inline void rows(const float *A, const float *panel, const float *w, float *out, long D, long stride) {
-    const long block = 64;  // features summed before they join the total: the rounding of long sums stays small
+    const long block = 64;  // features per partial sum, which keeps the rounding of long sums small
     for (int half = 0; half < LANES; half += HALF) {
         vec total[R];
         for (int i = 0; i < R; i++) total[i] = all(0);
@@ -55,7 +55,7 @@ static inline void rows(const float *A, const float *panel, const float *w, floa
     }
 }
 
-// the sums of two features over rows m0 to m1, in short pieces: the rounding of long sums stays small
+// the sums of two features over rows m0 to m1, in short pieces, which keeps the rounding of long sums small
 static inline void two_features(const float *own, const float *other, const float *g, float *first, float *slope,
                                 long m0, long m1, long D, long stride) {
     const long piece = 16;
@@ -77,7 +77,7 @@ static inline void two_features(const float *own, const float *other, const floa
     store(slope, s1), store(slope + LANES, s2);
 }
 
-// out[0..D) = Σ_s w_s values[s], in short pieces: the rounding of long sums stays small
+// out[0..D) = Σ_s w_s values[s], in short pieces, which keeps the rounding of long sums small
 static void weighted(const float *w, const float *values, float *out, long low, long high, long D) {
     const long piece = 32;
     for (long d = 0; d < D; d++) out[d] = 0;
@@ -96,7 +96,7 @@ static void weighted(const float *w, const float *values, float *out, long low, 
     }
 }
 
-// one row of scores -> its weights, zero outside of low..high
+// one row of scores -> its weights, zero outside low..high
 static void softmax(const float *scores, float *weights, float scale, long low, long high, long S) {
     for (long s = 0; s < S; s++) weights[s] = 0;
     if (low > high) return;
@@ -126,7 +126,7 @@ static inline void add(float *__restrict to, const float *__restrict x, float fa
     for (long i = 0; i < n; i++) to[i] += factor * x[i];
 }
 
-// From the slopes of one row of scores to those of a, of the keys' b and of v. Sums over positions in short pieces, p and q.
+// From the gradient of one row of scores to those of a, of the keys' b and of v. p and q are short partial sums over positions.
 static inline void tanh_slopes(const float *__restrict A, const float *__restrict keys, const float *__restrict v,
                                const float *__restrict slope, float *__restrict p, float *__restrict q,
                                float *__restrict grad_a, float *__restrict grad_keys, float *__restrict grad_v, long S, long D) {
@@ -169,7 +169,7 @@ void additive_scores(const float *A, const float *B, const float *w, float *out,
 // g (N, M, P·16), whose rows are `stride` apart; D % 2 == 0. Both gradients of a score are sums of `slope`, that of v is a sum of `first`.
 void additive_sums(const float *own, const float *other, const float *g, float *first, float *slope,
                    long N, long M, long D, long P, long stride) {
-    const long block = 128;  // rows of g and other that stay in the first-level cache
+    const long block = 128;  // rows of g and other that stay in the L1 cache
     for (long n = 0; n < N; n++, other += M * D, g += M * stride) {
         for (long m0 = 0; m0 < M; m0 += block) {
             long m1 = m0 + block < M ? m0 + block : M;
@@ -186,8 +186,8 @@ void additive_sums(const float *own, const float *other, const float *g, float *
 
 // A decoder's step, for additive_step_cpu.py: scores, softmax and context of a few queries, from the exponentials of the keys.
 // a (N, T, D), panels (N, P, D, 16), v (D), values (N, S, Dv), lengths (N / share) or null -> scores and weights (N, T, S), context
-// (N, T, Dv). Query t sees positions from t + offset - left to t + offset + right; a negative bound is none. `rows` has room for T·D
-// numbers, `wide` for T·P·16. `largest` is where e^{2a} is cut: what is cut is saturated whatever the keys hold.
+// (N, T, Dv). Query t sees positions from t + offset - left to t + offset + right; a negative bound means none. `rows` has room for
+// T·D numbers, `wide` for T·P·16. a is clamped to ±largest: beyond, the result is saturated whatever the keys are.
 void additive_step(const float *a, const float *panels, const float *v, const float *values, const long *lengths, long share,
                    long left, long right, long offset, float scale, float largest, float *rows, float *wide,
                    float *scores, float *weights, float *context, long N, long T, long S, long D, long P, long Dv) {
@@ -212,8 +212,8 @@ void additive_step(const float *a, const float *panels, const float *v, const fl
     }
 }
 
-// Its gradient, from the slopes of context, scores and weights, of which any may be null. keys (N, S, D) are e^{2b}. grad_a and
-// grad_v (N, T, D), grad_keys and grad_values are added to. `room` has space for S + 3 D numbers.
+// Its backward, from the gradients of context, scores and weights, any of which may be null. keys (N, S, D) are e^{2b}. Adds to
+// grad_a and grad_v (N, T, D), grad_keys and grad_values. `room` has space for S + 3 D numbers.
 void additive_step_backward(const float *a, const float *keys, const float *v, const float *values, const float *weights,
                             const float *of_context, const float *of_scores, const float *of_weights, float scale,
                             float largest, float *room, float *grad_a, float *grad_keys, float *grad_v, float *grad_values,

@@ -2,14 +2,13 @@
 
     tanh(a + b) = 1 - 2 r,   r = 1 / (1 + e^{2a} e^{2b})
 
-The exponentials belong to one position each and are taken once; the inner loop multiplies, adds and
-divides, two features to a division. Blocks of rows bound the memory: it grows with (T + S)·D, never with
-T·S.
+Each exponential belongs to one position and is computed once; the inner loop only multiplies, adds and
+divides, with one division for two features. Blocks of rows bound the memory: it grows with (T + S)·D, never
+with T·S.
 
-The loops are additive_cpu.cpp, compiled by the machine's own C++ compiler on first use (under a second).
-Without a compiler the same formula runs in blocks of tensors, and says so once. Where |a| and |b| are both
-so large that their exponentials leave float32, and only there, the sum is formed first: exact for all
-finite inputs.
+The loops are in additive_cpu.cpp, compiled by the local C++ compiler on first use (under a second). Without
+a compiler the same formula runs in blocks of tensors, with one warning. Only where |a| and |b| are both so
+large that their exponentials leave float32 is the sum formed first: exact for all finite inputs.
 """
 
 import ctypes
@@ -40,12 +39,12 @@ from regard.kernels.compiler import in_threads, library
 from regard.kernels.ops import once
 from regard.kernels.sparsemax import sparsemax_cpu
 
-LANES = 16  # positions to a panel, as in additive_cpu.cpp
+LANES = 16  # positions per panel, as in additive_cpu.cpp
 PAIRS = 2**20  # (t, s) pairs in memory at a time
-CELLS = 2**21  # (t, s, d) cells at a time where tensors do the work
+CELLS = 2**21  # (t, s, d) cells at a time in the version with tensors
 SMALL = 2**18  # fewer cells than this are not worth a compiler
 LARGEST = 43.0  # e^{2x} is a normal float32 up to here
-SATURATED = 33.0  # beyond ±LARGEST the other side must pass this before their sum comes back from saturation
+SATURATED = 33.0  # if one side is beyond ±LARGEST and the other within this, tanh of the sum is saturated
 
 
 @card(
@@ -82,10 +81,10 @@ ADDITIVE_CPU = AdditiveCPU()
 
 
 class Rows(NamedTuple):
-    """How rows of scores become weights, and the slopes of the weights those of the scores."""
+    """A normalizer of rows: from scores to weights, and from gradients of weights to those of scores."""
 
-    weigh: Callable[[Tensor, Tensor | None], Tensor]  # of scores, which it may overwrite, by what is shown
-    slope: Callable[[Tensor, Tensor], Tensor]  # of weights, from their slopes, which it may overwrite
+    weigh: Callable[[Tensor, Tensor | None], Tensor]  # (scores, mask) -> weights; may overwrite the scores
+    slope: Callable[[Tensor, Tensor], Tensor]  # (weights, their gradient) -> the scores'; may overwrite it
 
 
 def _softmax(scores: Tensor, shown: Tensor | None) -> Tensor:
@@ -112,8 +111,8 @@ SPARSEMAX = Rows(_sparsemax, lambda weights, slopes: sparsemax_cpu.backward(slop
 def attended(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
     """The context, (N, T, Dv), with its gradient.
 
-    No operator stands between autograd and what runs: on the machine of the CPU tables it takes 0.1 ms of a
-    call with its gradient, as long as the attention of a short sequence.
+    It bypasses the registered operator, which costs 0.1 ms per call with gradient on the machine of the CPU
+    tables: as long as the attention of a short sequence.
     """
     if torch.is_grad_enabled():
         return _Attended.apply(normalizer, *given)  # type: ignore[no-untyped-call]
@@ -122,13 +121,13 @@ def attended(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
 
 
 class _Attended(torch.autograd.Function):
-    """`attended`, as autograd takes it."""
+    """The autograd function of `attended`."""
 
     @staticmethod
     def forward(ctx: Any, normalizer: Rows, *arguments: Any) -> Tensor:
         ctx.save_for_backward(*arguments[:6])
         ctx.normalizer, ctx.rest = normalizer, arguments[6:]
-        with no_autocast(arguments[0]):  # the products inside stay float32
+        with no_autocast(arguments[0]):  # keep the products inside in float32
             return forward(Operands(*arguments), normalizer)
 
     @staticmethod
@@ -152,7 +151,7 @@ def forward(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
 def backward(
     grad: Tensor, given: Operands, normalizer: Rows = SOFTMAX
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of a, b, v and values: the weights are computed again, block by block."""
+    """Gradients of a, b, v and values; recomputes the weights block by block."""
     a, b, v, values = given[:4]
     engine = choose_engine(a, b, v)
     engine.start_gradient()
@@ -181,13 +180,13 @@ def _blocks(a: Tensor, b: Tensor) -> Iterator[Block]:
 def _gradients(
     engine: "Engine", a: Tensor, b: Tensor, v: Tensor, rest: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Those of a, b and v. Σ g tanh = Σ g - 2 Σ g r, and Σ g, the rest, is zero only up to rounding."""
+    """Gradients of a, b and v. Σ g tanh = Σ g - 2 Σ g r, where Σ g, `rest`, is zero only up to rounding."""
     grad_a, grad_b, grad_v = engine.gradient()
     return grad_a.to(a.dtype), grad_b.to(b.dtype), (grad_v + rest).to(v.dtype)
 
 
 def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """(N, T, S) float32: the scores of all."""
+    """(N, T, S) float32: all scores."""
     found = torch.empty(*a.shape[:2], b.shape[1])
     engine = choose_engine(a, b, v)
     for block in _blocks(a, b):
@@ -205,30 +204,31 @@ def scores_backward(grad: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tens
 
 
 def choose_engine(a: Tensor, b: Tensor, v: Tensor) -> "Engine":
-    """Compiled loops where the exponentials fit and the work is worth it, else blocks of tensors."""
+    """Compiled loops if the exponentials fit float32 and the work is worth it, else blocks of tensors."""
     a, b, v = a.float(), b.float(), v.float()
     reach_a, reach_b = a.abs().max(), b.abs().max()
     low, high = torch.minimum(reach_a, reach_b), torch.maximum(reach_a, reach_b)
-    if not (high <= LARGEST or low <= SATURATED):  # NaN comes here too
+    if not (high <= LARGEST or low <= SATURATED):  # true for NaN as well
         return Tensors(a, b, v, sum_first=True)
-    worth = a.numel() * b.shape[1] >= SMALL and a.shape[-1] >= 4  # the loops take features by fours
+    worth = a.numel() * b.shape[1] >= SMALL and a.shape[-1] >= 4  # the loops read features in fours
     library = compiled() if worth else None
     return Tensors(a, b, v, sum_first=False) if library is None else Loops(a, b, v, library)
 
 
 def exponentials(x: Tensor) -> Tensor:
-    """e^{2x}, kept a normal float32: what is cut off is saturated whatever the other side holds.
+    """e^{2x}, clamped to normal float32: clamped values are saturated whatever the other side is.
 
-    Rounded once, from float64: every product below inherits this error twice.
+    Computed in float64 and rounded once, because every product inherits this error twice.
     """
     return (2.0 * x.clamp(-LARGEST, LARGEST).double()).exp_().float()
 
 
 class Tensors:
-    """The formula in blocks of tensors: without a compiler, and where the sum must be formed first.
+    """The formula in blocks of tensors, for machines without a compiler and where the sum is formed first.
 
-    As of `Loops`: `scores` are those of a block (n, R, S), unmasked, in float32; `start_gradient` sets sums
-    to zero, `add_gradient` adds what d loss / d score of a block gives to a, b and v, `gradient` has them.
+    As in `Loops`: `scores` returns those of a block (n, R, S), unmasked, in float32; `start_gradient` zeroes
+    the gradients of a, b and v, `add_gradient` adds those from d loss / d score of a block, `gradient`
+    returns them.
     """
 
     def __init__(self, a: Tensor, b: Tensor, v: Tensor, *, sum_first: bool) -> None:
@@ -236,7 +236,7 @@ class Tensors:
         self.a, self.b = (a, b) if sum_first else (exponentials(a), exponentials(b))
 
     def _features(self, block: Block) -> Iterator[tuple[slice, Tensor]]:
-        """r (n, R, S, d) for as many features at a time as fit."""
+        """r (n, R, S, d), for as many features at a time as fit in memory."""
         a, b = self.a[block], self.b[block.items]
         D = self.v.shape[0]
         step = max(1, CELLS // (a.shape[0] * a.shape[1] * b.shape[1]))
@@ -277,8 +277,8 @@ class Loops:
         self.library = library
         self.D, self.S = a.shape[-1], b.shape[1]
         spare = -self.D % 4
-        self.v = F.pad(v, (0, spare)).contiguous()  # a feature of weight zero changes nothing
-        self.a = F.pad(exponentials(a), (0, spare)).contiguous()  # without padding it keeps the order of `a`
+        self.v = F.pad(v, (0, spare)).contiguous()  # a feature of weight zero has no effect
+        self.a = F.pad(exponentials(a), (0, spare)).contiguous()  # F.pad with 0 keeps the strides of `a`
         self.b = F.pad(exponentials(b), (0, spare)).contiguous()
         self.panels = panels_of(self.b)
 
@@ -341,7 +341,7 @@ def _rows(panels: Tensor, S: int) -> Tensor:
 
 
 def _padded(g: Tensor) -> Tensor:
-    """Whole panels of columns, zero where there is none."""
+    """Columns padded with zeros to whole panels."""
     return F.pad(g, (0, -g.shape[-1] % LANES)).contiguous()
 
 
@@ -350,13 +350,13 @@ def _pointers(*tensors: Tensor) -> Iterator[int]:
 
 
 def _in_threads(run: Callable[[slice, slice], None], items: int, parts: int, *, cells: int) -> None:
-    """Of all items all parts, on as many threads as torch uses: whole items, or parts where these are few."""
+    """Run over all parts of all items on torch's number of threads; splits items only if they are few."""
     worth = cells >= SMALL
     if not worth or items >= torch.get_num_threads():
         in_threads(lambda first, last: run(slice(first, last), slice(0, parts)), items, worth=worth)
         return
 
-    def some(first: int, last: int) -> None:  # two at a time, as rows are taken
+    def some(first: int, last: int) -> None:  # in pairs, because the loops take rows by twos
         for i in range(items):
             run(slice(i, i + 1), slice(2 * first, min(2 * last, parts)))
 

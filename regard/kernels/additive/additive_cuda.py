@@ -1,8 +1,8 @@
-"""Additive attention on a GPU without the (T, S, D) tensor: the kernels of Attention, and what autograd sees.
+"""Additive attention on a GPU without the (T, S, D) tensor: the kernels of Attention, and their autograd.
 
-Short sequences take the host longer than the device. So outside of a compiled graph a call is one function
-for autograd, the projection of the query and the joining of leading axes included. What it launches is in
-additive_launch.py.
+For short sequences the host takes longer than the device. So outside compiled graphs a call is a single
+autograd function, including the projection of the query and the flattening of leading axes. The launches are
+in additive_launch.py.
 """
 
 from typing import Any
@@ -76,7 +76,7 @@ class AdditiveCUDA(Kernel):
     sentence="For up to four queries at a time: keys and values are read once in each direction.",
 )
 class AdditiveStepCUDA(Kernel):
-    """The same for few queries at a time, as a decoder asks them."""
+    """The same for few queries at a time, as in a decoder's step."""
 
     name = "additive-step-cuda"
     forms = (Additive,)
@@ -108,9 +108,9 @@ Arguments = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Facts]
 
 
 def arguments(call: Call) -> Arguments:
-    """Those of `attended`, with as little as possible between them and the call."""
+    """The arguments of `attended`, without reshaping if the leading axes are equal."""
     form, values = additive(call), call.source.values
-    if form.W is not None and not torch.is_grad_enabled():  # a later look starts from a, and no W is copied
+    if form.W is not None and not torch.is_grad_enabled():  # a later look starts from a: no copy of W needed
         call.seen_form = form = form._replace(query=form.a, W=None)
     query, keys, v, W = form
     lead = query.shape[:-2]
@@ -121,10 +121,10 @@ def arguments(call: Call) -> Arguments:
 
 
 def attended(query: Tensor, W: Tensor | None, *rest: Any, normalizer: Rows = SOFTMAX) -> Tensor:
-    """The context (..., T, Dv), with its gradient, of query, W, b, v, values and facts.
+    """The context (..., T, Dv), with its gradient, from query, W, b, v, values and facts.
 
-    W (D, Dq) projects the query (..., T, Dq); None where it is a, projected already. The leading axes are
-    those of b (..., S, D) and values (..., S, Dv) too; v may have axes of one. The facts are the last six of
+    W (D, Dq) projects the query (..., T, Dq); if None, the query is already projected. b (..., S, D) and
+    values (..., S, Dv) have the same leading axes; v may have axes of size 1. The facts are the last six of
     `Operands`, for one leading axis.
     """
     if torch.is_grad_enabled():
@@ -145,7 +145,7 @@ def _context(a: Tensor, b: Tensor, v: Tensor, values: Tensor, facts: Facts, norm
 
 
 class Attended(torch.autograd.Function):
-    """`attended`, as autograd takes it."""
+    """The autograd function of `attended`."""
 
     @staticmethod
     def forward(ctx: Any, normalizer: Rows, query: Tensor, W: Tensor | None, *rest: Any) -> Tensor:
@@ -159,7 +159,7 @@ class Attended(torch.autograd.Function):
     def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Any, ...]:
         query, W, a, b, v, values, *masks = saved
         lead = b.shape[:-2]
-        with no_autocast(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # backward may be called under autocast
             given = Operands(a, flat(b, lead), v, flat(values, lead), *masks, *ctx.rest)
             of_a, of_b, of_v, of_values = backward(flat(grad, lead), given, ctx.normalizer)
             of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad[1:])

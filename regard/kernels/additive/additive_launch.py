@@ -1,11 +1,11 @@
-"""Additive attention on a GPU without the (T, S, D) tensor: what is launched, and in which order.
+"""Additive attention on a GPU without the (T, S, D) tensor: the launches and their order.
 
     forward    exponentials of a and b; then for each block of rows: scores, softmax, product with the values
     backward   the same up to the weights; then d loss / d score, then the gradients of a, b and v in one pass
 
-A block of rows bounds the T × S part of the memory by a constant (tuning.PAIRS); the rest is linear in T +
-S. All sums have a fixed order, so results are the same from run to run. Whether exponentials would leave
-float32, and the sum a + b must be formed first, is decided on the device: no value is read back.
+Blocks of rows bound the T × S part of the memory by a constant (tuning.PAIRS); the rest is linear in T + S.
+All sums have a fixed order, so results are the same from run to run. Whether exponentials would leave
+float32, so that the sum a + b must be formed first, is decided on the device: no value is read back.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from regard.kernels.sparsemax import sparsemax_cuda
 
 
 class Rows(NamedTuple):
-    """A normalizer of rows of scores (n, R, S), each in place."""
+    """A normalizer of rows of scores (n, R, S); both functions work in place."""
 
     weights: Callable[[Tensor], None]  # from scores to weights
     slopes: Callable[[Tensor, Tensor, float], None]  # (weights, d loss / d weight -> d loss / d score, scale)
@@ -68,7 +68,7 @@ def forward(given: Operands, normalizer: Rows = SOFTMAX) -> Tensor:
 
 
 def backward(grad: Tensor, given: Operands, normalizer: Rows = SOFTMAX) -> tuple[Tensor, ...]:
-    """Gradients of a, b, v and values: the weights are computed again, block by block."""
+    """Gradients of a, b, v and values; recomputes the weights block by block."""
     call, values = Launch(given, normalizer, gradient=True), given.values
     N, T, S = call.N, call.T, call.S
     if N * T * S <= tuning.PAIRS:
@@ -83,7 +83,7 @@ def backward(grad: Tensor, given: Operands, normalizer: Rows = SOFTMAX) -> tuple
 
 
 def scores(a: Tensor, b: Tensor, v: Tensor) -> Tensor:
-    """(N, T, S) float32: the scores of all, the constant included, which softmax alone forgets."""
+    """(N, T, S) float32: all scores, including the constant that the kernels leave out for softmax."""
     call = Launch(Operands(a, b, v, b), gradient=False)
     N, T, S = call.N, call.T, call.S
     if N * T * S <= tuning.PAIRS:
@@ -110,7 +110,7 @@ def _in_blocks(
     slopes: Callable[[slice, slice], tuple[Tensor, Tensor | None]],
     grad_values: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of a, b and v from d loss / d score of each block, and what it gives to `grad_values`."""
+    """Gradients of a, b and v from d loss / d score of each block; also fills `grad_values`."""
     a, b, v = given[:3]
     grad_a, grad_b = a.new_empty(a.shape), b.new_empty(b.shape)
     grad_v = torch.zeros(v.numel(), dtype=torch.float32, device=v.device)
@@ -135,7 +135,7 @@ def _blocks(call: "Launch") -> Iterator[Block]:
 
 
 class Launch:
-    """The kernels of one call, with what they share."""
+    """The kernels of one call and their shared buffers."""
 
     def __init__(self, given: Operands, normalizer: Rows = SOFTMAX, *, gradient: bool) -> None:
         a, b, v = given[:3]
@@ -150,7 +150,7 @@ class Launch:
         self._expand(v, gradient)
 
     def _expand(self, v: Tensor, gradient: bool) -> None:
-        """Exponentials (N, G, padded, 4), and how far their exponents reach, (N, G, spans)."""
+        """Compute the exponentials (N, G, padded, 4) and their reaches (N, G, spans)."""
         from regard.kernels.additive.additive_triton.expand import expand_kernel
 
         T = -(-self.T // tuning.PAD_ROWS) * tuning.PAD_ROWS
@@ -174,7 +174,7 @@ class Launch:
         )
 
     def context(self, items: slice, rows: slice, values: Tensor, out: Tensor) -> None:
-        """Attention of a block to these values (n, S, Dv), written into `out` (n, R, Dv)."""
+        """The context of a block with values (n, S, Dv), written into `out` (n, R, Dv)."""
         if values.dtype not in HALF or self.normalizer is not SOFTMAX:
             torch.bmm(self.normalized(items, rows).to(values.dtype), values, out=out)
             return
@@ -196,20 +196,20 @@ class Launch:
         )
 
     def scores(self, items: slice, rows: slice) -> Tensor:
-        """Those of a block in float32, (n, R, S), up to the constant Σ v."""
+        """The scores of a block in float32, (n, R, S), up to the constant Σ v."""
         n, R, S = items.stop - items.start, rows.stop - rows.start, self.S
         scores = self.a.new_empty(n, R, S, dtype=torch.float32)
         self._score(items, rows, tuning.score_tile(n, R, S), scores, scores, scores, partial=False)
         return scores
 
     def normalized(self, items: slice, rows: slice) -> Tensor:
-        """The weights of a block in float32, (n, R, S); zero in a row that sees nothing."""
+        """The weights of a block in float32, (n, R, S); zeros in a row that sees nothing."""
         weights = self.scores(items, rows)
         self.normalizer.weights(weights)
         return weights
 
     def _score(self, items: slice, rows: slice, tile: tuning.Tile, *made: Tensor, partial: bool) -> None:
-        """Into what is `made`: scores or parts, the largest of each tile's rows, and their sums."""
+        """Fill `made`: scores or parts, the maxima of each tile's rows, and their sums."""
         from regard.kernels.additive.additive_triton.scores import scores_kernel
 
         n, R = made[0].shape[:2]
@@ -230,7 +230,7 @@ class Launch:
         )
 
     def slopes(self, items: slice, rows: slice, grad: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """d loss / d score of a block (n, R, S), and what grad (n, R, Dv) gives to its values, in float32."""
+        """d loss / d score of a block (n, R, S) from grad (n, R, Dv), and grad_values, in float32."""
         weights = self.normalized(items, rows)
         of_values = full_product(weights.to(values.dtype).mT, grad)
         slopes = full_product(grad, values.mT)  # d loss / d weight, then in place d loss / d score
@@ -238,7 +238,7 @@ class Launch:
         return slopes, of_values
 
     def joined(self, slopes: Tensor, a: Tensor, b: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of a, b and v from d loss / d score of all, (N, T, S)."""
+        """Gradients of a, b and v from the whole d loss / d score, (N, T, S)."""
         from regard.kernels.additive.additive_triton.gradient import join_kernel
 
         N, T, S, D, G = self.N, self.T, self.S, self.D, self.G
@@ -255,7 +255,7 @@ class Launch:
         return grads
 
     def gradient(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What d loss / d score of a block gives to a (n, R, D), b (n, S, D) and v (D,), in float32."""
+        """Gradients of a (n, R, D), b (n, S, D) and v (D,) from d loss / d score of a block, in float32."""
         grad_a, grad_b, grad_v = self._parts(items, rows, slopes)
         of_a = _sum(grad_a).transpose(1, 2).flatten(2)[:, : slopes.shape[1], : self.D]
         of_b = _sum(grad_b).mT[..., : self.D]
@@ -265,7 +265,7 @@ class Launch:
         return of_a, of_b, of_v
 
     def _parts(self, items: slice, rows: slice, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same in parts, as `gradient_kernel` leaves them."""
+        """The same as partial sums, as `gradient_kernel` stores them."""
         from regard.kernels.additive.additive_triton.gradient import gradient_kernel
 
         n, R, S = slopes.shape
@@ -293,36 +293,36 @@ def _sum(parts: Tensor) -> Tensor:
 
 
 def row_block(S: int) -> int:
-    """How much of a row is held at a time: a power of two."""
+    """How many elements of a row are loaded at a time: a power of two."""
     return min(4096, max(128, tuning.power_of_two(S)))
 
 
 def fours(size: int) -> int:
-    """So many numbers that what follows them begins at a multiple of 16 bytes, as `launch` expects."""
+    """The size rounded up to a multiple of four, so that the next buffer is 16-byte aligned, for `launch`."""
     return -(-size // 4) * 4
 
 
 def has_assembler(x: Tensor) -> bool:
-    """Whether the kernels may be written for NVIDIA's assembler; Triton's interpreter has none."""
+    """Whether kernels may use NVIDIA assembly; Triton's interpreter cannot."""
     return x.is_cuda and torch.version.hip is None
 
 
 class Seen(NamedTuple):
-    """A mask as the kernels take it."""
+    """A mask as arguments of the kernels."""
 
     arguments: tuple[Any, ...]  # lengths, dense, the items that share each, strides of dense, low, high
-    flags: tuple[bool, bool, bool, bool]  # which of lengths, dense, low, high are there
+    flags: tuple[bool, bool, bool, bool]  # which of lengths, dense, low, high are present
 
 
 def mask_facts(given: tuple[Any, ...]) -> Seen:
-    """Of `Operands`: t + low <= s <= t + high, lengths, dense; `a` stands for a tensor that is not there."""
+    """The mask of `Operands`: t + low <= s <= t + high, lengths, dense; `a` stands in for absent tensors."""
     a, _, _, _, lengths, dense, left, right, offset, _ = given
     strides: tuple[int, ...] = (0, 0, 0)
     if dense is not None:
         dense = dense.view(torch.uint8)
         sizes = zip(dense.shape, dense.stride(), strict=True)
         strides = tuple(0 if size == 1 else stride for size, stride in sizes)
-    N = a.shape[0]  # not len, which is a function in Python: a decoder's step asks
+    N = a.shape[0]  # faster than len, which matters in a decoder's step
     shares = (1 if lengths is None else N // lengths.shape[0], 1 if dense is None else N // dense.shape[0])
     low = 0 if left is None else offset - left
     high = 0 if right is None else offset + right

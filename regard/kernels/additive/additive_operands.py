@@ -1,4 +1,4 @@
-"""What the kernels of additive attention take: one batch axis, facts for a mask; and their operators.
+"""Operands and operators of the additive kernels: one batch axis, and the mask as a few numbers.
 
 The reference is Attention(AdditiveScore, normalizer=Softmax) with the same mask.
 """
@@ -19,17 +19,17 @@ from regard.kernels.ops import operator
 from regard.kernels.shapes import flat, leading, refuses_lengths
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-STEP = 4  # up to this many queries the weights are as small as the scores of a step, and are kept
+STEP = 4  # up to so many queries the weights are small enough to be kept
 
 
 class Operands(NamedTuple):
     """The arguments of the additive operators."""
 
-    a: Tensor  # (N, T, D): W q, leading axes flattened to N
+    a: Tensor  # (N, T, D): W q, with the leading axes flattened to N
     b: Tensor  # (N, S, D): U k, the prepared keys
     v: Tensor  # (D,)
     values: Tensor  # (N, S, Dv)
-    lengths: Tensor | None = None  # (NL,), NL divides N: item n has lengths[n // (N / NL)], as all its heads
+    lengths: Tensor | None = None  # (NL,), NL divides N: item n has lengths[n // (N / NL)]; heads share one
     dense: Tensor | None = None  # (ND, T or 1, S or 1) bool, likewise
     left: int | None = None  # t + offset - left <= s <= t + offset + right; None: no bound on that side
     right: int | None = None
@@ -37,7 +37,7 @@ class Operands(NamedTuple):
     scale: float = 1.0  # 1 / temperature; 1 under sparsemax
 
 
-Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int, float]  # the last six of them
+Facts = tuple[Tensor | None, Tensor | None, int | None, int | None, int, float]  # the last six of `Operands`
 
 
 def _step_shapes(given: Operands) -> tuple[Tensor, Tensor]:
@@ -84,10 +84,10 @@ additive_scores_operator = operator(
 
 
 def refuses_additive(call: Call) -> str | None:
-    """What no additive kernel can run of what its parts allow, as a clause."""
+    """Why no additive kernel can run a call whose parts fit, as a clause; None if one can."""
     tensors = (call.query, call.source.keys, call.source.values)
     device = call.query.device
-    for x in tensors[1:]:  # loops, not generators: a decoder asks this at every step
+    for x in tensors[1:]:  # loops, which are faster than generators: this runs at every decoder step
         if x.device != device:
             return f"the tensors are on {', '.join(sorted({x.device.type for x in tensors}))}"
     for x in (*tensors, additive(call).v):
@@ -97,7 +97,7 @@ def refuses_additive(call: Call) -> str | None:
 
 
 def refuses_facts(mask: Mask, *tensors: Tensor) -> str | None:
-    """Why the mask is not one of the leading axes of these, flattened, as a clause."""
+    """Why the mask does not fit the flattened leading axes of these tensors, as a clause; None if it does."""
     if mask.lengths is None and mask.dense is None:
         return None
     lead = leading(*tensors)
@@ -114,7 +114,7 @@ def additive(call: Call) -> Additive:
 
 
 def operands(call: Call) -> Operands:
-    """Project the query, flatten the leading axes, and name the facts of the mask."""
+    """The call's operands: project the query, flatten the leading axes, and read the mask."""
     form, values = additive(call), call.source.values
     a = form.a
     call.seen_form = form._replace(query=a, W=None)
@@ -124,7 +124,7 @@ def operands(call: Call) -> Operands:
 
 
 def facts(call: Call, lead: tuple[int, ...]) -> Facts:
-    """What mask and temperature say, as the operators take it: their last six arguments."""
+    """Mask and temperature as the last six arguments of the operators."""
     normalizer, mask, device = call.normalizer, call.source.mask, call.query.device
     left, right = mask.window if mask.window is not None else (None, None)
     if mask.causal:
@@ -140,7 +140,7 @@ def facts(call: Call, lead: tuple[int, ...]) -> Facts:
 
 
 def restored(context: Tensor, call: Call) -> Tensor:
-    """(N, T, Dv), or what it shall be already -> (..., T, Dv)."""
+    """(N, T, Dv) -> (..., T, Dv); a no-op if the shape is right already."""
     if call.query.ndim == call.source.keys.ndim == call.source.values.ndim == 3:
         return context
     lead = leading(call.query, call.source.keys, call.source.values)
@@ -148,19 +148,19 @@ def restored(context: Tensor, call: Call) -> Tensor:
 
 
 class Block(NamedTuple):
-    """Some rows of some items, small enough that their scores fit a budget."""
+    """A range of rows of a range of items whose scores fit a memory budget."""
 
     items: slice
     rows: slice
 
 
 def visible(keys: Tensor, facts: Facts, block: Block) -> Tensor | None:
-    """What the rows of a block may see of keys (N, S, D), broadcastable to (n, R, S); None: everything."""
+    """The mask of a block over keys (N, S, D), broadcastable to (n, R, S); None: everything is visible."""
     items, rows = block
     (N, S), device = keys.shape[:2], keys.device
     lengths, dense, left, right, offset, _ = facts
     if lengths is None and dense is None and left is None and right is None:
-        return None  # without the small tensors below, whose launches a GPU would wait for
+        return None  # skips the launches of the small tensors below
     t = torch.arange(rows.start, rows.stop, device=device)[:, None] + offset
     s = torch.arange(S, device=device)
     n = torch.arange(items.start, items.stop, device=device)
@@ -178,7 +178,7 @@ def visible(keys: Tensor, facts: Facts, block: Block) -> Tensor | None:
 
 
 def blocks(N: int, T: int, S: int, pairs: int, least: int) -> Iterator[Block]:
-    """Items and rows of at most so many (t, s) pairs: whole items, or `least` rows of one, or a multiple."""
+    """Blocks of at most `pairs` (t, s) pairs: whole items, or a multiple of `least` rows of one item."""
     items = max(1, pairs // (T * S))
     rows = T if pairs >= T * S else max(least, pairs // S // least * least)
     for n in range(0, N, items):
@@ -187,7 +187,7 @@ def blocks(N: int, T: int, S: int, pairs: int, least: int) -> Iterator[Block]:
 
 
 def _flat_mask(dense: Tensor, lead: tuple[int, ...]) -> Tensor:
-    """(..., T, S) -> (ND, T, S) with ND dividing N: axes that are broadcast at the end cost nothing."""
+    """(..., T, S) -> (ND, T, S), ND divides N: trailing leading axes of size 1 are not expanded."""
     axes = len(lead) + 2
     dense = dense.reshape(*[1] * (axes - dense.ndim), *dense.shape)
     shared = len(lead)

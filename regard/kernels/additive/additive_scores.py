@@ -2,10 +2,10 @@
 
     e[t, s] = Σ_d v_d tanh(a[t, d] + b[s, d]) = Σ v - 2 Σ_d v_d r,   -inf where hidden
 
-A kernel that goes on to the context never has the scores of all queries, so that a model whose output they
-are, such as the pointer network, would compute them twice. Here they are made once, and weights and context
-follow from them: on a CPU by the loops of additive_cpu.py, on a GPU by the kernels of additive_launch.py.
-Outside of a compiled graph they are one function for autograd, with the query's projection and the mask.
+A kernel that computes the context never has the scores of all queries, so a model that outputs them, such as
+the pointer network, would compute them twice. Here they are computed once, and weights and context from them:
+on a CPU by the loops of additive_cpu.py, on a GPU by the kernels of additive_launch.py. Outside compiled
+graphs this is one autograd function, including the query's projection and the mask.
 """
 
 from math import prod
@@ -69,7 +69,7 @@ class AdditiveScores(Kernel):
 
 
 class AdditiveLook:
-    """The scores of a later look at the weights, without gradients. The reference is `Additive.scores`."""
+    """The scores for weights on demand, without gradients. The reference is `Additive.scores`."""
 
     name = "additive-look"
 
@@ -109,7 +109,7 @@ def _scores(call: Call) -> Tensor:
         a, b, v, *_ = operands(call)
         return _shown(restored(additive_scores_operator(a, b, v), call), call)
     query, W, b, v, *_ = arguments(call)
-    if b.shape[:-2] != call.query.shape[:-2]:  # leading axes had to be joined first
+    if b.shape[:-2] != call.query.shape[:-2]:  # leading axes had to be flattened first
         return _shown(restored(_Scores.apply(query, W, b, v, None), call), call)  # type: ignore[no-untyped-call]
     return _Scores.apply(query, W, b, v, hidden_pairs(call, call.query.ndim))  # type: ignore[no-untyped-call]
 
@@ -120,7 +120,7 @@ def _shown(scores: Tensor, call: Call) -> Tensor:
 
 
 class _Scores(torch.autograd.Function):
-    """The operator regard::additive_scores, from W (D, Dq) and the query (..., T, Dq); None: it is a."""
+    """The operator regard::additive_scores, from the query (..., T, Dq) and W (D, Dq), or from a and None."""
 
     @staticmethod
     def forward(
@@ -140,7 +140,7 @@ class _Scores(torch.autograd.Function):
         lead = b.shape[:-2]
         grad = flat(grad if hidden is None else grad.masked_fill(hidden, 0.0), lead)
         run = (additive_launch if a.is_cuda else additive_cpu).scores_backward
-        with no_autocast(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # backward may be called under autocast
             of_a, of_b, of_v = run(grad, a, flat(b, lead), v.view(-1))
             of_query, of_W = back_to_query(of_a, query, W, ctx.needs_input_grad)
         return of_query, of_W, like(of_b, b), like(of_v, v), None

@@ -1,10 +1,10 @@
-"""Additive attention of a decoder's step on a CPU: few queries, a source that is asked again.
+"""Additive attention for a decoder's step on a CPU: few queries, a source that is used again.
 
     e[t, s] = Σ_d v_d tanh(a[t, d] + b[s, d]),   tanh(a + b) = (x - 1) / (x + 1),   x = e^{2a} e^{2b}
 
-As in additive_cpu.py, but the exponentials of the keys are taken once for a source and kept with it, and
-scores, softmax and context of a step are one call into additive_cpu.cpp. Scores and weights come with it.
-With gradients all of it is one step of autograd, whose backward pass is one call too.
+Like additive_cpu.py, but the exponentials of the keys are computed once per source and cached with it, and
+scores, softmax and context of a step are one call into additive_cpu.cpp. It also returns scores and weights.
+With gradients, all of this is one autograd function, whose backward is one call as well.
 """
 
 from typing import Any, NamedTuple
@@ -25,8 +25,8 @@ from regard.kernels.additive.additive_operands import additive
 from regard.kernels.ops import once
 from regard.kernels.shapes import flat, leading
 
-QUERIES = 16  # more than this are worth what additive_cpu.py does for many
-TRAINED = 3  # the same where gradients are wanted
+QUERIES = 16  # above this, additive_cpu.py is faster
+TRAINED = 3  # the same limit with gradients
 
 
 @card(
@@ -71,7 +71,7 @@ class AdditiveStepCPU(Kernel):
 
     def run(self, call: Call) -> Fused:
         (query, keys, v, W), values, ready = additive(call), call.source.values, prepared(call)
-        if ready.reach > SATURATED:  # where the exponentials may leave float32
+        if ready.reach > SATURATED:  # the exponentials may leave float32
             return Fused(*reference.attend(call))
         if not _is_trained(query, keys, values, v, W):
             a = flat(query if W is None else F.linear(query, W), ready.lead)
@@ -170,20 +170,20 @@ ADDITIVE_STEP_CPU = AdditiveStepCPU()
 
 
 class Prepared(NamedTuple):
-    """What is computed of a source once, for all steps that ask it."""
+    """What is computed once per source, for all steps that use it."""
 
-    version: int  # of keys and values, when they were read
+    version: int  # of keys and values when they were read
     lead: tuple[int, ...]
     keys: Tensor  # (N, S, D): e^{2b}
-    panels: Tensor  # (N, P, D, 16): the same, as the loops of a step read it
+    panels: Tensor  # (N, P, D, 16): the same in the layout of the loops
     values: Tensor  # (N, S, Dv)
     reach: float  # the largest |b|
 
 
 def prepared(call: Call) -> Prepared:
-    """The exponentials of a source's keys, kept with the source; made again if the keys were written to.
+    """The exponentials of a source's keys, cached with the source; recomputed after in-place writes.
 
-    Tensors of inference mode do not tell: there a source that is written to must be made anew.
+    Inference tensors have no version counter: after writing to one in place, create a new source.
     """
     source = call.source
     keys, values = source.keys, source.values

@@ -1,9 +1,9 @@
-"""Additive attention for few queries at a time on a GPU: decoders that take one step after another.
+"""Additive attention for few queries at a time on a GPU, as in a decoder's step.
 
-Each key meets each feature of at most four queries, so reading keys and values is the work, and for small
-sources not even that: the time goes into what the host does. So a step is two or three launches forward and
-three backward; outside of a compiled graph it is one function for autograd, the projection of the query
-included, without the operator between; and kernels that Triton has compiled run without asking Triton again.
+With at most four queries the cost is reading keys and values, and for small sources it is host overhead. So a
+step is two or three launches forward and three backward; outside compiled graphs it is a single autograd
+function, including the projection of the query, that bypasses the registered operator; and launches bypass
+Triton's dispatch (launching.py).
 """
 
 from collections.abc import Iterator
@@ -21,15 +21,15 @@ from regard.kernels.launching import Launch, launch, launch_together
 from regard.kernels.ops import once
 from regard.kernels.shapes import side_by_side
 
-Needed = tuple[bool, bool, bool, bool, bool]  # which of query, W, b, v and values want their gradient
+Needed = tuple[bool, bool, bool, bool, bool]  # which of query, W, b, v and values need a gradient
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
 def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, *facts: Any) -> Tensor:
     """The context, (N, T, Dv), with its gradient.
 
-    W (D, Dq) projects the query (N, T, Dq); None where it is a, projected already. The other arguments are
-    those of `Operands`; v may have axes of one.
+    W (D, Dq) projects the query (N, T, Dq); if None, the query is already projected. The other arguments are
+    those of `Operands`; v may have axes of size 1.
     """
     if torch.is_grad_enabled():
         return Step.apply(query, W, b, v, values, facts)  # type: ignore[no-untyped-call]
@@ -37,7 +37,7 @@ def step(query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, 
 
 
 class Step(torch.autograd.Function):
-    """`forward` and `backward` below, as autograd takes them."""
+    """The autograd function of `forward` and `backward` below."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, W: Tensor | None, *rest: Any) -> Tensor:
@@ -50,14 +50,14 @@ class Step(torch.autograd.Function):
     @staticmethod
     @once
     def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Any, ...]:
-        with no_autocast(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # backward may be called under autocast
             kept, query, W, a, b, v, values = saved
             given = Operands(a, b, v, values, scale=ctx.scale)
             return (*backward(grad, kept, query, W, given, ctx.needs_input_grad[:5]), None)
 
 
 def kept_alignment(kept: Tensor, S: int, scale: float, lead: tuple[int, ...]) -> Alignment:
-    """Scores before the temperature, and weights, (..., T, S), from what a step has kept."""
+    """Scores before the temperature, and weights, (..., T, S), from what a step has saved."""
 
     def weights() -> Tensor:
         found = torch.exp(kept[..., :S] - kept[..., S : S + 1]) * kept[..., S + 1 : S + 2]
@@ -69,7 +69,7 @@ def kept_alignment(kept: Tensor, S: int, scale: float, lead: tuple[int, ...]) ->
 def forward(
     query: Tensor, W: Tensor | None, b: Tensor, v: Tensor, values: Tensor, *facts: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Context (N, T, Dv); what is kept, (N, T, S + 2 + Dv) in float32, see additive_triton/step.py; and a."""
+    """Context (N, T, Dv); `kept` (N, T, S + 2 + Dv) in float32, see additive_triton/step.py; and a."""
     (N, T, K), (S, D), Dv = query.shape, b.shape[1:], values.shape[2]
     if W is not None and not tuning.projects(N * T, D, K):
         query, W = torch.mm(query.reshape(N * T, K), W.t()).view(N, T, D), None
@@ -97,7 +97,7 @@ def forward(
 
 
 def launches(facts: tuple[Any, ...]) -> Iterator[Launch]:
-    """Those of `forward`, where facts and tensors stand in this order; K is 0 where a is given."""
+    """The launches of `forward`; facts and tensors come in the order below. K is 0 if a is given."""
     from regard.kernels.additive.additive_triton.step import (
         mix_step_kernel,
         project_step_kernel,
@@ -141,7 +141,7 @@ def backward_of_rows(grad: Tensor, kept: Tensor, *rest: Any) -> tuple[Tensor, ..
 def backward(
     grad: Tensor, kept: Tensor, query: Tensor, W: Tensor | None, given: Operands, needed: Needed
 ) -> Gradients:
-    """Gradients of query, W, b, v and values, None where not needed. The mask is in the scores already."""
+    """Gradients of query, W, b, v and values, None where not needed. The saved scores include the mask."""
     from regard.kernels.additive.additive_triton.step import key_step_kernel, slope_step_kernel
 
     a, b, v, values = given[:4]
@@ -189,7 +189,7 @@ def _back_to_query(
     splits: int,
     needed: Needed,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Gradients of query and W, and `of_v` itself, from the parts that were `passed` on."""
+    """Gradients of query and W from the partial sums in `passed`; also fills `of_v`."""
     from regard.kernels.additive.additive_triton.step import sum_step_kernel
 
     a, S = given.a, given.b.shape[1]
@@ -198,7 +198,7 @@ def _back_to_query(
     BM, BD, BK = tuning.step_product(M)
     own = W is not None and tuning.projects(M, D, K) and splits <= tuning.SPLITS
     programs = -(-D // 8)
-    of_query = of_W = of_v  # which nothing is written to in their place
+    of_query = of_W = of_v  # placeholders, never written to in these roles
     if own:
         if needed[0]:
             of_query = query.new_empty(N, T, K)
@@ -223,7 +223,7 @@ def _back_to_query(
 
 
 def _in_units(strides: tuple[int, ...]) -> tuple[int, int, int]:
-    """The greatest power of two, at most 16, that divides the strides of (N, S, D), and they in its units."""
+    """The largest power of two, at most 16, that divides the strides of (N, S, D), and the strides in it."""
     first, second = strides[:2]
     unit = (first | second | 16) & -(first | second | 16)
     return unit, first // unit, second // unit

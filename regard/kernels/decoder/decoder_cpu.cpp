@@ -1,7 +1,7 @@
 // One step of a Transformer's decoder for rows of words, for decoder_cpu.py: all layers, the scores of all words, the best of them.
 //
-// A product x Wᵀ + b reads W in panels of COLUMNS outputs, (K, COLUMNS) each: the order in which it is needed. The sum over K has the
-// same order for any number of rows, so a row's numbers do not depend on the rows beside it.
+// A product x Wᵀ + b reads W in panels of COLUMNS outputs, (K, COLUMNS) each: in access order. The sum over K has the same order for
+// any number of rows, so a row's result does not depend on the other rows.
 
 #include <cmath>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #if defined(__AVX512F__)
 #define LANES 16
-#define ROWS 12  // of a tile: ROWS x 2 vectors of sums stay in registers
+#define ROWS 12  // per tile: ROWS x 2 vectors of sums stay in registers
 #elif defined(__AVX__)
 #define LANES 8
 #define ROWS 6
@@ -23,7 +23,7 @@
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES), aligned(4)));
 
-static const long PIECE = 256;  // products summed before they join the total: the rounding of long sums stays small
+static const long PIECE = 256;  // products per partial sum, which keeps the rounding of long sums small
 
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
@@ -43,12 +43,12 @@ static inline float largest(vec x) {
     return most;
 }
 
-// e^x to two units in the last place, for x <= 0; zero below -87
+// e^x within two ulp, for x <= 0; zero below -87
 static inline vec exponential(vec x) {
     vec low = all(-87.3f), one = all(1.0f);
     ints tiny = x < low;
     x = tiny ? low : x;
-    const float magic = 12582912.0f;  // 1.5 · 2²³: adding it rounds to a whole number
+    const float magic = 12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer
     vec n = x * 1.44269504f + magic;
     ints power = (ints)n << 23;
     n -= magic;
@@ -64,7 +64,7 @@ static inline vec exponential(vec x) {
     return tiny ? vec{} : found;
 }
 
-// R rows of x against one panel; `next` is what will be needed soon, and is fetched `ahead` numbers for each of K
+// R rows of x against one panel; prefetches `next`, `ahead` elements for each of K
 template <int R>
 static void tile(const float *x, long K, const float *panel, const float *bias, bool relu, float *out, long N, long columns,
                  const float *next, long ahead) {
@@ -150,9 +150,9 @@ struct Source {
 
 struct Step {
     const Decoder *decoder;
-    const Source *sources;  // of each layer
-    float *const *written;  // of each position (layers, rows, 2 · heads · features): keys and values
-    const long *rows;       // of each position
+    const Source *sources;  // one per layer
+    float *const *written;  // one per position, (layers, rows, 2 · heads · features): keys and values
+    const long *rows;       // one per position
     const long *from;       // (t, R): the row of each earlier position that each row continues
     const float *words;     // (R, dim)
     float *out;             // (R, V): log-probabilities of the next word
@@ -172,7 +172,7 @@ static inline void add(float *to, const float *x, long n) {
     for (long i = 0; i < n; i++) to[i] += x[i];
 }
 
-// x[0..n) -> e^(x - most), and their sum; `x` has room for whole vectors
+// x[0..n) -> e^(x - most); returns the sum; `x` has room for whole vectors
 static inline float exponentials(float *x, float most, long n) {
     vec total = vec{};
     for (long i = n; i % LANES; i++) x[i] = -INFINITY;
@@ -201,7 +201,7 @@ static inline void mix(const float *weights, const float *const *values, long at
     for (int j = 0; j < V; j++) store(out + j * LANES, total[j]);
 }
 
-// One head of a row: its query against n keys, and the sum of their values; zeros where there are none.
+// One head of a row: its query against n keys, and the weighted sum of their values; zeros if n is 0.
 static void attend(const float *query, const float *const *keys, long key_at, const float *const *values, long value_at, long n,
                    float scale, float *scores, float *out, long F) {
     for (long p = 0; p < n; p++) scores[p] = scale * dot(query, keys[p] + key_at, F);
@@ -234,7 +234,7 @@ static inline void norm(const Norm &with, const float *x, const float *change, f
     for (i = 0; i < n; i++) y[i] = (y[i] - mean) * inverse * with.weight[i] + with.bias[i];
 }
 
-// Room for the positions that a row looks at.
+// Scratch space for the positions that a row sees.
 struct Seen {
     std::vector<const float *> keys, values;
     std::vector<float> scores;
@@ -245,7 +245,7 @@ static inline void fetch(const float *x, long n) {
     for (long i = 0; i < n; i += 16) __builtin_prefetch(x + i);  // 64 bytes
 }
 
-// Row r looks at what was written before it, in each head; its own keys and values are written first.
+// Self-attention of row r in each head; its own keys and values are written first.
 static void look_back(const Step &s, long layer, const float *qkv, float *context, Seen &seen, long r) {
     const Decoder &d = *s.decoder;
     long F = d.features, width = d.heads * F;
@@ -261,7 +261,7 @@ static void look_back(const Step &s, long layer, const float *qkv, float *contex
                seen.scores.data(), context + h * F, F);
 }
 
-// Row r looks at its source, in each head.
+// Cross-attention of row r to its source in each head.
 static void look_over(const Step &s, long layer, const float *query, float *context, Seen &seen, long r) {
     const Decoder &d = *s.decoder;
     const Source &source = s.sources[layer];
@@ -283,10 +283,10 @@ static void look_over(const Step &s, long layer, const float *query, float *cont
 static void through_layers(const Step &s, float *x, long first, long R, Seen &seen) {
     const Decoder &d = *s.decoder;
     long dim = d.dim, width = d.heads * d.features;
-    static thread_local std::vector<float> room;  // kept: to allocate it anew takes longer than a small step
+    static thread_local std::vector<float> room;  // reused: allocating it takes longer than a small step
     room.resize(R * (2 * dim + d.wide + width));
     float *h = room.data(), *normal = h + R * dim, *wide = normal + R * dim, *context = wide + R * d.wide;
-    // what a sub-layer reads, and how its change joins x
+    // the input of a sub-layer, and how its output is added to x
     auto opened = [&](const Norm &with) -> const float * {
         if (!d.pre) return x;
         for (long r = 0; r < R; r++) norm(with, x + r * dim, nullptr, normal + r * dim, dim);
@@ -335,7 +335,7 @@ static void log_softmax(float *x, long n, std::vector<float> &room) {
     for (i = 0; i < n; i++) x[i] -= shift;
 }
 
-// a before b; NaN before everything, so that it comes to light
+// whether a ranks before b; NaN ranks first, so that it is noticed
 static inline bool before(float a, float b) { return a > b || (a != a && b == b); }
 
 extern "C" {
@@ -346,7 +346,7 @@ long decoder_columns() { return COLUMNS; }
 void decoder_step(const Step *step, long first, long last) {
     const Step &s = *step;
     const Decoder &d = *s.decoder;
-    if (first == last) return;  // a product divides by the number of its tiles
+    if (first == last) return;  // products divide by the number of tiles
     long R = last - first, V = d.readout.out, longest = s.t + 1 > s.S ? s.t + 1 : s.S;
     std::vector<float> x(s.words + first * d.dim, s.words + last * d.dim);
     Seen seen(longest);
@@ -355,14 +355,14 @@ void decoder_step(const Step *step, long first, long last) {
     for (long r = first; r < last; r++) log_softmax(s.out + r * V, V, seen.scores);
 }
 
-// The k best of each row of x (rows, n), the best first and of equals the first; `barred` count as -INFINITY.
+// The k best of each row of x (rows, n), best first, ties by position; `barred` count as -INFINITY.
 void decoder_best(const float *x, long n, const long *barred, long bars, long k, float *values, long *tokens, long first, long last) {
     for (long r = first; r < last; r++) {
         const float *row = x + r * n;
         float *best = values + r * k;
         long *which = tokens + r * k, found = 0;
         for (long i = 0; i < n;) {
-            if (found == k && i + LANES <= n) {  // most vectors have nothing better
+            if (found == k && i + LANES <= n) {  // skip vectors with nothing better, which most are
                 ints worse = load(row + i) <= all(best[k - 1]);
                 int32_t any = -1;
                 for (int j = 0; j < LANES; j++) any &= worse[j];
@@ -384,8 +384,7 @@ void decoder_best(const float *x, long n, const long *barred, long bars, long k,
     }
 }
 
-// A number that changes with any of x[0..n): what was made of them is stale then. Counters of changes would be no help, since fused
-// optimizers do not move them.
+// A digest of x[0..n), to detect stale packed weights. Version counters would not do, since fused optimizers do not increment them.
 uint64_t decoder_digest(const uint32_t *x, long n) {
     uint64_t digest[16];
     for (int j = 0; j < 16; j++) digest[j] = 0x9E3779B97F4A7C15u + j;

@@ -3,13 +3,12 @@
     post-norm   x ← LayerNorm(x + Sublayer(x))         pre-norm   x ← x + Sublayer(LayerNorm(x))
     log p = log_softmax(W x)
 
-Two thirds of a step of PyTorch's operations are products of few rows with large matrices, which are brought
-into a fitting order again in each call. Here that is done once for a model: `packed` keeps the weights in
-panels for as long as a digest of the model's own stays the same. The rest is loops over a row that is in the
-cache anyway.
+Two thirds of a step in PyTorch are products of a few rows with large matrices, which every call repacks. Here
+that is done once per model: `packed` caches the weights in panels while a digest of the model's parameters
+stays the same. The rest is loops over rows that are in the cache anyway.
 
-A beam search continues other rows at each step. `Written` copies nothing then: it remembers for each row and
-position where its keys and values were written.
+A beam search reorders rows at each step. `Written` copies nothing then: for each row and position it records
+where the keys and values were written.
 """
 
 import ctypes
@@ -38,9 +37,9 @@ _lock = Lock()
 
 
 class LayerWeights(NamedTuple):
-    """Of a decoder's layer."""
+    """The weights of one decoder layer."""
 
-    W_QKV: Affine  # one above the other
+    W_QKV: Affine  # concatenated
     W_O: Affine
     source_W_Q: Affine
     source_W_O: Affine
@@ -52,7 +51,7 @@ class LayerWeights(NamedTuple):
 
 
 class DecoderWeights(NamedTuple):
-    """Of a decoder and what reads the next word from it."""
+    """The weights of a decoder and its readout."""
 
     layers: tuple[LayerWeights, ...]
     heads: int
@@ -111,10 +110,10 @@ class PackedDecoder:
         self._decoder = _Decoder(
             layers, *sizes, weights.last is not None, last, self._affine(weights.readout)
         )
-        self._products = sum(x.numel() for x in self._kept)  # for a row
+        self._products = sum(x.numel() for x in self._kept)  # per row
 
     def step(self, words: Tensor, sources: Sequence[Source], written: "Written") -> tuple[Tensor, "Written"]:
-        """(R, dim) the words with their positions -> (R, V) log-probabilities, and what is written now."""
+        """(R, dim) embedded words with positions -> (R, V) log-probabilities, and the new state."""
         words, R, t = words.contiguous(), len(words), len(written.positions)
         positions = (*written.positions, words.new_empty(self.number, R, 2 * self.width))
         out = words.new_empty(R, self.outputs)
@@ -165,15 +164,15 @@ def _source(source: Source, alive: list[Tensor]) -> _Source:
 
 
 class Written(NamedTuple):
-    """What a `PackedDecoder` has written."""
+    """The keys and values that a `PackedDecoder` has written."""
 
-    positions: tuple[Tensor, ...]  # of each (layers, rows, 2 · width): keys and values of all heads
+    positions: tuple[Tensor, ...]  # each (layers, rows, 2 · width): keys and values of all heads
     rows: Tensor  # (T, R): the row of each position that each row continues
     mask: Mask
 
     @staticmethod
     def of(caches: Sequence[Cache]) -> "Written":
-        """What the caches of the layers hold."""
+        """The state in the caches of the layers."""
         sources = [cache.source for cache in caches]
         both = [torch.cat([source.keys, source.values], 1) for source in sources]  # (R, 2 H, T, D)
         positions = torch.stack(both).permute(3, 0, 1, 2, 4).flatten(3).contiguous()
@@ -199,7 +198,7 @@ _packed: WeakKeyDictionary[nn.Module, tuple[Hashable, PackedDecoder]] = WeakKeyD
 def packed(
     owner: nn.Module, parts: Sequence[nn.Module], weights: Callable[[], DecoderWeights]
 ) -> PackedDecoder:
-    """The owner's weights in panels; packed again where those of its parts have changed."""
+    """The owner's weights in panels; repacked if the parameters of its parts have changed."""
     loops = compiled()
     assert loops is not None
     # the list keeps copies alive: a weight that is stored transposed is copied before it is read
@@ -215,15 +214,15 @@ def packed(
 
 
 class TokenChoice(NamedTuple):
-    """The most probable tokens are wanted."""
+    """A request for the most probable tokens."""
 
     log_probabilities: Tensor  # (R, V)
     width: int  # how many
-    barred: tuple[int, ...]  # not these
+    barred: tuple[int, ...]  # excluded tokens
 
 
 class BestTokens:
-    """The best tokens of each row in one pass; of equals the first."""
+    """The best tokens of each row in one pass; ties go to the first."""
 
     name = "best-tokens-cpu"
 
@@ -238,7 +237,7 @@ class BestTokens:
         return None if compiled() is not None else NO_COMPILER
 
     def run(self, call: TokenChoice) -> tuple[Tensor, Tensor]:
-        """(R, m) log-probabilities, (R, m) tokens; m is `width`, or V if that is less."""
+        """(R, m) log-probabilities, (R, m) tokens, where m is the smaller of `width` and V."""
         loops = compiled()
         assert loops is not None
         x = call.log_probabilities.contiguous()

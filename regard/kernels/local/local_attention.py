@@ -2,16 +2,16 @@
 
     a query sees low_t <= s <= high_t, where
 
-    mask       low = max(0, t - left),  high = min(S - 1, length - 1, t + right)     t counted from the offset
+    mask       low = max(0, t - left),  high = min(S - 1, length - 1, t + right)     t starts at the offset
     local-m    the centre is min(t, end), end the last position seen;  |s - centre| <= D
     local-p    the centre p_t is predicted from the query;  |s - p_t| <= D,
                and exp(-(s - p_t)² / 2σ²), σ = D / 2, multiplies the weights after the softmax
 
-A block of neighbouring queries shares one gathered slice of the keys, as wide as its band; where the centre
-is predicted each query gathers its own. A bounded number of slices is in memory at a time, and the backward
-pass gathers them again, so memory beside inputs and outputs is a constant. Products on a CPU need no slices:
-compiled loops read keys and values where they are (local_cpu.py). On a GPU Triton's kernels do, tile by tile
-for products where no centre is predicted (local_cuda.py), otherwise row by row (local_rows_cuda.py).
+A block of neighbouring queries shares one gathered slice of the keys, as wide as its band; with predicted
+centres each query gathers its own. A bounded number of slices is in memory at a time, and the backward pass
+gathers them again, so memory besides inputs and outputs is constant. Products on a CPU need no slices:
+compiled loops read keys and values in place (local_cpu.py). On a GPU Triton kernels do the same, tile by tile
+for products without predicted centres (local_cuda.py), otherwise row by row (local_rows_cuda.py).
 
 The operator is regard::local, of a `Band`. The reference is Attention with the same score, Softmax, window
 and mask.
@@ -40,23 +40,23 @@ from regard.kernels.product.blocks import cells
 from regard.kernels.product.products import HALF_OR_SINGLE, refuses_weights
 from regard.kernels.shapes import flat, leading, number, refuses_lengths
 
-CELLS = 2**22  # numbers of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
-LEAST = 4  # a source shorter than so many bands is not worth the gathering
-LARGE = 2**24  # but from so many pairs on the scores of a product, or a mask for them, are too many
-LAUNCHES = 2**25  # on a GPU, where launches set the pace, the reference is faster up to so many scores
+CELLS = 2**22  # elements of gathered slices, and of scores, in memory at a time; 16 times as many on a GPU
+LEAST = 4  # a source shorter than so many bands is not worth gathering,
+LARGE = 2**24  # unless it has so many pairs that a product's scores, or their mask, are too large
+LAUNCHES = 2**25  # on a GPU, where launches dominate, the reference is faster up to so many scores
 
 
 class Band(NamedTuple):
-    """Queries and what they see of their sources."""
+    """Queries, their sources, and the band that each query sees."""
 
-    q: Tensor  # (N, T, D): leading axes flattened to N; W q of the additive score
+    q: Tensor  # (N, T, D): leading axes flattened to N; W q for the additive score
     k: Tensor  # (N, S, D): prepared keys
     values: Tensor  # (N, S, Dv)
-    v: Tensor | None  # (D,): of the additive score vᵀ tanh(q + k); None: the score is q · k
-    low: Tensor  # (M, T): M divides N: item n has row n // (N / M), so heads share their row's bounds
+    v: Tensor | None  # (D,): for the additive score vᵀ tanh(q + k); None: the score is q · k
+    low: Tensor  # (M, T), M divides N: item n has row n // (N / M), so heads share their row's bounds
     high: Tensor
     p: Tensor | None  # (N, T): predicted centres
-    half: int  # D, the half width about p
+    half: int  # D, the half width around p
     block: int  # queries that share a slice
     width: int  # positions in a slice
     scale: float  # multiplies the scores
@@ -172,14 +172,14 @@ def _band(call: Call) -> int:
     if isinstance(call.window, LocalMonotonic):
         return 2 * call.window.half_width + 1
     if isinstance(call.window, LocalPredictive):
-        return 2 * call.window.half_width + 2  # a real centre: where the first position falls is rounded
+        return 2 * call.window.half_width + 2  # around a real centre, whose first position is rounded
     window = call.source.mask.window
     assert window is not None
     return window[0] + (0 if call.source.mask.causal else window[1]) + 1
 
 
 def _by_rows(call: Call) -> bool:
-    """Whether the kernels that give each row a band of its own run a call that is a band."""
+    """Whether the kernels with a separate band per row run this call."""
     return (
         call.query.is_cuda
         and isinstance(call.window, LocalMonotonic | LocalPredictive)
@@ -195,7 +195,7 @@ def _ends(low: Tensor, high: Tensor) -> Tensor:
 
 
 def _centres(call: Call, lead: tuple[int, ...], length: Tensor | int) -> Tensor:
-    """(N, T) predicted centres, from the ends (M, T); and the call remembers them for later looks."""
+    """(N, T) predicted centres, from the ends (M, T); also stored in the call for later looks."""
     assert isinstance(call.window, LocalPredictive)
     if isinstance(length, Tensor):
         T = length.shape[-1]
@@ -206,7 +206,7 @@ def _centres(call: Call, lead: tuple[int, ...], length: Tensor | int) -> Tensor:
 
 
 def _block(band: int, T: int, *, additive: bool) -> int:
-    """Queries that share a slice: a product is cheap and a gather is not, a tanh is neither."""
+    """Queries that share a slice: more for products, which are cheap next to a gather, than for tanh."""
     return min(T, max(4, band // 4) if additive else max(16, min(band, CELLS // band)))
 
 
@@ -224,7 +224,7 @@ def bounds(mask: Mask, T: int, S: int, device: torch.device) -> tuple[Tensor, Te
 
 
 class Slices(NamedTuple):
-    """Some blocks of queries of some items, with the slices of the source that they see."""
+    """Some blocks of queries of some items, with their slices of the source."""
 
     items: slice
     rows: slice
@@ -237,7 +237,7 @@ class Slices(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Softmax of the scores, and what multiplies it."""
+    """The softmax of the scores, and the factor on it."""
 
     soft: Tensor  # (n, m, Q, W)
     factor: Tensor | None
@@ -259,7 +259,7 @@ def forward(band: Band) -> Tensor:
 
 
 def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, values, v and p; those of v and p are empty where there is none."""
+    """Gradients of q, k, values, v and p; those of v and p are empty if there is no v or p."""
     q, k, values, v, p, half = band.q, band.k, band.values, band.v, band.p, band.half
     none = q.new_zeros(0, dtype=torch.float32)
     loops = _compiled(band)
@@ -277,7 +277,7 @@ def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, 
         slopes = outer @ s.values.mT  # d loss / d weight
         if weights.factor is not None:
             assert s.distance is not None
-            of_factor = (slopes * weights.soft * weights.factor).sum(-2)  # (n, m, W): there is one query
+            of_factor = (slopes * weights.soft * weights.factor).sum(-2)  # (n, m, W): blocks have one query
             of_p = (of_factor * s.distance.squeeze(-2)).sum(-1) / (half / 2) ** 2
             grad_p[s.items, s.rows] = of_p
             slopes = slopes * weights.factor
@@ -297,16 +297,16 @@ def backward(grad: Tensor, band: Band) -> tuple[Tensor, Tensor, Tensor, Tensor, 
 
 
 def _compiled(band: Band) -> CDLL | None:
-    """The compiled loops, which are for products on a CPU."""
+    """The compiled loops, if the call is a product on a CPU."""
     return local_cpu.compiled() if band.v is None and band.q.device.type == "cpu" else None
 
 
 def slices(band: Band) -> Iterator[Slices]:
-    """All blocks of queries, as many at a time as the budget allows."""
+    """All blocks of queries, as many at a time as the memory budget allows."""
     q, k, values, v, low, high, p, half, block, width, _ = band
     (N, T, D), S = q.shape, k.shape[1]
     blocks = -(-T // block)
-    cells = width * max(D, values.shape[-1], block * (D if v is not None else 1))  # of one block
+    cells = width * max(D, values.shape[-1], block * (D if v is not None else 1))  # per block
     most = max(1, (16 if q.is_cuda else 1) * CELLS // cells)
     items, some = max(1, most // blocks), min(blocks, most)
     owner = torch.arange(N, device=q.device) // (N // low.shape[0])
@@ -360,7 +360,7 @@ def _joined(weights: Weights) -> Tensor:
 
 
 def _blocked(x: Tensor, block: int) -> Tensor:
-    """(n, R, D) -> (n, m, Q, D); the last block is filled up with zeros."""
+    """(n, R, D) -> (n, m, Q, D); the last block is zero-padded."""
     missing = -x.shape[1] % block
     x = F.pad(x, (0, 0, 0, missing)) if missing else x
     return torch.unflatten(x, 1, (-1, block))
@@ -372,7 +372,7 @@ def _unblocked(x: Tensor, s: Slices) -> Tensor:
 
 
 def _numbers(index: Tensor, S: int) -> Tensor:
-    """(n, m, W) positions -> their rows in n sources under one another."""
+    """(n, m, W) positions -> their rows in the n concatenated sources."""
     n = torch.arange(index.shape[0], device=index.device) * S
     return (index + n[:, None, None]).flatten()
 

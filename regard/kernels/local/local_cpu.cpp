@@ -1,14 +1,14 @@
 // Softmax inside a band and its gradient, for local_cpu.py: no library, no allocation, one thread.
 //
-// Query t of one item sees low[t] <= s <= high[t], and |s - p[t]| <= half where centres are predicted; then
-// exp(-(s - p)² / 2σ²), σ = half / 2, multiplies the weights after the softmax. Keys and values are read where they are.
+// Query t of one item sees low[t] <= s <= high[t], and |s - p[t]| <= half if centres are predicted; then
+// exp(-(s - p)² / 2σ²), σ = half / 2, multiplies the weights after the softmax. Keys and values are read in place.
 
 typedef float vec __attribute__((vector_size(32), aligned(4)));
 
 extern "C" float expf(float);
 
 static const long LANES = 8;
-static const long RUN = 128;  // keys summed at a time: a long serial sum in single precision loses digits
+static const long RUN = 128;  // keys per partial sum: a long serial sum in single precision loses digits
 
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
@@ -30,18 +30,18 @@ static inline void add(float *y, const float *x, float c, long n) {
     for (; i < n; i++) y[i] += c * x[i];
 }
 
-// y += part, which starts again from zero
+// y += part, and reset part to zero
 static inline void carry(float *y, float *part, long n) {
     for (long i = 0; i < n; i++) y[i] += part[i], part[i] = 0;
 }
 
 struct Band {
-    long first, last;  // none where first > last
+    long first, last;  // empty if first > last
 };
 
 static inline Band band(long low, long high, const float *p, float half, long S) {
-    if (p && *p != *p) return Band{0, -1};  // the query is not a number
-    if (p) {  // one more on each side than can be inside: what is inside is decided by subtraction, as elsewhere
+    if (p && *p != *p) return Band{0, -1};  // the query is NaN
+    if (p) {  // one more on each side than can be inside: the subtraction below decides, as elsewhere
         long begin = (long)__builtin_floorf(*p - half), end = (long)__builtin_floorf(*p + half) + 1;
         low = begin > low ? begin : low, high = end < high ? end : high;
     }
@@ -79,7 +79,7 @@ static void forward(const float *q, const float *k, const float *v, const long l
     for (long t = 0; t < T; t++) {
         const float *centre = p ? p + t : 0;
         float *row = out + t * V;
-        for (long i = 0; i < V; i++) row[i] = p ? *centre - *centre : 0;  // NaN of a centre that is none
+        for (long i = 0; i < V; i++) row[i] = p ? *centre - *centre : 0;  // NaN if the centre is not finite
         Band b = band(low[t], high[t], centre, half, S);
         if (!softmax(q + t * D, k, b, centre, half, scale, w, D)) continue;
         for (long s = b.first; s <= b.last; s++) {
@@ -89,8 +89,7 @@ static void forward(const float *q, const float *k, const float *v, const long l
     }
 }
 
-// grad_q (T, D) and grad_p (T) are written, grad_k (S, D) and grad_v (S, V) are added to; `w` has room for two bands
-// and a row of k
+// writes grad_q (T, D) and grad_p (T), adds to grad_k (S, D) and grad_v (S, V); `w` has room for two bands and a row of k
 static void backward(const float *g, const float *q, const float *k, const float *v, const long long *low,
                      const long long *high, const float *p, float *grad_q, float *grad_k, float *grad_v, float *grad_p,
                      float *w, long room, long T, long S, long D, long V, float half, float scale) {
@@ -126,7 +125,7 @@ static void backward(const float *g, const float *q, const float *k, const float
 
 extern "C" {
 
-// N items one after the other
+// N items in sequence
 void local_forward(const float *q, const float *k, const float *v, const long long *low, const long long *high, const float *p,
                    float *out, float *w, long room, long N, long T, long S, long D, long V, float half, float scale) {
     for (long n = 0; n < N; n++)

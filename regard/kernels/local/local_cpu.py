@@ -1,6 +1,6 @@
 """Attention inside a band on a CPU, for products: the loops of local_cpu.cpp, which gather nothing.
 
-The arguments are those of local.py, which runs on gathered slices where there is no compiler.
+Without a compiler, local_attention.py runs the same arguments on gathered slices.
 """
 
 import ctypes
@@ -59,7 +59,7 @@ def backward(loops: ctypes.CDLL, grad: Tensor, band: "Band") -> tuple[Tensor, Te
 
 
 def _inputs(band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
-    """q, k, values, low, high, p: one row of bounds to an item, everything in one piece of memory."""
+    """q, k, values, low, high, p: one row of bounds per item, all contiguous."""
     N = len(band.q)
     q, k, v = (x.float().contiguous() for x in (band.q, band.k, band.values))
     low, high = (x.repeat_interleave(N // x.shape[0], 0).contiguous() for x in (band.low, band.high))
@@ -67,11 +67,11 @@ def _inputs(band: "Band") -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tenso
 
 
 def _room(width: int, S: int) -> int:
-    return min(S, width + 2)  # a band about a real centre is looked at with one position more on each side
+    return min(S, width + 2)  # around a real centre, the loops check one more position on each side
 
 
 def _at(n: int, *tensors: Tensor | None) -> tuple[ctypes.c_void_p, ...]:
-    """Where item n of each begins; none is null."""
+    """The address of item n of each tensor; null for None."""
     return tuple(
         ctypes.c_void_p(None if x is None else x.data_ptr() + n * x.stride(0) * x.element_size())
         for x in tensors

@@ -1,7 +1,7 @@
-"""Attention inside a band on a GPU: what local_triton.py computes, one launch forward and two backward.
+"""Attention inside a band on a GPU: launches local_triton.py, once forward and twice backward.
 
-For scores that are products, with what a query sees known from numbers: local-m and the mask's own window.
-Predicted centres and additive scores are for local_rows_cuda.py.
+For product scores with bands that follow from a few numbers: local-m and the mask's own window. Predicted
+centres and additive scores are for local_rows_cuda.py.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -26,9 +26,9 @@ WIDEST = 256  # features of keys or values that a program holds
 
 
 class Facts(NamedTuple):
-    """What a query sees, as numbers."""
+    """The band of every query, as a few numbers."""
 
-    lengths: Tensor | None  # (M,), M dividing N
+    lengths: Tensor | None  # (M,), M divides N
     offset: int
     left: int | None
     right: int | None
@@ -37,18 +37,18 @@ class Facts(NamedTuple):
 
     @property
     def flags(self) -> tuple[bool, ...]:
-        """Which of lengths, left, right and half width there are."""
+        """Which of lengths, left, right and half width are present."""
         return tuple(x is not None for x in (self.lengths, *self[2:5]))
 
     def numbers(self, q: Tensor, k: Tensor) -> tuple[float, ...]:
-        """N, T, S, the items that share a length, and these facts; 0 for what is not there."""
+        """N, T, S, the number of items that share a length, and these facts; 0 for absent ones."""
         (N, T), S = q.shape[:2], k.shape[1]
         share = 1 if self.lengths is None else N // self.lengths.shape[0]
         return (N, T, S, share, self.offset, *(x or 0 for x in self[2:5]), float(self.scale))
 
 
 def takes(call: Call) -> bool:
-    """Whether these kernels run a call that is a band."""
+    """Whether these kernels run the call, given that it has a band."""
     widest = max(call.source.keys.shape[-1], call.source.values.shape[-1])
     return (
         call.query.is_cuda
@@ -73,7 +73,7 @@ def run(call: Call, temperature: float) -> Tensor:
 
 
 def facts_of(call: Call, scale: float) -> Facts:
-    """What a call's mask and window say."""
+    """The facts of a call's mask and window."""
     mask, window = call.source.mask, call.window
     left, right = mask.window if mask.window is not None else (None, None)
     right = 0 if mask.causal else right
@@ -117,9 +117,9 @@ class Band(torch.autograd.Function):
 
 
 def _tile(size: int, width: int) -> tuple[int, int]:
-    """Queries and keys to a tile, and its warps, for numbers of so many bytes and rows of so many numbers.
+    """Queries (and keys) per tile, and warps, for elements of `size` bytes and rows of `width` elements.
 
-    Without matrix units, as in float32, each product of a tile is written out: larger ones would not fit.
+    Without tensor cores, as in float32, a tile's products are unrolled, so larger tiles would not fit.
     """
     if size == 2:
         return (64, 4) if width <= 64 else (64, 8) if width <= 128 else (32, 8)
@@ -129,7 +129,7 @@ def _tile(size: int, width: int) -> tuple[int, int]:
 def _arguments(
     q: Tensor, k: Tensor, values: Tensor, facts: Facts
 ) -> tuple[tuple[Tensor, ...], tuple[float, ...], tuple[int, ...], int, int]:
-    """What all three kernels take: tensors, numbers and constants; the size of a tile, and its warps."""
+    """Arguments of all three kernels: tensors, numbers and constants; the size of a tile, and its warps."""
     D, Dv = q.shape[-1], values.shape[-1]
     BD, BV = (max(16, power_of_two(width)) for width in (D, Dv))
     tile, warps = _tile(q.element_size(), max(BD, BV))

@@ -1,6 +1,6 @@
-"""Attention of rows that each have a band of their own, on a GPU: what is launched (local_rows_triton.py).
+"""Attention with a separate band for each row, on a GPU: launches local_rows_triton.py.
 
-One launch forward. Backward two, with a sort between them by which keys find their rows.
+One launch forward; two backward, with a sort in between by which keys find their rows.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -16,7 +16,7 @@ from regard.kernels.ops import once
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 1024  # positions of a band that a program holds
-TILE = 4096  # numbers of a tile
+TILE = 4096  # elements of a tile
 
 
 def attended(
@@ -29,9 +29,9 @@ def attended(
 
 
 class Rows(torch.autograd.Function):
-    """The context of (N, T, D), (N, S, D), (N, S, Dv), each row inside its band of at most `width` positions.
+    """The context for (N, T, D), (N, S, D), (N, S, Dv), each row in its band of at most `width` positions.
 
-    v (D,) makes the score additive, p (N, T) are predicted centres; None if there are none.
+    v (D,) makes the score additive; p (N, T) are predicted centres; either may be None.
     """
 
     @staticmethod
@@ -87,7 +87,7 @@ class Rows(torch.autograd.Function):
 def _arguments(
     q: Tensor, k: Tensor, values: Tensor, v: Tensor | None, p: Tensor | None, facts: Facts, width: int
 ) -> tuple[tuple[int, int, int], tuple[Tensor, ...], tuple[float, ...], tuple[int, ...]]:
-    """The grid of the kernels of rows, and the tensors, numbers and constants that they take."""
+    """The grid of the row kernels, and their tensors, numbers and constants."""
     (N, T, D), DV = q.shape, values.shape[-1]
     BW = max(16, power_of_two(width))
     BD = min(64, max(4, TILE // BW), max(16, power_of_two(max(D, DV))))

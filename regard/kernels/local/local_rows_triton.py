@@ -1,16 +1,16 @@
-"""Attention of rows that each have a band of their own, in Triton: local-p, whose centres are predicted.
+"""Attention with a separate band for each row, in Triton: local-p, whose centres are predicted.
 
     forward     forward_kernel    queries  ->  context
     backward    row_kernel        queries  ->  grad_q, grad_p, slopes of the scores, parts of grad_v
                 key_kernel        keys     ->  grad_k, grad_values
 
-A row sees a few keys that follow one another, `first` and so on, and its band is read as it lies in memory. A
-key must find the rows that see it. They are sorted by their first positions, so that for each key they follow
-one another too: no atomic additions, and sums in a fixed order. A tile has three axes (queries, keys,
-features). The weights of a band are computed again in the backward pass: nothing is kept.
+A row sees a few consecutive keys, from `first` on, and reads them in place. A key must find the rows that see
+it: rows are sorted by their first positions, so that those of one key are consecutive too. There are no
+atomic additions, and sums have a fixed order. A tile has three axes (queries, keys, features). The backward
+pass recomputes the weights: nothing is saved.
 
-Axes: q, out, grad (N, T, ·), k, values (N, S, ·) in one piece; p (N, T). The score is scale · q · k, or scale
-times v · tanh(q + k). Under a predicted centre exp(-2 (s - p)² / half²) multiplies the weights.
+Axes: q, out, grad (N, T, ·), k, values (N, S, ·), contiguous; p (N, T). The score is scale · q · k, or scale
+times v · tanh(q + k). With a predicted centre exp(-2 (s - p)² / half²) multiplies the weights.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -30,7 +30,7 @@ def band_of(
     p, n, t, T, S, lengths, share, offset, left, right, half, LENGTHS: tl.constexpr, LEFT: tl.constexpr,
     RIGHT: tl.constexpr, LOCAL: tl.constexpr, CENTRED: tl.constexpr, BW: tl.constexpr,
 ):  # fmt: skip
-    """Of some rows the first position, the positions from there on, which they see, and how far off."""
+    """The first position of some rows, the positions from there on, their visibility, and their distance."""
     around: tl.constexpr = LOCAL and not CENTRED
     first, last = seen(t, n, T, S, lengths, share, offset, left, right, half, LENGTHS, LEFT, RIGHT, around)
     centre = tl.zeros_like(first).to(tl.float32)
@@ -55,7 +55,7 @@ def queries_of(x, n, t, d, T, WIDTH: tl.constexpr):
 
 @triton.jit
 def keys_of(x, n, s, shown, d, S, WIDTH: tl.constexpr):
-    """The same of the positions s (BT, BW) of x (N, S, WIDTH) that are shown: (BT, BW, BD)."""
+    """The same for the visible positions s (BT, BW) of x (N, S, WIDTH): (BT, BW, BD)."""
     place = x + (n * S + s[:, :, None]) * WIDTH + d
     return tl.load(place, mask=shown[:, :, None] & (d < WIDTH), other=0.0).to(tl.float32)
 
@@ -90,7 +90,7 @@ def weighed(
     ADDITIVE: tl.constexpr, CENTRED: tl.constexpr, BT: tl.constexpr, BW: tl.constexpr, BD: tl.constexpr,
     SASS: tl.constexpr,
 ):  # fmt: skip
-    """The bands of some rows, their softmax, and what multiplies it: NaN for a centre that is NaN."""
+    """The bands of some rows, their softmax, and the factor on it: NaN for a NaN centre."""
     first, s, shown, distance = band_of(
         *(p, n, t, T, S, lengths, share, offset, left, right, half),
         *(LENGTHS, LEFT, RIGHT, LOCAL, CENTRED, BW),
@@ -130,7 +130,7 @@ def row_kernel(
     q, k, values, v, p, lengths, grad,
     of_q,  # (N, T, D)
     of_p,  # (N, T), if CENTRED
-    numbers,  # (N, T, 2, BW): d loss / d score, times the scale; and all that multiplies the values
+    numbers,  # (N, T, 2, BW): d loss / d score times the scale; and the weights including the factor
     parts,  # (N, programs of an item, D) of grad_v, if ADDITIVE
     starts,  # (N, T): the first positions
     N, T, S, share, offset, left, right, half, scale, D: tl.constexpr, DV: tl.constexpr,
@@ -138,7 +138,7 @@ def row_kernel(
     ADDITIVE: tl.constexpr, CENTRED: tl.constexpr, BT: tl.constexpr, BW: tl.constexpr, BD: tl.constexpr,
     SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of one item: their gradients, and what the keys need."""
+    """Some rows of one item: their gradients, and what the keys' gradients need."""
     n = tl.program_id(1).to(tl.int64)
     t = tl.program_id(0) * BT + tl.arange(0, BT)
     first, s, shown, distance, soft, factor = weighed(
@@ -176,7 +176,7 @@ def row_kernel(
 
 @triton.jit
 def met(starts, order, numbers, n, s, i, last, T, BW: tl.constexpr):
-    """Rows i of those sorted: which they are, and their numbers (N, T, 2, BW) for the position s."""
+    """Rows i of the sorted ones: their indices, and their numbers (N, T, 2, BW) for position s."""
     t = tl.load(order + n * T + i, mask=i < last, other=0)
     w = s - tl.load(starts + n * T + i, mask=i < last, other=0)
     return t, tl.load(numbers + (n * T + t) * (2 * BW) + w, mask=i < last, other=0.0)
@@ -185,12 +185,12 @@ def met(starts, order, numbers, n, s, i, last, T, BW: tl.constexpr):
 @triton.jit(do_not_specialize=["T", "S", "reach"])
 def key_kernel(
     q, k, v, grad, numbers, starts,  # (N, T): the first positions, sorted
-    order,  # (N, T): and whose they are
+    order,  # (N, T): the rows in that order
     edges,  # (N, S + reach): how many first positions are below 1 - reach, 2 - reach, …
     of_k, of_values, T, S, reach, D: tl.constexpr, DV: tl.constexpr, ADDITIVE: tl.constexpr,
     BT: tl.constexpr, BW: tl.constexpr, BD: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some features of the gradient of one key, or of its value, down the rows whose bands may hold it."""
+    """Some features of the gradient of one key, or of its value, over the rows whose bands may contain it."""
     s = tl.program_id(0)
     part = tl.program_id(1)
     n = tl.program_id(2).to(tl.int64)

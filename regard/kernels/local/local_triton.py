@@ -1,15 +1,15 @@
-"""Attention inside a band in Triton, and its gradients: a tile of queries meets the keys that its rows see.
+"""Attention inside a band in Triton, and its gradients: a tile of queries loops over the keys it sees.
 
     forward     forward_kernel    queries  ->  context; the largest score and 1 / Σ exp(score - largest)
-    backward    query_kernel      queries  ->  grad_q, and Σ p dp, which the slope of every score needs
-                key_kernel        keys     ->  grad_k, grad_values: the queries that may see them are known
+    backward    query_kernel      queries  ->  grad_q, and Σ p dp, for the slope of every score
+                key_kernel        keys     ->  grad_k, grad_values, over the queries that may see them
 
     p = exp(score - largest) / Σ exp(score - largest)      dp = grad · value      slope = p (dp - Σ p dp)
 
-No T × S tensor, no gathered slices, no atomic additions. What a row sees follows from numbers, as in
-local.py. The softmax runs along with the tiles: what was summed before a larger score came is made smaller.
+No T × S tensor, no gathered slices, no atomic additions. The band of a row is computed from a few numbers, as
+in local_attention.py. The softmax is online: when a larger score comes, the running sums are rescaled.
 
-Axes: q, out, grad (N, T, ·), k, values (N, S, ·) in one piece; stats (3, N, T): largest, 1 / Σ, Σ p dp.
+Axes: q, out, grad (N, T, ·), k, values (N, S, ·), contiguous; stats (3, N, T): largest, 1 / Σ, Σ p dp.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -107,7 +107,7 @@ def query_kernel(
     LOCAL: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr,
     SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of one item's gradient of the query: Σ p dp down their keys, then the slopes."""
+    """The query's gradient for some rows of one item: Σ p dp over their keys, then the slopes."""
     n = tl.program_id(1).to(tl.int64)
     t = tl.program_id(0) * BT + tl.arange(0, BT)
     low, high = seen(t, n, T, S, lengths, share, offset, left, right, half, LENGTHS, LEFT, RIGHT, LOCAL)
@@ -143,7 +143,7 @@ def key_kernel(
     LOCAL: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr, BD: tl.constexpr, BV: tl.constexpr,
     SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of one item's gradients of keys and values, down the queries that may see them."""
+    """The gradients of some keys and values of one item, over the queries that may see them."""
     n = tl.program_id(1).to(tl.int64)
     s0 = tl.program_id(0) * BS
     s = s0 + tl.arange(0, BS)
@@ -157,7 +157,7 @@ def key_kernel(
         first = tl.maximum(first, s0 - right - offset)
     if LOCAL:
         first = tl.maximum(first, s0 - half - offset)
-        beyond = end <= s0 + BS - 1 + half  # queries after the source's end all look at its last positions
+        beyond = end <= s0 + BS - 1 + half  # queries past the source's end all see its last positions
         last = tl.where(beyond, last, tl.minimum(last, s0 + BS - 1 + half - offset))
     y, v = rows_of(k, n, s, S, D, BD), rows_of(values, n, s, S, DV, BV)
     found_k = tl.zeros((BS, BD), dtype=tl.float32)

@@ -1,18 +1,18 @@
-"""The recurrence of a long short-term memory-network as one operation, with its gradient written out.
+"""The recurrence of a long short-term memory-network as one operation, with an explicit gradient.
 
     tapes = lstmn(projected, U, W_h, b_h, v, newest, span)
 
     projected (B, T, 5 n)     W x_t: input, forget, output, candidate, query
-    U         (5 n, n)        the same five from h̃; 4 n rows where the query does not see h̃_{t-1}
+    U         (5 n, n)        the same five from h̃; 4 n rows if the query does not see h̃_{t-1}
     W_h b_h   (n, n), (n,)    the keys
     v         (n,)
-    newest    ()              added to the score of the slot written last; or none
+    newest    ()              added to the score of the slot written last; or None
     tapes     (B, T, 2 n)     [h_t; c_t]
 
-The reference is LSTMNCell, one step after the other. What is gained: the tapes are written in place instead
-of grown by copying, their gradients are summed in place, the gradients of U, W_h and v are one product over
-all steps instead of a sum of T, and nothing of the size T × T × n is kept. Inside, the step comes first,
-(T, B, ·), so that the tape up to step t is one block of memory.
+The reference is LSTMNCell, step by step. The gains: tapes are written in place instead of grown by copying,
+their gradients are accumulated in place, the gradients of U, W_h and v are one product over all steps instead
+of a sum of T, and nothing of size T × T × n is saved. Inside, the step axis comes first, (T, B, ·), so that
+the tape up to step t is one block of memory.
 
 Backward, with r = ∂/∂a of the scores, q_t = W_x x_t + W_h̃ h̃_{t-1} and k_i = W_h h_i + b_h:
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from regard.attention.compose import Attention
 
 LARGEST = 43.0  # e^{2x} is a normal float32 up to here
-SATURATED = 33.0  # keys within this: a query beyond LARGEST saturates the sum, and may be cut there
+SATURATED = 33.0  # for keys within this, a query beyond LARGEST saturates the sum and can be clamped
 
 
 class Recurrence(NamedTuple):
-    """An LSTMN cell that is to run over a whole sequence."""
+    """A request to run an LSTMN cell over a whole sequence."""
 
     attention: "Attention"
     inputs: Tensor  # (B, T, 5 n), projected
@@ -108,13 +108,13 @@ def lstmn(
     newest: Tensor | None = None,
     span: int | None = None,
 ) -> Tensor:
-    """(B, T, 5 n) -> (B, T, 2 n): both tapes, slot 0 left out."""
+    """(B, T, 5 n) -> (B, T, 2 n): both tapes, without slot 0."""
     ahead = v.new_zeros(()) if newest is None else newest
     return _Tapes.apply(projected, U, W_h, b_h, v, ahead, span)  # type: ignore[no-untyped-call]
 
 
 class _Sums:
-    """tanh(q + k) as it stands."""
+    """tanh(q + k), computed directly."""
 
     @staticmethod
     def prepare(x: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ class _Sums:
 
 
 class _Exponentials:
-    """tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): exponentials once a position, not once a pair."""
+    """tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}): one exponential per position instead of one per pair."""
 
     @staticmethod
     def prepare(x: Tensor) -> Tensor:
@@ -138,9 +138,9 @@ class _Exponentials:
 
 
 def _arithmetic(W_h: Tensor, b_h: Tensor) -> type[_Sums] | type[_Exponentials]:
-    """On a CPU tanh costs ten multiplications. |h| < 1 bounds the keys, so that overflow is ruled out first.
+    """Exponentials on a CPU, where tanh costs ten multiplications, if the keys are too small to overflow.
 
-    On a GPU tanh is cheap and asking for the bound would make the host wait.
+    |h| < 1 bounds the keys. On a GPU tanh is cheap, and reading the bound would make the host wait.
     """
     if W_h.device.type == "cpu" and (W_h.abs().sum(1) + b_h.abs()).max() <= SATURATED:
         return _Exponentials
@@ -165,7 +165,7 @@ class _Tapes(torch.autograd.Function):
         new = projected.new_empty
         keys, tapes, contexts, tanh_c = new(T + 1, B, n), new(T + 1, B, 2 * n), new(T, B, 2 * n), new(T, B, n)
         every_weight = new(T, T + 1, B)
-        pairs, mixed = new(T, B, n), new(T, B, 2 * n)  # room for one step's products, used again and again
+        pairs, mixed = new(T, B, n), new(T, B, 2 * n)  # buffers for one step's products, reused
         tapes[0], keys[0] = 0.0, arithmetic.prepare(b_h)
         query = projected[:, 0, 4 * n :]
         for t in range(T):
@@ -246,9 +246,9 @@ class _Tapes(torch.autograd.Function):
 
 
 def _shift(projected: Tensor, n: int) -> Tensor:
-    """(T, B, 5 n): the gates' part of each step beside the query's part of the next.
+    """(T, B, 5 n): the gates' part of each step next to the query's part of the following step.
 
-    h̃_t adds to the gates of its own step and to the query of the next: so one product adds to both.
+    h̃_t contributes to the gates of its own step and to the query of the next, so one product adds to both.
     """
     given = projected.new_zeros(projected.shape)
     given[..., : 4 * n] = projected[..., : 4 * n]

@@ -1,8 +1,8 @@
 // A Neural Turing Machine's run over whole sequences and its gradient, for ntm_cpu.py: no library, one thread.
 //
-// Sequences go through their steps together, a few at a time, so that a matrix is read once for all of them. The memory is kept
-// turned, (M, N): neighbours in memory are the same cell of neighbouring rows, and every loop of equations 2 to 9 runs along the
-// rows. The sums of a sequence have the same order whatever sequences go beside it.
+// A few sequences are stepped together, so that a matrix is read once for all of them. The memory is stored transposed, (M, N), so
+// that every loop of equations 2 to 9 runs along the rows, contiguously. The order of a sequence's sums does not depend on the
+// sequences next to it.
 
 #include <algorithm>
 #include <cmath>
@@ -21,8 +21,8 @@
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
 
 static const float TINY = 1.1754943508222875e-38f;  // the smallest normal number
-static const long TOGETHER = 8;                     // sequences
-static const long ROWS = 4;                         // of a tile of a product
+static const long TOGETHER = 8;                     // sequences stepped together
+static const long ROWS = 4;                         // per tile of a product
 
 static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
@@ -48,11 +48,11 @@ static inline void add(float *__restrict y, float a, const float *__restrict x, 
 static inline float as_float(int x) { float y; return memcpy(&y, &x, 4), y; }
 static inline int as_int(float x) { int y; return memcpy(&y, &x, 4), y; }
 
-// The functions of one number are plain arithmetic, so that the compiler makes vectors of the loops around them.
+// The scalar functions are plain arithmetic, so that the compiler vectorizes the loops around them.
 
-// e^x to two units in the last place, for x <= 80; zero below -87
+// e^x within two ulp, for x <= 80; zero below -87
 static inline float exponential(float x) {
-    float kept = x < -87.3f ? -87.3f : x, magic = 12582912.0f;  // 1.5 · 2²³: adding it rounds to a whole number
+    float kept = x < -87.3f ? -87.3f : x, magic = 12582912.0f;  // 1.5 · 2²³: adding it rounds to an integer
     float n = kept * 1.44269504f + magic;
     int power = (int)((unsigned)as_int(n) << 23);
     n -= magic;
@@ -95,7 +95,7 @@ static inline float logistic(float x) {
 
 static inline float softplus(float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::fabs(x))); }
 
-// x -> softmax(a x), a > 0; the largest a x and the sum of e^(a x - largest)
+// x -> softmax(a x), a > 0; also the largest a x and the sum of e^(a x - largest)
 static void softmax(const float *__restrict x, float a, float *__restrict to, long n, float &most, float &total) {
     float high = -INFINITY, sum = 0;
     vec highest = vec{} - INFINITY, sums = {};
@@ -120,10 +120,10 @@ static void softmax_slopes(const float *w, const float *g, float *to, long n) {
 
 struct Rows {
     const float *at;
-    long apart;  // from one to the next
+    long apart;  // stride
 };
 
-// to = start + x W for W (in, out), whose rows are padded to whole tiles; without a start, zero
+// to = start + x W for W (in, out), whose rows are padded to whole tiles; a null start counts as zero
 static void product(const float *W, long in, long out, Rows x, Rows start, float *to, long apart, long rows) {
     long stride = (out + COLUMNS - 1) / COLUMNS * COLUMNS;
     for (long c = 0; c < out; c += COLUMNS)
@@ -132,7 +132,7 @@ static void product(const float *W, long in, long out, Rows x, Rows start, float
             const float *from[ROWS];
             size_t bytes = std::min<long>(COLUMNS, out - c) * sizeof(float);
             for (long i = 0; i < ROWS; i++) {
-                long row = std::min(r + i, rows - 1);  // a last row in the place of those that are not there
+                long row = std::min(r + i, rows - 1);  // the last row stands in for those beyond the end
                 from[i] = x.at + row * x.apart;
                 if (start.at) memcpy(total[i], start.at + row * start.apart + c, bytes);
             }
@@ -145,11 +145,11 @@ static void product(const float *W, long in, long out, Rows x, Rows start, float
 }
 
 struct Machine {
-    long T, n, P, N, M, R, W, reach, lstm, kept;  // kept: cells and weights have all steps, and otherwise one
-    const float *projected, *V, *S, *bias;  // V and S turned for the way forward, as they are for the way back
+    long T, n, P, N, M, R, W, reach, lstm, kept;  // kept: cells and weights have all steps; otherwise one
+    const float *projected, *V, *S, *bias;  // V and S are transposed for the forward pass, not for the backward pass
     float *heard, *inner, *cells, *weights, *gates, *spoken;  // as in ntm_triton.py, but cells (B, T + 1, M, N)
     const float *grad;
-    float *grad_projected, *grad_spoken, *carried, *grad_inner, *grad_cells, *grad_weights;  // the last four: of the first
+    float *grad_projected, *grad_spoken, *carried, *grad_inner, *grad_cells, *grad_weights;  // the last four: of the initial state
     long H() const { return R + W; }
     long D() const { return 2 * reach + 1; }
     long G() const { return lstm ? 4 * n : n; }
@@ -160,13 +160,13 @@ struct Machine {
     long sequence() const { return kept ? T + 1 : 1; }
 };
 
-// What all heads do at one step of one sequence, with everything on the way.
+// All heads at one step of one sequence, with all intermediate values.
 struct Step {
     const Machine &m;
     std::vector<float> space;
-    float *keys, *adds, *units, *gate, *erase, *strength, *gamma, *shifts;  // what was said, squashed; adds behind keys
+    float *keys, *adds, *units, *gate, *erase, *strength, *gamma, *shifts;  // squashed controller outputs; adds follow keys
     float *directions, *lengths;                                            // of keys
-    float *cells, *inverse;                                                 // of length one, (M, N); by what, (N)
+    float *cells, *inverse;                                                 // unit rows (M, N); their inverse lengths (N)
     float *cosine, *content, *ring, *moved, *logs, *most, *total, *room;    // ring has `reach` more rows at each end
 
     explicit Step(const Machine &m) : m(m) {
@@ -188,7 +188,7 @@ struct Step {
 
     long wide() const { return std::max(m.N + 2 * m.reach, m.M); }
 
-    // x with its ends repeated on the other side
+    // x with each end repeated on the other side
     void close(const float *x, float *to) const {
         memcpy(to + m.reach, x, m.N * sizeof(float));
         for (long i = 0; i < m.reach; i++) {
@@ -231,7 +231,7 @@ struct Step {
         }
     }
 
-    // memory -> cells of length one; a row of zeros is divided by one
+    // memory -> unit rows; a row of zeros is divided by one
     void normalize(const float *memory) {
         long N = m.N, M = m.M;
         float *scale = room, *squares = room + N;
@@ -241,7 +241,7 @@ struct Step {
                 float x = std::fabs(memory[i * N + r]);
                 scale[r] = x <= scale[r] ? scale[r] : x;
             }
-        for (long r = 0; r < N; r++) {  // by the largest first, so that no square vanishes; no reciprocal is infinite
+        for (long r = 0; r < N; r++) {  // divide by the largest first, so that no square underflows; avoid infinite reciprocals
             float least = scale[r] < 1e-37f ? 1e-37f : scale[r];
             scale[r] = scale[r] > 0.0f ? 1.0f / least : 1.0f;
         }
@@ -259,7 +259,7 @@ struct Step {
             for (long r = 0; r < N; r++) cells[i * N + r] *= squares[r];
     }
 
-    // 1 - w(r) e(i) of all write heads but one, multiplied
+    // the product of 1 - w(r) e(i) over all write heads except `but`
     void keep(const float *w, long i, long but, float *to) const {
         std::fill(to, to + m.N, 1.0f);
         for (long k = 0; k < m.W; k++)
@@ -278,7 +278,7 @@ struct Step {
         }
     }
 
-    // The gradients of memory and weights, of after the step -> of before it; `asked` is that of what was said.
+    // From the gradients of memory and weights after the step to those before it; `asked` is the gradient of `said`.
     void back(const float *said, const float *memory, const float *before, const float *w, const float *after,
               const float *wanted, const float *carried, float *of_memory, float *of_weights, float *asked) {
         long H = m.H(), N = m.N, M = m.M, D = m.D(), signs = (H + m.W) * M;
@@ -309,7 +309,7 @@ struct Step {
             float *g = of_weights + h * N, mean = dot(place, g, N);
             for (long r = 0; r < N; r++) slopes[r] = place[r] * (g[r] - mean);
             positive[H + h] = dot(slopes, logs + h * N, N) * logistic(raw[H + h]);
-            for (long r = 0; r < N; r++) {  // w / w̃ from logarithms: both may vanish
+            for (long r = 0; r < N; r++) {  // w / w̃ from logarithms: both may underflow
                 float ratio = exponential((gamma[h] - 1.0f) * logs[h * N + r] - most[h]) / total[h];
                 slopes[r] = moved[h * N + r] < TINY ? 0.0f : gamma[h] * ratio * (g[r] - mean);
             }
@@ -321,7 +321,7 @@ struct Step {
             for (long r = 0; r < N; r++) kept[r] = found[r] - before[h * N + r];
             unit[h] = dot(slopes, kept, N) * gate[h] * (1.0f - gate[h]);
             for (long r = 0; r < N; r++) g[r] = (1.0f - gate[h]) * slopes[r], slopes[r] *= gate[h];
-            float *scores = moved + h * N;  // no longer needed: now the gradient of the cosines
+            float *scores = moved + h * N;  // reuses `moved` for the gradient of the cosines
             softmax_slopes(found, slopes, scores, N);
             positive[h] = dot(scores, cosine + h * N, N) * logistic(raw[h]);
             for (long r = 0; r < N; r++) scores[r] *= strength[h];
@@ -352,7 +352,7 @@ static void lstm(const float *__restrict a, const float *__restrict c, float *__
     }
 }
 
-// from the gradient of h, in two parts, and of the next c to those of the gates and of c
+// from the gradients of h (in two parts) and of the next c to those of the gates and of c
 static void lstm_slopes(const float *__restrict a, const float *__restrict c, const float *__restrict next,
                         const float *__restrict dh, const float *__restrict more, float *__restrict dc,
                         float *__restrict to, long n) {
@@ -371,7 +371,7 @@ extern "C" {
 
 long ntm_columns() { return COLUMNS; }
 
-// All steps of the sequences first to last - 1.
+// All steps of sequences first to last - 1.
 void ntm_forward(const Machine *machine, long first, long last) {
     const Machine &m = *machine;
     long T = m.T, n = m.n, H = m.H(), G = m.G(), wide = m.wide(), reads = m.R * m.M;
@@ -401,8 +401,8 @@ void ntm_forward(const Machine *machine, long first, long last) {
     }
 }
 
-// The same steps from the last to the first. `carried` (B, R M + n) hands the gradients of reads and h from a step to the one before
-// it; so do `grad_inner`, `grad_cells` and `grad_weights`. All four begin as zeros.
+// The same steps from the last to the first. `carried` (B, R M + n) passes the gradients of reads and h to the step before;
+// `grad_inner`, `grad_cells` and `grad_weights` do the same. All four must start as zeros.
 void ntm_backward(const Machine *machine, long first, long last) {
     const Machine &m = *machine;
     long T = m.T, n = m.n, H = m.H(), G = m.G(), wide = m.wide(), reads = m.R * m.M;

@@ -1,4 +1,4 @@
-"""A Neural Turing Machine's run on a CPU: the loops of ntm_cpu.cpp, each thread with sequences of its own."""
+"""A Neural Turing Machine's run on a CPU: the loops of ntm_cpu.cpp, with sequences split over threads."""
 
 import ctypes
 from functools import cache
@@ -18,7 +18,7 @@ SHARED = 64  # steps of all sequences: fewer are not worth a second thread
 
 
 class _Machine(ctypes.Structure):
-    """As the loops have it."""
+    """`Machine` of ntm_cpu.cpp."""
 
     _fields_ = [
         *((x, ctypes.c_long) for x in ("T", "n", "P", "N", "M", "reads", "writes", "reach", "lstm", "kept")),
@@ -32,7 +32,7 @@ class _Machine(ctypes.Structure):
 def forward(
     projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: "First", layout: "Layout", kept: bool
 ) -> tuple[Tensor, ...]:
-    """Every step, as `Run` has it; memory and weightings of one step where no more is `kept`."""
+    """All steps, as a `Run`; memory and weights of only one step unless `kept`."""
     B, T, _ = projected.shape
     heard, inner = (every_step(x, T) for x in first[:2])
     cells, weights = (every_step(x, T if kept else 0) for x in (first.cells.mT, first.weights))
@@ -42,7 +42,7 @@ def forward(
 
 
 def backward(grad: Tensor, V: Tensor, S: Tensor, run: "Run", layout: "Layout") -> tuple[Tensor, ...]:
-    """The gradients of what gates heard, of what heads were told, and of the four of `First`."""
+    """The gradients of `gates` and `spoken` of the run, and of the four of `First`."""
     of_gates, of_spoken = torch.empty_like(run.gates), torch.empty_like(run.spoken)
     carried, of_inner, of_cells, of_weights = firsts = [torch.zeros_like(x[:, 0]) for x in run[:4]]
     _run(
@@ -67,9 +67,9 @@ def _run(
     run: tuple[Tensor, ...],
     *gradients: Tensor,
 ) -> None:
-    """All sequences, on as many threads as they are worth."""
+    """Run a loop over all sequences, on several threads if there is enough work."""
     _, inner, cells, _, gates, spoken = run
-    if isinstance(spoken, FakeTensor):  # its shape is all that is wanted
+    if isinstance(spoken, FakeTensor):  # only shapes are needed
         return
     (B, T, P), (M, N), n = spoken.shape, cells.shape[2:], inner.shape[2]
     at = (None if x is None else x.data_ptr() for x in (*given, *run, *gradients))
@@ -79,14 +79,14 @@ def _run(
 
 
 def every_step(first: Tensor, T: int) -> Tensor:
-    """(B, ...) -> (B, T + 1, ...) whose first step is there."""
+    """(B, ...) -> (B, T + 1, ...) with the first step filled in."""
     every = first.new_empty(len(first), T + 1, *first.shape[1:])
     every[:, 0] = first
     return every
 
 
 def _panels(x: Tensor) -> Tensor:
-    """Rows of whole vectors, the last filled up with zeros."""
+    """Rows padded with zeros to whole vectors."""
     loops = compiled()
     assert loops is not None
     return F.pad(x, (0, -x.shape[1] % loops.ntm_columns())).contiguous()

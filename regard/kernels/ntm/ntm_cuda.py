@@ -1,4 +1,4 @@
-"""A Neural Turing Machine's run on an NVIDIA GPU: what is launched, one program to a sequence."""
+"""A Neural Turing Machine's run on an NVIDIA GPU: the launches, with one program per sequence."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,11 @@ from regard.kernels.tuning import power_of_two
 if TYPE_CHECKING:
     from regard.kernels.ntm.ntm_sequence import First, Layout, Run
 
-HEADS = 16  # rows that heads are padded to: the smallest side of a matrix product in Triton
-MOST = 2**14  # elements of one tile of the memory: beyond, registers are spilt
+HEADS = 16  # heads are padded to so many rows: the smallest side of a matrix product in Triton
+MOST = 2**14  # elements of the memory's tile: above this, registers spill
 ROWS, COLUMNS = 64, 128  # of a tile of V or S
-# with fewer warps, the backward kernel spills more; and nothing may be loaded ahead, since a step reads what
-# the one before it stored
+# with fewer warps the backward kernel spills more; no loads may be pipelined, since a step reads what the
+# previous one stored
 OPTIONS = {"num_warps": 16, "num_stages": 1}
 
 
@@ -33,7 +33,7 @@ def refuses(rows: int, width: int, heads: int) -> str | None:
 def forward(
     projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: "First", layout: "Layout", kept: bool
 ) -> tuple[Tensor, ...]:
-    """Everything of every step, as `Run` has it; also where only the outputs are `kept`."""
+    """All steps, as a full `Run`, whether `kept` or not."""
     from regard.kernels.ntm import ntm_triton
 
     B, T, _ = projected.shape
@@ -45,7 +45,7 @@ def forward(
 
 
 def backward(grad: Tensor, V: Tensor, S: Tensor, run: "Run", layout: "Layout") -> tuple[Tensor, ...]:
-    """The gradients of what gates heard, of what heads were told, and of the four of `First`."""
+    """The gradients of `gates` and `spoken` of the run, and of the four of `First`."""
     from regard.kernels.ntm import ntm_triton
 
     B, T, _ = run.spoken.shape
@@ -69,7 +69,7 @@ def backward(grad: Tensor, V: Tensor, S: Tensor, run: "Run", layout: "Layout") -
 
 
 def _constants(V: Tensor, S: Tensor, cells: Tensor, layout: "Layout") -> tuple[Any, ...]:
-    """Sizes that a compiled kernel is made for."""
+    """The sizes for which a kernel is compiled."""
     (P, n), (N, M) = S.shape, cells.shape[1:]
     moves = power_of_two(2 * layout.reach + 1)
     tile = (HEADS, _padded(M), moves, ROWS, COLUMNS)

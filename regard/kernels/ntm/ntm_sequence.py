@@ -2,16 +2,16 @@
 
     heard = machine(projected, V, S, bias, first, layout)
 
-    projected (B, T, G)       what the inputs add to the controller, with its bias; G = n, or 4 n for an LSTM
-    V         (G, R M)        the same from the reads; (4 n, R M + n) from reads and h for an LSTM
-    S bias    (P, n), (P,)    what the controller says to the heads, laid out as in attention/memory/heads.py
+    projected (B, T, G)       the inputs' part of the controller, with its bias; G = n, or 4 n for an LSTM
+    V         (G, R M)        its matrix for the reads; (4 n, R M + n) for reads and h of an LSTM
+    S bias    (P, n), (P,)    from the controller to the heads, laid out as in attention/memory/heads.py
     heard     (B, T, R M + n) [r_t; h_t]
 
-The reference is `NTM.step`, one step after the other: 47 operations forward and 97 backward a step with a
-feed-forward controller, 57 and 115 with an LSTM, each so small that starting it is what takes time. Here one
-call runs all steps forward and one backward: the loops of ntm_cpu.py, or on an NVIDIA GPU the kernels that
-ntm_cuda.py launches. The products that are the same for all steps (of the inputs, and the gradients of V, S
-and the bias) are one matrix product each outside.
+The reference is `NTM.step`, step by step: 47 operations forward and 97 backward per step with a feed-forward
+controller, 57 and 115 with an LSTM, each so small that launch overhead dominates. Here one call runs all
+steps forward and one backward: the loops of ntm_cpu.py, or on an NVIDIA GPU the kernels that ntm_cuda.py
+launches. Products that do not depend on the step before (of the inputs, and the gradients of V, S and the
+bias) are one matrix product each, outside the loop.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from regard.kernels.product.self_attention import PLAIN
 
 
 class Layout(NamedTuple):
-    """How many heads of which kind there are."""
+    """The numbers of heads, and their reach."""
 
     reads: int
     writes: int
@@ -48,18 +48,18 @@ class First(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Every step, each kernel's memory as it wants it; index 0 of T + 1 is before the first step."""
+    """All steps, with the cells in each kernel's own layout; index 0 of T + 1 is before the first step."""
 
     heard: Tensor  # (B, T + 1, R M + n)
     inner: Tensor  # (B, T + 1, n)
     cells: Tensor  # (B, T + 1, N, M) or (B, T + 1, M, N)
     weights: Tensor  # (B, T + 1, H, N)
-    gates: Tensor  # (B, T, G) what an LSTM's gates hear, or what h is tanh of
+    gates: Tensor  # (B, T, G) pre-activations: of an LSTM's gates, or of h
     spoken: Tensor  # (B, T, P)
 
 
 class Sequence(NamedTuple):
-    """A machine that is to run over a whole sequence."""
+    """A request to run a machine over a whole sequence."""
 
     inputs: Tensor  # (B, T, I)
     layers: int
@@ -67,7 +67,7 @@ class Sequence(NamedTuple):
     width: int
     heads: int
     foreign: str | None  # why its parts are not the paper's, as a clause
-    operands: Callable[[], tuple[Any, ...]]  # those of `machine`
+    operands: Callable[[], tuple[Any, ...]]  # the arguments of `machine`
 
 
 class NTMKernel:
@@ -114,7 +114,7 @@ def _refuses(x: Tensor, layers: int, rows: int, width: int, heads: int) -> str |
 )
 def machine(projected: Tensor, V: Tensor, S: Tensor, bias: Tensor, first: First, layout: Layout) -> Tensor:
     """(B, T, G) -> (B, T, R M + n)."""
-    kept = torch.is_grad_enabled()  # every step's memory, for the way back
+    kept = torch.is_grad_enabled()  # save every step's memory for the backward pass
     found: Tensor = _Machine.apply(projected, V, S, bias, *first, layout, kept)  # type: ignore[no-untyped-call]
     return found
 

@@ -1,16 +1,16 @@
-"""A Neural Turing Machine's whole run in Triton, forward and backward: one program to a sequence.
+"""A Neural Turing Machine's whole run in Triton, forward and backward: one program per sequence.
 
-The memory and the weightings stay in registers from step to step; everything else that a step makes is
-written to global memory, where the same program reads it again in another arrangement (behind a barrier) and
-where the backward kernel finds it. Nothing is read and overwritten between two barriers: threads that hold
-copies of a value do not run in step. Heads are padded to HP rows, columns of the memory to MP.
+Memory and weights stay in registers from step to step; everything else is written to global memory, where
+the same program reads it again in another layout (after a barrier), and later the backward kernel. Nothing is
+both read and overwritten between two barriers, because threads that hold copies of a value do not run in
+lockstep. Heads are padded to HP rows, columns of the memory to MP.
 
     buffer    shape               index 0 of the time axis
-    heard     (B, T + 1, R M + n) reads and h before the first step: what an LSTM hears beside its input
+    heard     (B, T + 1, R M + n) reads and h before the first step: an LSTM's input besides its own
     inner     (B, T + 1, n)       c of an LSTM
     cells     (B, T + 1, N, M)
     weights   (B, T + 1, H, N)
-    gates     (B, T, G)           no such index: what an LSTM's gates hear, or what h is tanh of
+    gates     (B, T, G)           no such index: pre-activations of an LSTM's gates, or of h
     spoken    (B, T, P)           no such index: laid out as in attention/memory/heads.py
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
@@ -42,7 +42,7 @@ def _softmax(x):
 
 @triton.jit
 def _units(x):
-    """Rows of length one and what they were divided by; a row of zeros is divided by one."""
+    """Unit rows and their divisors; a row of zeros is divided by one."""
     largest = tl.max(tl.abs(x), 1)
     largest = tl.where(largest > 0.0, largest, 1.0)
     scaled = x / largest[:, None]
@@ -82,7 +82,7 @@ def _address(
     spoken, M_, w_, N: tl.constexpr, M: tl.constexpr, R: tl.constexpr, W: tl.constexpr, REACH: tl.constexpr,
     HP: tl.constexpr, MP: tl.constexpr, DP: tl.constexpr,
 ):  # fmt: skip
-    """Equations 5 to 9 for all heads, with everything on the way."""
+    """Equations 5 to 9 for all heads, with all intermediate values."""
     H: tl.constexpr = R + W
     D: tl.constexpr = 2 * REACH + 1
     UNIT: tl.constexpr = (H + W) * M
@@ -110,7 +110,7 @@ def _address(
     moved = tl.zeros([HP, N], tl.float32)
     for j in tl.static_range(D):
         share = tl.sum(tl.where(d[None, :] == j, shifts, 0.0), 1)
-        origin = (n + (N * REACH + REACH - j)) % N  # i - (j - reach), round the end
+        origin = (n + (N * REACH + REACH - j)) % N  # i - (j - reach), wrapped around
         moved += share[:, None] * tl.gather(gated, tl.broadcast_to(origin[None, :], HP, N), 1)
     logs = tl.log(tl.maximum(moved, TINY))
     w = tl.where(here[:, None], _softmax(gamma[:, None] * logs), 0.0)
@@ -208,9 +208,9 @@ def backward_kernel(
 ):  # fmt: skip
     """The same steps from the last to the first.
 
-    `carried` (B, R M + n) hands the gradients of reads and h from a step to the one before it; at the end it
-    holds those of the first reads and the first h. So does `grad_inner` (B, 2, n), which is read at one index
-    while the other is written, at index T modulo 2. `grad_cells` and `grad_weights` are written at the end.
+    `carried` (B, R M + n) passes the gradients of reads and h to the step before; at the end it holds those
+    of the first reads and the first h. `grad_inner` (B, 2, n) does the same with a double buffer, whose
+    result is at index T modulo 2. `grad_cells` and `grad_weights` are written at the end.
     """
     H: tl.constexpr = R + W
     D: tl.constexpr = 2 * REACH + 1
@@ -262,7 +262,7 @@ def backward_kernel(
         dw += tl.dot(add, tl.trans(dM), input_precision="ieee")
         d_add = tl.dot(w, dM, input_precision="ieee") * (1.0 - add * add)
         tl.store(asked + (H + h[:, None] - R) * M + m[None, :], d_add, mask=writer)
-        # equation 3: the product over the other writers is made anew for each
+        # equation 3: the product over the other writers is recomputed for each
         kept = tl.full([N, MP], 1.0, tl.float32)
         for writes in range(W):
             erase = tl.sigmoid(tl.load(said + ERASE + writes * M + m, mask=m < M, other=0.0))

@@ -1,7 +1,7 @@
 """The reference in blocks of queries: the same operations, memory that does not grow with T · S.
 
-Each block computes scores, weights and context of some queries, drops the first two, and computes them again
-in the backward pass. For every score and normalizer that has no kernel of its own, once the weights of all
+Each block computes scores, weights and context of some queries, discards the first two, and recomputes them
+in the backward pass. It serves every score and normalizer without a kernel of its own, if the weights of all
 queries would be large.
 """
 
@@ -21,9 +21,9 @@ from regard.catalog import card
 from regard.kernels.product.products import draws
 from regard.kernels.shapes import leading, number
 
-CELLS = 2**24  # numbers of the largest tensor of a block
-ON_GPU = 8  # so many times more there: a launch costs as much as thousands of numbers
-LARGE = 2**27  # and the reference's own largest, from which on blocks are worth it
+CELLS = 2**24  # elements of the largest tensor of a block
+ON_GPU = 8  # factor on CELLS there: a launch costs as much as thousands of elements
+LARGE = 2**27  # elements of the reference's largest tensor from which blocks are worth it
 
 
 @card(
@@ -61,29 +61,29 @@ BLOCKS = BlocksKernel()
 
 
 def cells(call: Call) -> int:
-    """How many numbers the largest tensor of the reference has."""
+    """The number of elements of the reference's largest tensor."""
     query, keys = call.query, call.source.keys
     pairs = prod(leading(query, keys)) * query.shape[-2] * keys.shape[-2]
     return pairs * (keys.shape[-1] if _is_wide(call) else 1)
 
 
 def _is_wide(call: Call) -> bool:
-    """A pair of query and key has a vector, and not one number."""
+    """Whether each pair of query and key has a vector rather than one number."""
     return call.form_type is Additive or isinstance(call.score, HistoryScore)
 
 
 def is_large(call: Call) -> bool:
-    """The reference would keep more than is reasonable, and nothing hinders computing it twice."""
-    if call.query.numel() * call.source.keys.numel() < LARGE:  # never fewer than `cells`, and sooner known
+    """Whether the reference would need too much memory, and the call can be computed twice."""
+    if call.query.numel() * call.source.keys.numel() < LARGE:  # a cheap upper bound on `cells`
         return False
     again = call.form_type is not None or not draws(call.score)
     return call.query.shape[-2] > 1 and cells(call) >= LARGE and again
 
 
 def in_blocks(call: Call, normalize: Callable[[Tensor], Tensor]) -> Tensor:
-    """The context (..., T, Dv) of some queries at a time, computed again in the backward pass."""
+    """The context (..., T, Dv), computed in blocks of queries and again in the backward pass."""
     if call.form_type is not None:
-        call.form()  # made once, and not in every block
+        call.form()  # once, not in every block
 
     def one(rows: slice) -> Tensor:
         scores, factor = masked_scores(call, torch.arange(rows.start, rows.stop, device=call.query.device))

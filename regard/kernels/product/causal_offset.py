@@ -1,14 +1,14 @@
 """Causal attention at an offset, from two calls of PyTorch's fused kernels, joined by their log-sum-exps.
 
-    query t sees s <= t + offset, that is all of the keys before the offset, and s - offset <= t of the others
+    query t sees s <= t + offset: all keys before the offset, and of the others those with s - offset <= t
 
     out = Σ_i out_i exp(lse_i - lse),  lse = log Σ_i exp(lse_i)
 
-The kernel's own gradient of each piece, given the joined out and lse, is that piece's part of the gradient:
-it recomputes the weights as exp(score - lse), and these are the weights of the whole.
+Given the joined out and lse, PyTorch's backward of each piece returns that piece's part of the gradient: it
+recomputes the weights as exp(score - lse), and these are the weights of the whole.
 
-Everything that leaves has its memory in the order (B, T, H, D), as the kernels themselves make it. CUDA's
-backward kernel for half precision reads the context in that order, whatever its strides say.
+All outputs are stored in the order (B, T, H, D), like those of the kernels themselves. CUDA's backward kernel
+for half precision reads the context in that order, whatever its strides say.
 """
 
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ from torch import Tensor
 
 from regard.kernels.ops import operator
 
-ALIGNED = 8  # features in a multiple of this, for CUDA's kernel
-BIAS = 16  # and the rows of the bias begin at multiples of this
-ROWS = 32  # and its log-sum-exp has whole groups of so many rows
+ALIGNED = 8  # CUDA's kernel needs a multiple of so many features,
+BIAS = 16  # rows of the bias that begin at multiples of this,
+ROWS = 32  # and a log-sum-exp padded to a multiple of so many rows
 
 
 class Causal(NamedTuple):
-    """Queries, and what they see up to their own place."""
+    """Queries, keys and values under a causal mask at an offset."""
 
     q: Tensor  # (B, H, T, D)
     k: Tensor  # (B, H, S, D)
@@ -61,7 +61,7 @@ causal_offset_operator = operator(
 
 
 class Piece(NamedTuple):
-    """Queries and some of the keys: those before the offset, seen by all, or the others, seen causally."""
+    """Queries with some keys: those before the offset, visible to all, or the others, under causality."""
 
     q: Tensor
     k: Tensor
@@ -72,7 +72,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of(given: Causal) -> Iterator[Piece]:
-    """The keys before the offset, if any, and those from it on."""
+    """The piece with the keys before the offset, if any, and the piece with the others."""
     q, k, v, bias, offset, scale = given
     for keys in ([slice(0, offset)] if offset > 0 else []) + [slice(offset, k.shape[2])]:
         part = None if bias is None else bias[..., keys]
@@ -83,7 +83,7 @@ def forward(given: Causal) -> tuple[Tensor, Tensor]:
     """Context (B, H, T, D) and log-sum-exp (B, H, T); both 0 in a row that sees nothing."""
     (out, lse), *others = map(_seen, pieces_of(given))
     for other, own in others:
-        share = torch.sigmoid(own - lse).nan_to_num(0.0).unsqueeze(-1)  # of the sum; NaN where neither sees
+        share = torch.sigmoid(own - lse).nan_to_num(0.0).unsqueeze(-1)  # NaN where neither sees anything
         out, lse = torch.lerp(out.float(), other.float(), share), torch.logaddexp(lse, own)
     return ordered(out.to(given.v.dtype)), lse.masked_fill(lse == -torch.inf, 0.0)
 
@@ -101,7 +101,7 @@ def backward(grad: Tensor, out: Tensor, lse: Tensor, *inputs: Any) -> tuple[Tens
     """Gradients of q, k and v."""
     found = []
     for piece in pieces_of(Causal(*inputs)):
-        # exp(score - inf) is 0: where this piece shows nothing, it gets nothing
+        # exp(score - inf) is 0: where this piece shows nothing, it gets no gradient
         bias = piece.bias
         own = lse if bias is None else lse.masked_fill(_sees_nothing(piece, bias), torch.inf)
         found.append(_attend_backward(grad, piece, out, own))
@@ -113,12 +113,12 @@ def backward(grad: Tensor, out: Tensor, lse: Tensor, *inputs: Any) -> tuple[Tens
 
 
 def ordered(x: Tensor) -> Tensor:
-    """(B, H, T, D), in memory as (B, T, H, D)."""
+    """(B, H, T, D), stored as (B, T, H, D)."""
     return x.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 def _sees_nothing(piece: Piece, bias: Tensor) -> Tensor:
-    """(B or 1, H or 1, T or 1) rows to which the piece shows no key."""
+    """(B or 1, H or 1, T or 1) rows that see no key of the piece."""
     visible = bias[..., 0, :] == 0  # (B or 1, H or 1, S)
     none = ~visible.any(-1, keepdim=True)
     if not piece.causal:
@@ -150,7 +150,7 @@ def _attend_backward(grad: Tensor, piece: Piece, out: Tensor, lse: Tensor) -> tu
             grad.contiguous(), q, k, v, out, lse, 0.0, causal, attn_mask=bias, scale=scale
         )
     D, Dv = q.shape[-1], v.shape[-1]
-    seed = torch.zeros((), dtype=torch.int64)  # of dropout, which there is none of
+    seed = torch.zeros((), dtype=torch.int64)  # of dropout, which is not used
     of_q, of_k, of_v, _ = torch.ops.aten._scaled_dot_product_efficient_attention_backward(
         *(_aligned(x) for x in (grad, q, k, v)),
         _aligned_bias(bias, q, k),
@@ -163,7 +163,7 @@ def _attend_backward(grad: Tensor, piece: Piece, out: Tensor, lse: Tensor) -> tu
 
 
 def _aligned(x: Tensor) -> Tensor:
-    """(B, H, T, D) as CUDA's kernel wants it: whole groups of features, filled up with zeros."""
+    """(B, H, T, D) as CUDA's kernel requires it: features zero-padded to a multiple of ALIGNED."""
     missing = -x.shape[-1] % ALIGNED
     if missing:
         return F.pad(x, (0, missing))
@@ -173,7 +173,7 @@ def _aligned(x: Tensor) -> Tensor:
 
 
 def _aligned_bias(bias: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
-    """The bias as CUDA's kernel wants it: expanded over heads and rows, each row beginning where it may."""
+    """The bias as CUDA's kernel requires it: expanded over heads and rows, with aligned rows."""
     if bias is None:
         return None
     S = k.shape[2]

@@ -1,4 +1,4 @@
-"""Cosine's query on a GPU: β q / ‖q‖ in one kernel forward and one backward, in half precision.
+"""The cosine score's query on a GPU: β q / ‖q‖ in one kernel forward and one backward, in half precision.
 
     y = β u,   u = q / ‖q‖,   β = softplus(z),  z = w · q + b,   or a number
 
@@ -7,10 +7,10 @@
     formula   here          shape
     q y       query, out    (..., D)
     w b       weight, bias  (1, D), (1,)
-    β         strength      where it is a number
+    β         strength      if it is a number
 
-Everything between reading q and writing y is float32, and y is rounded once. PyTorch makes a dozen passes of
-it, which take longer than the attention that follows.
+Everything between reading q and writing y is float32, and y is rounded once. PyTorch would make a dozen
+passes, which take longer than the attention that follows.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -28,11 +28,11 @@ from regard.kernels.launching import launch
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 2048  # features that a program holds
-PROGRAMS = 528  # of the backward pass, each with a sum of its own for w and b: four to a multiprocessor
+PROGRAMS = 528  # of the backward pass, each with its own sums for w and b: four per multiprocessor
 
 
 class CosineQuery:
-    """`CosineScore.directions`, rounded once. The call is (score, query)."""
+    """`CosineScore.directions`, rounded once. A call is (score, query)."""
 
     name = "cosine-query-cuda"
 
@@ -58,7 +58,7 @@ COSINE_QUERY = CosineQuery()
 
 
 def directions(score: CosineScore, query: Tensor) -> Tensor:
-    """(..., D) -> β q / ‖q‖ in the precision of the query, as `score.directions` has it in full."""
+    """(..., D) -> β q / ‖q‖, like `score.directions` but in the query's dtype."""
     beta = score.beta
     if beta is None:
         return _Directions.apply(query, None, None, score.strength)
@@ -107,14 +107,14 @@ class _Directions(torch.autograd.Function):
 
 
 def _given(query: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """What the kernels read; the query stands for what is not there."""
+    """The inputs of the kernels; the query stands in for absent ones."""
     if weight is None or bias is None:
         return query, query, query
     return query, weight.contiguous(), bias
 
 
 def _sizes(query: Tensor) -> tuple[int, int, int, int]:
-    """Rows, features, the power of two that holds these, and the rows of a tile: 16 numbers to a thread."""
+    """Rows, features, the power of two that holds these, and the rows of a tile: 16 elements per thread."""
     D = query.shape[-1]
     block = max(16, power_of_two(D))
     return query.numel() // D, D, block, max(1, 2048 // block)

@@ -1,6 +1,6 @@
-"""β q / ‖q‖ and its gradient in Triton: tiles of rows, all in registers. The formulas are in directions.py.
+"""β q / ‖q‖ and its gradient in Triton: tiles of rows, all in registers. Formulas are in cosine_query.py.
 
-Axes: query, out and their gradients (rows, D) in one piece; tiles (R, BLOCK); a number for each row (R, 1).
+Axes: query, out and their gradients (rows, D), contiguous; tiles (R, BLOCK); a number for each row (R, 1).
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -13,10 +13,10 @@ import triton.language as tl
 def _parts(
     query, weight, bias, row, rows, strength, D: tl.constexpr, LEARNT: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """q, u, 1 / ‖q‖, β, dβ / dz and w of some rows. The zero vector has the length 1 and no direction."""
+    """q, u, 1 / ‖q‖, β, dβ / dz and w of some rows. For the zero vector u is zero and ‖q‖ counts as 1."""
     d = tl.arange(0, BLOCK)[None, :]
     q = tl.load(query + row * D + d, mask=(row < rows) & (d < D), other=0.0).to(tl.float32)
-    # divided by the largest part first, which keeps the square from overflowing or vanishing
+    # divide by the largest component first, so that the squares neither overflow nor vanish
     largest = tl.max(tl.abs(q), axis=1, keep_dims=True)
     largest = tl.where(largest > 0.0, largest, 1.0)
     scaled = q / largest
@@ -28,7 +28,7 @@ def _parts(
         w = tl.load(weight + d, mask=d < D, other=0.0).to(tl.float32)
         z = tl.sum(q * w, axis=1, keep_dims=True) + tl.load(bias).to(tl.float32)
         y = tl.exp(-tl.abs(z))
-        series = y * (1.0 - y * (0.5 - y * (0.33333333 - y * 0.25)))  # of log(1 + y), where the sum loses y
+        series = y * (1.0 - y * (0.5 - y * (0.33333333 - y * 0.25)))  # log(1 + y) for small y
         beta = tl.maximum(z, 0.0) + tl.where(y < 0.01, series, tl.log(1.0 + y))
         slope = tl.where(z >= 0.0, 1.0, y) / (1.0 + y)
     return q, scaled / norm, 1.0 / (largest * norm), beta, slope, w
@@ -51,7 +51,7 @@ def gradient_kernel(
     query, weight, bias, grad, of_query, sums, rows, turns, strength, D: tl.constexpr, LEARNT: tl.constexpr,
     R: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of the query's gradient, tile after tile; and what they give to w and b."""
+    """Some rows of the query's gradient, tile by tile, and their sums for w and b."""
     d = tl.arange(0, BLOCK)[None, :]
     of_weight = tl.zeros((R, BLOCK), dtype=tl.float32)
     of_bias = tl.zeros((R, 1), dtype=tl.float32)

@@ -1,4 +1,4 @@
-"""Normalizers under which the sum over the source does not need a row of weights for each query.
+"""Normalizers for which the sum over the source needs no row of weights for each query.
 
     mean               context_t = Σ_s v_s / N                            the scores do not matter
     divide-by-length   context_t = Σ_s (c q_t·k_s) v_s / N = q_t · (c / N Σ_s k_s v_sᵀ)
@@ -8,10 +8,10 @@
     k        (..., S, D)
     v        (..., S, Dv)
     c        the score's scale
-    N        positions that are visible, to all queries alike
+    N        visible positions, the same for all queries
 
-Nothing of T × S is made, in either direction. The second is how attention without a softmax becomes linear in
-the length (Katharopoulos et al. 2020, equation 5).
+No T × S tensor is made, forward or backward. The second formula is how attention without a softmax becomes
+linear in the length (Katharopoulos et al. 2020, equation 5).
 
 Wang, Girshick, Gupta, He. Non-local neural networks. 2018. https://arxiv.org/abs/1711.07971
 Katharopoulos, Vyas, Pappas, Fleuret. Transformers are RNNs. 2020. https://arxiv.org/abs/2006.16236
@@ -44,7 +44,7 @@ class MeanKernel(Kernel):
     """The mean of the values, once for all queries."""
 
     name = "mean"
-    forms = (Product, Additive)  # of these no score is -inf, which would hide a position
+    forms = (Product, Additive)  # whose scores are never -inf, which would hide a position
     normalizers = (Mean,)
 
     def refuses(self, call: Call) -> str | None:
@@ -89,7 +89,7 @@ class DivideByLengthKernel(Kernel):
 
 
 def fewer_products(call: Call) -> bool:
-    """The weights of all pairs are cheaper than the product of keys and values."""
+    """Whether the weights of all pairs are cheaper than the product of keys and values."""
     (T, D), (S, Dv) = call.query.shape[-2:], call.source.values.shape[-2:]
     return T * S * (D + Dv) < (T + S) * D * Dv
 
@@ -98,7 +98,7 @@ MEAN, DIVIDE_BY_LENGTH = MeanKernel(), DivideByLengthKernel()
 
 
 def _visible(call: Call) -> tuple[Tensor, Tensor | float]:
-    """The values (..., S, Dv) in full precision, zero where hidden; 1 / N (..., 1, 1), any if N = 0."""
+    """The values (..., S, Dv) in full precision, zero where hidden; 1 / N (..., 1, 1), arbitrary if N = 0."""
     source = call.source
     values, shown = upcast(source.values), source.visible(call.query)
     if shown is None:

@@ -1,14 +1,14 @@
-"""Later looks at a softmax of products on a GPU: all weights, or the k largest of each query.
+"""Weights on demand for a softmax of products on a GPU: all of them, or the k largest of each query.
 
     weight = exp(score - m) / Σ exp(score - m),   m the largest of the row
 
 All weights: a program computes the scores of its rows twice, first for m and the sum, then for the weights,
-and stores no scores. Products of half-precision numbers are summed in float32, as the reference does. Equals
+and stores no scores. Half-precision products are accumulated in float32, as in the reference. Equals
 `regard.attention.reference.align`.
 
-The k largest: the first pass computes every score once. Of each row it keeps m, the sum, and the largest
-score of each 16 positions side by side; the k largest scores stand in the k such groups that have the
-largest. The second pass computes those groups again, row by row, and picks. Equals
+The k largest: the first pass computes every score once. For each row it keeps m, the sum, and the largest
+score of every 16 consecutive positions; the k largest scores are in the k such groups with the largest
+maxima. The second pass recomputes those groups, row by row, and picks. Equals
 `regard.attention.top_k.largest`.
 """
 
@@ -28,18 +28,18 @@ from regard.kernels.shapes import four_axes, side_by_side
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 256  # features that a program holds
-MOST = 16  # weights to a row
-LONGEST = 2**17  # source positions: a row's groups are looked at at once
+MOST = 16  # weights per row
+LONGEST = 2**17  # source positions: a program loads all groups of a row
 CHUNK = 16  # as in product_top_triton.py
-BYTES = 2**30  # of the largest scores of groups, at a time
-LAUNCHED = 2**16 - 1  # items of a launch, at most
+BYTES = 2**30  # for the maxima of groups, at a time
+LAUNCHED = 2**16 - 1  # most items of a launch
 WEIGHTS = (128, 64, 8)  # rows and columns of a tile of scores, and its warps
 TOP = (64, 128, 4)
 PICKING = 1  # warps that pick from a row
 
 
 class ProductWeightsCUDA:
-    """All weights; scores are the reference's."""
+    """All weights; scores come from the reference."""
 
     name = "product-weights-cuda"
 
@@ -66,7 +66,7 @@ class ProductWeightsCUDA:
 
 
 class ProductTopCUDA:
-    """The k largest by two programs: one for a tile of rows, one for each row."""
+    """The k largest, by two kernels: one for tiles of rows, one for single rows."""
 
     name = "product-top-cuda"
 
@@ -100,7 +100,7 @@ class ProductTopCUDA:
 
 
 def _refuses(call: Products) -> str | None:
-    """Why a look at these products cannot be fused, as a clause."""
+    """Why the weights of these products cannot be fused, as a clause."""
     query, keys = call.query, call.keys
     if not query.is_cuda:
         return f"the query is on {query.device.type}, this kernel is for cuda"
@@ -125,7 +125,7 @@ class _Launched(NamedTuple):
 
 
 def _operands(call: Products) -> _Launched:
-    """What the kernels take; features and positions in one piece."""
+    """The arguments of the kernels, with contiguous features and positions."""
     lead, (T, D), S = tuple(call.query.shape[:-2]), call.query.shape[-2:], call.keys.shape[-2]
     query, keys = (four_axes(side_by_side(x), lead) for x in (call.query, call.keys))
     shown, seen = row_mask(call.mask, lead, S, query.device), query

@@ -1,4 +1,4 @@
-"""Products whose rows of scores a kernel normalises itself, some rows at a time: memory is bounded."""
+"""Product scores for kernels that normalise rows themselves, in blocks of rows: memory is bounded."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -14,12 +14,12 @@ from regard.kernels.shapes import flat, leading
 
 
 class Products(NamedTuple):
-    """Queries and what they see of their sources: scale · q · k."""
+    """Queries, their sources and the mask; the score is scale · q · k."""
 
     q: Tensor  # (N, T, D)
     k: Tensor  # (N, S, D)
     values: Tensor  # (N, S, Dv), all in one dtype
-    lengths: Tensor | None  # the mask, as of additive_operands.Operands
+    lengths: Tensor | None  # the mask, as in additive_operands.Operands
     dense: Tensor | None
     left: int | None
     right: int | None
@@ -31,7 +31,7 @@ Part = tuple[Tensor, Tensor, Tensor, Tensor | None, float]  # q, k, values, what
 
 
 def products_of(call: Call) -> Products:
-    """The operands of a call, leading axes as one."""
+    """The operands of a call, with the leading axes flattened."""
     form, values = product(call), call.source.values
     lead = leading(form.query, form.keys, values)
     q, k, v = flattened(lead, form.query, form.keys, values)
@@ -40,14 +40,14 @@ def products_of(call: Call) -> Products:
 
 
 def flattened(lead: tuple[int, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
-    """(..., T, D) -> (N, T, D), in one dtype, which on a CPU is that of compiled loops."""
+    """(..., T, D) -> (N, T, D), in one dtype; on a CPU in float32, for the compiled loops."""
     first = tensors[0]
     widen = first.is_cpu or any(x.dtype is not first.dtype for x in tensors)
     return tuple(flat(upcast(x) if widen else x, lead) for x in tensors)
 
 
 def parts(given: Products, pairs: int) -> Iterator[tuple[Block, Part]]:
-    """Blocks of so many pairs of query and key, and what is theirs."""
+    """Blocks of at most `pairs` pairs of query and key, with their tensors."""
     q, k, values = given[:3]
     (N, T), S = q.shape[:2], k.shape[1]
     for block in blocks(N, T, S, pairs, 1):
@@ -59,21 +59,21 @@ def parts(given: Products, pairs: int) -> Iterator[tuple[Block, Part]]:
 def full_scores(q: Tensor, k: Tensor, hidden: Tensor | None) -> Tensor:
     """q kᵀ in float32, -inf where hidden.
 
-    In half precision the factors are taken as they are, since their products are exact in float32.
+    Half-precision factors are not upcast, since their products are exact in float32.
     """
     scores = full_product(q, k.mT)
     return scores if hidden is None else scores.masked_fill_(hidden, -torch.inf)
 
 
 def full_product(x: Tensor, y: Tensor) -> Tensor:
-    """x @ y, summed and returned in float32."""
+    """x @ y, accumulated and returned in float32."""
     if x.is_cuda and x.dtype in HALF and x.dtype == y.dtype:
         return torch.bmm(x, y, out_dtype=torch.float32)
     return torch.bmm(x.float(), y.float())
 
 
 def joined(given: Products, pairs: int, run: Callable[[Part], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    """What blocks (n, R, ·) give, as (N, T, ·)."""
+    """The results of all blocks (n, R, ·), joined to (N, T, ·)."""
     (N, T), S = given.q.shape[:2], given.k.shape[1]
     if pairs >= N * T * S:
         return run(next(parts(given, pairs))[1])
@@ -90,7 +90,7 @@ Slopes = Callable[[Block, Part], tuple[Tensor | None, Tensor | None, Tensor | No
 
 
 def gradients(given: Products, pairs: int, slopes: Slopes) -> tuple[Tensor | None, ...]:
-    """Those of q, k and values from what each block gives; what many rows give to a key is summed in full."""
+    """Gradients of q, k and values from those of each block, accumulated in float32."""
     (N, T), S = given.q.shape[:2], given.k.shape[1]
     if pairs >= N * T * S:
         found: tuple[Any, ...] = slopes(*next(parts(given, pairs)))

@@ -1,8 +1,8 @@
-"""Scaled dot products with softmax for one query a row on a GPU: the step of a Transformer's decoder.
+"""Softmax attention with products for one query per row on a GPU: the step of a Transformer's decoder.
 
     context = Σ_s softmax(scale q·k_s) v_s
 
-PyTorch's kernels cut queries into tiles of 64, of which one row works then. Here each row and head has a
+PyTorch's kernels use tiles of 64 queries, of which only one row would be used. Here each row and head has a
 program, which reads its keys and values once. Rows that continue the same sentence share its source.
 """
 
@@ -19,18 +19,18 @@ WIDEST = 256  # features that a program holds
 
 
 class ProductStep(NamedTuple):
-    """One step: its queries, and what they look at."""
+    """One step: its queries and their sources."""
 
     query: Tensor  # (R, H, D)
     keys: Tensor  # (B, H, S, D)
     values: Tensor  # (B, H, S, D)
-    mask: Tensor | None  # (B, S), True: may be seen; None: all
-    copies: int  # rows of the query for each source, one after the other
+    mask: Tensor | None  # (B, S), True: visible; None: all visible
+    copies: int  # consecutive rows of the query for each source
     scale: float
 
 
 class ProductStepCUDA:
-    """A decoder's step by one program a row and head."""
+    """A decoder's step, with one program per row and head."""
 
     name = "product-step-cuda"
 

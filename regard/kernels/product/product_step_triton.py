@@ -1,7 +1,7 @@
-"""One query a row over its keys in Triton: softmax(scale q·k) v, the keys read once. See product_step.py.
+"""One query per row over its keys in Triton: softmax(scale q·k) v, reading keys once. See product_step.py.
 
-Axes: query, out (R, H, D) in one piece; keys, values (B, H, S, D), features in one piece; mask (B, S) bytes.
-A program has one row and one head: tiles of keys (BLOCK, D), all sums in float32.
+Axes: query, out (R, H, D), contiguous; keys, values (B, H, S, D), features contiguous; mask (B, S) bytes. A
+program has one row and one head: tiles of keys (BLOCK, D), all sums in float32.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"

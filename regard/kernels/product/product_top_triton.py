@@ -1,9 +1,9 @@
 """The k largest weights of a softmax of products in Triton, in two passes. See product_looks.py.
 
-Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes; lines are (B, H, T).
-Chunks are CHUNK source positions side by side: tops (lines, chunks) has the largest product of each. The
-scale has a factor of log2 e, since powers of two are what the device computes. Products are compared without
-it, and in the power it costs nothing beside the difference.
+Axes: query (B, H, T, D), keys (B, H, S, D), features contiguous; mask (B, H, S) bytes; lines are (B, H, T).
+Chunks are CHUNK consecutive source positions: tops (lines, chunks) has the largest product of each. The scale
+includes a factor of log2 e, since the device computes powers of two. Products are compared unscaled, and in
+the power scaling is fused with the difference.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -12,12 +12,12 @@ import triton
 import triton.language as tl
 
 CHUNK = tl.constexpr(16)
-HIDDEN = tl.constexpr(-3.0e38)  # below every score, and above what has been taken already, which is -inf
+HIDDEN = tl.constexpr(-3.0e38)  # below every score, above -inf, which marks what has been taken already
 
 
 @triton.jit
 def first_of(x, index, AFTER: tl.constexpr):
-    """The largest number and the first index where it stands; cheaper than to carry the index along."""
+    """The largest element and its first index; cheaper than reducing value and index together."""
     largest = tl.max(x, axis=0)
     return largest, tl.min(tl.where(x == largest, index, AFTER), axis=0)
 
@@ -27,7 +27,7 @@ def tile(
     q, keys, mask, tops, t, T, d, D: tl.constexpr, start, key_s, highest, sums, WHOLE: tl.constexpr,
     S, offset, chunks, scale, CAUSAL: tl.constexpr, MASKED: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """One tile of products: stores the largest of each chunk; the largest of the row so far, and the sum."""
+    """One tile of products: store each chunk's maximum, return the running maximum and sum of each row."""
     s = start + tl.arange(0, BLOCK_S)
     inside = (d < D)[:, None] if WHOLE else (s < S)[None, :] & (d < D)[:, None]
     k = tl.load(keys + s[None, :].to(tl.int64) * key_s + d[:, None], mask=inside, other=0.0)
@@ -56,7 +56,7 @@ def tops_kernel(
     H: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_S: tl.constexpr,
 ):  # fmt: skip
-    """The largest product of each chunk; of each row the largest score, and Σ 2^(score - largest)."""
+    """The largest product of each chunk; the largest score of each row, and Σ 2^(score - largest)."""
     line = tl.program_id(1).to(tl.int64)
     item = first + line
     b, h = item // H, item % H
@@ -103,7 +103,7 @@ def pick_kernel(
     H: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
     K: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
-    """One row: the K largest scores are in the K chunks with the largest, which are computed again."""
+    """One row: the K largest scores are in the K chunks with the largest maxima, which are recomputed."""
     line = tl.program_id(1).to(tl.int64)
     item = first + line
     b, h = item // H, item % H

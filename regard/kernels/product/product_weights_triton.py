@@ -1,7 +1,7 @@
 """The weights of a softmax of products in Triton. See product_looks.py.
 
-Axes: query (B, H, T, D), keys (B, H, S, D), features in one piece; mask (B, H, S) bytes;
-weights (B, H, T, S). Scores come with a factor of log2 e in their scale: the device computes powers of two.
+Axes: query (B, H, T, D), keys (B, H, S, D), features contiguous; mask (B, H, S) bytes; weights (B, H, T, S).
+The scale includes a factor of log2 e, since the device computes powers of two.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -34,7 +34,7 @@ def scores_of(
 
 @triton.jit
 def summed(e, highest, sums, WHOLE: tl.constexpr):
-    """The largest of the row so far, and Σ 2^(score - largest)."""
+    """The running maximum of each row, and Σ 2^(score - maximum)."""
     higher = tl.maximum(highest, tl.max(e, axis=1))
     p = tl.exp2(e - higher[:, None])
     if not WHOLE:

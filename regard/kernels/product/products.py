@@ -1,4 +1,4 @@
-"""What the kernels for scores that are a product share: the form, and facts about the mask."""
+"""Shared by the kernels for product scores: the form, and parts of the mask."""
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ HALF_OR_SINGLE = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def refuses_dtypes(call: Call) -> str | None:
-    """Why no product of these dtypes is formed, as a clause; half and single precision can be mixed."""
+    """Why these dtypes cannot be multiplied, as a clause; half and single precision may be mixed."""
     query, keys, values = call.query.dtype, call.source.keys.dtype, call.source.values.dtype
     if query is keys is values:
         return refuses_weights(call)
@@ -25,7 +25,7 @@ def refuses_dtypes(call: Call) -> str | None:
 
 
 def refuses_weights(call: Call) -> str | None:
-    """Why the parameters of the score would make another precision of the query, as a clause."""
+    """Why the parameters of the score would change the precision of the query, as a clause."""
     query, score = call.query.dtype, call.score
     if score._modules or score._parameters:
         for weight in score.parameters():
@@ -43,20 +43,20 @@ def product(call: Call) -> Product:
 
 
 def half_product(call: Call) -> Product:
-    """The same, rounded where the call is in half precision and the form itself is not."""
+    """The same, rounded if the call is in half precision but the form is not."""
     score, dtype = call.score, call.source.values.dtype
     assert isinstance(score, Score)
     if type(score).half_form is Score.half_form or dtype not in HALF or dtype is not call.query.dtype:
         return product(call)
     form = score.half_form(
         call.query, call.source.keys
-    )  # the call does not remember it: a look is the reference's
+    )  # not stored in the call: weights on demand use the reference's form
     assert isinstance(form, Product)
     return form
 
 
 def row_mask(mask: Mask, lead: tuple[int, ...], S: int, device: torch.device) -> Tensor | None:
-    """(B or 1, H or 1, 1, S): what lengths and a dense mask of one row leave visible; None: everything."""
+    """(B or 1, H or 1, 1, S): what lengths and a one-row dense mask leave visible; None: everything."""
     if mask.dense is None:
         if mask.lengths is None:
             return None
@@ -77,29 +77,29 @@ def row_mask(mask: Mask, lead: tuple[int, ...], S: int, device: torch.device) ->
 
 
 def hidden_pairs(call: Call, ndim: int) -> Tensor | None:
-    """(..., T or 1, S or 1) what the mask hides, of up to `ndim` axes; None: nothing."""
+    """(..., T or 1, S or 1) what the mask hides, with at most `ndim` axes; None: nothing."""
     query, source = call.query, call.source
     shown = source.mask.to_dense(query.shape[-2], source.S, ndim=ndim, device=query.device)
     return None if shown is None else ~(shown if shown.ndim > 1 else shown[None])
 
 
 def has_rows(mask: Mask) -> bool:
-    """A dense mask says something else for each query: it is T × S already."""
+    """Whether a dense mask differs between queries, and so is T × S already."""
     return mask.dense is not None and mask.dense.ndim > 1 and mask.dense.shape[-2] > 1
 
 
 def bias_of(visible: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """What is added to the scores: 0 where visible, -inf elsewhere."""
+    """The additive mask: 0 where visible, -inf elsewhere."""
     if visible is None:
         return None
     return torch.zeros_like(visible, dtype=dtype).masked_fill(~visible, -torch.inf)
 
 
 def padded(x: Tensor, D: int) -> Tensor:
-    """(..., d) -> (..., D) with zeros, which change no product."""
+    """(..., d) -> (..., D), padded with zeros, which leave products unchanged."""
     return x if x.shape[-1] == D else F.pad(x, (0, D - x.shape[-1]))
 
 
 def draws(module: nn.Module) -> bool:
-    """A part of the module draws dropout, so that its answer cannot be computed again."""
+    """Whether the module contains active dropout, so that its output cannot be recomputed."""
     return module.training and any(isinstance(part, nn.Dropout) and part.p > 0 for part in module.modules())

@@ -2,24 +2,24 @@
 
     softmax(scale · q kᵀ + mask) v in one kernel, without the T × S weights in memory
 
-The mask is passed as the facts that it is:
+The mask is passed in the cheapest form that expresses it:
 
-    nothing hidden, causal     PyTorch's kernel as it is, and its flag, which hides s > t also where T ≠ S
+    nothing hidden, causal     PyTorch's kernel as it is, and its flag, which hides s > t also if T ≠ S
     lengths, a dense row       (B, 1, 1, S) added to the scores
     causal and a row           both, on a CPU; on a GPU in pieces
-    causal at an offset        keys before it are seen by all queries, the others as above: two calls, joined
-                               by their log-sum-exps (causal_offset.py); one query needs no mask at all
-    the last two on a GPU      as a mask of all pairs as long as that has fewer than LARGE numbers. In half
-                               precision PyTorch has a faster kernel for it than for the pieces
+    causal at an offset        keys before it are visible to all queries, the others as above: two calls,
+                               joined by their log-sum-exps (causal_offset.py); one query needs no mask
+    the last two on a GPU      a T × S mask, if it has fewer than LARGE elements. In half precision PyTorch's
+                               kernel for it is faster than the one for the pieces
     a dense mask for each row  as it is
-    one query on a GPU         in float32 the two products and the softmax. PyTorch's kernel takes the slope
-                               of a score from the difference of two sums, each rounded by itself; where a
-                               query sees one key it should be nothing
+    one query on a GPU         in float32 two products and a softmax. PyTorch's kernel computes the gradient
+                               of a score as the difference of two sums, each rounded separately; if a query
+                               sees one key, it should be zero
 
-A window of the mask is a band, which local_attention.py computes. Asked for by name, this kernel builds its
-T × S mask.
+A window of the mask is a band, which local_attention.py computes; if requested by name, this kernel builds a
+T × S mask for it.
 
-A short call costs as much as what stands around it, so the commonest calls are let through first.
+In short calls host overhead dominates, so the most common cases are checked first.
 """
 
 from math import prod
@@ -46,8 +46,8 @@ from regard.kernels.product.products import (
 )
 from regard.kernels.shapes import four_axes, leading, side_by_side
 
-LARGE = 2**24  # numbers of a mask for all pairs that a GPU does without
-TILE, HALF_TILE = 128, 64  # keys of cuDNN's backward kernel; see _masked
+LARGE = 2**24  # elements of a T × S mask from which a GPU avoids it
+TILE, HALF_TILE = 128, 64  # keys per tile of cuDNN's backward kernel; see _guarded
 
 
 @card(
@@ -86,13 +86,13 @@ SDPA = ScaledDotKernel()
 
 
 def _in_one_dtype(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
-    """All in the widest precision among them."""
+    """The context, computed in the widest of the three dtypes."""
     wide = torch.promote_types(torch.promote_types(query.dtype, keys.dtype), values.dtype)
     return _attend(query.to(wide), keys.to(wide), values.to(wide), call, scale).to(values.dtype)
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
-    """The context, by the least that the mask asks for."""
+    """The context, by the cheapest route that the mask allows."""
     mask = call.source.mask
     if query.is_cuda and query.shape[-2] == 1 and query.dtype is torch.float32:
         return _by_products(query, keys, values, mask, call.dropout, scale)
@@ -104,7 +104,7 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: floa
             return _by_flag(query, keys, values, False, call.dropout, scale)
         if mask.offset == 0 and not torch.compiler.is_exporting():
             seen = query.shape[-2]
-            if keys.shape[-2] > seen:  # no query sees what comes after the last
+            if keys.shape[-2] > seen:  # keys after the last query are hidden from all
                 keys, values = keys[..., :seen, :], values[..., :seen, :]
             return _by_flag(query, keys, values, True, call.dropout, scale)
     if _needs_a_mask(call, query):
@@ -115,7 +115,7 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: floa
 def _by_flag(
     query: Tensor, keys: Tensor, values: Tensor, causal: bool, dropout: float, scale: float
 ) -> Tensor:
-    """Everything is visible, or what is not later: the kernel itself, and nothing around it if they fit."""
+    """No mask, or causality alone: PyTorch's kernel, without reshaping if the shapes fit."""
     fit = _fit(query, keys, values)
     if fit and query.ndim == 4:
         return F.scaled_dot_product_attention(
@@ -134,7 +134,7 @@ def _by_flag(
 def _by_products(
     query: Tensor, keys: Tensor, values: Tensor, mask: Mask, dropout: float, scale: float
 ) -> Tensor:
-    """One query, whose weights are no more numbers than a feature of the keys has."""
+    """One query, whose weights are no larger than one feature of the keys."""
     S = keys.shape[-2]
     scores = (query * scale) @ keys.mT  # (..., 1, S)
     shown = None
@@ -142,7 +142,7 @@ def _by_products(
         shown = mask.to_dense(1, S, ndim=query.ndim, device=query.device)
     if shown is None:
         weights = scores.softmax(-1)
-    else:  # a finite number, so that a row of nothing is no row of NaN before it is made zero
+    else:  # finite, so that a row that sees nothing is not NaN before it is zeroed
         hidden = ~shown
         weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1)
         weights = weights.masked_fill(hidden, 0.0)
@@ -150,16 +150,16 @@ def _by_products(
 
 
 def _shows_all(mask: Mask, S: int) -> bool:
-    """To one query: nothing else than causality is there, and it hides nothing, as in a step with a cache."""
+    """Whether the mask hides nothing from one query, such as causality in a step with a cache."""
     facts = mask.lengths is not None or mask.dense is not None or mask.window is not None
     return not facts and (not mask.causal or mask.offset + 1 >= S)
 
 
 def _needs_a_mask(call: Call, query: Tensor) -> bool:
-    """What the kernels inside PyTorch do not take goes to its formula, or has a T × S mask anyway."""
+    """Whether to pass a dense mask: PyTorch's kernels do not support the call otherwise, or it is cheaper."""
     mask = call.source.mask
     return (
-        torch.compiler.is_exporting()  # nothing may depend on sizes
+        torch.compiler.is_exporting()  # no branches on sizes
         or query.dtype not in HALF_OR_SINGLE
         or query.device.type not in ("cpu", "cuda")
         or call.dropout > 0
@@ -172,7 +172,7 @@ def _needs_a_mask(call: Call, query: Tensor) -> bool:
 
 
 def _is_small(call: Call) -> bool:
-    """A mask for all pairs of this call is cheaper than doing without."""
+    """Whether a T × S mask for this call is cheaper than avoiding it."""
     mask = call.source.mask
     rows = 1 if mask.lengths is None else mask.lengths.shape[0]
     rows = rows if mask.dense is None else max(rows, prod(mask.dense.shape[:-2]))
@@ -180,12 +180,12 @@ def _is_small(call: Call) -> bool:
 
 
 def _is_causal(mask: Mask, T: int, S: int) -> bool:
-    """Some query sees less than the last one does. Of a decoder's step, one query, there is none."""
+    """Whether causality hides something from some query; in a decoder's step, with one query, it does not."""
     return mask.causal and T > 1 and mask.offset + 1 < S
 
 
 def _by_mask(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: float) -> Tensor:
-    """Any mask, as a tensor no larger than it need be."""
+    """Any mask, as a tensor no larger than necessary."""
     T, S = query.shape[-2], keys.shape[-2]
     dense = call.source.mask.to_dense(T, S, ndim=query.ndim, device=query.device)
     if dense is not None and dense.ndim < 2:
@@ -196,7 +196,7 @@ def _by_mask(query: Tensor, keys: Tensor, values: Tensor, call: Call, scale: flo
 def _with_mask(
     query: Tensor, keys: Tensor, values: Tensor, dense: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
-    """The call with an axis of heads, which a fused kernel wants."""
+    """The call with a head axis added, which fused kernels require."""
     if query.is_cuda and query.ndim == keys.ndim == values.ndim == 3:
         dense = dense if dense is None or dense.ndim < 3 else dense.unsqueeze(1)
         q, k, v = query.unsqueeze(1), keys.unsqueeze(1), values.unsqueeze(1)
@@ -205,7 +205,7 @@ def _with_mask(
 
 
 def _leaves_half_a_tile(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether cuDNN's backward pass would meet the tile that `_guarded` fills up."""
+    """Whether cuDNN's backward pass would get the half tile that `_guarded` pads."""
     return (
         query.is_cuda
         and query.dtype in HALF
@@ -219,7 +219,7 @@ def _masked(
     query: Tensor, keys: Tensor, values: Tensor, shown: Tensor | None, dropout: float, scale: float
 ) -> Tensor:
     """PyTorch's function with a mask."""
-    if 0 in (query.shape[-2], keys.shape[-2]):  # of nothing it gives as many rows as the query has
+    if 0 in (query.shape[-2], keys.shape[-2]):  # if empty, the result has only the query's leading axes
         query = query.expand(*leading(query, keys, values), *query.shape[-2:])
     if shown is not None and query.is_cuda and query.dtype in HALF:
         return _guarded(query, keys, values, shown, dropout, scale)
@@ -231,11 +231,11 @@ def _masked(
 def _guarded(
     query: Tensor, keys: Tensor, values: Tensor, shown: Tensor, dropout: float, scale: float
 ) -> Tensor:
-    """The same where it may take cuDNN, which needs two guards.
+    """The same where PyTorch may choose cuDNN, which needs two workarounds.
 
-    Hidden scores become a large finite number there in some versions, so that a row of nothing sees all; and
-    where the last tile of keys is half full, its backward pass makes NaN of rows whose scores are all below
-    -88 (https://github.com/pytorch/pytorch/issues/177842 and 196678).
+    In some versions hidden scores become a large finite number, so that a row that sees nothing attends to
+    everything; and if the last tile of keys is half full, the backward pass returns NaN for rows whose scores
+    are all below -88 (https://github.com/pytorch/pytorch/issues/177842 and 196678).
     """
     S = keys.shape[-2]
     nothing = ~shown.any(-1, keepdim=True)
@@ -249,15 +249,15 @@ def _guarded(
 
 
 def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: float) -> Tensor:
-    """Lengths and a dense row as a row; causality beside them by a flag, or in pieces."""
+    """Lengths and a dense row as one row; causality, if any, by the flag or in pieces."""
     T, lead, Dv = query.shape[-2], leading(query, keys, values), values.shape[-1]
     causal = _is_causal(mask, T, keys.shape[-2])
-    if mask.causal and keys.shape[-2] > T + mask.offset:  # no query sees what comes after the last
+    if mask.causal and keys.shape[-2] > T + mask.offset:  # keys after the last query are hidden from all
         seen = T + mask.offset
         keys, values = keys[..., :seen, :], values[..., :seen, :]
         mask = _first(mask, seen)
     visible = row_mask(mask, lead, keys.shape[-2], query.device)
-    fit = query.ndim == 4 and _fit(query, keys, values) and not causal  # the others want all of one width
+    fit = query.ndim == 4 and _fit(query, keys, values) and not causal  # the others require equal widths
     q, k, v = (query, keys, values) if fit else _fitted(query, keys, values, lead)
     if not causal:
         context = _masked(q, k, v, visible, 0.0, scale)
@@ -271,7 +271,7 @@ def _by_facts(query: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: fl
 
 
 def _first(mask: Mask, seen: int) -> Mask:
-    """The mask of the first positions of the source alone."""
+    """The mask of the first `seen` positions of the source."""
     dense = mask.dense
     if dense is not None and dense.shape[-1] > 1:
         dense = dense[..., :seen]
@@ -279,7 +279,7 @@ def _first(mask: Mask, seen: int) -> Mask:
 
 
 def _fit(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """As PyTorch's kernels want them: (B, [H,] T, D), each row in one piece, on a CPU all of one width."""
+    """Whether they fit PyTorch's kernels: (B, [H,] T, D), rows contiguous, on a CPU with equal widths."""
     shape, other, last = query.shape, keys.shape, values.shape
     return (
         len(shape) in (3, 4)
@@ -290,7 +290,7 @@ def _fit(query: Tensor, keys: Tensor, values: Tensor) -> bool:
 
 
 def _fitted(query: Tensor, keys: Tensor, values: Tensor, lead: tuple[int, ...]) -> tuple[Tensor, ...]:
-    """(B, H, T, D) each, as the kernels want them; values narrower than keys are filled up with zeros."""
+    """All as (B, H, T, D) for the kernels; the narrower of keys and values is zero-padded."""
     width = max(keys.shape[-1], values.shape[-1])
     parts = (four_axes(x, lead) for x in (query, keys, values))
     return tuple(side_by_side(padded(x, width)) for x in parts)

@@ -1,12 +1,12 @@
-"""Self-attention in several heads without a mask or gradients, with little around the arithmetic.
+"""Multi-head self-attention without a mask or gradients, with minimal host overhead.
 
     [q; k; v] = x [W_Q; W_K; W_V]ᵀ,   softmax(q kᵀ / √d) v W_Oᵀ
 
-A short call takes longer for what stands around its arithmetic (modules, sources, the choice of a kernel)
-than for the arithmetic itself; on a GPU most calls are short. On a CPU the operator of PyTorch that
-nn.MultiheadAttention runs without gradients does all of it, the weights included. On a GPU there are three
-calls: a product for query, keys and values, if their matrices lie together (attention/together.py) without a
-copy; PyTorch's fused attention; and the product with W_O.
+In a short call the overhead (modules, sources, the choice of a kernel) exceeds the arithmetic; on a GPU most
+calls are short. On a CPU, the operator behind nn.MultiheadAttention without gradients does everything, and
+returns the weights as well. On a GPU there are three calls: one product for query, keys and values, without a
+copy if their matrices are stored together (attention/together.py); PyTorch's fused attention; and the product
+with W_O.
 """
 
 from typing import Any
@@ -31,14 +31,14 @@ from regard.attention.together import joined
 from regard.attention.top_k import largest
 from regard.attention.trace import WATCHERS
 
-NUMBERS = 2**15  # of weights, of a projection on a CPU: with more, the arithmetic takes the time
-PLAIN = (Tensor, nn.Parameter, FakeTensor)  # not a subclass that does something else
+NUMBERS = 2**15  # elements of the weights or of a projection on a CPU: above, the arithmetic dominates
+PLAIN = (Tensor, nn.Parameter, FakeTensor)  # no other subclass, which may behave differently
 SINGLE = (*HALF, torch.float32)
 PROJECTIONS = ("W_Q", "W_K", "W_V", "W_O")
 
 
 class SelfAttentionCPU:
-    """The reference is MultiHead(DotScore) over its own query."""
+    """The reference is self-attention by MultiHead(DotScore)."""
 
     name = "self-attention-cpu"
 
@@ -52,7 +52,7 @@ class SelfAttentionCPU:
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
-        """By one operator, which has the weights; for the scores a copy of the query is projected again."""
+        """One operator, which returns the weights; scores on demand project a copy of the query again."""
         x, heads = call.query, call.heads
         H, D = heads.heads, heads.dim
         score: Any = heads.attention._modules["score"]
@@ -78,7 +78,7 @@ class SelfAttentionCPU:
 
 
 class SelfAttentionCUDA:
-    """The same on a GPU, of any length."""
+    """The same on a GPU, for any length."""
 
     name = "self-attention-cuda"
 
@@ -93,7 +93,7 @@ class SelfAttentionCUDA:
         return _refuses(call)
 
     def run(self, call: SelfCall) -> AttentionResult:
-        """By one product, whose query and keys a later look starts from, and PyTorch's fused attention."""
+        """One product and PyTorch's fused attention; later looks start from the product's query and keys."""
         x, heads = call.query, call.heads
         weights, biases, O = _projections(heads)
         joint = F.linear(x, joined(*weights), None if biases is None else joined(*biases)).contiguous()
@@ -123,10 +123,10 @@ def _projections(heads: MultiHead) -> tuple[list[Tensor], list[Tensor] | None, d
 
 
 def _split(joint: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, T, 3 D), fresh from a product -> query, keys and values (B, H, T, D / H)."""
+    """(B, T, 3 D), contiguous -> query, keys and values (B, H, T, D / H)."""
     B, T, width = joint.shape
     D, wide = width // 3, width // (3 * heads)
-    sizes, strides = (B, heads, T, wide), (T * width, wide, width, 1)  # one view each, for the host's sake
+    sizes, strides = (B, heads, T, wide), (T * width, wide, width, 1)  # a single view each saves host time
     return (
         joint.as_strided(sizes, strides),
         joint.as_strided(sizes, strides, D),
@@ -135,22 +135,22 @@ def _split(joint: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _refuses(call: SelfCall) -> str | None:
-    """Why this is no plain self-attention without gradients, as a clause."""
+    """Why this is not plain self-attention without gradients, as a clause."""
     x, heads = call.query, call.heads
     if call.mask is not None or call.history is not None:
         return "there is a mask or a history"
-    if is_lowered(x) or _is_watched():
+    if is_lowered(x) or _is_observed():
         return "autocast is on, or the call is compiled, traced, transformed or recorded"
     if type(heads) is not MultiHead or "prepare" in heads.__dict__:
         return "MultiHead has methods of its own"
     gradients = torch.is_grad_enabled()
-    return _of_parts(heads._modules, x, gradients) or (
+    return _refuses_parts(heads._modules, x, gradients) or (
         "gradients are wanted" if gradients and x.requires_grad else None
     )
 
 
-def _is_watched() -> bool:
-    """Somebody follows the modules or operators of this call, and must see them."""
+def _is_observed() -> bool:
+    """Whether something observes the modules or operators of this call, which must then run as usual."""
     return (
         torch.compiler.is_compiling()
         or is_transformed()
@@ -162,7 +162,7 @@ def _is_watched() -> bool:
     )
 
 
-def _of_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
+def _refuses_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
     """Why the parts of a MultiHead compute something else, or need gradients."""
     attention = parts["attention"]
     if type(attention) is not Attention:
@@ -171,7 +171,7 @@ def _of_parts(parts: dict[str, Any], x: Tensor, gradients: bool) -> str | None:
     score, normalizer = inner["score"], inner["normalizer"]
     projections = (parts["W_Q"], parts["W_K"], parts["W_V"], parts["W_O"])
     for part in (attention, score, normalizer, *projections):
-        own = part.__dict__  # `unchanged` of seven parts; hooks of gradients see no call without them
+        own = part.__dict__  # like `unchanged`, but backward hooks do not matter without gradients
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own or "normalize" in own:
             return "a part has hooks or methods of its own"
     plain = type(score) is DotScore and type(normalizer) is Softmax and "form" not in score.__dict__

@@ -2,13 +2,12 @@
 
     weights = sparsemax(scores): the threshold by Newton's steps, its gradient in closed form
 
-The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Scores that are
-products are made and normalised in one call: on a CPU what belongs to the weights that are zero, which are
-most, is left out of the product with the values and of every gradient; on a GPU half precision stays what it
-is in every product. Only so many of their weights are kept for the backward pass: where there are more,
-blocks of rows are computed one after another, and again in the backward pass: memory grows with T + S.
-Additive scores of many queries are those of additive_cpu.py and additive_cuda.py, in blocks too, and the
-scores of all other calls are the reference's, in the blocks of blocks.py where they are too many.
+The scores are the reference's own; sparsemax_cpu.py and sparsemax_cuda.py normalise them. Products are scored
+and normalised in one call: on a CPU zero weights, which are most of them, are skipped in the product with the
+values and in every gradient; on a GPU half precision is kept in every product. Their weights are saved for
+the backward pass up to a limit; above it blocks of rows are computed one by one, and again in the backward
+pass: memory grows with T + S. Additive scores of many queries come from additive_cpu.py and additive_cuda.py,
+in blocks too; all other scores are the reference's, in the blocks of blocks.py if there are too many.
 """
 
 from math import prod
@@ -137,8 +136,8 @@ long_operator = operator(
 
 
 def rows(scores: Tensor) -> Tensor:
-    """(..., S) -> weights. Outside of compiled graphs no operator stands between autograd and what runs."""
-    if scores.dtype is not torch.float32:  # of a score with float64 weights: the loops have one precision
+    """(..., S) -> weights. Outside compiled graphs this bypasses the registered operator."""
+    if scores.dtype is not torch.float32:  # a score with float64 weights; the kernels are float32 only
         return Sparsemax()(scores)
     if torch.compiler.is_compiling():
         return rows_operator(scores.contiguous())
@@ -148,7 +147,7 @@ def rows(scores: Tensor) -> Tensor:
 
 
 def _is_product(call: Call) -> bool:
-    """Scores and values of this call are products."""
+    """Whether this call has product scores and can run in one call of its own."""
     plain = call.form_type is Product and call.dropout == 0 and _has_no_window(call)
     return plain and refuses_dtypes(call) is None
 
@@ -158,7 +157,7 @@ def _has_no_window(call: Call) -> bool:
 
 
 def _is_additive(call: Call) -> bool:
-    """The additive kernel for many queries makes the scores; compiled graphs have no operator for this."""
+    """Whether the additive kernel for many queries computes the scores; not available in compiled graphs."""
     if call.query.shape[-2] <= STEP or torch.compiler.is_compiling() or 0 in call.query.shape:
         return False
     plain = call.form_type is Additive and call.dropout == 0 and _has_no_window(call)
@@ -167,7 +166,7 @@ def _is_additive(call: Call) -> bool:
 
 
 def _additive(call: Call) -> Tensor:
-    """The context, in blocks of rows on either device."""
+    """The context, in blocks of rows, on CPU or GPU."""
     if call.query.is_cpu:
         return additive_cpu.attended(operands(call), additive_cpu.SPARSEMAX)
     arguments = additive_cuda.arguments(call)
@@ -176,7 +175,7 @@ def _additive(call: Call) -> Tensor:
 
 
 def _product(call: Call) -> Tensor:
-    """The context. A short call costs what stands around its loops: what changes nothing is left out."""
+    """The context. In short calls host overhead dominates, so reshaping and casting are skipped if no-ops."""
     (query, keys, scale), values = product(call), call.source.values
     if _is_long(call, query, keys):
         with no_autocast(query):
@@ -198,10 +197,10 @@ def _product(call: Call) -> Tensor:
 
 
 def _is_long(call: Call, query: Tensor, keys: Tensor) -> bool:
-    """There are more weights than are kept, and more than keys anyway."""
+    """Whether there are more weights than may be saved, and more than one query."""
     most = (sparsemax_cuda if query.is_cuda else sparsemax_cpu).KEPT
     T = query.shape[-2]
-    if T == 1 or query.numel() * keys.numel() <= most:  # never fewer than pairs, and sooner known
+    if T == 1 or query.numel() * keys.numel() <= most:  # a cheap upper bound on the pairs
         return False
     tensors = query, keys, call.source.values
     pairs = prod(leading(*tensors)) * T * keys.shape[-2]
@@ -215,7 +214,7 @@ def forward(given: Products) -> Tensor:
 
 
 def backward(grad: Tensor, given: Products) -> tuple[Tensor | None, ...]:
-    """Gradients of q, k and the values: the weights are computed again."""
+    """Gradients of q, k and the values; recomputes the weights."""
     own = sparsemax_cuda if grad.is_cuda else sparsemax_cpu
     exact = {"multiplied": full_product} if grad.is_cuda else {}
 
@@ -227,7 +226,7 @@ def backward(grad: Tensor, given: Products) -> tuple[Tensor | None, ...]:
 
 
 def _are_rows(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """(N, T, D), (N, S, D), (N, S, Dv), as the loops want them."""
+    """Whether the shapes are (N, T, D), (N, S, D), (N, S, Dv), as the loops expect."""
     shape, other, last = query.shape, keys.shape, values.shape
     return len(shape) == len(other) == len(last) == 3 and shape[0] == other[0] == last[0]
 
@@ -273,9 +272,9 @@ class _Product(torch.autograd.Function):
     @once
     def backward(ctx: Any, saved: tuple[Any, ...], grad: Tensor) -> tuple[Tensor | None, ...]:
         given: tuple[Any, ...] = (grad, *saved, ctx.scale)
-        if grad.is_cpu and not is_lowered(grad):  # nothing to care for
+        if grad.is_cpu and not is_lowered(grad):
             return (*sparsemax_cpu.product_backward(*given), None, None)
-        with no_autocast(grad):  # who calls backward inside autocast too
+        with no_autocast(grad):  # backward may be called under autocast
             if grad.is_cuda:
                 found = sparsemax_cuda.product_backward(*(*given, ctx.needs_input_grad))
             else:

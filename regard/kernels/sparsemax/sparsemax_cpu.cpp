@@ -1,11 +1,11 @@
-// Sparsemax of rows, the values that it mixes, and their gradients, for sparsemax_cpu.py: no library, one thread. Each loop goes
-// from `first` to `last`, so that several threads can share it. Its arguments come as one record, of fields of eight bytes:
-// from Python one is handed over in half the time of fifteen.
+// Sparsemax of rows, attention with it, and their gradients, for sparsemax_cpu.py: no library, one thread. Each loop goes from
+// `first` to `last`, so that several threads can share it. Its arguments come packed into one record of eight-byte fields:
+// passing one argument from Python takes half the time of passing fifteen.
 //
-// The threshold τ solves f(τ) = Σ max(z - τ, 0) - 1 = 0, which is convex and falls. Newton's steps from max - 1, where f
-// is not below 0, come from the left and end where the support stays the same: at most as many as it has members.
-// Only numbers above max - 1 can be in the support, so they are set aside once; the steps run over these few. Of up to two
-// vectors of them the support is known without steps.
+// The threshold τ solves f(τ) = Σ max(z - τ, 0) - 1 = 0, which is convex and decreasing. Newton's steps from max - 1, where
+// f >= 0, approach from the left and end when the support stays the same: after at most as many steps as it has members.
+// Only numbers above max - 1 can be in the support, so they are collected once, and the steps run over these few. For up to
+// two vectors of them the support is found without steps.
 //
 // Most weights are zero, and so are the gradients of their scores. There, neither keys and values nor their gradients are
 // touched.
@@ -14,9 +14,9 @@ typedef float vec __attribute__((vector_size(32), aligned(4)));
 typedef int mask __attribute__((vector_size(32)));
 
 static const long LANES = 8;
-static const long SHORT = 4096;  // numbers of a row whose notes go on the stack
-static const long QUERIES = 4, KEYS = 2 * LANES;  // of a tile of scores
-static const long WIDE = 1024;  // features for which the keys of a tile are turned
+static const long SHORT = 4096;  // longest row whose notes fit on the stack
+static const long QUERIES = 4, KEYS = 2 * LANES;  // per tile of scores
+static const long WIDE = 1024;  // most features for which the keys of a tile are transposed
 
 #ifdef __clang__
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -24,7 +24,7 @@ static const long WIDE = 1024;  // features for which the keys of a tile are tur
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, mask{__VA_ARGS__})
 #endif
 
-// in a register: gcc would read it again for each use
+// keeps x in a register: gcc would reload it for each use
 #ifdef __AVX__
 #define HOLD(x) __asm__("" : "+x"(x))
 #else
@@ -35,7 +35,7 @@ static inline vec load(const float *p) { return *(const vec *)p; }
 static inline void store(float *p, vec x) { *(vec *)p = x; }
 static inline vec all(float x) { return vec{x, x, x, x, x, x, x, x}; }
 
-// one bit for each lane that is true, the first lowest
+// one bit for each lane that is true, the first lane lowest
 static inline unsigned bits(mask m) {
 #ifdef __AVX__
     return __builtin_ia32_movmskps256((vec)m);
@@ -61,7 +61,7 @@ static float largest(const float *z, long n) {
     return most;
 }
 
-// room for what is noted about a row: n numbers, LANES more to fill up the last vector, and n places
+// scratch space for a row: n numbers, LANES more to pad the last vector, and n indices
 struct Notes {
     float few[SHORT + LANES];
     int places_of_few[SHORT];
@@ -80,7 +80,7 @@ struct Notes {
     }
 };
 
-// the numbers above most - 1, less `most`, to `kept`, filled up with -1; how many
+// stores the numbers above most - 1, minus `most`, in `kept`, padded with -1; returns how many
 static long candidates(const float *z, float most, float *kept, long n) {
     long count = 0, i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -103,8 +103,8 @@ static inline double wide_sum(vec x) {
     return (y[0] + y[1]) + (y[2] + y[3]);
 }
 
-// Σ max(x - tau, 0), and of how many, over n numbers filled up with -1, tau at least: in float over few numbers at a time, in
-// double over all
+// Σ max(x - tau, 0) over n numbers padded with -1 (<= tau), and how many are above tau; short partial sums in float, the total
+// in double
 static double excess(const float *x, long n, float tau, long *inside) {
     double total = 0.0;
     long count = 0;
@@ -113,7 +113,7 @@ static double excess(const float *x, long n, float tau, long *inside) {
         mask counts = {};
         for (int block = 0; block < 16 && i < n; block++, i += LANES) {
             vec over = load(x + i) - tau;
-            mask in = over > all(0);  // -1 where it is
+            mask in = over > all(0);  // -1 where true
             sums += in ? over : all(0);
             counts += in;
         }
@@ -124,8 +124,8 @@ static double excess(const float *x, long n, float tau, long *inside) {
     return total;
 }
 
-// The threshold of up to V vectors of candidates at once: x is in the support if Σ max(candidate - x, 0) < 1. No branch is
-// guessed; -1, which fills the last vector up, is never inside, since the largest candidate is 0.
+// The threshold of up to V vectors of candidates at once: x is in the support if Σ max(candidate - x, 0) < 1. There are no
+// branches; -1, which pads the last vector, is never inside, since the largest candidate is 0.
 template <int V>
 static float threshold_of_few(const float *kept) {
     vec above[V] = {};
@@ -171,7 +171,7 @@ static float dot(const float *a, const float *b, long d) {
     return total;
 }
 
-// the sums of eight vectors, each over its lanes: by halves, all at once
+// the sums of eight vectors, each over its lanes, by halving, all at once
 static inline vec sums(const vec *x) {
     vec pairs[4], fours[2];
     for (int j = 0; j < 4; j++)
@@ -201,8 +201,8 @@ static void scores(const float *q, const float *k, float *z, float scale, long S
     for (; s < S; s++, k += D) z[s] = scale * dot(q, k, D);
 }
 
-// to[i] = the numbers i of LANES rows of D numbers, for every i; rows of `to` are KEYS apart
-static void turn(const float *rows, float *to, long D) {
+// transpose of LANES rows of D numbers: to[i] = number i of each row; rows of `to` have stride KEYS
+static void transpose(const float *rows, float *to, long D) {
     long i = 0;
     for (; i + LANES <= D; i += LANES) {
         vec x[LANES], y[LANES];
@@ -225,12 +225,12 @@ static void turn(const float *rows, float *to, long D) {
         for (int j = 0; j < LANES; j++) to[i * KEYS + j] = rows[j * D + i];
 }
 
-// z = scale · q k for R queries and KEYS keys that are turned; rows of z are S apart
+// z = scale · q k for R queries and KEYS transposed keys; rows of z have stride S
 template <int R>
-static void tile(const float *q, const float *turned, float *z, float scale, long S, long D) {
+static void tile(const float *q, const float *transposed, float *z, float scale, long S, long D) {
     vec sums[R][2] = {};
-    for (long i = 0; i < D; i++, turned += KEYS) {
-        vec k[2] = {load(turned), load(turned + LANES)};
+    for (long i = 0; i < D; i++, transposed += KEYS) {
+        vec k[2] = {load(transposed), load(transposed + LANES)};
         HOLD(k[0]);
         HOLD(k[1]);
         for (int r = 0; r < R; r++)
@@ -240,18 +240,18 @@ static void tile(const float *q, const float *turned, float *z, float scale, lon
         for (int j = 0; j < 2; j++) store(z + r * S + j * LANES, scale * sums[r][j]);
 }
 
-// the same for `rows` of T queries and S keys, which are worth turning for several queries; which thread has which of them
-// changes nothing
+// the same for `rows` of T queries and S keys, which are transposed if T is large enough; the result does not depend on how
+// threads split the rows
 static void all_scores(const float *q, const float *k, float *z, float scale, long rows, long T, long S, long D) {
     long s = 0;
     if (T >= QUERIES && D <= WIDE) {
-        float turned[WIDE * KEYS];
+        float transposed[WIDE * KEYS];
         for (; s + KEYS <= S; s += KEYS) {
-            turn(k + s * D, turned, D);
-            turn(k + (s + LANES) * D, turned + LANES, D);
+            transpose(k + s * D, transposed, D);
+            transpose(k + (s + LANES) * D, transposed + LANES, D);
             long r = 0;
-            for (; r + QUERIES <= rows; r += QUERIES) tile<QUERIES>(q + r * D, turned, z + r * S + s, scale, S, D);
-            for (; r < rows; r++) tile<1>(q + r * D, turned, z + r * S + s, scale, S, D);
+            for (; r + QUERIES <= rows; r += QUERIES) tile<QUERIES>(q + r * D, transposed, z + r * S + s, scale, S, D);
+            for (; r < rows; r++) tile<1>(q + r * D, transposed, z + r * S + s, scale, S, D);
         }
     }
     for (long r = 0; s < S && r < rows; r++) scores(q + r * D, k + s * D, z + r * S + s, scale, S - s, D);
@@ -268,7 +268,7 @@ static void add(float *to, float factor, const float *x, long d) {
     for (; i < d; i++) to[i] += factor * x[i];
 }
 
-// the weights that are not zero, to `kept`, and their places; how many
+// stores the nonzero weights in `kept` and their indices in `places`; returns how many
 static long support(const float *p, float *kept, int *places, long n) {
     long count = 0, i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -285,7 +285,7 @@ static long support(const float *p, float *kept, int *places, long n) {
     return count;
 }
 
-// p = sparsemax(z) for one row of n numbers; zeros for a row of -inf. p may be z. `kept` has room for LANES more than n numbers.
+// p = sparsemax(z) for one row of n numbers; zeros for a row of -inf. p may be z. `kept` has room for n + LANES numbers.
 static void normalize(const float *z, float *p, float *kept, long n) {
     float most = largest(z, n);
     if (most == -__builtin_inff()) {
@@ -304,7 +304,7 @@ static void normalize(const float *z, float *p, float *kept, long n) {
     }
 }
 
-// to = p v over `count` places, v of d numbers each; sums stay in registers, four vectors at a time
+// to = p v over `count` indices, v of d numbers each; sums stay in registers, four vectors at a time
 static void mix(const float *p, const int *places, long count, const float *v, float *to, long d) {
     long j = 0;
     for (; j + 4 * LANES <= d; j += 4 * LANES) {
@@ -319,11 +319,11 @@ static void mix(const float *p, const int *places, long count, const float *v, f
 
 extern "C" {
 
-// how many weights are not zero
+// how many weights are nonzero
 long sparsemax_count(const float *p, long n) {
     mask lanes = {};
     long count = 0, i = 0;
-    for (; i + LANES <= n; i += LANES) lanes -= load(p + i) != 0.0f;  // -1 where it is
+    for (; i + LANES <= n; i += LANES) lanes -= load(p + i) != 0.0f;  // -1 where true
     for (; i < n; i++) count += p[i] != 0.0f;
     for (int j = 0; j < LANES; j++) count += lanes[j];
     return count;
@@ -338,9 +338,8 @@ struct Attend {
     long long by_item, by_row, T, S, D, d;
 };
 
-// Attention in one go: p = sparsemax(scale · q k), out = p v, for rows of which T belong to an item, which has S keys of D and S
-// values of d numbers. Where `hidden` is given it has S numbers to a row, one row after `by_row` and one item after `by_item` of
-// them.
+// Attention in one pass: p = sparsemax(scale · q k), out = p v. Each item has T rows, S keys of D numbers and S values of d numbers.
+// `hidden`, unless null, has S flags per row, with strides `by_row` and `by_item`.
 void sparsemax_attend(const Attend *given) {
     const Attend a = *given;
     const long T = a.T, S = a.S, D = a.D, d = a.d;
@@ -369,7 +368,7 @@ struct Mix {
     long long T, S, d;
 };
 
-// out = p v for rows of which T belong to an item, which has S values of d numbers
+// out = p v; each item has T rows and S values of d numbers
 void sparsemax_mix(const Mix *given) {
     const Mix a = *given;
     Notes notes(a.S);
@@ -387,8 +386,8 @@ struct ProductGradient {
     long long T, S, D, d;
 };
 
-// From g, the gradient of the context: the gradients of q, k and v of items. Of each row the slopes inside the support, less
-// their mean, are the gradient of its scores, scale · q k.
+// The gradients of q, k and v of items from g, the gradient of the context. Within the support of a row, the gradient of its scores
+// (scale · q k) is that of its weights minus the mean.
 void sparsemax_product_gradient(const ProductGradient *given) {
     const ProductGradient a = *given;
     const long T = a.T, S = a.S, D = a.D, d = a.d, items = a.last - a.first;
@@ -438,7 +437,7 @@ struct Gradient {
     long long n;
 };
 
-// out = g less its mean over the support of p, inside the support; 0 outside
+// out = g minus its mean over the support of p, inside the support; 0 outside
 void sparsemax_gradient(const Gradient *given) {
     const long n = given->n;
     for (long r = given->first; r < given->last; r++) {

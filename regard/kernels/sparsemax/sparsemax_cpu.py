@@ -1,6 +1,6 @@
 """Sparsemax of rows on a CPU without sorting them, and attention with it: sparsemax_cpu.cpp.
 
-    weights = sparsemax(scale · q kᵀ), 0 where hidden       most of them are zero anyway
+    weights = sparsemax(scale · q kᵀ), 0 where hidden       most of them are zero
     context = weights · values
 
     q       (N, T, D)
@@ -8,8 +8,8 @@
     values  (N, S, Dv)
     hidden  (N or 1, T or 1, S) bool, or None
 
-The product with the values, and the whole gradient, go over the weights that are not zero, if these are few.
-Without a compiler rows are sorted, and products are products.
+If few weights are nonzero, the product with the values and the whole gradient loop over those alone. Without
+a compiler rows are sorted, and products are dense.
 """
 
 import ctypes
@@ -24,31 +24,31 @@ from torch import Tensor
 from regard.attention.normalizers.sparsemax import Sparsemax
 from regard.kernels.compiler import in_threads, library
 
-SHARED = 2**16  # fewer numbers than this are not worth a second thread
-SMALL = 2**22  # so many multiplications of scores take no longer here than in a product of PyTorch
-KEPT = 2**22  # so many weights are kept for the backward pass; more are computed again
+SHARED = 2**16  # fewer elements than this are not worth a second thread
+SMALL = 2**22  # up to so many multiplications, scores are no slower here than in a product of PyTorch
+KEPT = 2**22  # up to so many weights are saved for the backward pass; more are recomputed
 PAIRS = 2**20  # and so many at a time
-LITTLE = 2**12  # so many weights, and it does not matter how many are zero
-# one weight in so many may be other than zero; with more of them whole products are faster
+LITTLE = 2**12  # up to so many weights, do not count the zeros
+# at most one weight in so many may be nonzero; above that, dense products are faster
 FEW, FEW_BACKWARD = 20, 4
 
 
 class Loop(NamedTuple):
-    """A compiled loop and the record of its arguments: the first item, one past the last, and the rest."""
+    """A compiled loop, and the packer of its arguments: the first item, one past the last, and the rest."""
 
     run: Callable[[bytes], None]
     record: Callable[..., bytes]
 
 
 class Loops(NamedTuple):
-    """Those of sparsemax_cpu.cpp."""
+    """The loops of sparsemax_cpu.cpp."""
 
     rows: Loop
     gradient: Loop
     mix: Loop
     attend: Loop
     product_gradient: Loop
-    nonzero: Callable[[int, int], int]  # of the numbers at an address those that are not zero
+    nonzero: Callable[[int, int], int]  # (address, size) -> how many elements are nonzero
 
 
 def forward(scores: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ def forward(scores: Tensor) -> Tensor:
 
 
 def _normalized(loops: Loops, scores: Tensor, weights: Tensor) -> Tensor:
-    """The weights of the scores, which may share their memory."""
+    """Normalise the scores into `weights`, which may be the same tensor."""
     n, numbers = scores.shape[-1], scores.numel()
     _over(loops.rows, numbers // n, numbers, scores.data_ptr(), weights.data_ptr(), n)
     return weights
@@ -81,7 +81,7 @@ def backward(grad: Tensor, weights: Tensor) -> Tensor:
 
 
 def plain_gradient(grad: Tensor, weights: Tensor) -> Tensor:
-    """The same in tensors."""
+    """The same with PyTorch operations."""
     inside = weights != 0
     count = inside.sum(-1, keepdim=True).clamp_min(1)
     mean = (grad * inside).sum(-1, keepdim=True) / count
@@ -124,7 +124,7 @@ def _scores(q: Tensor, k: Tensor, hidden: Tensor | None, scale: float) -> Tensor
 def _attended(
     loops: Loops, q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Both in one call: for one query or few numbers, each further call costs more than its work."""
+    """The same in one compiled call: for one query or small sizes, call overhead exceeds the work."""
     q, k, values = q.contiguous(), k.contiguous(), values.contiguous()
     N, T, D = q.shape
     _, S, d = values.shape
@@ -160,7 +160,7 @@ def product_backward(
 
 
 def _over(loop: Loop, items: int, numbers: int, *rest: float) -> None:
-    """The loop over all items, on several threads if they have many numbers."""
+    """Run the loop over all items, on several threads if there are many elements."""
     if numbers < SHARED:
         loop.run(loop.record(0, items, *rest))
         return
@@ -168,7 +168,7 @@ def _over(loop: Loop, items: int, numbers: int, *rest: float) -> None:
 
 
 def _share(weights: Tensor, loops: Loops) -> float:
-    """Of the weights that are not zero."""
+    """The share of nonzero weights."""
     n = weights.numel()
     return float(loops.nonzero(weights.data_ptr(), n) / n)
 

@@ -1,4 +1,4 @@
-"""Sparsemax of rows, and of products, on an NVIDIA GPU: what is launched.
+"""Sparsemax of rows, and of products, on an NVIDIA GPU: the launches.
 
 Rows too wide for registers are sorted.
 """
@@ -15,12 +15,12 @@ from regard.kernels.launching import launch
 from regard.kernels.product.product_rows import full_product, full_scores
 from regard.kernels.sparsemax.sparsemax_cpu import plain_gradient
 
-KEPT = PAIRS = tuning.PAIRS  # so many weights are kept for the backward pass; more are computed again
-WIDEST = 2**15  # numbers of a row that fit the registers of one program
+KEPT = PAIRS = tuning.PAIRS  # up to so many weights are saved for the backward pass; more are recomputed
+WIDEST = 2**15  # elements of a row that fit into the registers of one program
 
 
 def forward(scores: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
-    """(..., S) float32 -> weights of scale · scores in a dtype; zeros for a row of -inf."""
+    """(..., S) float32 -> weights of scale · scores in `dtype`; zeros for a row of -inf."""
     S = scores.shape[-1]
     if S > WIDEST:
         return Sparsemax()(scores if scale == 1.0 else scores * scale).to(dtype)
@@ -31,14 +31,14 @@ def forward(scores: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1
 
 
 def write_weights(scores: Tensor, weights: Tensor, scale: float = 1.0) -> None:
-    """Those of contiguous rows, which `weights` may be itself; rows of at most WIDEST."""
+    """The weights of contiguous rows of at most WIDEST; `weights` may be `scores` itself."""
     from regard.kernels.sparsemax import sparsemax_triton
 
     _launch(sparsemax_triton.forward_kernel, (scores,), weights, scale)
 
 
 def backward(grad: Tensor, weights: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Tensor:
-    """The gradient of the scores in a dtype, from that of the weights (float32) and the weights."""
+    """The gradient of the scores in `dtype`, from that of the weights (float32) and the weights."""
     S = grad.shape[-1]
     if S > WIDEST:
         return (plain_gradient(grad, weights) * scale).to(dtype)
@@ -49,14 +49,14 @@ def backward(grad: Tensor, weights: Tensor, dtype: torch.dtype = torch.float32, 
 
 
 def write_slopes(grad: Tensor, weights: Tensor, out: Tensor, scale: float = 1.0) -> None:
-    """Of contiguous rows, and `out` may be `grad` itself; rows of at most WIDEST."""
+    """The gradient of contiguous rows of at most WIDEST; `out` may be `grad` itself."""
     from regard.kernels.sparsemax import sparsemax_triton
 
     _launch(sparsemax_triton.gradient_kernel, (grad, weights), out, scale)
 
 
 def _launch(kernel: Any, given: tuple[Tensor, ...], out: Tensor, scale: float) -> None:
-    """One program for each row, with at most 32 numbers to a thread, if there are threads enough."""
+    """One program per row, with at most 32 elements per thread if there are enough threads."""
     S = out.shape[-1]
     block = max(16, tuning.power_of_two(S))
     warps = min(32, max(1, block // 1024) * (1 if block <= 1024 else 2))
@@ -72,10 +72,10 @@ def product(
 
 
 def weigh(q: Tensor, k: Tensor, values: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
-    """The weights (N, T, S) in the dtype of the values, of scores in float32.
+    """The weights (N, T, S) in the dtype of the values, from scores in float32.
 
-    In half precision the factors of a score are taken as they are, since their products are exact in float32;
-    weights are rounded before they meet the values, as fused attention does.
+    Half-precision queries and keys are not upcast, since their products are exact in float32; weights are
+    rounded before they multiply the values, as in fused attention.
     """
     return forward(full_scores(q, k, hidden), values.dtype, scale)
 
@@ -90,7 +90,7 @@ def product_backward(
     needed: tuple[bool, ...] = (True, True, True),
     multiplied: Callable[[Tensor, Tensor], Tensor] = torch.bmm,
 ) -> tuple[Any, Any, Any]:
-    """Gradients of q, k and the values, as they are `multiplied`; None for those that are not needed."""
+    """Gradients of q, k and the values, with the matrix product `multiplied`; None where not needed."""
     of_q = of_k = None
     if needed[0] or needed[1]:
         slopes = backward(full_product(grad, values.mT), weights, k.dtype, scale)

@@ -10,13 +10,13 @@
 
     formula   here         shape
     z         scores       (2 N, V), all rows of the first pass before those of the second
-              words        (N,), less than 0 where a row counts nothing
+              words        (N,), negative if the row is ignored
     ε α       smoothing, weight
 
-The textbook's way, by automatic differentiation of log-softmaxes, keeps ten tensors of N × V in float32 and
-makes as many again in the backward pass. Here the loss and its gradient are found together, `CHUNK` numbers
-at a time, and the gradient alone is kept. On an NVIDIA GPU one kernel does it (cross_entropy_triton.py): of a
-training step's 12.3 ms with chunks, 10.1 are left (H200, 8,000 words, twice 10,000 positions, bfloat16).
+The textbook way, autograd through log-softmaxes, saves ten tensors of N × V in float32 and allocates as many
+again in the backward pass. Here loss and gradient are computed together, `CHUNK` elements at a time, and only
+the gradient is saved. On an NVIDIA GPU one kernel does it (cross_entropy_triton.py), which takes a training
+step from 12.3 ms with chunks to 10.1 (H200, 8,000 words, twice 10,000 positions, bfloat16).
 
 Liang, Wu, Li, Wang, Meng, Qin, Chen, Zhang, Liu. R-Drop: regularized dropout for neural networks. 2021.
 https://arxiv.org/abs/2106.14448
@@ -33,14 +33,14 @@ from regard.errors import KernelRefused
 from regard.kernels.compiler import triton_missing
 from regard.kernels.tuning import power_of_two
 
-CHUNK = 2**24  # scores of a pass that are looked at together
-IN_TRITON = True  # by one kernel where there is Triton and a device for it
+CHUNK = 2**24  # scores of a pass that are processed at a time
+IN_TRITON = True  # use the kernel where Triton and a GPU are available
 
 Found = tuple[Tensor, Tensor | None]
 
 
 def cross_entropy_of_two(scores: Tensor, words: Tensor, *, smoothing: float, weight: float) -> Tensor:
-    """(2 N, V), (N,) -> (): both passes' mean and their divergence, as above."""
+    """(2 N, V), (N,) -> (): the mean of both passes plus their divergence, as above."""
     return _OfTwo.apply(scores, words, smoothing, weight)  # type: ignore[no-untyped-call]
 
 
@@ -63,12 +63,12 @@ class _OfTwo(torch.autograd.Function):
 
 
 def in_chunks(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:
-    """The loss of each row (N,), and the gradient of their sum (2 N, V) if it is wanted."""
+    """The loss of each row (N,), and the gradient of their sum (2 N, V) if `wanted`."""
     N, V, dtype = len(words), scores.shape[-1], upcast_dtype(scores.dtype)
     chosen, average, K = scores.new_zeros(3, 2, N, 1, dtype=dtype)  # log p of the word; of all; and K_1, -K_2
     grad = torch.empty_like(scores, dtype=kept_dtype(scores)) if wanted else None
     place, counted = words[:, None].clamp(min=0), (words[:, None] >= 0).to(dtype)  # (N, 1)
-    # the gradient of what a row adds: through p, the same everywhere, at the word
+    # the parts of a row's gradient: through p, constant over the vocabulary, at the word
     through, everywhere, there = counted / 2, counted * (-smoothing / 2 / V), counted * ((smoothing - 1) / 2)
     step = max(1, CHUNK // V)
     for rows in (slice(start, start + step) for start in range(0, N, step)):
@@ -78,7 +78,7 @@ def in_chunks(scores: Tensor, words: Tensor, smoothing: float, weight: float, wa
             torch.mean(log_p, -1, keepdim=True, out=average[:, rows])
         apart = log_p[0] - log_p[1]
         p = log_p.exp_()
-        # p_i (log p_1 - log p_2) + p_1 - p_2: the gradient needs it, and its sums are K_1 and -K_2
+        # p_i (log p_1 - log p_2) + p_1 - p_2: used by the gradient, and its sums are K_1 and -K_2
         mixed = torch.addcmul(p[0] - p[1], p, apart)
         torch.sum(mixed, -1, keepdim=True, out=K[:, rows])
         if grad is not None:
@@ -94,12 +94,12 @@ def in_chunks(scores: Tensor, words: Tensor, smoothing: float, weight: float, wa
 
 
 def kept_dtype(scores: Tensor) -> torch.dtype:
-    """That of the scores; but float16 has no room for a gradient that no loss scale has multiplied yet."""
+    """The gradient's dtype: that of the scores, but an unscaled gradient would underflow in float16."""
     return torch.float32 if scores.dtype == torch.float16 else scores.dtype
 
 
 class CrossEntropyOfTwo:
-    """Loss and gradient of two passes in one launch. The call is the arguments of `in_chunks`."""
+    """Loss and gradient of two passes in one launch. A call is the arguments of `in_chunks`."""
 
     name = "cross-entropy-cuda"
 
@@ -117,7 +117,7 @@ CROSS_ENTROPY = CrossEntropyOfTwo()
 
 
 def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, wanted: bool) -> Found:
-    """The same in one launch."""
+    """`in_chunks` in one launch."""
     from regard.kernels.training import cross_entropy_triton
 
     N, V = len(words), scores.shape[-1]
@@ -129,6 +129,6 @@ def _in_triton(scores: Tensor, words: Tensor, smoothing: float, weight: float, w
             *(scores, words, losses, scores if grad is None else grad, N, V, float(smoothing), float(weight)),
             wanted,
             block,
-            num_warps=max(1, block // 256),  # eight numbers to a thread
+            num_warps=max(1, block // 256),  # eight elements per thread
         )
     return losses, grad

@@ -1,8 +1,7 @@
-"""The loss of two passes that are to agree, and its gradient, in Triton: one program to a row of both passes.
+"""The loss of two passes that are to agree, and its gradient, in Triton: one program per row of both passes.
 
-The formulas are those of cross_entropy.py. A program goes three times over its rows: for log Σ e^z, for what
-needs it, and for the gradient; the second and third time they lie in the cache. Rows that count nothing are
-not read.
+The formulas are those of cross_entropy.py. A program reads its rows three times: for log Σ e^z, for the loss,
+and for the gradient; the second and third reads hit the cache. Ignored rows are not read.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -10,13 +9,13 @@ not read.
 import triton
 import triton.language as tl
 
-WIDEST = 2048  # numbers of a row that a program looks at together
+WIDEST = 2048  # elements of a row that a program loads at a time
 
 
 @triton.jit
 def _log_sum(scores, row, V, BLOCK: tl.constexpr):
-    """log Σ_v e^z of one row, each lane with the largest and the sum of what it has seen."""
-    most = tl.full((BLOCK,), -1e30, tl.float32)  # finite: a lane beyond the row sees nothing else
+    """log Σ_v e^z of one row; each lane keeps its own maximum and sum."""
+    most = tl.full((BLOCK,), -1e30, tl.float32)  # finite, for lanes beyond the row, which see nothing else
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, V, BLOCK):
         v = start + tl.arange(0, BLOCK)
@@ -30,7 +29,7 @@ def _log_sum(scores, row, V, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["smoothing", "weight"])
 def kernel(scores, words, losses, grad, N, V, smoothing, weight, WANTED: tl.constexpr, BLOCK: tl.constexpr):
-    """losses[n], and where it is wanted grad[n] and grad[n + N]."""
+    """losses[n], and if WANTED grad[n] and grad[n + N]."""
     n = tl.program_id(0).to(tl.int64)
     word = tl.load(words + n)
     if word < 0:

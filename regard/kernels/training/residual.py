@@ -1,4 +1,4 @@
-"""What closes a sub-layer of a post-norm Transformer in training, in one kernel forward and two backward.
+"""The end of a post-norm Transformer's sub-layer in training, in one kernel forward and two backward.
 
     z = x + m ∘ c / (1 - p)                     m is 1 with probability 1 - p, else 0
     y = (z - μ) / σ · g + b                     μ, σ² mean and variance of z over its features
@@ -12,10 +12,10 @@
     g b       weight, bias (D,)
     p         dropout
 
-PyTorch makes five passes over memory forward and more backward, half of them in float32, and keeps masks
-and sums. Here everything between reading x and c and writing y stays in registers, in float32; y has the
-precision of c. Nothing is kept for the backward pass but x and c: m is a hash of a seed, which the generator
-of the device gives, and of the place (Wellons's lowbias32 twice), so that it can be made again.
+PyTorch makes five passes over memory forward and more backward, half of them in float32, and saves masks and
+sums. Here everything between reading x and c and writing y stays in registers, in float32; y has the dtype of
+c. Only x and c are saved for the backward pass: m is a hash (Wellons's lowbias32 twice) of the position and
+of a seed from the device's generator, so it can be recomputed.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -30,17 +30,17 @@ from regard.kernels.compiler import triton_missing
 from regard.kernels.tuning import power_of_two
 
 WIDEST = 4096  # features that a program holds
-PROGRAMS = 1024  # of the backward pass, each with a sum of its own for g and b
+PROGRAMS = 1024  # of the backward pass, each with its own sums for g and b
 
 
 class Closing(NamedTuple):
-    """What closes a sub-layer."""
+    """The end of a sub-layer: dropout, residual sum and layer norm."""
 
     x: Tensor
     change: Tensor
     norm: nn.Module
     dropout: nn.Module
-    plain: bool  # both are what the formula above says
+    plain: bool  # norm and dropout compute the formula above
 
 
 class ResidualNorm:
@@ -74,7 +74,7 @@ RESIDUAL_NORM = ResidualNorm()
 def normalized_sum(
     x: Tensor, change: Tensor, weight: Tensor, bias: Tensor, *, dropout: float, eps: float
 ) -> Tensor:
-    """(..., D) twice, (D,) twice -> y (..., D) as above, of the precision of `change`."""
+    """(..., D) twice, (D,) twice -> y (..., D) as above, in the dtype of `change`."""
     most = 2**31
     seed = torch.randint(-most, most, (2,), dtype=torch.int32, device=x.device) if dropout else None
     return _NormalizedSum.apply(x, change, weight, bias, seed, dropout, eps)
@@ -133,7 +133,7 @@ class _NormalizedSum(torch.autograd.Function):
 
 
 def _sizes(x: Tensor) -> tuple[int, int, int]:
-    """Rows, the power of two that holds the features, and warps: eight numbers to a thread."""
+    """Rows, the power of two that holds the features, and warps for eight elements per thread."""
     width = x.shape[-1]
     block = max(16, power_of_two(width))
     return x.numel() // width, block, max(1, min(8, block // 256))

@@ -1,6 +1,6 @@
 """Dropout, sum and layer norm in Triton, and their gradients: rows of features, all in registers.
 
-The formulas are those of residual.py. Axes: x, change, out and their gradients (rows, D) in one piece.
+The formulas are those of residual.py. Axes: x, change, out and their gradients (rows, D), contiguous.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -11,7 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def _mixed(bits):
-    """Wellons's lowbias32: each bit of the result depends on all bits of the given 32."""
+    """Wellons's lowbias32: each bit of the result depends on all 32 input bits."""
     bits = bits ^ (bits >> 16)
     bits = bits * tl.full((), 0x7FEB352D, tl.uint32)
     bits = bits ^ (bits >> 15)
@@ -21,10 +21,10 @@ def _mixed(bits):
 
 @triton.jit
 def _kept(seed, row, d, D, dropout):
-    """What each feature of this row is multiplied with: 0 with probability `dropout`, else 1 / (1 - it)."""
+    """The factor on each feature of this row: 0 with probability `dropout`, else 1 / (1 - dropout)."""
     first = tl.load(seed).to(tl.uint32, bitcast=True)
     second = tl.load(seed + 1).to(tl.uint32, bitcast=True)
-    # of more than 2³² places, those that far apart are dropped together
+    # beyond 2³² elements the pattern repeats
     bits = _mixed(_mixed((row * D + d).to(tl.uint32) + first) ^ second)
     chance = (bits >> 8).to(tl.float32) * (1.0 / 16777216.0)
     return tl.where(chance >= dropout, 1.0 / (1.0 - dropout), 0.0)
@@ -32,7 +32,7 @@ def _kept(seed, row, d, D, dropout):
 
 @triton.jit
 def _sum(x, change, seed, row, D, dropout, DROPS: tl.constexpr, BLOCK: tl.constexpr):
-    """z of one row, zero beyond its features, and what the change was multiplied with."""
+    """z of one row, zero beyond its features, and the factor on the change."""
     d = tl.arange(0, BLOCK)
     z = tl.load(x + row * D + d, mask=d < D, other=0.0).to(tl.float32)
     c = tl.load(change + row * D + d, mask=d < D, other=0.0).to(tl.float32)
@@ -55,7 +55,7 @@ def _normalized(z, d, D, eps):
 def forward_kernel(
     x, change, weight, bias, seed, out, D, dropout, eps, DROPS: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """out[row]; one program to a row."""
+    """out[row]; one program per row."""
     row = tl.program_id(0).to(tl.int64)
     d = tl.arange(0, BLOCK)
     z, _ = _sum(x, change, seed, row, D, dropout, DROPS, BLOCK)
@@ -70,7 +70,7 @@ def gradient_kernel(
     x, change, weight, seed, grad, of_x, of_change, sums, rows, D, each,
     dropout, eps, DROPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """of_x and of_change of `each` rows, and the sums over these rows that the gradients of g and b have."""
+    """of_x and of_change of `each` rows, and the sums over these rows for the gradients of g and b."""
     program = tl.program_id(0).to(tl.int64)
     d = tl.arange(0, BLOCK)
     g = tl.load(weight + d, mask=d < D, other=0.0).to(tl.float32)

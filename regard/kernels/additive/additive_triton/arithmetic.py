@@ -2,8 +2,8 @@
 
     x = A·B = e^{2a} e^{2b},   r = 1 / (1 + x),   tanh(a + b) = 1 - 2 r
 
-A weighted reciprocal w r is 1 / (c + A'·B) with c = 1/w and A' = A/w, so that the weight costs nothing in the
-inner loop. Four features share a reciprocal, with p = x₁x₂, q = x₃x₄:
+A weighted reciprocal w r is 1 / (c + A'·B) with c = 1/w and A' = A/w, so the weight is free in the inner
+loop. Four features share a reciprocal, with p = x₁x₂, q = x₃x₄:
 
     1/x₁ + 1/x₂ + 1/x₃ + 1/x₄ = ((x₁ + x₂) q + (x₃ + x₄) p) / (p q)
 """
@@ -48,7 +48,7 @@ FOUR_QUOTIENTS = tl.constexpr(
 
 @triton.jit
 def reciprocal(x, SASS: tl.constexpr):
-    """1 / x to one unit in the last place."""
+    """1 / x within one ulp."""
     if SASS:
         return tl.inline_asm_elementwise(
             "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -58,7 +58,7 @@ def reciprocal(x, SASS: tl.constexpr):
 
 @triton.jit
 def power_of_two(x, SASS: tl.constexpr):
-    """2^x to two units in the last place; zero where it would be less than the least normal number."""
+    """2^x within two ulp; subnormal results are flushed to zero."""
     if SASS:
         return tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -83,10 +83,9 @@ def load_four(pointers, SASS: tl.constexpr):
 
 @triton.jit
 def load_one(pointers, SASS: tl.constexpr):
-    """One number of each position in float32, held by the threads that hold its pointer.
+    """One float32 number per position, kept in the layout of its pointers.
 
-    For a load of its own Triton would choose which threads hold what, and take that for everything that the
-    number meets.
+    For tl.load, Triton would choose a layout of its own and impose it on everything computed from the result.
     """
     if not SASS:
         return tl.load(pointers).to(tl.float32)
@@ -98,7 +97,7 @@ def load_one(pointers, SASS: tl.constexpr):
 
 @triton.jit
 def add_quotients(total, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS: tl.constexpr):
-    """total + Σ 1 / (c + a b) over four features, one reciprocal for the four."""
+    """total + Σ 1 / (c + a b) over four features, with a single reciprocal."""
     if SASS:
         return tl.inline_asm_elementwise(
             FOUR_QUOTIENTS,
@@ -119,23 +118,23 @@ def add_quotients(total, a1, a2, a3, a4, b1, b2, b3, b4, c1, c2, c3, c4, SASS: t
 
 @triton.jit
 def from_sum(a, b, SASS: tl.constexpr):
-    """r = 1 / (1 + e^{2(a + b)}), the sum formed first."""
+    """r = 1 / (1 + e^{2(a + b)}), with the sum formed first."""
     return sigmoid(a + b, SASS)
 
 
 @triton.jit
 def sigmoid(x, SASS: tl.constexpr):
-    """1 / (1 + e^{2x}); e^{2·40} is saturation and no overflow."""
+    """1 / (1 + e^{2x}); at e^{2·40} it is saturated and does not overflow yet."""
     x = tl.minimum(x, 40.0, propagate_nan=tl.PropagateNan.ALL)
     return reciprocal(1.0 + doubled_exponential(x, SASS), SASS)
 
 
 @triton.jit
 def doubled_exponential(x, SASS: tl.constexpr):
-    """e^{2x} to two units in the last place, for |x| <= 40."""
+    """e^{2x} within two ulp, for |x| <= 40."""
     y = x * TWO_LOG2E
     power = power_of_two(y, SASS)
-    lost = tl.fma(x, TWO_LOG2E, -y)  # what rounding took from y
+    lost = tl.fma(x, TWO_LOG2E, -y)  # the rounding error of y
     return tl.fma(power, lost * 0.6931471805599453, power)
 
 
@@ -143,7 +142,7 @@ def doubled_exponential(x, SASS: tl.constexpr):
 def halves(a, b, SASS: tl.constexpr):
     """½ tanh(a + b), and r of |a + b|: r (1 - r) is a quarter of the derivative.
 
-    Of r and 1 - r this is the smaller, so that ½ - r is rounded half as much as from the larger.
+    This is the smaller of r and 1 - r, so ½ - r has half the rounding error of the other.
     """
     x = a + b
     r = sigmoid(tl.abs(x), SASS)
@@ -154,9 +153,9 @@ def halves(a, b, SASS: tl.constexpr):
 
 @triton.jit
 def exponential(x):
-    """e^x to a unit in the last place, for |x| <= 80: outside the inner loop accuracy is cheap."""
+    """e^x within one ulp, for |x| <= 80: outside the inner loop accuracy is cheap."""
     k = tl.floor(x * 1.4426950408889634 + 0.5)
-    f = (x - k * 0.693359375) + k * 2.12194440e-4  # ln 2 in two parts, the first exact in few bits
+    f = (x - k * 0.693359375) + k * 2.12194440e-4  # ln 2 in two parts, the first exact in a few bits
     p = f * (1.0 / 5040.0) + 1.0 / 720.0
     p = p * f + 1.0 / 120.0
     p = p * f + 1.0 / 24.0
@@ -172,7 +171,7 @@ def is_shown(
     t, s, n, T, S, lengths, dense, lengths_share, dense_share, dense_n, dense_t, dense_s, low, high,
     HAS_LENGTHS: tl.constexpr, HAS_DENSE: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
 ):  # fmt: skip
-    """What query t of item n may see of positions s: t + low <= s <= t + high, lengths, the dense mask."""
+    """Whether query t of item n may see position s: t + low <= s <= t + high, lengths, the dense mask."""
     shown = (s < S) & (t < T)
     if HAS_LENGTHS:
         shown = shown & (s < tl.load(lengths + n // lengths_share))
@@ -189,6 +188,6 @@ def is_shown(
 @triton.jit
 def multiplied(x, y, sums, SASS: tl.constexpr):
     """sums + x @ y."""
-    if not SASS:  # Triton's interpreter multiplies no bfloat16
+    if not SASS:  # Triton's interpreter cannot multiply bfloat16
         x, y = x.to(tl.float32), y.to(tl.float32)
     return tl.dot(x, y, sums, input_precision="ieee")

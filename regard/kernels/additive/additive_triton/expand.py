@@ -1,18 +1,18 @@
-"""The exponentials of queries and keys, in the order in which the scores read them.
+"""The exponentials of queries and keys, in the memory layout that the scores read.
 
-The four features that share a reciprocal lie side by side, (N, G, T, 4): one 16-byte load brings them. G is
-even: two groups are taken at a time. With the exponentials goes how far |a| reaches in each span of positions
-and group of features. Where two reaches add up to more than a limit, a product could overflow: such a tile
-forms the sum a + b first.
+The four features that share a reciprocal are adjacent, (N, G, T, 4), so that one 16-byte load fetches them. G
+is even, because groups are processed in pairs. The reach, the largest |a| in each span of positions and group
+of features, is stored as well. If two reaches add up to more than a limit, a product could overflow: such a
+tile forms the sum a + b first.
 
 The weights are taken in units of the largest, w = v / (2⁻¹⁶ max |v|), and divide the query's exponentials:
 
     w / (1 + A·B) = 1 / (c + A'·B),   c = 1 / w,   A' = A / w
 
-By the unit, the product of four factors c, which is at least 2⁻⁶⁴, is seldom above 1 and takes nothing from
-the range of float32; where it does, it counts as reach. A feature whose weight is nothing next to the
-largest, or that is not there, gets A' = 0 and c = ±1: a constant, which softmax forgets. It is small next to
-a weight of 2¹⁶, and the signs alternate, so that such constants do not add up.
+With this unit, the product of four factors c is at least 2⁻⁶⁴ and seldom above 1, so it rarely costs range
+in float32; where it does, it counts as reach. A feature whose weight is negligible next to the largest, or
+that is padding, gets A' = 0 and c = ±1: a constant, which softmax ignores. It is small next to a weight of
+2¹⁶, and the signs alternate, so that such constants do not add up.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -23,21 +23,21 @@ import triton.language as tl
 from regard.kernels.additive.additive_triton.arithmetic import doubled_exponential, exponential, load_one
 
 SPAN = tl.constexpr(32)  # positions that share one reach, as in tuning.py
-NOTHING = tl.constexpr(2.0**-20)  # of the unit, that is 2⁻³⁶ of the largest weight
-UNIT = tl.constexpr(2.0**-16)  # of the largest weight
-BITS = tl.constexpr(4 * 2.8853900817779268)  # that a reach of one gives to a product of four factors
+NOTHING = tl.constexpr(2.0**-20)  # negligible, in units: 2⁻³⁶ of the largest weight
+UNIT = tl.constexpr(2.0**-16)  # as a share of the largest weight
+BITS = tl.constexpr(4 * 2.8853900817779268)  # bits that a reach of one adds to a product of four factors
 
 
 @triton.jit
 def exponentials(X, n, t, f, T, D, stride_n, stride_t, HALF: tl.constexpr, SASS: tl.constexpr):
-    """e^{2x}, cut at ±40, and the largest |x| of each group; x is zero where there is no position or feature.
+    """e^{2x}, for x clamped to ±40, and the largest |x| of each group; x is zero in the padding.
 
-    t is (1, SPAN, 1), f (GROUPS, 1, 4). For numbers in half precision two units in the last place will do.
+    t is (1, SPAN, 1), f (GROUPS, 1, 4). For half-precision inputs an error of two ulp is enough.
     """
     place = X + n * stride_n + t.to(tl.int64) * stride_t + f
     x = tl.load(place, mask=(t < T) & (f < D), other=0.0).to(tl.float32)
     far = tl.max(tl.max(tl.abs(x), axis=2), axis=1)
-    x = tl.clamp(x, -40.0, 40.0, propagate_nan=tl.PropagateNan.ALL)  # beyond, the reach asks for the sum
+    x = tl.clamp(x, -40.0, 40.0, propagate_nan=tl.PropagateNan.ALL)  # beyond, the reach selects the sum
     if HALF:
         return doubled_exponential(x, SASS), far
     return exponential(2.0 * x), far
@@ -59,20 +59,20 @@ def expand_kernel(
     b,  # (N, S, D)
     v,  # (D,)
     folded,  # (N, G, T_pad, 4): A'
-    A,  # the same for A, if WHOLE: the gradient needs it
+    A,  # the same without weights, if WHOLE: for the gradient
     B,  # (N, G, S_pad, 4)
     reach_a,  # (N, G, T_pad / SPAN)
     reach_b,
     weights,  # (G * 4,): v in float32
     inverse,  # (G * 4,): c
-    more,  # (G + 1,): what Π c adds to the reach of a group, then the unit of the weights
+    more,  # (G + 1,): what Π c adds to the reach of each group, then the unit of the weights
     T, S, D, a_n, a_t, b_n, b_s, T_pad, S_pad, G, GROUPS: tl.constexpr, WHOLE: tl.constexpr,
     HALF: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
     """One span of positions of one item, GROUPS groups of features.
 
-    One warp, so that nothing waits for others. A thread has the four features of a group at a time, in
-    loads as in stores.
+    A program is one warp, so that nothing is synchronized. Each thread loads and stores the four features of
+    a group at a time.
     """
     span = tl.program_id(0)
     n = tl.program_id(2).to(tl.int64)

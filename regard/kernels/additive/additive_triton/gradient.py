@@ -1,8 +1,8 @@
-"""Many queries: what the gradient of the weights gives to scores, and theirs to a, b and v.
+"""Many queries: from the gradient of the weights to those of the scores, and from these to a, b and v.
 
     grad_a[t] = 4 v Σ_s g r (1 - r),   grad_b[s] = 4 v Σ_t g r (1 - r),   grad_v = Σ g tanh = Σ g - 2 Σ g r
 
-with g = d loss / d score. Each program leaves its own sums; `join_kernel` adds them up.
+with g = d loss / d score. Each program stores its own sums; `join_kernel` adds them up.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -42,13 +42,13 @@ def furthest(reach, first, last, SPANS: tl.constexpr):
 
 @triton.jit
 def inner_sum(x):
-    """Over the positions that one thread holds."""
+    """The sum over the positions of one thread."""
     return tl.sum(tl.sum(x, axis=2), axis=1)
 
 
 @triton.jit
 def two_reciprocals(a1, a2, b1, b2, SASS: tl.constexpr):
-    """1 / (1 + a1 b1) and 1 / (1 + a2 b2) from one reciprocal."""
+    """1 / (1 + a1 b1) and 1 / (1 + a2 b2) from a single reciprocal."""
     x1 = a1 * b1 + 1.0
     x2 = a2 * b2 + 1.0
     inverse = reciprocal(x1 * x2, SASS)
@@ -57,7 +57,7 @@ def two_reciprocals(a1, a2, b1, b2, SASS: tl.constexpr):
 
 @triton.jit
 def add_feature(first, slope, g, r, w, out, MIDDLE: tl.constexpr):
-    """first += g (r - middle), slope += g r (1 - r), and the sum of the latter is this row's gradient."""
+    """first += g (r - middle), slope += g r (1 - r); the sum of the latter is this row's gradient of a."""
     q = g * (r - r * r)
     tl.store(out, 4.0 * w * tl.sum(inner_sum(q), axis=0))
     if MIDDLE:
@@ -78,15 +78,15 @@ def gradient_kernel(
     grad_b,  # (splits, items, G * 4, S)
     grad_v,  # (splits, blocks, items, G * 4)
     first_item, first_row, items, rows, S, D, T_pad, S_pad, G, a_n, a_t, b_n, b_s,
-    part,  # rows to a split, even
+    part,  # rows per split, even
     C: tl.constexpr, MIDDLE: tl.constexpr, EXACT: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Four features, one block of S, some rows: all three gradients of the score at once.
+    """All three gradients of the score at once, for four features, one block of S and some rows.
 
-    MIDDLE: grad_v from r - 1/2, one operation more and exact to the last digits of float32; without it Σ g is
-    left to the caller. A program is one warp, so that a sum over its block needs no barrier; sums over blocks
-    and splits are left to the caller, in a fixed order. EXACT: the programs whose exponentials reach too far,
-    from the sum a + b; otherwise the others, from the product.
+    MIDDLE: grad_v from r - 1/2, which takes one more operation and is accurate to the last digits of float32;
+    without it Σ g is left to the caller. A program is one warp, so a sum over its block needs no barrier; the
+    caller sums over blocks and splits, in a fixed order. EXACT runs only the programs whose exponentials
+    reach too far, from the sum a + b; otherwise only the others run, from the product.
     """
     BS: tl.constexpr = C * 128
     group = tl.program_id(0)
@@ -112,7 +112,7 @@ def gradient_kernel(
         if not near:
             return
 
-    # lanes first: four neighbours of each are one load, and sums over the last two axes stay in a thread
+    # lanes first: four neighbours per lane are one load, and sums over the last two axes stay in a thread
     inner = tl.arange(0, C)[None, :, None] * 128 + tl.arange(0, 4)[None, None, :]
     s = block * BS + tl.arange(0, 32)[:, None, None] * 4 + inner
     inside = s < S
@@ -122,12 +122,12 @@ def gradient_kernel(
     f2, f3, f4 = f1, f1, f1
     rows_of_a = grad_a + ((block * items + item) * G + group) * (rows + rows % 2) * 4
     if not EXACT:
-        # beyond the end stands the last position: it weighs nothing, but must be finite
+        # clamp to the last position beyond the end: its weight is zero, but the value must be finite
         own = tl.minimum(s, S - 1)
         b1, b2, b3, b4 = load_four(B + ((n * G + group) * S_pad + own) * 4, SASS)
         line = A + ((n * G + group) * T_pad + first_row) * 4
         for t in range(t0, t1, 2):
-            # two rows to a turn; A is padded, and so is grad_a: a row too many is there, and weighs nothing
+            # two rows per iteration; A and grad_a are padded, so an extra row exists and has weight zero
             seen = tl.where(t + 1 < t1, S, 0)
             g = tl.load(slopes + (item * rows + t) * S + s, mask=inside, other=0.0)
             h = tl.load(slopes + (item * rows + t + 1) * S + s, mask=s < seen, other=0.0)
@@ -180,9 +180,9 @@ def gradient_kernel(
 
 @triton.jit
 def sum_of_parts(first, step, parts, there):
-    """Σ over `parts` tiles, each a step further on than the one before; the first at `first`, in order.
+    """Σ over `parts` tiles, in order, the first at `first`, each a `step` after the one before.
 
-    Four at a time are on their way: one alone would wait for the one before.
+    Four loads are in flight at a time; single loads would wait for each other.
     """
     total = tl.load(first, mask=there, other=0.0)
     for start in range(1, parts, 4):
@@ -222,7 +222,7 @@ def join_a(parts, out, tile, count, N, T, D, G, POSITIONS: tl.constexpr, GROUPS:
     place = parts + (n * G + g[:, None, None]) * rows * 4 + t[None, :, None] * 4 + feature
     there = (g < G)[:, None, None] & (t < T)[None, :, None] & (feature < 4)
     total = sum_of_parts(place, N.to(tl.int64) * G * rows * 4, count, there)
-    total = tl.permute(total, (1, 0, 2))  # so that the features of a position are written side by side
+    total = tl.permute(total, (1, 0, 2))  # so that the features of a position are stored contiguously
     d = g[None, :, None] * 4 + feature
     place = out + (n * T + t[:, None, None]) * D + d
     tl.store(place, total.to(out.dtype.element_ty), mask=(t < T)[:, None, None] & (d < D))
@@ -230,7 +230,7 @@ def join_a(parts, out, tile, count, N, T, D, G, POSITIONS: tl.constexpr, GROUPS:
 
 @triton.jit
 def join_b(parts, out, tile, count, N, S, D, G, POSITIONS: tl.constexpr, GROUPS: tl.constexpr):
-    """The same of grad_b from parts (count, N, G * 4, S)."""
+    """The same for grad_b from parts (count, N, G * 4, S)."""
     columns = tl.cdiv(G, GROUPS)
     n = (tile // columns // tl.cdiv(S, POSITIONS)).to(tl.int64)
     s = tile // columns % tl.cdiv(S, POSITIONS) * POSITIONS + tl.arange(0, POSITIONS)
@@ -247,14 +247,14 @@ def join_kernel(
     parts_a,  # (blocks, N, G, T made even, 4), as gradient_kernel left them
     parts_b,  # (splits, N, G * 4, S)
     parts_v,  # (splits, blocks, N, G * 4)
-    more,  # (1,): what each of grad_v lacks, if MORE
+    more,  # (1,): to be added to all of grad_v, if MORE
     grad_a,  # (N, T, D)
     grad_b,  # (N, S, D)
     grad_v,  # (D,)
     T, S, D, G, N, blocks, splits, LINES: tl.constexpr, POSITIONS: tl.constexpr, GROUPS: tl.constexpr,
     MORE: tl.constexpr,
 ):  # fmt: skip
-    """Sums over blocks and splits, in the order and the precision of a, b and v: first the tiles of v."""
+    """Sums over blocks and splits, in the layout and dtype of a, b and v; the tiles of v come first."""
     of_v = tl.cdiv(D, 8)
     of_a = N * tl.cdiv(T, POSITIONS) * tl.cdiv(G, GROUPS)
     tile = tl.program_id(0)

@@ -1,11 +1,11 @@
 """Many queries: scores of a tile, softmax over rows, the product with the values.
 
-A tile of scores has four axes, (rows in a thread, columns in a thread, threads along T, threads along S):
-the work of a thread is then a small rectangle, which is what keeps loads rare.
+A tile of scores has four axes, (rows per thread, columns per thread, threads along T, threads along S): each
+thread computes a small rectangle, which keeps loads rare.
 
-In half precision a tile leaves as 2^(e - its row's largest), e in units of ln 2, in the precision of the
-values, with that largest and the sum beside it; `mix_kernel` joins the tiles of a row. In float32 the scores
-themselves leave, `softmax_kernel` follows, and the product is left to the caller.
+In half precision a tile is stored as 2^(e - the largest e of its row), e in units of ln 2, in the dtype of
+the values, together with that maximum and the sum; `mix_kernel` combines the tiles of a row. In float32 the
+scores themselves are stored, `softmax_kernel` follows, and the product is left to the caller.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -26,7 +26,7 @@ from regard.kernels.additive.additive_triton.arithmetic import (
 )
 from regard.kernels.additive.additive_triton.expand import SPAN
 
-FEW = tl.constexpr(16)  # features to a partial sum where a + b is formed first
+FEW = tl.constexpr(16)  # features per partial sum where a + b is formed first
 
 
 @triton.jit
@@ -56,8 +56,8 @@ def products(
 ):  # fmt: skip
     """Σ w r of a tile from the products of exponentials, (RT, RS, WT, WS).
 
-    `own_a` and `own_b` point to a thread's first row and column. The others are a fixed number of bytes
-    further on, which the loads add by themselves: twelve pointers would take 24 registers.
+    `own_a` and `own_b` point to a thread's first row and column. The others are at constant offsets, which
+    load instructions add for free: twelve pointers would take 24 registers.
     """
     down = (tl.arange(0, RT) * (WT * 4))[:, None, None, None]
     along = (tl.arange(0, RS) * (WS * 4))[None, :, None, None]
@@ -65,7 +65,7 @@ def products(
     for start in range(0, G, CHUNK):
         part = tl.zeros((RT, RS, WT, WS), dtype=tl.float32)
         for g in range(start, min(start + CHUNK, G), 2):
-            # two groups to a turn: the second is on its way while the first is computed
+            # two groups per iteration: the second is being loaded while the first is computed
             a1, a2, a3, a4 = load_four(own_a + g * (T_pad * 4) + down, SASS)
             b1, b2, b3, b4 = load_four(own_b + g * (S_pad * 4) + along, SASS)
             c1, c2, c3, c4 = load_four(inverse + 4 * g, SASS)
@@ -83,11 +83,11 @@ def sums(
     own_a, own_b, weights, D, RT: tl.constexpr, RS: tl.constexpr, WT: tl.constexpr, WS: tl.constexpr,
     SASS: tl.constexpr,
 ):  # fmt: skip
-    """Σ w r of a tile, a + b formed first: ½ Σ w - Σ w ½ tanh(a + b), (RT, RS, WT, WS).
+    """Σ w r of a tile, with a + b formed first: ½ Σ w - Σ w ½ tanh(a + b), (RT, RS, WT, WS).
 
-    r is between 0 and 1, so that a running sum of it grows where that of ½ tanh mostly cancels: with a
-    hundred features its rounding alone was more than twice the error of the reference. For the same reason a
-    few features are summed before they join the total. In half precision the simple sum is exact enough.
+    r is between 0 and 1, so its running sum grows while that of ½ tanh mostly cancels: with a hundred
+    features its rounding error alone was more than twice the reference's. For the same reason features are
+    added in short partial sums. In half precision the simple sum is accurate enough.
     """
     total = tl.zeros((RT, RS, WT, WS), dtype=tl.float32)
     middle = 0.0
@@ -122,7 +122,7 @@ def scores_kernel(
     HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, RT: tl.constexpr, RS: tl.constexpr, WT: tl.constexpr,
     WS: tl.constexpr, CHUNK: tl.constexpr, PARTIAL: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """e[t, s] = scale · (-2 Σ_d v_d r), -inf where hidden; Σ v is a constant that softmax forgets."""
+    """e[t, s] = scale · (-2 Σ_d v_d r), -inf where hidden; omits the constant Σ v, which softmax ignores."""
     BT: tl.constexpr = RT * WT
     BS: tl.constexpr = RS * WS
     tile = tl.program_id(0)
@@ -176,7 +176,7 @@ def scores_kernel(
         *(dense_n, dense_t, dense_s, low, high, HAS_LENGTHS, HAS_DENSE, HAS_LOW, HAS_HIGH),
     )
     if PARTIAL:
-        scale *= LOG2E  # a power of two is one instruction, one of e is five
+        scale *= LOG2E  # 2^x is one instruction, e^x five
     e = tl.where(shown, e * (-2.0 * scale), float("-inf"))
     inside = t < first_row + rows
     row = item * rows + (t - first_row)
@@ -201,7 +201,7 @@ def mix_kernel(
 ):  # fmt: skip
     """Some rows of the context from their tiles: Σ 2^(top - peak) (part @ values), divided by the total.
 
-    The peak is the largest top so far; what was summed before a larger one came is made smaller.
+    The peak is the largest top so far; when a larger one comes, the running sums are rescaled.
     """
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     t = tl.program_id(1) * BT + tl.arange(0, BT)
@@ -218,7 +218,7 @@ def mix_kernel(
         p = tl.load(place, mask=(t < rows)[:, None] & (s < S)[None, :], other=0.0)
         place = values + item * v_n + s[:, None].to(tl.int64) * v_s + d[None, :]
         v = tl.load(place, mask=(s < S)[:, None] & (d < Dv)[None, :], other=0.0)
-        if not SASS:  # Triton's interpreter multiplies no bfloat16
+        if not SASS:  # Triton's interpreter cannot multiply bfloat16
             p, v = p.to(tl.float32), v.to(tl.float32)
         higher = tl.maximum(peak, top)
         base = tl.where(higher == float("-inf"), 0.0, higher)
@@ -233,7 +233,7 @@ def mix_kernel(
 
 @triton.jit
 def softmax_kernel(scores, weights, S, BLOCK: tl.constexpr):
-    """Each row of scores to weights, in the dtype of `weights`; zeros where a row sees nothing."""
+    """Scores to weights, row by row, in the dtype of `weights`; zeros if a row sees nothing."""
     row = tl.program_id(0).to(tl.int64) * S
     s = tl.arange(0, BLOCK)
     peaks = tl.full((BLOCK,), float("-inf"), dtype=tl.float32)

@@ -1,28 +1,28 @@
-"""One query or few: reading keys and values is the work, and each is read once in each direction.
+"""One query or a few: the cost is reading keys and values, so each is read once per pass.
 
-The sum a + b is formed in registers and nothing is prepared. A tile has three axes, (queries, keys,
-features); the queries are at most four, and see the same key while it is there.
+The sum a + b is formed in registers, with no preparation. A tile has three axes, (queries, keys, features);
+there are at most four queries, which share each key while it is in registers.
 
-    forward     project_step_kernel   query   ->  a = W q, where the product is small
+    forward     project_step_kernel   query   ->  a = W q, if the product is small
                 score_step_kernel     keys    ->  scores
                 mix_step_kernel       values  ->  context
     backward    slope_step_kernel     values  ->  d loss / d score, grad_values
-                key_step_kernel       keys    ->  grad_b, and what each part of the source gives to a and v
-                sum_step_kernel       those parts, in a fixed order, and from a on to the query and W
+                key_step_kernel       keys    ->  grad_b, and partial sums of grad_a and grad_v
+                sum_step_kernel       partial sums, in a fixed order  ->  grad_v, grad_query, grad_W
 
-A kernel whose result belongs to keys takes some keys and all features; one whose result belongs to features
-takes some features and walks down the keys. So every sum stays in registers until its last term, and no
-program waits for another. What is kept for the backward pass is one row for each query,
+A kernel whose result is per key takes some keys and all features; one whose result is per feature takes some
+features and loops over the keys. So every sum stays in registers until it is complete, and no program waits
+for another. The forward pass saves one row for each query,
 
     kept (N, T, S + 2 + Dv) = scores | the largest, 1 / Σ exp(score - largest) | the context before rounding,
 
-because the gradient of a score is then known key by key, g = p (grad · (value - context)). What passes from
-kernel to kernel in the backward pass is one allocation, since each takes as long as a launch,
+because the gradient of a score then depends on one key alone, g = p (grad · (value - context)). The kernels
+of the backward pass share one buffer, since an allocation takes as long as a launch,
 
     slopes (N, T, S) | parts of grad_v (splits, N, D) | parts of grad_a (splits, N, T, D).
 
-Distances in memory are given in units of UNIT numbers: so the compiler knows how they divide, and loads 16
-bytes at a time where it may.
+Strides are given in units of UNIT elements, which tells the compiler their divisibility, so that it loads 16
+bytes at a time where possible.
 """
 # mypy: disable-error-code="import-untyped, import-not-found, no-untyped-def"
 # mypy: disable-error-code="no-untyped-call, untyped-decorator"
@@ -43,7 +43,7 @@ def project_step_kernel(
     M, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BD: tl.constexpr, BK: tl.constexpr,
     SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some features of some queries: W q."""
+    """W q for some features of some queries."""
     d = tl.program_id(0) * BD + tl.arange(0, BD)
     m = tl.program_id(1) * BM + tl.arange(0, BM)
     sums = tl.zeros((BM, BD), dtype=tl.float32)
@@ -70,7 +70,7 @@ def score_step_kernel(
     T: tl.constexpr, D: tl.constexpr, Dv: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr,
     BS: tl.constexpr, BD: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some keys of one item: e[t, s] = scale · Σ_d v_d tanh(a + b), -inf where hidden."""
+    """e[t, s] = scale · Σ_d v_d tanh(a + b) for some keys of one item, -inf where hidden."""
     n = tl.program_id(1).to(tl.int64)
     s = tl.program_id(0) * BS + tl.arange(0, BS)
     t = tl.arange(0, BT)
@@ -104,7 +104,7 @@ def mix_step_kernel(
 ):  # fmt: skip
     """Some features of the context of one item: softmax(scores) @ values.
 
-    Every program sees all scores of its queries twice before it begins: that is less than a launch.
+    Every program first reads all scores of its queries twice, which takes less time than a launch.
     """
     n = tl.program_id(1).to(tl.int64)
     t = tl.arange(0, BT)
@@ -153,7 +153,7 @@ def slope_step_kernel(
     S, v_n, v_s, scale, T: tl.constexpr, Dv: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr,
     BS: tl.constexpr, BD: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
-    """Some keys of one item: d loss / d score, and what the context gives to the values."""
+    """d loss / d score, and the gradient of the values, for some keys of one item."""
     n = tl.program_id(1).to(tl.int64)
     s = (tl.program_id(0) * BS + tl.arange(0, BS))[None, :, None]
     t = tl.arange(0, BT)[:, None, None]
@@ -187,11 +187,11 @@ def key_step_kernel(
     passed,  # slopes | parts_v | parts_a
     grad_b,  # (N, S, D), if KEYS
     S, b_n, b_s, N,
-    part,  # keys to a split
+    part,  # keys per split
     T: tl.constexpr, D: tl.constexpr, UNIT: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
     BD: tl.constexpr, KEYS: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some features of one item, down a part of its keys. What is hidden has the slope zero."""
+    """Some features of one item, looping over a part of its keys. Hidden positions have slope zero."""
     split = tl.program_id(1)
     n = tl.program_id(2).to(tl.int64)
     parts_v = passed + N.to(tl.int64) * T * S
@@ -225,7 +225,7 @@ def key_step_kernel(
 
 @triton.jit
 def sum_lines(parts, out, lines, width, block, BL: tl.constexpr, BW: tl.constexpr):
-    """Some columns of parts (lines, width), summed over the lines."""
+    """The sum over the lines of parts (lines, width), for some columns."""
     column = block * BW + tl.arange(0, BW)
     sums = tl.zeros((BL, BW), dtype=tl.float32)
     for start in range(0, lines, BL):
@@ -237,7 +237,7 @@ def sum_lines(parts, out, lines, width, block, BL: tl.constexpr, BW: tl.constexp
 
 @triton.jit
 def joined(parts_a, m, d, M, D: tl.constexpr, SPLITS: tl.constexpr):
-    """Some of grad_a: the sum of its parts. Written out: a loop inside a loop would wait for its loads."""
+    """A tile of grad_a, the sum of its parts; unrolled, because an inner loop would wait for its loads."""
     there = (m < M) & (d < D)
     total = tl.load(parts_a + m * D + d, mask=there, other=0.0)
     for split in tl.static_range(1, SPLITS):
@@ -250,7 +250,7 @@ def query_tile(
     parts_a, W, out, block, M, SPLITS: tl.constexpr, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr,
     BD: tl.constexpr, BK: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some of grad_query = grad_a @ W."""
+    """A tile of grad_query = grad_a @ W."""
     m = (block // tl.cdiv(K, BK) * BM + tl.arange(0, BM))[:, None]
     k = (block % tl.cdiv(K, BK) * BK + tl.arange(0, BK))[None, :]
     sums = tl.zeros((BM, BK), dtype=tl.float32)
@@ -267,7 +267,7 @@ def weight_tile(
     parts_a, query, out, block, M, SPLITS: tl.constexpr, D: tl.constexpr, K: tl.constexpr, BM: tl.constexpr,
     BD: tl.constexpr, BK: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """Some of grad_W = grad_aᵀ @ query."""
+    """A tile of grad_W = grad_aᵀ @ query."""
     d = (block // tl.cdiv(K, BK) * BD + tl.arange(0, BD))[:, None]
     k = (block % tl.cdiv(K, BK) * BK + tl.arange(0, BK))[None, :]
     sums = tl.zeros((BD, BK), dtype=tl.float32)
@@ -292,7 +292,7 @@ def sum_step_kernel(
     SPLITS: tl.constexpr,  # the same as `splits`, if PROJECTS
     PROJECTS: tl.constexpr, QUERY: tl.constexpr, SASS: tl.constexpr,
 ):  # fmt: skip
-    """grad_v over everything; then, if there are more programs, grad_a, or what W makes of it."""
+    """The first programs sum grad_v; the others, if any, grad_a, or grad_query and grad_W from it."""
     parts_v = passed + N.to(tl.int64) * T * S
     parts_a = parts_v + N.to(tl.int64) * splits * D
     M = N * T
