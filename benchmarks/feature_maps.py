@@ -1,4 +1,4 @@
-"""Attention over feature maps on one small task: what each layer learns, and where its positions look.
+"""Attention over feature maps on one small task: what each layer learns, and where its places look.
 
     python benchmarks/feature_maps.py [--steps 400] [--only embedded,self-attention]
     python benchmarks/feature_maps.py --memory        # on a GPU: SAGAN with attention at 32 × 32, batch 64
@@ -31,7 +31,7 @@ from regard.viz.pictures import Look, draw_samples
 
 COLOURS, KINDS, SIDE, CHANNELS, BATCH, TESTED, SEED = 3, 2, 6, 16, 64, 2000, 1
 PAINT = np.array(list(PALETTE.values())[:COLOURS], dtype=np.uint8)
-GROUND, PLAIN, CELL = 35, 190, 9  # shades, and pixels of a drawn cell
+GROUND, PLAIN, CELL = 35, 190, 9  # shades, and pixels of a place as it is drawn
 
 Block = Callable[[], nn.Module]
 BLOCKS: dict[str, tuple[Block, tuple[str, ...]]] = {  # name -> the layer, rows of the catalogue it stands for
@@ -68,7 +68,7 @@ def scenes(B: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 class Painter(nn.Module):
-    """A 3 × 3 convolution, a block, two layers per position."""
+    """A 3 × 3 convolution, a block, two layers a place."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()

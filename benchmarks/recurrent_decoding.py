@@ -1,12 +1,12 @@
-"""How fast RNNsearch and Luong's network decode on one CPU thread, compared with a hand-written greedy loop.
+"""How fast RNNsearch and Luong's network write on one CPU thread, beside a greedy loop written by hand.
 
     python benchmarks/recurrent_decoding.py [--runs 7] [--record]
 
 The loops are the papers' equations in plain PyTorch, as a reader of the papers would write them, with the
 same encoder and weights. 5,300 words, embeddings of 256, states of 500, one layer; sources and outputs of 20
 words; one sentence, and 32 in a batch. Parity comes first: both must write the same words. Then they run in
-turns, in one process; speeds are by the least processor time. A step's attention alone, as these loops call
-it, is measured in the same way.
+turns, in one process; speeds are those of the least processor time. A step's attention alone, as it is asked
+in these loops, is measured in the same way.
 
 `--record` writes results/recurrent-decoding.json.
 """
@@ -116,7 +116,7 @@ def attentions(model: Translating, batch: PairBatch) -> tuple[Callable[[], Tenso
 
 
 def in_turns(mine: Callable[[], Tensor], by_hand: Callable[[], Tensor], runs: int) -> dict[str, Any]:
-    """Processor milliseconds of both, the minimum over all runs, and the ratio."""
+    """Processor milliseconds of both, the least of all runs, and the ratio."""
     first, second = Times(), Times()
     for _ in range(runs):
         first.run(mine)  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def networks() -> dict[str, tuple[Translating, Callable[..., Tensor]]]:
 
 
 def main() -> None:
-    """Measure and, if requested, record."""
+    """Measure, and record if asked to."""
     parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--record", action="store_true")

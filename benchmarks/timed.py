@@ -11,12 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SLOW = 3.0  # times the usual duration: a slower step captured a graph
+SLOW = 3.0  # times the usual duration: such a step captured a graph
 Children = dict[str, tuple["subprocess.Popen[bytes]", Path]]  # name -> process, log
 
 
 def start(script: str, orders: Sequence[Mapping[str, Any]], work: Path) -> Children:
-    """Start `script --train ORDER` in a process for each order, which has a name; all share the cores."""
+    """`script --train ORDER` in a process for each order, which has a name; all share the cores."""
     threads = str(max((os.cpu_count() or 1) // len(orders), 1))
     environment = os.environ | {
         "OMP_NUM_THREADS": threads,
@@ -35,7 +35,7 @@ def start(script: str, orders: Sequence[Mapping[str, Any]], work: Path) -> Child
 
 
 def wait(children: Children, *, stop: float, kill: float) -> None:
-    """Wait until all are over; trainings are told to end at `stop`, processes are killed at `kill`."""
+    """Until all are over; at `stop` trainings are told to end, at `kill` processes are ended."""
     for moment, act in ((stop, "terminate"), (kill, "kill")):
         for process, _ in children.values():
             try:
@@ -47,7 +47,7 @@ def wait(children: Children, *, stop: float, kill: float) -> None:
 
 
 def answers(children: Children, work: Path) -> dict[str, Any]:
-    """What the processes wrote to `work/NAME.json`; for the others, print the last lines of the log."""
+    """What the processes have written into `work/NAME.json`; of the others the last lines are shown."""
     found = {}
     for name, (_, log) in children.items():
         path = work / f"{name}.json"
@@ -75,7 +75,7 @@ def together(work: Path, name: str, trainings: int, patience: float = 120.0) -> 
 
 
 class Clock:
-    """A progress callback that keeps the time of each report."""
+    """Progress that keeps the time of each report."""
 
     def __init__(self) -> None:
         self.times: dict[int, float] = {}
@@ -91,7 +91,7 @@ class Clock:
 
 
 class Speed(NamedTuple):
-    """Steps per second after the start-up, and the seconds that the start-up costs on top."""
+    """Steps a second once all is set up, and the seconds that a beginning costs beyond them."""
 
     rate: float
     beginning: float
@@ -112,12 +112,12 @@ class Speed(NamedTuple):
         return cls(rate, max(ended - began - (last - first) / rate, 0.0))
 
     def steps(self, seconds: float) -> int:
-        """How many steps fit into so many seconds."""
+        """How many fit into so many seconds."""
         return max(int(0.97 * self.rate * (seconds - self.beginning)), 1)
 
 
 def speed(config: Any, task: Any, run: Path, tried: int) -> Speed:
-    """Estimate the speed of a training from a short one."""
+    """The speed of a training, told by a short one."""
     from regard.train.config import override
     from regard.train.loop import fit
     from regard.train.run import build_model

@@ -171,7 +171,7 @@ class Continuations(NamedTuple):
     total: Tensor  # (B, K) log-probabilities; -inf: no such continuation
     rows: Tensor  # (B, K) the rows of the model's state that they continue
     tokens: Tensor  # (B, K)
-    nodes: Tensor  # (B, K) their own indices
+    nodes: Tensor  # (B, K) their own numbers
 
 
 class Beam(NamedTuple):
@@ -279,7 +279,7 @@ def _continuations(total: Tensor, values: Tensor, tokens: Tensor, width: int) ->
 
 
 def _split(over: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,) -> the rows that are over and those that are not, with one device sync."""
+    """(B,) -> the rows that are over and those that are not, with one wait for the device."""
     order = over.long().argsort(descending=True, stable=True)
     count = int(over.sum())
     return order[:count], order[count:]
