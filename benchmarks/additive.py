@@ -41,7 +41,7 @@ LARGE: tuple[tuple[Shape, torch.dtype, bool], ...] = (  # on a GPU: shape, preci
     ((8, 1024, 1024, 256, 128), BF16, False),
     ((4, 2048, 2048, 128, 128), BF16, False),
     ((8, 1024, 1024, 256, 128), BF16, True),
-    ((1280, 1, 66, 1024, 1024), F32, False),  # those of PyTorch's own benchmark
+    ((1280, 1, 66, 1024, 1024), F32, False),  # the shapes of PyTorch's own benchmark
     ((1280, 1, 66, 1024, 1024), F32, True),
     ((128, 10, 128, 1024, 1024), F32, False),
     ((128, 10, 128, 1024, 1024), F32, True),
@@ -50,11 +50,11 @@ STEPS = ((1, 100, 256), (1, 1000, 1000), (16, 1000, 1000), (128, 50, 512), (128,
 
 
 class NoParity(Exception):
-    """The kernel breaks the error rule: nothing is measured."""
+    """The kernel breaks the error rule, so nothing is measured."""
 
 
 def eager(a: Tensor, b: Tensor, v: Tensor, values: Tensor) -> Tensor:
-    """The formula as one writes it, scores in float32."""
+    """The formula written out, scores in float32."""
     wide = torch.float64 if a.dtype == torch.float64 else torch.float32
     hidden = torch.tanh(a.to(wide)[:, :, None] + b.to(wide)[:, None])
     weights = F.linear(hidden, v.to(wide)[None]).squeeze(-1).softmax(-1)
@@ -86,7 +86,7 @@ def with_gradient(run: Callable[..., Tensor], inputs: list[Tensor], grad: Tensor
 
 
 def parity(shape: Shape, dtype: torch.dtype, device: str) -> dict[str, float]:
-    """How many times the eager formula's error the kernel's is; raises where it breaks the error rule."""
+    """The kernel's error as a multiple of the eager formula's; raises if it breaks the error rule."""
     inputs = operands(shape, dtype, device)
     grad = torch.randn(shape[0], shape[1], shape[4], device=device).to(dtype)
     names = ("context", "a", "b", "v", "values")
@@ -182,7 +182,7 @@ def compare(
 
 @cache
 def measured_ceiling() -> tuple[float | None, str]:
-    """Elements a second of the arithmetic alone, and where the figure is from; once for all shapes."""
+    """Elements per second of the arithmetic alone, and the source of the figure; once for all shapes."""
     return ceiling()
 
 
@@ -220,12 +220,12 @@ def step(B: int, S: int, D: int, dtype: torch.dtype, *, train: bool) -> dict[str
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> None:
-    """Something that the process that measures is going to call: Triton's kernels lie on disk afterwards."""
+    """Run what the measuring process will call, so that Triton's kernels are compiled on disk."""
     function(*arguments)
 
 
 def one_step(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    """A decoder step with its gradients, before it is measured."""
+    """Compile a decoder step with its gradients before it is measured."""
     B, S, D = shape
     query, b, v, values = (x.requires_grad_() for x in operands((B, 1, S, D, D), dtype, "cuda"))
     W = torch.randn(D, D, dtype=dtype, device="cuda", requires_grad=True)
@@ -233,7 +233,7 @@ def one_step(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
 
 
 def compile_one(shape: Shape, dtype: torch.dtype, train: bool) -> None:
-    """One call of the compiled formula, so that the process that measures finds it compiled."""
+    """Call the compiled formula once, so that the measuring process finds it compiled."""
     inputs = operands(shape, dtype, "cuda")
     run = torch.compile(eager)
     grad = torch.randn_like(fused(*inputs))
@@ -300,13 +300,13 @@ def main() -> None:
 
 
 def title(row: dict[str, Any]) -> str:
-    """What was measured: the sizes B, T, S, D and perhaps Dv, or B, 1, S, D of a step."""
+    """The measured sizes: B, T, S, D and perhaps Dv, or B, 1, S, D of a step."""
     kind = "forward and backward" if row["train"] else "forward"
     return f"{' × '.join(map(str, row['shape']))}, {row['dtype']}, {kind}"
 
 
 def as_record(row: dict[str, Any], device: str, worst: float, *, order: int, threads: int | None) -> Result:
-    """A row as a record: how many times the eager formula's speed, and all else in the details."""
+    """A row as a record: speed relative to the eager formula, and the rest in the details."""
     return measured(
         f"additive-{device}",
         f"{title(row)}: times as fast as eager",

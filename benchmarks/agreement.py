@@ -2,9 +2,9 @@
 
     python benchmarks/agreement.py RUN [--to ctranslate2,onnx] [--record]
 
-The run is exported into a folder aside; then both translate the whole split from raw text, greedily and with
-the beam of the recipe. Printed are BLEU of both (cased, raw text), and how many translations are the same,
-letter for letter. `--record` writes results/agreement.json.
+The run is exported to a separate folder; then both translate the whole split from raw text, greedily and with
+the beam of the recipe. It prints BLEU of both (cased, raw text) and how many translations are identical.
+`--record` writes results/agreement.json.
 """
 
 import tempfile
@@ -55,7 +55,7 @@ def compare(run: Run, to: str, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Compare, and fail where an engine translates worse or better by more than is allowed."""
+    """Compare, and fail if an engine's BLEU differs by more than is allowed."""
     parser = arguments(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--to", default=",".join(FORMATS))

@@ -11,10 +11,10 @@ those of eager attention. Then, run by turns:
     record           inside record(model)
     one layer        the same, and all weights of one layer
     top 8            the same, and the eight largest weights of each row in all layers, without the matrices
-    eager            eager attention with output_attentions, which is what there was before
+    eager            eager attention with output_attentions, the usual way
 
-The peak is what a run has in use at once beyond the model. Where eager attention does not fit, there is none.
-More than LONGEST tokens have a batch of 1. Needs transformers.
+The peak is the memory in use at once beyond the model. Eager attention is left out where it does not fit.
+Above LONGEST tokens the batch is 1. Needs transformers.
 """
 
 import time
@@ -39,7 +39,7 @@ LENGTHS = {"cpu": [128, 512, 2048], "cuda": [128, 512, 2048, LONGEST, 32768]}
 
 
 def models(longest: int) -> dict[str, Any]:
-    """The two shapes, for as many tokens as asked for."""
+    """The two shapes, for the requested number of tokens."""
     return {
         "encoder": transformers.BertConfig(max_position_embeddings=longest),
         "decoder": transformers.GPT2Config(n_positions=longest),
@@ -60,7 +60,7 @@ def batch_of(model: Any, B: int, T: int) -> dict[str, Any]:
 
 
 def runs_of(sdpa: Any, eager: Any, batch: dict[str, Any]) -> dict[str, Callable[[], object]]:
-    """What is compared; each drops what it has computed."""
+    """The runs to compare; each drops what it has computed."""
 
     def recorded(look: Callable[[Any], object]) -> object:
         with record(sdpa) as trace:
@@ -80,7 +80,7 @@ def runs_of(sdpa: Any, eager: Any, batch: dict[str, Any]) -> dict[str, Callable[
 
 
 def check_parity(sdpa: Any, eager: Any, batch: dict[str, Any]) -> float:
-    """The output is the same, bit for bit, and so are the weights, to rounding: their largest difference."""
+    """Check that outputs are equal bit for bit, and weights to rounding; their largest difference."""
     plain = sdpa(**batch)[0]
     with record(sdpa) as trace:
         out = sdpa(**batch)[0]
@@ -99,7 +99,7 @@ def check_parity(sdpa: Any, eager: Any, batch: dict[str, Any]) -> float:
 def fitting(
     runs: dict[str, Callable[[], object]], model: Any, B: int, T: int
 ) -> dict[str, Callable[[], object]]:
-    """Those whose memory the device has; eager attention is not tried where its weights alone exceed it."""
+    """The runs that fit into memory; eager attention is not tried if its weights alone exceed it."""
     config, found = model.config, {}
     weights = config.num_hidden_layers * config.num_attention_heads * B * T * T * model.dtype.itemsize
     for name, run in runs.items():
@@ -115,7 +115,7 @@ def fitting(
 
 
 def main() -> None:
-    """Measure, print, and record if asked for."""
+    """Measure, print and, if requested, record."""
     parser = arguments(__doc__)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--lengths", type=int, nargs="+", help="tokens; without them those of LENGTHS")

@@ -13,7 +13,7 @@ from regard.viz.axes import Axes, log_ticks
 from regard.viz.sheet import MARKERS, Box, Sheet
 
 PICTURE = PICTURES / "any-model.png"
-RUNS = {  # in the records, in the picture
+RUNS = {  # name in the records -> name in the picture
     "sdpa": "sdpa",
     "record": "sdpa + record",
     "one layer": "sdpa + record + one layer's weights",

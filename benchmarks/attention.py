@@ -1,7 +1,7 @@
 """`regard bench`, recorded among the repository's own results: mechanisms and training steps.
 
     python benchmarks/attention.py --device cpu [--threads 1] [--deadline 900]
-    python benchmarks/attention.py --take bench     # what `regard bench --out bench` left on another machine
+    python benchmarks/attention.py --take bench     # `regard bench --out bench` from another machine
 
 Writes results/attention-DEVICE.json, results/training-steps-DEVICE.json and docs/pictures/attention-*.png.
 Afterwards run docs/generator/tables.py, which makes the README's tables.
@@ -37,7 +37,7 @@ def take(folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure here, or take what was measured elsewhere."""
+    """Measure here, or take measurements from elsewhere."""
     parser = arguments(__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--threads", type=int, default=1)

@@ -1,4 +1,4 @@
-"""What all benchmarks share: where things lie, the command line, records, captions of pictures."""
+"""What all benchmarks share: paths, the command line, records, captions of pictures."""
 
 import argparse
 from pathlib import Path
@@ -20,7 +20,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def keep(recipe: str, metric: str, value: float, *, folder: Path = RESULTS, **facts: Any) -> Path:
-    """Write the record of one number, with the facts that `measured` takes; its file."""
+    """Write the record of one number, with the facts that `measured` takes; return its file."""
     return write_result(folder, measured(recipe, metric, value, **facts))
 
 

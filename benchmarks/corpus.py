@@ -11,8 +11,8 @@ For each size and each number of processes, in processes of their own and with a
 
 Memory is private (RssAnon) and resident; the latter counts mapped pages too, which the system can take back.
 Without `--source` and `--target` the text is made of the grammar's sentences, two short ones a line, so that
-the lines differ. The machine's load before each measurement is recorded: beside other work, seconds say
-little and processor seconds more.
+the lines differ. The machine's load before each measurement is recorded: on a busy machine, processor seconds
+say more than wall-clock seconds.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-SHORT = 60_000  # sentences of the grammar that the lines are made of
-BATCHES = 200  # that a rank takes
-LIMIT = 2e9  # bytes of resident memory that preparing must not pass
+SHORT = 60_000  # sentences of the grammar, from which lines are made
+BATCHES = 200  # taken by a rank
+LIMIT = 2e9  # bytes of resident memory that preparing must not exceed
 
 
 def make_text(folder: Path, pairs: int) -> tuple[Path, Path]:
-    """Two files of so many lines, unless they are there already."""
+    """Write two files of so many lines, unless they exist."""
     from regard.data.grammar import generate
 
     paths = folder / f"{pairs}.en", folder / f"{pairs}.fr"
@@ -52,12 +52,12 @@ def make_text(folder: Path, pairs: int) -> tuple[Path, Path]:
 
 
 def measure(source: str, target: str) -> dict[str, Any]:
-    """Prepare, or find what is prepared, take batches as one of two ranks; what it cost."""
+    """Prepare, or load what is prepared, and take batches as one of two ranks; return the cost."""
     from regard.data import prepared
     from regard.tasks.files import FilesSettings, FilesTask
     from regard.train.batch_stream import Stream
 
-    prepared.LARGE = 0  # also a small text goes through the cache, so that sizes can be compared
+    prepared.LARGE = 0  # small texts use the cache too, so that sizes are comparable
     imported, began = private_memory(), time.perf_counter()
     settings = FilesSettings(source=source, target=target, source_language="en", target_language="fr")
     task = FilesTask.create(settings)
@@ -87,30 +87,30 @@ def measure(source: str, target: str) -> dict[str, Any]:
 
 
 def processor(who: int) -> float:
-    """Seconds of the processor."""
+    """Processor seconds."""
     used = resource.getrusage(who)
     return used.ru_utime + used.ru_stime
 
 
 def peaks() -> tuple[int, int]:
-    """The most resident memory so far of this process and of its largest child, in MB."""
+    """The peak resident memory of this process and its largest child, in MB."""
     return status("VmHWM"), round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6)
 
 
 def private_memory() -> int:
-    """Memory that is this process's alone, in MB; what is mapped from files is not."""
+    """Private memory of this process, in MB; memory mapped from files does not count."""
     return status("RssAnon")
 
 
 def status(name: str) -> int:
-    """What Linux says of this process's memory, in MB."""
+    """This process's memory according to Linux, in MB."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     [found] = [line.split()[1] for line in lines if line.startswith(f"{name}:")]
     return round(int(found) * 1024 / 1e6)
 
 
 def run(source: Path, target: Path, cache: Path, processes: int) -> dict[str, Any]:
-    """`measure` in a process of its own, and the load before it."""
+    """Run `measure` in a process of its own; its result, and the load before it."""
     threads = {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": str(processes)}
     load = round(os.getloadavg()[0], 1)
     done = subprocess.run(

@@ -1,15 +1,15 @@
-"""How fast a Transformer writes on one CPU thread, beside CTranslate2 with the same weights.
+"""How fast a Transformer decodes on one CPU thread, compared with CTranslate2 with the same weights.
 
     python benchmarks/decoding.py [--runs 7] [--record]
 
 Six layers on each side, d_model 256, d_ff 1024, 4 heads, 5,300 pieces, random weights, float32; 96 sentences
 of 20 pieces in batches of 32, every output 20 pieces long, greedily and with a beam of 5. Parity comes first:
-both must write the same pieces. Then they run in turns, in one process; the speed is that of the least
-processor time, which other work on the machine changes little, and the ratio is between the two. The ratio by
-wall-clock time and the machine's load are printed beside it.
+both must write the same pieces. Then they run in turns, in one process; speed is by the least processor time,
+which other load on the machine changes little, and the ratio is between the two. The ratio by wall-clock time
+and the machine's load are printed too.
 
 The cost of a longer output: greedy decoding of 20, 40, 80, 160 and 320 pieces; the exponent is the slope of a
-least-squares line through them in log-log scale. Reading all earlier pieces anew would give 2 or more.
+least-squares line through them in log-log scale. Recomputing all earlier pieces would give 2 or more.
 
 `--record` writes results/decoding.json.
 """
@@ -37,7 +37,7 @@ from regard.export.ctranslate2 import save
 from regard.models.transformer import Transformer, TransformerConfig
 
 V, SENTENCES, LENGTH, BATCH, SEED = 5300, 96, 20, 32, 1
-BEAMS = {1: 1.0, 5: 1.0}  # the share of CTranslate2's speed that is asked for
+BEAMS = {1: 1.0, 5: 1.0}  # the required share of CTranslate2's speed
 LENGTHS = (20, 40, 80, 160, 320)
 
 Written = list[tuple[int, ...]]
@@ -112,7 +112,7 @@ class Theirs:
 
 
 def random_transformer() -> Transformer:
-    """The model of the comparison; gains and biases are random too, so that parity is about them as well."""
+    """The model of the comparison; gains and biases are random too, so that parity covers them."""
     torch.manual_seed(SEED)
     config = TransformerConfig(
         source_vocab=V,
@@ -132,7 +132,7 @@ def random_transformer() -> Transformer:
 
 
 def compare(ours: Ours, theirs: Theirs, beam: int, runs: int) -> dict[str, Any]:
-    """Parity, then both in turns."""
+    """Check parity, then run both in turns."""
     same = sum(a == b for a, b in zip(ours.write(beam), theirs.write(beam), strict=True))
     if same < SENTENCES:
         raise SystemExit(f"beam {beam}: only {same} of {SENTENCES} outputs are the same.")
@@ -192,7 +192,7 @@ def record(metric: str, value: float, seconds: float, details: dict[str, Any]) -
 
 
 def main() -> None:
-    """Measure, and record if asked to."""
+    """Measure and, if requested, record."""
     parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--record", action="store_true")

@@ -1,12 +1,11 @@
-"""How fast translators write on a GPU: by captured graphs, step by step, and by transformers' `generate`.
+"""How fast translators decode on a GPU: by captured graphs, step by step, and by transformers' `generate`.
 
     python benchmarks/decoding_gpu.py [--batches 1 32 256] [--runs 5] [--record results]
 
 Random weights; 20 pieces in, 32 out, for every sentence, greedily and with a beam of 5. The Transformer has
-6 + 6 layers, d_model 512, 8 heads, d_ff 2048, 32,000 pieces; beside it stands a Marian model of those sizes.
-RNNsearch and Luong's model have the sizes of their recipes; nothing to compare them with is at hand but their
-own steps. Parity comes first: graphs must write the pieces that steps write.
-Needs an NVIDIA GPU and transformers.
+6 + 6 layers, d_model 512, 8 heads, d_ff 2048, 32,000 pieces; it is compared with a Marian model of that size.
+RNNsearch and Luong's model have the sizes of their recipes and are compared only with their own steps. Parity
+comes first: graphs must write the pieces that steps write. Needs an NVIDIA GPU and transformers.
 """
 
 import json
@@ -102,7 +101,7 @@ def generate(model: Any, batch: PairBatch, beam: int) -> None:
 
 
 def speed(work: Callable[[], Any], pieces: int, runs: int) -> float:
-    """Pieces a second: the median of some runs."""
+    """Pieces per second: the median of some runs."""
     times = []
     for _ in range(runs):
         torch.cuda.synchronize()
@@ -143,9 +142,9 @@ def main() -> None:
 
 
 def row(name: str, model: Any, theirs: Any, beam: int, B: int, runs: int) -> dict[str, Any]:
-    """One line: pieces a second each way, in one run."""
+    """One line: pieces per second each way, in one run."""
     first, second = batch_of(B, 1), batch_of(B, 2)
-    for batch in (first, first, first):  # the second time it is captured
+    for batch in (first, first, first):  # captured the second time
         write(model, batch, beam)
     found, expected = write(model, second, beam), step_by_step(lambda: write(model, second, beam))
     same = sum(a == b for a, b in zip(found, expected, strict=True)) / B

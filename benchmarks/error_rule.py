@@ -4,9 +4,9 @@
     ATEN_CPU_CAPABILITY=avx2 python benchmarks/error_rule.py          with other vector instructions
 
 Shapes, scores, normalizers, windows, masks, temperatures, precisions and magnitudes are drawn; each problem
-is judged alone. Of the context and of each gradient the table has the kernel's error as a multiple of the
+is judged alone. For the context and each gradient the table has the kernel's error as a multiple of the
 formula's, and the share of the allowed jitter that it takes beyond twice the formula's error: the rule holds
-where that is at most 1. Writes results/error-rule.json and exits with 1 where a problem breaks the rule.
+if that is at most 1. Writes results/error-rule.json and exits with 1 if a problem breaks the rule.
 """
 
 import math
@@ -53,7 +53,7 @@ DTYPES = (torch.float32, torch.float32, torch.bfloat16, torch.float16)
 
 
 class Kind(NamedTuple):
-    """A kernel and one of the ways it runs: what it takes, and what must be set for it to run."""
+    """A kernel and one of its variants: what it accepts, and the settings that select it."""
 
     kernel: str
     scores: tuple[str, ...]
@@ -112,13 +112,13 @@ KINDS = {
 
 
 class Problem(NamedTuple):
-    """What is asked of a kernel."""
+    """A problem for a kernel."""
 
     kind: Kind
     attention: Attention  # with the kernel
     inputs: list[Tensor]  # query, keys, values
     mask: Mask
-    direction: Tensor  # of the gradients: that of the context's product with it
+    direction: Tensor  # gradients are those of the context's product with it
 
 
 def make(kind: Kind, seed: int) -> Problem:
@@ -183,13 +183,13 @@ def scores(name: str, D: int, hidden: int) -> Any:
 
 
 def normalizers(name: str, temperature: float) -> Normalizer:
-    """A normalizer; softmax alone has a temperature."""
+    """A normalizer; only softmax has a temperature."""
     others = {"sparsemax": Sparsemax, "mean": Mean, "divide-by-length": DivideByLength}
     return others[name]() if name in others else Softmax(temperature=temperature)
 
 
 def windows(name: str, D: int, hidden: int, half_width: int) -> Window | None:
-    """A window; the mask's own is no part of the attention."""
+    """A window; the mask's own is not part of the attention."""
     if name == "local-m":
         return LocalMonotonic(half_width=half_width)
     if name == "local-p":
@@ -200,7 +200,7 @@ def windows(name: str, D: int, hidden: int, half_width: int) -> Window | None:
 def masks(
     rng: random.Random, generator: torch.Generator, B: int, T: int, S: int, *, narrow: bool, dense: bool
 ) -> Mask:
-    """Each fact of a mask with some chance; rows with nothing to see among them."""
+    """Each property of a mask with some probability, including rows that see nothing."""
     some = torch.rand(B, rng.choice((1, T)), S, generator=generator) < 0.7
     return Mask(
         causal=rng.random() < 0.3,
@@ -213,7 +213,7 @@ def masks(
 
 @contextmanager
 def set_to(settings: tuple[tuple[Any, str, Any], ...]) -> Iterator[None]:
-    """Constants of the kernels, for as long as a problem takes."""
+    """Set constants of the kernels for the duration of a problem."""
     before = [getattr(module, name) for module, name, _ in settings]
     try:
         for module, name, value in settings:
@@ -262,7 +262,7 @@ def describe(problem: Problem) -> str:
 
 
 def quantile(values: list[float], share: float) -> float:
-    """The smallest value that so many of them do not exceed."""
+    """The smallest value that this share of them does not exceed."""
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 

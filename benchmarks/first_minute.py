@@ -1,11 +1,11 @@
-"""The first minute of somebody who has just installed the package: every line they try, with its seconds.
+"""The first minute after installing the package: every line that a new user tries, with its seconds.
 
     python -m venv fresh && fresh/bin/pip install torch==2.13.0 && fresh/bin/pip install .
     fresh/bin/python benchmarks/first_minute.py --out results
 
 Runs the lines of the README's first screen and one of each kind of model, in one Python as in a notebook,
-then the commands, each in a process of its own, in an empty folder. Also adds up what the installation
-brought beside torch and torch's own packages. `--out` records the total.
+then the commands, each in a process of its own, in an empty folder. Also adds up what the installation added
+to torch and torch's own packages. `--out` records the total.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def run_python(lines: list[str]) -> dict[str, float]:
 
 
 def run_commands(lines: list[str]) -> dict[str, float]:
-    """Line -> seconds; each in a process of its own, which must succeed."""
+    """Line -> seconds; each runs in its own process, which must succeed."""
     took = {}
     scripts = sysconfig.get_path("scripts")
     for line in lines:
@@ -80,7 +80,7 @@ def run_commands(lines: list[str]) -> dict[str, float]:
 
 
 def brought() -> dict[str, float]:
-    """Package -> megabytes on disk, of what this environment has beside pip, torch and torch's packages."""
+    """Package -> megabytes on disk, for this environment without pip, torch and torch's packages."""
     of_torch, todo = {"pip"}, ["torch"]
     while todo:
         name = plain(todo.pop())
@@ -98,7 +98,7 @@ def brought() -> dict[str, float]:
 
 
 def plain(name: str) -> str:
-    """A package's name as they are compared."""
+    """A package's name, normalized for comparison."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

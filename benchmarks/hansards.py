@@ -10,9 +10,8 @@ which sees half as many tokens. All trainings run at once and end together: each
 plans as many steps as fit.
 
 Every decoder layer is read, its attention credited to the word written or to the word read, and the two
-directions are joined by grow-diag. The Hansards' gold links choose nothing: of the two ways, the layers and
-the credits, those are taken that have the lowest alignment error rate on sentences of the embedded corpus,
-as a mean over the seeds.
+directions are joined by grow-diag. The Hansards' gold links choose nothing: the way, the layer and the credit
+are chosen by the lowest alignment error rate on sentences of the embedded corpus, as a mean over the seeds.
 
 found/hansards.json has the figures, links.json.gz all links, *.safetensors weights in int8 (of the models for
 both directions, and of the first seed of the others), tokenizer.json their vocabulary.
@@ -55,8 +54,8 @@ from regard.evaluate.alignment import Gold, Link, Links, score_alignment  # noqa
 
 DIRECTIONS = ("en-fr", "fr-en")
 WAYS = {"one model": ("both",), "two models": DIRECTIONS}
-METHOD = "grow-diag"  # as in the literature; the others are shown beside it
-MEASURING = 70.0  # seconds kept for reading the links of what the deadline stopped
+METHOD = "grow-diag"  # as in the literature; the others are shown too
+MEASURING = 70.0  # seconds reserved for reading links from trainings that the deadline stopped
 SHOWN = 500  # validation pairs of Tatoeba, on which the directions are compared
 CONFIG = """
 [model]
@@ -144,7 +143,7 @@ def words_of(text: str, language: str) -> list[str]:
 
 Words = tuple[list[str], list[str]]  # of both languages
 LINKS = ((".", "."), (",", ","), (";", ";"), ("and", "et"), ("but", "mais"), ("because", "parce que"))
-LONGEST = 4  # pairs that are joined into one
+LONGEST = 4  # pairs joined into one
 
 
 def joined(pairs: Sequence[Words], seed: int) -> Iterator[Words]:
@@ -225,7 +224,7 @@ def hansards(data: str) -> list[dict[str, Any]]:
 
 
 def train(order: dict[str, Any]) -> None:
-    """Train until the deadline, force all pairs, write links and weights. SIGTERM ends the training alone."""
+    """Train until the deadline, force all pairs, write links and weights. SIGTERM ends only the training."""
     import torch
     from safetensors.torch import save_file
 
@@ -466,7 +465,7 @@ def grouped(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[s
 
 
 def record(folder: Path, results: Path) -> None:
-    """What a run found, as a record: the mean over the seeds, and every way and reading beside it."""
+    """A run's figures as a record: the mean over the seeds, and every way and reading in the details."""
     from regard.evaluate.results import Result, commit, write_result
 
     found = json.loads((folder / "hansards.json").read_text(encoding="utf-8"))

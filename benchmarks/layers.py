@@ -5,8 +5,8 @@
 Self-attention, the same restricted to neighbours, a recurrent and a convolutional layer of equal width,
 forward and backward, float32. Parity comes first: the restricted layer must equal self-attention under a
 window, and every layer must keep the shape. Time is the least of several runs after a warm-up: on a CPU the
-processor time of one thread, which other work on the machine changes little. Memory is what the forward pass
-keeps for the backward pass, each storage once: the same on every machine. The exponent of each is the slope
+processor time of one thread, which other load on the machine changes little. Memory is what the forward pass
+saves for the backward pass, each storage once: the same on every machine. The exponent of each is the slope
 of a least-squares line through the longest lengths in log-log scale, beside the theory's.
 
 Writes results/layers.json and docs/pictures/layers-time-DEVICE.png, layers-memory-DEVICE.png.
@@ -25,10 +25,10 @@ from regard.bench.clock import FITTED, exponent
 from regard.layers.restricted import attend_nearby
 from regard.viz.curves import draw_growth
 
-D = {"cpu": 32, "cuda": 128}  # features: small beside the longest length, so that the length decides
+D = {"cpu": 32, "cuda": 128}  # features: few compared with the longest length, so that the length dominates
 B = {"cpu": 1, "cuda": 8}
 REACH, WIDTH, SHORTEST = 32, 3, 128
-RUNS, MOST, ENOUGH = 5, 60, 0.6  # runs: at least, at most, and seconds that are enough
+RUNS, MOST, ENOUGH = 5, 60, 0.6  # minimum and maximum number of runs, and seconds after which to stop
 
 
 class SelfAttention(nn.Module):
@@ -68,14 +68,14 @@ class Convolution(nn.Module):
 
 
 def everywhere(attention: Attention, mask: Mask | None = None) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Each position sees all that the mask leaves; in one head, since the fused kernel wants that axis."""
+    """Each position sees all that the mask allows; one head, since the fused kernel needs that axis."""
     return lambda q, k, v: attention(q[:, None], attention.prepare(k[:, None], v[:, None], mask)).context[
         :, 0
     ]
 
 
 def layers(dim: int) -> dict[str, tuple[nn.Module, float, float]]:
-    """Name -> layer, and the exponents of the length in its time and in what it keeps, by the theory."""
+    """Name -> layer, and the theoretical exponents of the length in its time and its saved memory."""
     plain, fused = Attention(DotScore(), kernel="reference"), Attention(DotScore(), kernel="sdpa")
     near = SelfAttention(dim, lambda q, k, v: attend_nearby(plain, q, k, v, reach=REACH))
     return {
@@ -88,7 +88,7 @@ def layers(dim: int) -> dict[str, tuple[nn.Module, float, float]]:
 
 
 def check(dim: int, device: str) -> None:
-    """Shapes, and that the restricted layer is attention under a window, values and gradients."""
+    """Check shapes, and that the restricted layer equals attention under a window, values and gradients."""
     torch.manual_seed(0)
     x = torch.randn(2, 3 * REACH + 7, dim, device=device)
     found = {name: layer.to(device) for name, (layer, *_) in layers(dim).items()}
@@ -112,7 +112,7 @@ def gradients(layer: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def seconds(layer: nn.Module, x: Tensor) -> float:
-    """The least of several runs, forward and backward, after two; of many where one is short."""
+    """The minimum over several runs, forward and backward, after two warm-ups; over many if short."""
     times: list[float] = []
     while len(times) < RUNS + 2 or (sum(times) < ENOUGH and len(times) < MOST):
         started = clock(x)
@@ -122,7 +122,7 @@ def seconds(layer: nn.Module, x: Tensor) -> float:
 
 
 def clock(x: Tensor) -> float:
-    """Seconds: of this process on a CPU, of the wall on a GPU when it has done all it was given."""
+    """Seconds: processor time on a CPU, wall-clock time after a sync on a GPU."""
     if not x.is_cuda:
         return time.process_time()
     torch.cuda.synchronize()
@@ -130,7 +130,7 @@ def clock(x: Tensor) -> float:
 
 
 def kept(layer: nn.Module, x: Tensor) -> int:
-    """Bytes that the forward pass keeps for the backward pass, the parameters left out."""
+    """Bytes that the forward pass saves for the backward pass, without parameters."""
     own = {p.untyped_storage().data_ptr() for p in layer.parameters()}
     held: dict[int, Tensor] = {}
 
@@ -192,7 +192,7 @@ def measure(device: str, longest: int, threads: int) -> None:
 
 
 def draw(device: str, lengths: list[int], values: dict[str, list[float]], what: str, unit: str) -> None:
-    """One line a layer."""
+    """One line per layer."""
     curves = {name: (list(map(float, lengths)), series) for name, series in values.items()}
     path = PICTURES / f"layers-{what}-{device}.png"
     draw_growth(curves, path, xlabel="length", ylabel=unit)

@@ -3,14 +3,14 @@
     python benchmarks/lstmn.py                      on the GPU if there is one, else on the CPU
     python benchmarks/lstmn.py --record             also adds a record to results/lstmn-speed.json
 
-plain      past states in lists, stacked and projected anew at every step, as one first writes it
+plain      past states in lists, stacked and projected again at every step: the naive way
 steps      LSTMNCell step by step: every slot is projected once; this path shows its attention
 lstmn      the whole recurrence as one operation, what training runs
 captured   the same, recorded as a CUDA graph and replayed; GPU only
 
 Parity comes first, in float64: outputs and every gradient of the three are equal, or no speed is printed. A
-time is the smallest of several runs, forward and backward, of processor time on a CPU so that a busy machine
-does not count; the paths take turns.
+time is the smallest of several runs, forward and backward, of processor time on a CPU so that the machine's
+load does not count; the paths take turns.
 """
 
 import time
@@ -80,7 +80,7 @@ def parity(device: str) -> None:
 
 
 def captured(cell: LSTMNCell, inputs: Tensor) -> Callable[[], None]:
-    """A recording of one training step."""
+    """Capture one training step."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -129,7 +129,7 @@ def seconds(run: Callable[[], None], device: str) -> float:
 
 
 def main() -> None:
-    """Print a table; keep it with --record."""
+    """Print a table; record it with --record."""
     parser = arguments(__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
@@ -159,7 +159,7 @@ def main() -> None:
 
 
 def as_result(rows: list[dict[str, Any]], threads: int, spent: float) -> Result:
-    """The gain at the shape with the smallest one, and all times beside it."""
+    """The gain at the shape where it is smallest, and all times."""
     best = "captured" if "captured" in rows[0]["milliseconds"] else "lstmn"
     gain = min(row["milliseconds"]["plain"] / row["milliseconds"][best] for row in rows)
     return measured(

@@ -39,7 +39,7 @@ SIZES = {
 }
 STEPS = {"local-p": 2000}  # the centre must be found before the words can be
 USUAL = 600
-LOCAL = {"feed": False}  # fed, the state counts steps and needs no window
+LOCAL = {"feed": False}  # with input feeding the state counts steps and needs no window
 
 
 def attending(score: str, **settings: Any) -> dict[str, object]:
@@ -100,7 +100,7 @@ def draw(model: Luong, task: ReverseTask) -> None:
 
 
 def measure(name: str, settings: dict[str, object], backwards: bool) -> None:
-    """Train one, measure it, keep the numbers."""
+    """Train one, measure it, record the numbers."""
     task = ReverseTask.create(ReverseSettings(train=20_000, valid=64, backwards=backwards))
     steps = STEPS.get(name, USUAL)
     model, seconds = train(settings, task, steps)

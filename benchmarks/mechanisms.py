@@ -6,7 +6,7 @@ RNNsearch learns to write 4 to 12 symbols backwards under another alphabet, once
 and window of the catalogue in place of the paper's, each under the same budget. Measured on 256 new sequences
 of length 12: the share of right symbols (greedy), and the alignment error rate when the right answer is
 forced. The gold alignment is the anti-diagonal. Windows are also measured on the same task in reading order,
-since a window that moves on with the target cannot follow a text that turns round.
+since a window that moves on with the target cannot follow a reversed text.
 
 Writes results/mechanisms.json and docs/pictures/KIND-KEY.png.
 """
@@ -37,7 +37,7 @@ from regard.train.progress import Quiet
 from regard.viz.heatmap import draw_alignment, draw_heads
 
 LENGTH, TESTED, STEPS, SEED = 12, 256, 500, 1
-# query and annotations have the same size, so that every score can be put in
+# query and annotations have the same size, so that every score fits
 SIZES = {
     "embedding": 32,
     "hidden": 64,
@@ -51,7 +51,7 @@ Measure = tuple[str, str, AttentionConfig, bool]  # kind, key, the mechanism, ba
 
 
 def measures() -> list[Measure]:
-    """Everything that is measured."""
+    """All cases to measure."""
     paper = AttentionConfig("additive", hidden=64, half_width=3)
     found = [("score", key, replace(paper, score=key), True) for key in catalog.names("score")]
     found += [

@@ -37,7 +37,7 @@ KERNELS: tuple[Kernel, Kernel] = ("ntm", "reference")
 
 
 def plain_logits(model: NTM, batch: BitBatch) -> Tensor:
-    """The same machine, sequence by sequence and head by head, as one would write it from the paper."""
+    """The same machine, sequence by sequence and head by head, written straight from the paper."""
     return torch.stack([_run_one(model, inputs) for inputs in batch.inputs])
 
 
@@ -62,7 +62,7 @@ def _run_one(model: NTM, inputs: Tensor) -> Tensor:
 
 
 def _heads(model: NTM, h: Tensor) -> list[dict[str, Tensor]]:
-    """What each head does: its own share of the controller's words."""
+    """Each head's parameters, from the controller's output."""
     c = model.config
     R, W, M, s = c.read_heads, c.write_heads, c.width, 2 * c.reach + 1
     H = R + W
@@ -98,7 +98,7 @@ def _address(cells: Tensor, previous: Tensor, head: dict[str, Tensor]) -> Tensor
 
 
 def build(heads: int, device: str, kernel: Kernel = "reference") -> tuple[NTM, CopyTask]:
-    """The copy recipe's machine."""
+    """The machine of the copy recipe."""
     torch.manual_seed(1)
     task = CopyTask(CopySettings(longest=LENGTH, shortest=LENGTH, tested=(LENGTH,)))
     config = NTMConfig(**task.sizes(), read_heads=heads, write_heads=heads, kernel=kernel)
@@ -139,7 +139,7 @@ def _difference(found: list[Tensor], right: list[Tensor]) -> float:
 
 
 def time_steps(steps: dict[str, Callable[[], object]], *, repeats: int, device: str) -> dict[str, float]:
-    """Seconds of one call of each, the medians of so many rounds after the first."""
+    """Seconds per call of each: medians over so many rounds after the first."""
     taken: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats + 1):
         for name, step in steps.items():
@@ -162,7 +162,7 @@ def training_step(model: NTM, logits: Callable[[BitBatch], Tensor], batch: BitBa
 
 
 def captured(model: nn.Module, task: CopyTask, batch: BitBatch) -> Callable[[], object]:
-    """Forward and backward as one recording."""
+    """Forward and backward as one captured graph."""
 
     def step(kept: BitBatch) -> Loss:
         loss = task.loss(model, kept)
@@ -213,7 +213,7 @@ def main() -> None:
 
 
 def record(options: argparse.Namespace, seconds: dict[str, float], difference: float, taken: float) -> None:
-    """Keep the ratios beside the other results."""
+    """Record the ratios with the other results."""
     ratios = {
         "a per-sample one": seconds["plain"] / min(seconds.values()),
         "the reference": seconds["batched"] / seconds["ntm"],
@@ -233,7 +233,7 @@ def record(options: argparse.Namespace, seconds: dict[str, float], difference: f
         measured("ntm-speed", f"training step, times {rival} {where}", round(ratio, 2), **facts)
         for rival, ratio in ratios.items()
     ]
-    for each in records:  # made before the first is written, which would be a change to the commit
+    for each in records:  # all made before the first is written, which would make the commit dirty
         write_result(RESULTS, each)
 
 

@@ -7,8 +7,8 @@
 For each number of pairs, drawn at random, it trains the recurrent network that was the default before
 (`rnnsearch`), the row of the table (`table`) and a few variants of it, several at once, each in a process of
 its own. Each is measured on the validation text: BLEU and chrF of the best weights, and of the mean of the
-last five evaluations' weights. At the deadline trainings are stopped and measured as they are; what has no
-figures five seconds before `--minutes` are over is left out. The file is written after every result.
+last five evaluations' weights. At the deadline trainings are stopped and measured as they are; those without
+figures five seconds before `--minutes` are over are left out. The file is written after every result.
 
     python benchmarks/own_text.py --record own-text.json other.json
 
@@ -36,9 +36,9 @@ sys.path.insert(0, str(ROOT))
 
 from timed import say  # noqa: E402
 
-MEASURING = 60.0  # seconds kept for measuring what the deadline stopped
+MEASURING = 60.0  # seconds reserved for measuring trainings that the deadline stopped
 SIDES = ("source", "target", "valid_source", "valid_target")
-SHOWN = {  # settings in a record, and where a config has them
+SHOWN = {  # settings in a record, and their place in a config
     "layers": ("model", "layers"),
     "d_model": ("model", "d_model"),
     "d_ff": ("model", "d_ff"),
@@ -111,7 +111,7 @@ def _network(layers: int, width: int, inner: int, heads: int, dropout: float) ->
 
 
 def train(order: dict[str, Any]) -> dict[str, Any]:
-    """One training and its figures; SIGTERM ends the training, not the measuring."""
+    """One training and its figures; SIGTERM ends the training, not the measurement."""
     from regard.cli.text import Text
     from regard.cli.train import choose_config
     from regard.evaluate.base import evaluate
@@ -172,7 +172,7 @@ class Benchmark:
         """What to train on so many pairs."""
         files = self.given.files | self.draw(pairs)
         common = {"pairs": pairs, "files": files, "languages": self.given.languages}
-        # recorded steps compute what plain ones do, in a fraction of the time
+        # captured steps compute the same as plain ones, in a fraction of the time
         old = {
             "variant": "rnnsearch",
             "model": "",
@@ -238,7 +238,7 @@ class Benchmark:
         )
 
     def wait(self, child: "subprocess.Popen[bytes]") -> bytes:
-        """What it prints; the deadline ends its training, and the end of all time itself."""
+        """Its output; the deadline ends its training, and the end of all time the process."""
         for left, stop in ((self.end - MEASURING, child.terminate), (self.end - 5, child.kill)):
             try:
                 return child.communicate(timeout=max(left - time.monotonic(), 0.1))[0]

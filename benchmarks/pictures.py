@@ -2,7 +2,7 @@
 
     python benchmarks/pictures.py
 
-Writes docs/pictures/*.png with a caption beside each. That of the public corpora needs them: REGARD_DATA.
+Writes docs/pictures/*.png with a caption beside each. That of the public corpora needs them in REGARD_DATA.
 """
 
 import os

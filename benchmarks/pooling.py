@@ -3,8 +3,8 @@
     python benchmarks/pooling.py
 
 S positions have a symbol of twelve each, and one bears a mark; the class is the symbol under the mark. The
-vector of a position is the sum of its symbol's and its mark's; behind the pooling stands one linear layer:
-what is asked for must be picked out before it is mixed. The mean of such vectors tells which symbols are
+vector of a position is the sum of its symbol's and its mark's; one linear layer follows the pooling, so the
+wanted symbol must be picked out before vectors are mixed. The mean of such vectors tells which symbols are
 there and that one is marked, not which. Both poolings learn under the same budget, with three seeds each.
 
 Writes results/pooling.json and docs/pictures/layer-attention-pooling.png.
@@ -37,7 +37,7 @@ def marked(B: int, S: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 class Reader(nn.Module):
-    """Vectors of symbols and marks added, pooled, and named."""
+    """Adds vectors of symbols and marks, pools them and classifies the result."""
 
     def __init__(self, pooling: PoolingName) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Reader(nn.Module):
 
 
 def train(pooling: PoolingName, S: int, seed: int) -> tuple[Reader, float]:
-    """A reader, and the share of new sequences that it names rightly."""
+    """A trained reader, and its accuracy on new sequences."""
     torch.manual_seed(seed)
     model, generator = Reader(pooling), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

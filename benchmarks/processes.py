@@ -2,12 +2,12 @@
 
     python benchmarks/processes.py --folder /tmp/regard-processes --processes 1 2 4     # throughput here
     python benchmarks/processes.py --step --record                                      # one step on one GPU
-    python benchmarks/processes.py --paper                                              # what follows from it
+    python benchmarks/processes.py --paper                                              # the projection
 
-`--record` writes to results/processes.json, where `--paper` finds the step; its table stands in
+`--record` writes to results/processes.json, where `--paper` finds the step; its table is in
 docs/how-to/several-gpus.md.
 
-On paper, a step of N GPUs takes as long as one GPU's, and then what of the exchange of gradients is not
+On paper, a step of N GPUs takes as long as one GPU's, plus the part of the gradient exchange that is not
 hidden behind the backward pass. The exchange is a ring within a machine, then one between machines:
 
     t = 2 (n-1)/n · bytes / link  +  2 (m-1)/m · bytes / network  +  2 (m-1) · latency · buckets
@@ -39,14 +39,14 @@ ASSUMED = {
 }
 BASE = {"layers": 6, "d_model": 512, "d_ff": 2048}
 VOCABULARY = 32_000
-WARM_UP = 5  # steps that are not measured
+WARM_UP = 5  # steps before the measurement
 STEP = "milliseconds of a step, Transformer base"
-NETWORKS = {"400 Gb/s": 40e9, "100 Gb/s": 10e9}  # bytes a second of a machine: four fifths of the line
+NETWORKS = {"400 Gb/s": 40e9, "100 Gb/s": 10e9}  # bytes per second of a machine: four fifths of the line rate
 SETTINGS = ("model.layers=2", "model.d_model=64", "model.d_ff=256", "task.train=4000", "task.valid=8")
 
 
 def throughput(folder: Path, processes: int, steps: int) -> dict[str, Any]:
-    """Units a second of so many CPU processes of one thread each, all with the same batch in all."""
+    """Units per second of so many single-threaded CPU processes, with the same total batch."""
     from regard.train.run_folder import RunFolder
 
     run = folder / f"run-{os.getpid()}-{processes}"
@@ -75,7 +75,7 @@ def throughput(folder: Path, processes: int, steps: int) -> dict[str, Any]:
 def measure_step(
     device: str = "cuda", *, tokens: int = 32_768, times: int = 20, **sizes: int
 ) -> dict[str, Any]:
-    """A training step of the Transformer, of base size unless told, in bfloat16; how much is exchanged."""
+    """A training step of the Transformer, by default of base size, in bfloat16; and how much is exchanged."""
     from regard.data.batches import pair_batch
     from regard.models.transformer import Transformer, TransformerConfig
     from regard.tasks.translation import cross_entropy
@@ -111,7 +111,7 @@ def measure_step(
 
 
 def on_paper(step: float, size: int, machines: int, *, network: float, hidden: float) -> float:
-    """Seconds of a step on so many machines."""
+    """Seconds per step on so many machines."""
     n = int(ASSUMED["GPUs of a machine"])
     within = 2 * (n - 1) / n * size / ASSUMED["link between GPUs, bytes a second"]
     between = 2 * (machines - 1) / machines * size / network
@@ -121,7 +121,7 @@ def on_paper(step: float, size: int, machines: int, *, network: float, hidden: f
 
 
 def project(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """For 8 to 512 GPUs, what share of perfect growth is kept: at best, and at worst."""
+    """For 8 to 512 GPUs, the share of ideal scaling: at best, and at worst."""
     step = found["milliseconds"] / 1e3
     best = step * ASSUMED["share of the backward pass in a step"]
     rows = []
@@ -145,7 +145,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def recorded_step() -> dict[str, Any]:
-    """The last step that was recorded."""
+    """The last recorded step."""
     from regard.evaluate.results import newest, read_results
 
     records = newest(read_results(ROOT / "results"))

@@ -1,8 +1,8 @@
-"""How much a server of the shipped translator carries, and how evenly.
+"""How much load a server of the shipped translator handles, and how evenly.
 
     python benchmarks/serve.py --record
 
-One client that asks again as soon as it is answered; then 64 of them at once, until 10,000 requests are
+One client that sends the next request as soon as it is answered; then 64 at once, until 10,000 requests are
 answered. Every answer must be the translation of the sentence that was sent, the same as for one client. The
 memory of the server is read while it works; at the end it is told to stop while requests wait, and must
 answer all of them. In a second server the thread of the model is killed while it computes 64 requests: the
@@ -29,7 +29,7 @@ from regard.serve.settings import Settings
 from regard.serve.start import build
 
 MODEL, CLIENTS = "en-fr", 64
-WANTED = 5.0  # throughput of all clients against that of one
+WANTED = 5.0  # throughput of all clients relative to that of one
 PEOPLE = ("She", "He", "My brother", "The teacher", "Our neighbour", "The old man", "Tom", "Mary")
 ACTIONS = (
     "is eating a green apple.",
@@ -74,7 +74,7 @@ def start() -> tuple[subprocess.Popen[str], int]:
     process = subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     port = json.loads(process.stderr.readline())["port"]
-    # what it logs further is read, or the pipe would fill
+    # read the rest of its log, or the pipe would fill
     threading.Thread(target=process.stderr.read, daemon=True).start()
     return process, port
 
@@ -102,7 +102,7 @@ async def alone(port: int, count: int) -> tuple[list[float], dict[str, str]]:
 
 
 async def together(port: int, count: int, process: subprocess.Popen[str]) -> dict:
-    """What 64 clients saw: seconds of each request, translations, errors, memory as it went."""
+    """What 64 clients saw: seconds of each request, translations, errors, and memory over time."""
     seconds: list[float] = []
     texts: dict[str, set[str]] = {}
     errors, wrong, levels, left = 0, 0, [], count
@@ -175,7 +175,7 @@ async def killed() -> dict[str, int]:
         ctypes.c_ulong(worker.ident or 0), ctypes.py_object(SystemExit)
     )
     statuses = [status for status, _ in await asyncio.gather(*asked)]
-    await alone(port, 1)  # who asks now is answered
+    await alone(port, 1)  # a new request is answered
     server.should_exit = True
     await asyncio.to_thread(thread.join, 60)
     text = app.state.models.metrics.text()
@@ -226,7 +226,7 @@ async def measure(count: int, single: int) -> dict:
 
 
 def main() -> None:
-    """Measure, and record if asked to."""
+    """Measure and, if requested, record."""
     parser = arguments(__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--single", type=int, default=64, help="requests of the one client")

@@ -1,4 +1,4 @@
-"""How soon the studio moves after its command, in Chromium that is already open.
+"""How long the studio takes to start, in Chromium that is already open.
 
     python benchmarks/studio_start.py --record
 
@@ -26,13 +26,13 @@ COUNT = ".player .count"
 
 
 def listens(port: int) -> bool:
-    """Something answers at this port."""
+    """True if something answers at this port."""
     with socket.socket() as asked:
         return asked.connect_ex(("127.0.0.1", port)) == 0
 
 
 def start(browser: Browser) -> dict[str, float]:
-    """Seconds from the command to each thing that a person sees."""
+    """Seconds from the command to each visible event."""
     with open_socket(Settings(port=0)) as free:
         port = free.getsockname()[1]
     page = browser.new_page()
@@ -40,7 +40,7 @@ def start(browser: Browser) -> dict[str, float]:
     command = [sys.executable, "-m", "regard", "studio", "--no-browser", "--port", str(port)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=environment, cwd=ROOT, stderr=subprocess.DEVNULL) as server:
-        while not listens(port):  # not by the browser, which would take a core meanwhile
+        while not listens(port):  # not in the browser, which would occupy a core
             time.sleep(0.01)
         page.goto(f"http://127.0.0.1:{port}/", wait_until="commit")
         found["page"] = time.perf_counter() - began
@@ -58,7 +58,7 @@ def start(browser: Browser) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, and record if asked to."""
+    """Measure and, if requested, record."""
     parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--record", action="store_true")

@@ -49,7 +49,7 @@ def draw_tasks() -> None:
 
 
 def draw_machine(folder: Path, length: int) -> None:
-    """The tape of a copying machine, and what its heads were told."""
+    """The tape of a copying machine, and the parameters of its heads."""
     run = open_run(folder)
     line = view(run, str(length), PICTURES / "model-ntm.png", beam=None)
     longest = run.config.task_settings["longest"]
@@ -78,7 +78,7 @@ def draw_machine(folder: Path, length: int) -> None:
 
 
 def draw_baseline(folder: Path, length: int) -> None:
-    """What the baseline answers beyond what it was trained on."""
+    """The baseline's outputs beyond its training range."""
     run = open_run(folder)
     assert isinstance(run.task, BitTask)
     batch = run.task.example((length,))
@@ -94,7 +94,7 @@ def draw_baseline(folder: Path, length: int) -> None:
 
 
 def main() -> None:
-    """Draw what was asked for."""
+    """Draw what was requested."""
     parser = arguments(__doc__)
     parser.add_argument("--machine", type=Path)
     parser.add_argument("--baseline", type=Path)

@@ -3,9 +3,9 @@
     python benchmarks/threads.py --record
 
 A training alone with one thread; two side by side with one thread each, as `regard compare --jobs 2` starts
-them; and, for contrast, two side by side that both take all cores. What counts is the slower of the two
-against the one alone, in words a second of the same recipe, after the first updates. Losses must agree first:
-threads change the speed of a training and, but for rounding, nothing else.
+them; and, for contrast, two side by side that both take all cores. The slower of the two is compared with the
+one alone, in words per second of the same recipe, after the first updates. Losses must agree first: apart
+from rounding, threads change only the speed of a training.
 """
 
 import json
@@ -22,11 +22,11 @@ from common import ROOT, arguments, keep
 
 RECIPE = "rnnsearch-reverse"
 STEPS, LOG = 60, 10
-WANTED = 1.25  # two processes of one thread: each takes at most so many times the time of one alone
+WANTED = 1.25  # two single-threaded processes: each takes at most so many times the time of one alone
 
 
 def start(folder: Path, threads: int) -> subprocess.Popen[bytes]:
-    """A training in a process of its own, with so many threads and no more."""
+    """A training in a process of its own, with exactly so many threads."""
     settings = [f"train.threads={threads}", f"train.steps={STEPS}", f"train.log_every={LOG}"]
     options = [part for setting in settings for part in ("--set", setting)]
     command = [sys.executable, "-m", "regard", "train", RECIPE, "--run", str(folder), *options]
@@ -37,7 +37,7 @@ def start(folder: Path, threads: int) -> subprocess.Popen[bytes]:
 
 
 def speed(folder: Path) -> tuple[float, float]:
-    """Words a second after the first updates, and the last loss."""
+    """Words per second after the first updates, and the last loss."""
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     rows = [row for row in rows if "tokens_per_second" in row]
     return statistics.median(row["tokens_per_second"] for row in rows[1:]), rows[-1]["loss"]
@@ -55,7 +55,7 @@ def side_by_side(processes: int, threads: int) -> tuple[list[float], list[float]
 
 
 def main() -> None:
-    """Measure, and record if asked to."""
+    """Measure and, if requested, record."""
     parser = arguments(__doc__)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--record", action="store_true")

@@ -1,9 +1,9 @@
-"""Tours of the shipped pointer network beside the shortest, Christofides' and those of nearest insertion.
+"""Tours of the shipped pointer network, compared with the shortest, Christofides' and nearest insertion's.
 
     python benchmarks/tours.py [--sets 1000] [--sizes 5 10 20]
 
 The test sets of the network's own task; it was trained on 5 to 10 points. Writes results/tours.json: one
-record a size, the mean lengths of all four beside those of table 2 of the paper.
+record per size, the mean lengths of all four with those of table 2 of the paper.
 """
 
 import time

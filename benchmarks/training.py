@@ -1,10 +1,10 @@
-"""The training step on one NVIDIA GPU: plain, captured, compiled; the Transformer's beside torch's.
+"""The training step on one NVIDIA GPU: plain, captured, compiled; the Transformer's against torch's.
 
     python benchmarks/training.py [--out results]
 
 Forward and backward of one batch of sentence pairs. First the gradients of the captured and the compiled step
 are compared with those of the plain one; then they are timed by turns with device events, and the medians
-compared. A step of two passes that are to agree (R-Drop) is compared with the textbook's way to its loss.
+compared. A step of two passes that are to agree (R-Drop) is compared with the textbook form of its loss.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def make_batch(B: int, S: int, T: int) -> PairBatch:
 
 
 def make_model(name: str, settings: dict[str, Any]) -> Model:
-    """One of our models with its first weights, ready to be trained."""
+    """One of regard's models with initial weights, ready for training."""
     torch.manual_seed(0)
     kind = catalog.find(name, "model").load()
     given = with_defaults(kind.Config, {"source_vocab": V, "target_vocab": V, **settings})
@@ -67,7 +67,7 @@ def make_model(name: str, settings: dict[str, Any]) -> Model:
 
 
 def plain_step(model: nn.Module, *, bf16: bool) -> Callable[[PairBatch], Loss]:
-    """Forward and backward, as the loop does them without recording."""
+    """Forward and backward, as the training loop runs them without capture."""
 
     def step(batch: PairBatch) -> Loss:
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=bf16):
@@ -80,7 +80,7 @@ def plain_step(model: nn.Module, *, bf16: bool) -> Callable[[PairBatch], Loss]:
 
 
 def gradients(model: nn.Module, step: Callable[[PairBatch], Loss], batch: PairBatch) -> list[Tensor]:
-    """What one step adds."""
+    """The gradients of one step."""
     for parameter in model.parameters():
         if parameter.grad is not None:
             parameter.grad.zero_()
@@ -89,8 +89,8 @@ def gradients(model: nn.Module, step: Callable[[PairBatch], Loss], batch: PairBa
 
 
 def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool) -> dict[str, float]:
-    """Times of the plain and the captured step of one of our models, which first must agree."""
-    # without dropout, and not in evaluation: cuDNN has no gradients there
+    """Times of the plain and the captured step of one of regard's models, which must first agree."""
+    # without dropout, but in training mode: in evaluation cuDNN has no gradients
     model = make_model(name, settings | {"dropout": 0.0})
     plain = plain_step(model, bf16=bf16)
     captured = CapturedStep(plain, model)
@@ -109,14 +109,14 @@ def compare(name: str, settings: dict[str, Any], batch: PairBatch, *, bf16: bool
 
 
 def check(name: str, found: list[Tensor], expected: list[Tensor], least: float) -> None:
-    """Gradients agree, each by its norm."""
+    """Check that gradients agree, each relative to its norm."""
     for one, other in zip(found, expected, strict=True):
         error = float((one - other).norm() / other.norm().clamp_min(1e-12))
         assert error < least, f"{name}: a gradient differs by {error:.1e}"
 
 
 def recording(step: Callable[[PairBatch], Loss], model: Model, batch: PairBatch) -> Callable[[], Any]:
-    """The step as a captured graph, recorded now."""
+    """The step as a graph, captured now."""
     captured = CapturedStep(step, model)
     captured(batch)
     return lambda: captured(batch)
@@ -207,7 +207,7 @@ class TorchTransformer(nn.Module):
 
 
 def record(out: Path, metric: str, value: float, details: dict[str, Any]) -> None:
-    """Print a ratio and keep it."""
+    """Print a ratio and record it."""
     print(f"{metric}: {value:.2f}  {details}")
     keep("training", metric, round(value, 2), seconds=0.0, details=details, folder=out)
 

@@ -3,7 +3,7 @@
     python benchmarks/transformer_parts.py [--only sinusoidal,none]
 
 A Transformer of two layers (recipe transformer-reverse) learns to write 4 to 12 symbols backwards under
-another alphabet; then the same with one part exchanged, each under the same budget and seed. Measured on 256
+another alphabet; then the same with one part replaced, each under the same budget and seed. Measured on 256
 new sequences of each length: the share of right symbols, decoded greedily. Lengths 16 and 20 were never seen.
 
 Writes results/transformer-parts.json, docs/pictures/model-transformer.png and

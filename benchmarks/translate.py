@@ -6,8 +6,8 @@
 A stream of so many lines with one process and with two: when the first line comes out, lines a second from
 then on, the memory of the largest process, also for a tenth of the lines; both must write the same. Then the
 same lines as a file, in two processes, while random processes are killed at random moments: the command
-itself, which is then called again, or one of its workers. What is there at the end must verify, and each line
-must be the one of the stream.
+itself, which is then called again, or one of its workers. The final output must verify, and each line must
+equal that of the stream.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ from regard.data.grammar import generate
 from regard.translate.verify import verify
 
 MODEL = "demo-rnnsearch"  # the smallest translator that ships
-STOCK = 20_000  # sentences that lines are made of
-WANTED = 1.8  # lines a second of two processes against one
+STOCK = 20_000  # sentences from which lines are made
+WANTED = 1.8  # lines per second of two processes relative to one
 POLL = 0.02  # seconds
-PATIENCE = 30.0  # seconds in which the workers of a killed command must end
+PATIENCE = 30.0  # seconds within which the workers of a killed command must end
 
 
 def make_text(path: Path, lines: int) -> None:
-    """So many lines, a sentence each."""
+    """So many lines of one sentence each."""
     stock = [pair.source_text for pair in islice(generate("fr", "train", words=(3, 10)), STOCK)]
     chance = random.Random(1)
     with path.open("w", encoding="utf-8") as file:
@@ -44,12 +44,12 @@ def make_text(path: Path, lines: int) -> None:
 
 
 def regard(*words: str) -> list[str]:
-    """The command, in one thread a process."""
+    """The command, with one thread per process."""
     return [sys.executable, "-m", "regard", "translate", *words]
 
 
 def stream(text: Path, lines: int, processes: int, out: Path) -> dict[str, float]:
-    """Translate the first lines of a file as a stream; what it cost."""
+    """Translate the first lines of a file as a stream; return the cost."""
     began, before = time.perf_counter(), os.times()
     with (
         out.open("wb") as written,
@@ -81,7 +81,7 @@ def stream(text: Path, lines: int, processes: int, out: Path) -> dict[str, float
 
 
 def children(pid: int) -> list[int]:
-    """The processes that the threads of a process have started and that have not ended."""
+    """The processes started by the threads of a process that are still running."""
     found = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -90,7 +90,7 @@ def children(pid: int) -> list[int]:
 
 
 def memory(pid: int) -> float:
-    """The highest resident memory so far of a process or one of its children, in MB."""
+    """The peak resident memory of a process or one of its children, in MB."""
     highest = 0.0
     for each in (pid, *children(pid)):
         with contextlib.suppress(OSError):
@@ -101,11 +101,11 @@ def memory(pid: int) -> float:
 
 
 def with_kills(text: Path, out: Path, kills: int) -> dict[str, int]:
-    """Translate a file in two processes and kill it or a worker so many times; what was seen."""
+    """Translate a file in two processes and kill it or a worker so many times; return what was observed."""
     chance, entries = random.Random(), out / "chunks" / text.name
     calls, orphans, killed = 0, 0, {"commands": 0, "workers": 0}
     command = regard(MODEL, str(text), "--out", str(out), "--processes", "2")
-    planned: list[int] = []  # after how many chunks, once it is known how many there are
+    planned: list[int] = []  # after how many chunks, once their number is known
     while True:
         calls += 1
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
@@ -134,7 +134,7 @@ def with_kills(text: Path, out: Path, kills: int) -> dict[str, int]:
 
 
 def alive(workers: list[int]) -> int:
-    """How many of these processes are there after a while."""
+    """How many of these processes are still running after a while."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and any(Path(f"/proc/{pid}/cmdline").exists() for pid in workers):
         time.sleep(POLL)
@@ -142,7 +142,7 @@ def alive(workers: list[int]) -> int:
 
 
 def differing(one: Path, other: Path) -> int:
-    """Lines that are not the same; -1 where one file has more."""
+    """The number of lines that differ; -1 if one file has more."""
     count = 0
     with one.open("rb") as a, other.open("rb") as b, contextlib.suppress(ValueError):
         for x, y in zip(a, b, strict=True):
@@ -186,7 +186,7 @@ def measure(lines: int, kills: int, folder: Path) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure, and record if asked to; status 1 if a line was lost, doubled or changed."""
+    """Measure and, if requested, record; status 1 if a line was lost, doubled or changed."""
     parser = arguments(__doc__)
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=10)

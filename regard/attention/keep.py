@@ -14,40 +14,40 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class Keep:
-    """All of every result by reference, unless told otherwise."""
+    """What to keep of each result: by default all of it, by reference."""
 
-    to: torch.device | None = None  # copied there
+    to: torch.device | None = None  # copy there
     layers: tuple[str, ...] | None = None  # these module paths and what is inside them
     heads: tuple[int, ...] | None = None
-    queries: tuple[int, ...] | None = None  # those of them that a call has; -1 is its last
-    gradients: bool = False  # hold values too, and the gradient of each context
+    queries: tuple[int, ...] | None = None  # those that a call has; -1 is its last
+    gradients: bool = False  # keep the values too, and the gradient of each context
 
     @cached_property
     def copies(self) -> MutableMapping[Tensor, tuple[int, Tensor]]:
-        """Those of masks that layers share."""
+        """Copies of the masks that layers share."""
         return WeakIdKeyDictionary()
 
     def wants(self, path: str) -> bool:
-        """The layer is one of those that were asked for."""
+        """True if the layer is one of the chosen, or inside one."""
         if self.layers is None:
             return True
         return any(not layer or path == layer or path.startswith(f"{layer}.") for layer in self.layers)
 
     def concerns(self, path: str) -> bool:
-        """The layer, or something inside it, is one of those that were asked for."""
+        """True if the layer is one of the chosen, inside one, or around one."""
         inside = f"{path}." if path else ""
         return self.wants(path) or any(layer.startswith(inside) for layer in self.layers or ())
 
     @property
     def is_all(self) -> bool:
-        """Everything stays as it is, where it is."""
+        """True if results are kept whole and where they are."""
         return self.to is None and self.heads is None and self.queries is None
 
     def chosen(self, result: AttentionResult) -> AttentionResult:
-        """The result, or what is kept of it.
+        """The result, or the part of it to keep.
 
-        A recorded call of another library chooses before anything is computed. Of regard's own mechanisms,
-        whose scores may need more than the query and the keys, the weights that are kept are computed now.
+        A recorded call of another library is cut before anything is computed. The scores of regard's own
+        mechanisms may need more than query and keys, so their kept weights are computed now.
         """
         if self.is_all:
             return result
@@ -65,13 +65,13 @@ class Keep:
         return looked_at(context, result.kernel, scores, weights)
 
     def rows(self, T: int) -> tuple[int, ...] | None:
-        """Which of T queries are kept; None: all of them."""
+        """Which of T queries are kept; None is all."""
         if self.queries is None:
             return None
         return tuple(t % T for t in self.queries if -T <= t < T)
 
     def cut(self, x: Tensor, queries: tuple[int, ...] | None, *, heads: bool) -> Tensor:
-        """(..., H, T, D) -> the chosen heads and queries; an axis of size 1 is for all of them."""
+        """(..., H, T, D) -> the chosen heads and queries; an axis of size 1 broadcasts and stays."""
         if heads and self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
             x = x.index_select(-3, self.index(x.shape[-3], x.device))
         if queries is not None and x.ndim > 1 and x.shape[-2] > 1:
@@ -79,7 +79,7 @@ class Keep:
         return x
 
     def index(self, H: int, device: torch.device) -> Tensor:
-        """(R,) the chosen ones of H heads."""
+        """(R,) indices of the chosen heads, out of H."""
         assert self.heads is not None
         for head in self.heads:
             if not 0 <= head < H:
@@ -87,11 +87,11 @@ class Keep:
         return torch.tensor(self.heads, dtype=torch.long, device=device)
 
     def moved(self, x: Tensor) -> Tensor:
-        """A copy without gradients where it is to be kept."""
+        """A detached copy on the device to keep it on; the tensor itself if none is given."""
         return x if self.to is None else x.detach().to(self.to, copy=True)
 
     def moved_mask(self, x: Tensor) -> Tensor:
-        """The same for a mask, which is copied once for all layers that share it."""
+        """The same for a mask, copied once for all layers that share it."""
         if self.to is None:
             return x
         version = version_of(x)
@@ -102,12 +102,12 @@ class Keep:
 
 
 def version_of(x: Tensor) -> int:
-    """Counts changes in place; of a tensor made in inference mode they are not counted."""
+    """The number of in-place changes so far; 0 for inference tensors, which do not count them."""
     return 0 if x.is_inference() else x._version
 
 
 def whole_numbers(owner: str, name: str, found: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The numbers as a tuple; raise ConfigError if they are none."""
+    """The numbers as a tuple; ConfigError unless they are whole."""
     if found is None:
         return None
     try:

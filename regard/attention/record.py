@@ -1,4 +1,4 @@
-"""Collect what every attention of a model did, by module path, without a flag passed down."""
+"""Record what every attention of a model did, by module path, without passing a flag down."""
 
 import difflib
 import warnings
@@ -17,7 +17,7 @@ from regard.errors import ConfigError, check_part
 
 
 class UnseenWarning(UserWarning):
-    """Some attention ran that a recording could not see; `trace.unseen` has the paths."""
+    """Some attention ran that could not be recorded; `trace.unseen` has the paths."""
 
 
 @contextmanager
@@ -39,12 +39,12 @@ def record(
         print(trace.summary())
 
     The model runs the same kernels as without the recording. Results hold queries and keys by reference;
-    `to="cpu"` copies them, and `layers` (module paths), `heads` and `queries` (numbers) keep only these.
+    `to="cpu"` copies them, and `layers` (module paths), `heads` and `queries` (indices) select what is kept.
     With `gradients`, a result has `weight_gradients` after a backward pass.
 
-    Other threads and tasks that use the same model have their own traces. `trace.unseen` names what ran
-    without being seen, and a warning says so. A compiled model is refused, because its code was generated
-    without recording. So is a model of PyTorch's own layers that has no attention.
+    Other threads and tasks that use the same model have their own traces. `trace.unseen` lists what ran
+    but could not be recorded, and a warning says so. A compiled model is refused, because its code was
+    generated without recording. So is a model of PyTorch's own layers that has no attention.
     """
     check_part("record", "model", model, (nn.Module,), "Give the model that will run in the block.")
     tree = tree_of(model)
@@ -72,7 +72,7 @@ def record(
 
 @contextmanager
 def record_any(model: nn.Module) -> Iterator[Trace]:
-    """`record` for regard's own models: Attention alone, and one without it leaves the trace empty."""
+    """`record` for regard's own models: only Attention; a model without it leaves the trace empty."""
     tree = tree_of(model)
     _check_not_compiled(tree.modules.values())
     with watching(Recording(tree.facts.own)) as recording:

@@ -1,4 +1,4 @@
-"""Calls of one module joined into one alignment: generation with a cache, one step after another."""
+"""Joins the calls of one module into one alignment, as in generation with a cache."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from regard.errors import ConfigError
 
 
 def joined(path: str, results: Sequence[AttentionResult]) -> Tensor:
-    """(..., ΣT, S) the weights of all calls; zero where a call had no such source position yet."""
+    """(..., ΣT, S) the weights of all calls; zero at source positions that a call did not have yet."""
     parts = [result.weights for result in results]
     if any(part.shape[:-2] != parts[0].shape[:-2] for part in parts):
         shapes = ", ".join(str(tuple(part.shape)) for part in parts[:3])
@@ -20,7 +20,7 @@ def joined(path: str, results: Sequence[AttentionResult]) -> Tensor:
         )
     ends = torch.tensor([part.shape[-2] for part in parts]).cumsum(0).tolist()
     grows = _sees_itself(parts[0])
-    # keys that a sliding cache has dropped: S counts the last ones alone
+    # the first key that a sliding cache still has in each call: S counts only the kept ones
     firsts = [max(0, end - part.shape[-1]) if grows else 0 for part, end in zip(parts, ends, strict=True)]
     S = max(first + part.shape[-1] for part, first in zip(parts, firsts, strict=True))
     whole = parts[0].new_zeros(*parts[0].shape[:-2], ends[-1], S)
@@ -32,6 +32,6 @@ def joined(path: str, results: Sequence[AttentionResult]) -> Tensor:
 
 
 def _sees_itself(weights: Tensor) -> bool:
-    """The first call is causal self-attention: as many sources as queries, and the first sees itself."""
+    """True for causal self-attention: as many sources as queries, and the first sees only itself."""
     T, S = weights.shape[-2:]
     return T == S and not bool(weights[..., 0, 1:].any())

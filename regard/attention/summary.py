@@ -1,4 +1,4 @@
-"""What a trace shows at a glance: one row of numbers for each module that attended."""
+"""Summary of a trace: one row of numbers for each module."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ HEADER = ("path", "calls", "heads", "T", "S", "kernel", "entropy", "distance", "
 
 
 class Row(NamedTuple):
-    """One module. The measures are means over all queries that see something, of all calls and heads."""
+    """One module. Measures are means over all queries that see something, in all calls and heads."""
 
     path: str
     calls: int
@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Summary(tuple[Row, ...]):
-    """The rows; as a string, a table, with what could not be seen below it."""
+    """The rows; `str` makes a table, with what could not be recorded below it."""
 
     unseen: Mapping[str, str]
 
@@ -80,9 +80,9 @@ def _row(path: str, results: Sequence[AttentionResult]) -> Row:
 
 
 def _first_position(T: int, S: int, end: int) -> int | None:
-    """Where the queries of a call stand among its sources; None if these are another sequence.
+    """The position of a call's first query among its sources; None if these are another sequence.
 
-    They are the sources themselves, or the last of as many as there were queries so far, as with a cache.
+    The queries are the sources themselves or, with a cache, the last of as many sources as queries so far.
     """
     if T == S:
         return 0
@@ -90,7 +90,7 @@ def _first_position(T: int, S: int, end: int) -> int | None:
 
 
 def _measured(weights: Tensor, positions: Tensor | None) -> tuple[Tensor, int]:
-    """Sums of the four measures over the rows (..., R, S) that see something, and how many they are."""
+    """Sums of the four measures over the rows (..., R, S) that see something, and their number."""
     S, visible = weights.shape[-1], weights > 0
     sees = visible.any(-1)
     first = visible.int().argmax(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Who is recording: the traces that are open in this thread or task, and the modules that each follows."""
+"""The recordings that are open in this thread or task, and the modules that each follows."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 X = TypeVar("X")
 
 
-# a call whose result is made when somebody looks at the trace: its path, what makes it, and its arguments
+# a call whose result is built when the trace is read: its path, the function that builds it, its arguments
 Later = tuple[str, Callable[..., AttentionResult], *tuple[Any, ...]]
 
 
@@ -62,19 +62,19 @@ class Trace(MutableMapping[str, list[AttentionResult]]):
         return repr(self.results)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_results": self.results}  # made: nothing is put aside any more
+        return {**vars(self), "_results": self.results}  # built: nothing is deferred any more
 
     def summary(self) -> Summary:
-        """One row a path: calls, heads, sizes, kernel, entropy, distance, share on the first and last token.
+        """One row per path: calls, heads, sizes, kernel, entropy, distance, share on first and last token.
 
-        Computes every weight once, some rows at a time. `str(trace.summary())` is a table.
+        Computes every weight once, in blocks of rows. `str(trace.summary())` is a table.
         """
         return summarized(self, self.unseen)
 
     def steps(self, path: str) -> Tensor:
-        """(..., T, S) the calls of a path as one alignment: a generation with a cache is a lower triangle.
+        """(..., T, S) all calls of a path as one alignment: generation with a cache gives a lower triangle.
 
-        T counts the queries of all calls, S the source positions of the longest. Where a sliding cache has
+        T counts the queries of all calls, S the source positions of the longest. If a sliding cache has
         dropped the oldest keys, the others stay in their columns.
         """
         if path not in self:
@@ -83,38 +83,38 @@ class Trace(MutableMapping[str, list[AttentionResult]]):
         return joined(path, self[path])
 
     def _repr_html_(self) -> str:
-        """In a notebook: all heads to look at; `regard.view(trace, tokens)` has the words."""
+        """In a notebook: all heads; `regard.view(trace, tokens)` adds the words."""
         count = sum(map(len, self.values()))
         return html_of(self, f"Trace of {len(self)} modules, {count} calls; regard.view(trace) draws it.")
 
 
 @dataclass(eq=False)
 class Watcher:
-    """Something that follows the modules of a model while a block runs."""
+    """Follows the modules of a model while a block runs."""
 
-    paths: dict[int, str]  # of each Attention by id: the model keeps its modules alive
-    others: dict[int, str] = field(default_factory=dict)  # of all modules, where their functions are watched
-    called: set[int] = field(default_factory=set)  # ids of modules that look like attention, and ran
-    left: set[str] = field(default_factory=set)  # paths of those that left a result
-    later: deque[Later] | None = None  # where results may be made, if that needs nothing but the call
-    removes: ClassVar[bool] = False  # heads, from some of them
+    paths: dict[int, str]  # of each Attention, by id: the model keeps its modules alive
+    others: dict[int, str] = field(default_factory=dict)  # of all other modules, if functions are patched
+    called: set[int] = field(default_factory=set)  # ids of the suspected modules that ran
+    left: set[str] = field(default_factory=set)  # paths that left a result
+    later: deque[Later] | None = None  # queue of deferred calls; None: build results at once
+    removes: ClassVar[bool] = False  # True if it removes heads
 
     def add(self, path: str, result: AttentionResult) -> None:
-        """The result of one call of the module at this path."""
+        """Take the result of one call of the module at this path."""
 
     def miss(self, path: str, reason: str) -> None:
-        """Something that the module at this path ran cannot be seen."""
+        """Note that something that the module at this path ran cannot be recorded."""
 
     def removed(self, path: str) -> tuple[int, ...]:
-        """Heads of the module at this path whose context is to be zero."""
+        """Heads of the module at this path whose context is set to zero."""
         return ()
 
     def path_of(self, module: object) -> str | None:
-        """Where the module is in the model, None for any other."""
+        """The path of the module; None if it is not followed."""
         return self.paths.get(id(module), self.others.get(id(module)))
 
     def close(self) -> None:
-        """Follow no module any more: tasks that were started in the block and outlive it know it too."""
+        """Stop following modules: tasks started in the block may outlive it and still have this watcher."""
         self.paths = self.others = {}
         self.later = None
 
@@ -124,7 +124,7 @@ W = TypeVar("W", bound=Watcher)
 
 @dataclass(eq=False)
 class Recording(Watcher):
-    """Adds what is asked for of every result to a trace."""
+    """Adds every result, or the part to keep, to a trace."""
 
     trace: Trace = field(default_factory=Trace)
     keep: Keep = field(default_factory=Keep)
@@ -135,13 +135,13 @@ class Recording(Watcher):
             self.later = self.trace.later
 
     def add(self, path: str, result: AttentionResult) -> None:
-        """Keep what was asked for of the result of one call."""
+        """Keep the result of one call, or the chosen part of it."""
         if self.keep.wants(path):
             self.left.add(path)
             self.trace.results.setdefault(path, []).append(self.keep.chosen(result))
 
     def miss(self, path: str, reason: str) -> None:
-        """Name it, if it is one of the layers that were asked for, or around them."""
+        """Note it, if it is one of the chosen layers, inside one or around one."""
         if self.keep.concerns(path):
             self.trace.unseen[path] = reason
 
@@ -151,7 +151,7 @@ WATCHERS: ContextVar[tuple[Watcher, ...]] = ContextVar("WATCHERS", default=())
 
 @contextmanager
 def watching(watcher: W) -> Iterator[W]:
-    """The watcher follows its modules while the block runs, in this thread or task alone."""
+    """The watcher follows its modules while the block runs, in this thread or task only."""
     WATCHERS.set((*WATCHERS.get(), watcher))
     try:
         yield watcher
@@ -161,7 +161,7 @@ def watching(watcher: W) -> Iterator[W]:
 
 
 def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
-    """Call the function; nobody sees what it calls in turn, as in a compiled graph."""
+    """Call the function without watchers: as in a compiled graph, nothing that it calls is recorded."""
     if torch.compiler.is_compiling():
         return function(*given, **named)
     token = WATCHERS.set(())
@@ -172,7 +172,7 @@ def unwatched(function: Callable[..., X], *given: Any, **named: Any) -> X:
 
 
 def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
-    """Show the result to everybody who follows the module; without the heads that they remove."""
+    """Show the result to the module's watchers; return it without the heads that they remove."""
     for watcher in () if torch.compiler.is_compiling() else WATCHERS.get():
         path = watcher.path_of(module)
         if path is not None:
@@ -184,7 +184,7 @@ def leave(module: nn.Module, result: AttentionResult) -> AttentionResult:
 
 
 def without_heads(context: Tensor, heads: tuple[int, ...], path: str, axis: int = -3) -> Tensor:
-    """(..., H, T, Dv) -> the same with zeros for these heads; what has no axis of heads is head 0."""
+    """(..., H, T, Dv) -> the same with zeros for these heads; a tensor without a head axis is head 0."""
     H = context.shape[axis] if context.ndim > 3 else 1
     outside = [head for head in heads if not 0 <= head < H]
     if outside:
@@ -197,5 +197,5 @@ def without_heads(context: Tensor, heads: tuple[int, ...], path: str, axis: int 
 
 
 def is_recorded(module: nn.Module) -> bool:
-    """Somebody follows this module, here and now; a compiled graph is never recorded."""
+    """True if this thread or task follows the module; a compiled graph is never recorded."""
     return not torch.compiler.is_compiling() and any(id(module) in each.paths for each in WATCHERS.get())

@@ -1,7 +1,7 @@
-"""The steps of a search as back-pointers, and the way back from a last node to its whole history.
+"""The steps of a search as back-pointers, and the backtrace from a last node to its whole path.
 
-A *row* is what the model ran on; a *node* is one way to go on from a row. Step t knows for each node its row
-and its token, and for each row the node of step t - 1 that it continues.
+A *row* is a row of the model's batch; a *node* is one continuation of a row. Step t has the row and token of
+each node and, for each row, the node of step t - 1 that it continues.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from regard.errors import DataError
 class Track:
     """One path through a search or a given target, step by step."""
 
-    tokens: tuple[int, ...]  # eos counted, if the path has one
+    tokens: tuple[int, ...]  # with eos, if the path has one
     log_probabilities: Tensor  # (T,)
     # path -> (..., T, S)
     attention: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
@@ -59,7 +59,7 @@ class Ends(NamedTuple):
 class Moves(NamedTuple):
     """One step of R rows and M nodes."""
 
-    origin: Tensor  # (R,) node of the step before that each row continues
+    origin: Tensor  # (R,) node of the previous step that each row continues
     rows: Tensor  # (M,) row of each node
     tokens: Tensor  # (M,)
     log_probabilities: Tensor  # (M,)
@@ -67,7 +67,7 @@ class Moves(NamedTuple):
 
 
 class Trellis:
-    """All steps of a search; grows by one step at a time."""
+    """All steps of a search, added one at a time."""
 
     def __init__(self) -> None:
         self._steps: list[Moves] = []
@@ -76,12 +76,12 @@ class Trellis:
         self._steps.append(step)
 
     def nodes(self) -> Iterator[tuple[list[int], list[int], list[float]]]:
-        """For each step and each of its nodes: the node before it, the token, its log-probability."""
+        """For each step, over its nodes: the previous nodes, the tokens, their log-probabilities."""
         for step in self._steps:
             yield step.origin[step.rows].tolist(), step.tokens.tolist(), step.log_probabilities.tolist()
 
     def tracks(self, ends: Ends, batch: PairBatch) -> list[Track]:
-        """The whole path of each end."""
+        """The whole path to each end."""
         self._steps, ends = _on_the_host(self._steps), Ends(*(tensor.cpu() for tensor in ends))
         nodes, rows = self._trace(ends)
         tokens = torch.stack([s.tokens[n] for s, n in zip(self._steps, nodes, strict=True)], dim=-1)
@@ -117,7 +117,7 @@ class Trellis:
         shape = next(step.weights[path].shape for step in self._steps if path in step.weights)
         taken = []
         for step, row in zip(self._steps, rows, strict=True):
-            # a module that had nothing to look at in this step, such as an empty tape, saw no columns
+            # a module with nothing to attend to in this step, such as an empty tape, has no columns
             seen = step.weights.get(path)
             taken.append(
                 torch.zeros(len(row), *shape[1:-1], 0) if seen is None else seen[row.to(seen.device)].cpu()
@@ -135,7 +135,7 @@ class Trellis:
 
 
 def _on_the_host(steps: list[Moves]) -> list[Moves]:
-    """The same steps, with all but their weights in the host's memory: four copies, however many they are."""
+    """The same steps with all but their weights in host memory: four copies, however many steps."""
     if not steps or steps[0].rows.is_cpu:
         return steps
     columns = [

@@ -1,8 +1,8 @@
-"""Beam search: the best of `width` hypotheses kept alive for each sentence.
+"""Beam search: keeps the `width` best hypotheses of each sentence alive.
 
-At every step the `width` best continuations of a sentence are taken, eos among them. One that ends leaves the
-beam and is kept; the others go on, and are `width` again after the next step. A sentence is over when nothing
-alive can still beat the worst hypothesis it would return. Log-probabilities only fall, and the divisor of the
+Every step takes the `width` best continuations of a sentence, eos included. One that ends leaves the beam and
+is stored; the others continue, and are `width` again after the next step. A sentence is over when no live
+hypothesis can beat the worst that it would return. Log-probabilities never rise, and the divisor of the
 length penalty is largest at the maximum length, so no continuation scores above
 
     log-probability / divisor(maximum)
@@ -49,7 +49,7 @@ def beam_search(
     """The `nbest` best hypotheses found for each sentence, distinct, the best first.
 
     `maximum` counts steps, eos too; `minimum` counts tokens that must come before eos. A sentence's result
-    does not depend on the others in its batch. Fewer than `nbest` come back where the model allows no more.
+    does not depend on the others in its batch. Fewer than `nbest` are returned if the model allows no more.
     """
     if not 1 <= nbest <= width:
         raise ConfigError(f"beam_search: `nbest` has {nbest}; expected 1 to `width` = {width}.")
@@ -76,9 +76,9 @@ class Node(NamedTuple):
     """A continuation that a beam search kept."""
 
     step: int  # from 0
-    parent: int | None  # the number of the node that it continues; None at the start
+    parent: int | None  # the index of the node that it continues; None at the start
     token: int
-    log_probability: float  # of everything up to here
+    log_probability: float  # of the whole path so far
 
 
 def beam_tree(
@@ -89,7 +89,7 @@ def beam_tree(
     maximum: int | Lengths,
     penalty: LengthPenalty,
 ) -> tuple[list[Node], list[list[int]]]:
-    """Everything that the search for one sentence kept, and the nodes of each hypothesis, best first."""
+    """All nodes that the search for one sentence kept, and those of each hypothesis, best first."""
     if batch.size != 1:
         raise ConfigError(f"beam_tree: `batch` has {batch.size} sentences; expected 1.")
     options, limits = Options(width, width, 0, penalty, attention=False), limits_of(batch, maximum, 0)
@@ -97,13 +97,13 @@ def beam_tree(
         trellis, ends = _search(Call(model, batch, options, limits, int(limits.max())))
         tracks = trellis.tracks(ends, batch)
     nodes: list[Node] = []
-    kept: list[list[int | None]] = []  # for each step the number of each of its nodes; None: not possible
+    kept: list[list[int | None]] = []  # for each step the index of each of its nodes; None: impossible
     for step, (parents, tokens, each) in enumerate(trellis.nodes()):
         numbers: list[int | None] = []
         for parent, token, own in zip(parents, tokens, each, strict=True):
             before = kept[-1][parent] if kept else None
             total = own + (0.0 if before is None else nodes[before].log_probability)
-            # what continues an ended hypothesis, or has no probability, only fills the beam
+            # continuations of ended hypotheses, or of probability zero, only fill the beam
             dead = bool(kept) and (before is None or nodes[before].token == EOS)
             if dead or total == -math.inf:
                 numbers.append(None)
@@ -113,26 +113,26 @@ def beam_tree(
         kept.append(numbers)
     ranked = sorted(range(len(tracks)), key=lambda n: rank(tracks[n].hypothesis(penalty)))
     lengths, last = ends.lengths.tolist(), ends.nodes.tolist()
-    found = [_way(nodes, kept[lengths[n] - 1][last[n]]) for n in ranked[:width]]
+    found = [_path_to(nodes, kept[lengths[n] - 1][last[n]]) for n in ranked[:width]]
     return nodes, found
 
 
-def _way(nodes: list[Node], last: int | None) -> list[int]:
-    way = []
+def _path_to(nodes: list[Node], last: int | None) -> list[int]:
+    path = []
     while last is not None:
-        way.append(last)
+        path.append(last)
         last = nodes[last].parent
-    return way[::-1]
+    return path[::-1]
 
 
 def rank(hypothesis: Hypothesis) -> tuple[bool, float]:
-    """Of several, finished ones come first, then the higher score."""
+    """Sort key: finished hypotheses first, then by falling score."""
     return not hypothesis.finished, -hypothesis.score
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is searched for; as in `beam_search`."""
+    """The options of a search, as in `beam_search`."""
 
     width: int
     nbest: int
@@ -154,7 +154,7 @@ class Finished(NamedTuple):
         return cls(total.new_full((len(total), nbest), -torch.inf), nothing, nothing)
 
     def offer(self, scores: Tensor, length: int, nodes: Tensor) -> Self:
-        """The best of these and (B, K) new ones; of equals the earlier stays."""
+        """The best of these and (B, K) new ones; ties go to the earlier."""
         N = self.scores.shape[1]
         every, order = torch.cat([self.scores, scores], dim=1).sort(dim=1, descending=True, stable=True)
         lengths = torch.cat([self.lengths, torch.full_like(nodes, length)], dim=1).gather(1, order)
@@ -166,7 +166,7 @@ class Finished(NamedTuple):
 
 
 class Continuations(NamedTuple):
-    """The best ways to go on from what is alive."""
+    """The best continuations of the live hypotheses."""
 
     total: Tensor  # (B, K) log-probabilities; -inf: no such continuation
     rows: Tensor  # (B, K) the rows of the model's state that they continue
@@ -175,9 +175,9 @@ class Continuations(NamedTuple):
 
 
 class Beam(NamedTuple):
-    """A search between two steps: what is alive for each of B sentences, and what has ended."""
+    """A search between two steps: the live and the finished hypotheses of B sentences."""
 
-    state: Any  # of the model, a row for each that is alive
+    state: Any  # of the model, one row per live hypothesis
     tokens: Tensor  # (B k,) the last token of each
     total: Tensor  # (B, k) its log-probability; -inf: it has ended
     finished: Finished
@@ -193,15 +193,15 @@ class Beam(NamedTuple):
 class Step(NamedTuple):
     """One step of a search."""
 
-    beam: Beam  # after it, with the rows of the state before it: `best.rows` are to be selected
+    beam: Beam  # after the step, except that `best.rows` of its state are still to be selected
     best: Continuations
     log_probabilities: Tensor  # (B K,) of the token of each continuation
-    over: Tensor  # (B,) nothing alive can still change what is returned
+    over: Tensor  # (B,) no live hypothesis can change the result any more
     weights: dict[str, Tensor]
 
 
 def extend(model: StepDecoder[Any], beam: Beam, limits: Tensor, length: int, options: Options) -> Step:
-    """Make what is alive one token longer, which makes `length`."""
+    """Extend the live hypotheses by one token, to `length`."""
     each, state, weights = advance(model, beam.tokens, beam.state, attention=options.attention)
     values, tokens = best_tokens(each, options.width, step=length - 1, minimum=options.minimum)
     best, own = _continuations(beam.total, values, tokens, options.width)
@@ -216,7 +216,7 @@ def extend(model: StepDecoder[Any], beam: Beam, limits: Tensor, length: int, opt
 
 
 class Call(NamedTuple):
-    """A search that is about to run."""
+    """The arguments of a search."""
 
     model: StepDecoder[Any]
     batch: PairBatch
@@ -229,17 +229,17 @@ Found = tuple[list[Track], list[int]]  # the paths of all hypotheses that can be
 
 
 def step_by_step(call: Call) -> Found:
-    """The search itself."""
+    """Run the search step by step."""
     trellis, ends = _search(call)
     return trellis.tracks(ends, call.batch), ends.sentences.tolist()
 
 
 def _search(call: Call) -> tuple[Trellis, Ends]:
-    """Step by step; sentences that are over leave the batch, so that the rest runs faster."""
+    """Search step by step; sentences that are over leave the batch, so that the rest runs faster."""
     model, batch, options, limits, longest = call
     trellis = Trellis()
     ends: list[Ends] = []
-    sentences = origin = torch.arange(batch.size, device=limits.device)  # the running ones, as are limits
+    sentences = origin = torch.arange(batch.size, device=limits.device)  # those still running, as are limits
     beam = Beam.start(model, batch, options.nbest)
     for length in range(1, longest + 1):
         step = extend(model, beam, limits, length, options)
@@ -266,8 +266,8 @@ def _search(call: Call) -> tuple[Trellis, Ends]:
 def _continuations(total: Tensor, values: Tensor, tokens: Tensor, width: int) -> tuple[Continuations, Tensor]:
     """(B, k) hypotheses, the (B k, m) best next tokens of each -> the best `width` of their continuations.
 
-    Also (B, K) the log-probability of each one's token. No hypothesis has more than `width` of them, so the
-    best of each are found first: what the model said is then compared before a long sum can round it away.
+    Also returns the log-probabilities (B, K) of their tokens. No hypothesis contributes more than `width`, so
+    the best of each are found first: the model's values are compared before a long sum rounds them away.
     """
     (B, k), m = total.shape, values.shape[-1]
     values, tokens = values.reshape(B, k * m), tokens.reshape(B, k * m)
@@ -286,11 +286,11 @@ def _split(over: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ends_of(finished: Finished, total: Tensor, nodes: Tensor, sentences: Tensor, lengths: Tensor) -> Ends:
-    """What sentences that are over return: what has ended, and where that is too little, what was cut.
+    """The results of sentences that are over: ended hypotheses and, if these are too few, cut ones.
 
-    `total` and `nodes` (B, K) are of what was alive at each sentence's last step, number `lengths` (B,).
+    `total` and `nodes` (B, K) are of the live hypotheses at each sentence's last step, number `lengths` (B,).
     """
-    there = finished.scores != -torch.inf  # not `>`: what is not a number must come to light
+    there = finished.scores != -torch.inf  # not `>`, which would hide NaN
     ended = Ends(sentences[:, None].expand_as(there)[there], finished.lengths[there], finished.nodes[there])
     enough = finished.scores[:, -1:] != -torch.inf
     best, index = total.masked_fill(enough, -torch.inf).topk(min(finished.scores.shape[1], total.shape[1]))

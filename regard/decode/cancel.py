@@ -1,9 +1,9 @@
-"""Work that stops when nobody waits for its result any more.
+"""Stops work whose result nobody waits for any more.
 
     with cancellable(lambda: client.has_left):
         translator.translate(texts)          # raises Cancelled between two steps once the client has left
 
-Decoding asks between two steps, systems between two batches. Outside of such a block they never stop.
+Decoding checks between two steps, systems between two batches. Outside such a block they never stop.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 
 class Cancelled(BaseException):
-    """Nobody waits for the result; like asyncio's, it passes `except Exception`."""
+    """Nobody waits for the result; like asyncio's, it is not caught by `except Exception`."""
 
 
 _unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", default=None)
@@ -20,7 +20,7 @@ _unwanted: ContextVar[Callable[[], bool] | None] = ContextVar("unwanted", defaul
 
 @contextmanager
 def cancellable(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """Let work inside this block stop as soon as `unwanted()` is true, in this thread or task."""
+    """Stop work inside this block as soon as `unwanted()` is true, in this thread or task."""
     before = _unwanted.set(unwanted)
     try:
         yield

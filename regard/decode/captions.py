@@ -15,12 +15,12 @@ from regard.decode.base import GREEDY, Decoding
 from regard.decode.greedy import search
 from regard.models.base import Translating
 
-LONGEST = 50  # words, unless a recipe says otherwise: a picture has no length that could tell
+LONGEST = 50  # words, unless a recipe says otherwise: a picture has no length to derive it from
 
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """What a model said of one picture."""
+    """A model's caption of one picture."""
 
     tokens: tuple[int, ...]  # without eos
     log_probability: float

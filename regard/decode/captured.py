@@ -1,14 +1,13 @@
-"""Decoding on a GPU without waiting for Python: every step of a search is a CUDA graph.
+"""Decoding on a GPU without host overhead: every step of a search is a CUDA graph.
 
-A decoder's step asks the GPU for some two hundred small operations, and asking takes longer than answering.
-Here a step is captured once for a batch shape and replayed afterwards, as training steps are
-(regard/train/capture.py). Step t attends to t positions, so each step has a graph of its own: the model and
-the search run as they are, and no cache needs a fixed size. In exchange, sentences that are over stay in the
-batch, and what they would still write is ignored.
+A decoder's step launches some two hundred small kernels, and launching takes longer than running them. Here
+a step is captured once per batch shape and replayed afterwards, as training steps are
+(regard/train/capture.py). Step t attends to t positions, so each step has its own graph: the model and the
+search run unchanged, and no cache needs a fixed size. In exchange, sentences that are over stay in the batch,
+and their further output is ignored.
 
-Capturing a step takes as long as running it, so a shape is captured when it comes the second time. Graphs
-read the parameters where they lie: training in place keeps them valid, and other tensors in their place make
-new graphs.
+Capturing a step takes as long as running it, so a shape is captured when it occurs the second time. Graphs
+read parameters by address: training in place keeps them valid, and replaced tensors lead to new graphs.
 """
 
 import gc
@@ -42,23 +41,23 @@ from regard.decode.cancel import check_cancelled
 from regard.models.base import Translating
 
 LONGEST = 256  # steps: each is a graph, and a graph takes memory
-SHAPES = 8  # whose graphs are kept for a model; the one that was used longest ago goes first
-SEEN = 256  # shapes that are remembered, most of which came once
-ROUND = 8  # what lengths of sources are multiples of, and sentences; of fewer, there are 1, 2 or 4
-LOOK = 4  # steps between two looks at whether all sentences are over, which wait for the device
+SHAPES = 8  # shapes per model whose graphs are kept; the least recently used goes first
+SEEN = 256  # shapes per model that are remembered, most of which occurred once
+ROUND = 8  # source lengths and batch sizes are padded to multiples of this; smaller batches to 1, 2 or 4
+LOOK = 4  # steps between two checks whether all sentences are over, which wait for the device
 
 
 class _Settled(NamedTuple):
-    """What is known of each sentence; of one that is over, as it was at its last step."""
+    """The state of each sentence; of one that is over, at its last step."""
 
     over: Tensor  # (B,)
     finished: Finished
-    total: Tensor  # (B, K) of what was alive
+    total: Tensor  # (B, K) of the live hypotheses
     nodes: Tensor  # (B, K)
     lengths: Tensor  # (B,) steps
 
     def after(self, later: "_Settled") -> "_Settled":
-        """The later one, except for sentences that are over already."""
+        """The later state, except for sentences that are over already."""
 
         def choose(old: Tensor, new: Tensor) -> Tensor:
             return torch.where(self.over.view(-1, *[1] * (new.ndim - 1)), old, new)
@@ -77,16 +76,16 @@ class _CapturedStep(NamedTuple):
 
 
 class _Recording:
-    """The steps of a search over batches of one shape, as far as they were needed."""
+    """The captured steps of a search over batches of one shape, as many as were needed."""
 
     def __init__(self, model: Translating, batch: PairBatch, limits: Tensor, options: Options) -> None:
         self.lock = Lock()  # graphs write to the same memory at every replay
-        self._model, self._options = ref(model), options  # who keeps a recording does not keep its model
+        self._model, self._options = ref(model), options  # a recording does not keep its model alive
         self._batch = PairBatch(**{name: tensor.clone() for name, tensor in vars(batch).items()})
         self._limits = limits.clone()
         self._steps: list[_CapturedStep] = []
         self._beam: Beam | None = None  # after the last captured step
-        self._memory: tuple[Any, torch.cuda.Stream] | None = None  # that all graphs share; their stream
+        self._memory: tuple[Any, torch.cuda.Stream] | None = None  # the pool of all graphs; their stream
 
     def run(self, batch: PairBatch, limits: Tensor, longest: int) -> tuple[Trellis, _Settled]:
         """Search until all sentences are over. The tensors are overwritten by the next run."""
@@ -94,7 +93,7 @@ class _Recording:
             getattr(self._batch, name).copy_(tensor)
         self._limits.copy_(limits)
         trellis = Trellis()
-        # casts that autocast keeps lie in a graph's memory, or would be missing from it: keep none
+        # casts in autocast's cache lie in a graph's memory, or would be missing from it: keep none
         torch.clear_autocast_cache()
         try:
             for length in range(1, longest + 1):
@@ -114,12 +113,12 @@ class _Recording:
         return trellis, step.settled
 
     def _capture(self, length: int) -> _CapturedStep:
-        """The next step; nothing runs before its graph is replayed."""
+        """Capture the next step; nothing runs before its graph is replayed."""
         if self._memory is None:
             self._memory = torch.cuda.graph_pool_handle(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
         graph, (pool, stream) = torch.cuda.CUDAGraph(), self._memory
         collecting = gc.isenabled()
-        gc.disable()  # what it would free may be another graph, which cannot be freed now
+        gc.disable()  # it might free another graph, which is not possible during a capture
         stream.wait_stream(torch.cuda.current_stream())
         try:
             with torch.cuda.stream(stream):
@@ -184,7 +183,7 @@ class CapturedSearch:
         return None
 
     def run(self, call: Call) -> Found:
-        """As the search step by step, which the first batch of a shape gets."""
+        """The results of `step_by_step`, which runs itself for the first batch of a shape."""
         model, batch, options, limits, longest = call
         assert isinstance(model, Translating)
         B = batch.size
@@ -206,7 +205,7 @@ class CapturedSearch:
     ) -> _Recording | None:
         """The recording for this shape; None when the shape is new."""
         cast = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
-        key = (options, batch.source.shape, cast, _places(model))
+        key = (options, batch.source.shape, cast, _addresses(model))
         with self._lock:
             shapes = self._shapes.setdefault(model, OrderedDict())
             new = key not in shapes
@@ -222,8 +221,8 @@ class CapturedSearch:
             return recording
 
 
-def _places(model: Translating) -> int:
-    """Where the parameters lie, as one number: a graph reads them there."""
+def _addresses(model: Translating) -> int:
+    """A hash of the parameters' addresses, from which graphs read."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     return hash(tuple(tensor.data_ptr() for tensor in tensors))
 

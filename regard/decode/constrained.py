@@ -1,11 +1,11 @@
-"""A model that may not say everything: what the rule forbids has probability zero, whatever the model thinks.
+"""Constrained decoding: what a rule forbids has probability zero.
 
     free     anything
     once     no number twice
     all      every number of the source once, and only then the end
 
 The paper keeps only valid tours in its beam; that is `all`. The log-probabilities of what is allowed stay
-those of the model: they are not normalized again.
+those of the model: they are not renormalized.
 
 Vinyals, Fortunato, Jaitly. Pointer networks. 2015. Section 4.4.
 https://arxiv.org/abs/1506.03134
@@ -24,7 +24,7 @@ Rule = Literal["free", "once", "all"]
 
 
 class BarredState(NamedTuple):
-    """The model's own state, and what was said."""
+    """The model's own state, and what it has said."""
 
     inner: Any
     said: Tensor  # (B, V) True: said already
@@ -32,7 +32,7 @@ class BarredState(NamedTuple):
 
 
 class Barred(nn.Module):
-    """The same model under a rule: a StepDecoder around a StepDecoder."""
+    """A model under a rule: a StepDecoder around a StepDecoder."""
 
     def __init__(self, model: Translating, rule: Rule) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Barred(nn.Module):
         each, inner = self.model.step(tokens, state.inner)
         V = each.shape[-1]
         numbers = torch.arange(V, device=tokens.device)
-        # V is the model's affair and not known before its first step
+        # V is unknown before the model's first step
         said = state.said if state.said.shape[1] == V else state.said.new_zeros(len(tokens), V)
         said = said | ((numbers == tokens[:, None]) & (numbers >= len(SPECIAL)))
         left = state.left - (tokens >= len(SPECIAL)).long()

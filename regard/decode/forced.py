@@ -1,4 +1,4 @@
-"""Forced decoding: what the model thinks of given targets, step by step, and where it looks meanwhile."""
+"""Forced decoding: the log-probabilities and the attention of given targets, step by step."""
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ from regard.models.base import State, StepDecoder
 def forced(model: StepDecoder[State], batch: PairBatch, *, attention: bool = True) -> list[Track]:
     """Log-probabilities and attention of `batch.target`; T counts its eos.
 
-    Alignment error rate is measured so: the reference is forced, the attention read off.
+    This is how alignment error rate is measured: force the reference, read off the attention.
     """
 
     def pick(step: int, rows: Tensor, log_probabilities: Tensor) -> Tensor:

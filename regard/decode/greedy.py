@@ -1,4 +1,4 @@
-"""Greedy decoding, the most probable token at each step; and the search that settings ask for."""
+"""Greedy decoding, the most probable token at each step; and `search`, which follows the settings."""
 
 from torch import Tensor
 
@@ -21,11 +21,11 @@ def greedy(
     """One hypothesis for each sentence.
 
     `maximum` counts steps, eos too; `minimum` counts tokens that must come before eos. With `attention`, the
-    weights of every attention that the model's step runs come along.
+    weights of every attention in the model's step are returned too.
     """
 
     def pick(step: int, rows: Tensor, log_probabilities: Tensor) -> Tensor:
-        # not argmax: on equal probabilities this chooses as beam search does
+        # not argmax: this breaks ties as beam search does
         return best_tokens(log_probabilities, 1, step=step, minimum=minimum)[1].squeeze(-1)
 
     limits = limits_of(batch, maximum, minimum)
@@ -50,7 +50,7 @@ def search(
     nbest: int = 1,
     attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """The `nbest` outputs of each sentence, the best first: greedily, where one hypothesis is kept."""
+    """The `nbest` outputs of each sentence, the best first; greedy if one hypothesis is kept."""
     width = max(decoding.beam, nbest)
     if width == 1:
         return [[found] for found in greedy(model, batch, maximum=maximum, attention=attention)]

@@ -17,13 +17,13 @@ from regard.decode.translator import TextTranslator, Translation, as_learnt
 LONGEST = 400  # pieces of a line that is read at once, and of a sentence of a longer line
 LARGEST = 1_000_000  # characters of a line
 
-# behind a mark of the end and the quotes or brackets that close with it; Chinese puts no space there
+# after the end of a sentence and its closing quotes or brackets; Chinese puts no space there
 _ENDS = re.compile(r"""(?<=[.!?…])(["'”’»)\]]*)\s+|([。！？；…]+[”’」』）》]*)\s*""")
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Why a line is not translated: the end of a sentence that begins with the line's number."""
+    """Why a line is not translated: completes a sentence that begins with the line's number."""
 
     reason: str
 
@@ -39,7 +39,7 @@ def translate_lines(
     """For each line its translations, as `TextTranslator.translate` gives them, or why there are none.
 
     A line of more than LONGEST pieces is cut into sentences. Its translation of rank n joins those of rank n
-    of its sentences; its weights are theirs, zero between one sentence and another.
+    of its sentences; its weights are theirs, zero between sentences.
     """
     counts = map(len, translator.source.encode_all([as_learnt(line[:LARGEST]) for line in lines]))
     parts = [_parts(translator, *counted) for counted in zip(lines, counts, strict=True)]
@@ -61,19 +61,19 @@ def translate_lines(
 
 
 def sentences_of(text: str) -> list[str]:
-    """A text cut behind each end of a sentence."""
+    """Split a text after each end of a sentence."""
     cuts = [match.end() for match in _ENDS.finditer(text)]
     pieces = (text[start:end].strip() for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True))
     return [piece for piece in pieces if piece]
 
 
 def _parts(translator: TextTranslator, line: str, count: int) -> list[str] | Refused:
-    """What is translated at once of a line of `count` pieces."""
+    """The parts of a line of `count` pieces that are translated separately."""
     if len(line) > LARGEST:
         return Refused(f"has {len(line):,} characters; expected {LARGEST:,} at most.")
     if count <= LONGEST:
         return [line]
-    sentences = sentences_of(line) or [""]  # of blanks, which may be pieces
+    sentences = sentences_of(line) or [""]  # only blanks, which may be pieces
     longest = max(map(len, translator.source.encode_all(sentences)))
     if longest > LONGEST:
         return Refused(

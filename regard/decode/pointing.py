@@ -22,7 +22,7 @@ LONGEST: dict[Rule, Lengths] = {"free": Lengths(6.0), "once": Lengths(1.0), "all
 
 @dataclass(frozen=True, eq=False)
 class Pointed:
-    """What a model answered for one set."""
+    """A model's answer for one set."""
 
     order: list[int]  # point numbers, from 0
     log_probability: float

@@ -1,4 +1,4 @@
-"""One path a row: what greedy, sampled and forced decoding have in common."""
+"""One path per row: what greedy, sampled and forced decoding have in common."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from regard.decode.base import advance, evaluating
 from regard.models.base import State, StepDecoder
 
 Pick = Callable[[int, Tensor, Tensor], Tensor]
-"""(step, (R,) numbers of the rows still running, (R, V) log-probabilities) -> (R,) tokens."""
+"""(step, (R,) indices of the rows still running, (R, V) log-probabilities) -> (R,) tokens."""
 
 
 def walk(
@@ -24,7 +24,7 @@ def walk(
     copies: int = 1,
     attention: bool,
 ) -> list[Track]:
-    """Follow `pick` until eos or the limit of each sentence, `copies` times for each; sentence by sentence.
+    """Follow `pick` until eos or the sentence's limit, `copies` times for each; tracks in sentence order.
 
     Rows that are over leave the batch, so that the rest runs faster.
     """
@@ -32,10 +32,10 @@ def walk(
         return []
     sentences = torch.arange(batch.size, device=limits.device).repeat_interleave(copies)
     limits = limits[sentences]
-    rows = torch.arange(len(sentences), device=limits.device)  # numbers of the running rows
+    rows = torch.arange(len(sentences), device=limits.device)  # indices of the running rows
     lengths, nodes = torch.zeros_like(rows), torch.zeros_like(rows)
     tokens = torch.full_like(rows, BOS)
-    origin = here = rows  # `here`: where the running rows stand in the batch
+    origin = here = rows  # `here`: positions of the running rows in the batch
     trellis = Trellis()
     with evaluating(model):
         state = model.start(batch)

@@ -28,9 +28,9 @@ def sample(
     """`count` hypotheses for each sentence, in the order they were drawn; they may be equal.
 
     The distribution is sharpened by `temperature`, then cut to the `top_k` likeliest tokens (0: all), then to
-    the fewest of those that hold `top_p` of the rest's mass. Log-probabilities stay the model's own. One
-    generator is used up sentence by sentence; with one for each sentence, a sentence's samples do not depend
-    on the others in its batch.
+    the fewest of those that hold `top_p` of the remaining mass. Log-probabilities stay the model's own. A
+    single generator serves the sentences in order; with one for each sentence, a sentence's samples do not
+    depend on the others in its batch.
     """
     _check(count, temperature, top_k, top_p)
     limits = limits_of(batch, maximum, minimum)
@@ -46,7 +46,7 @@ def sample(
 
 
 def draw(log_weights: Tensor, chance: Tensor, *, top_k: int = 0, top_p: float = 1.0) -> Tensor:
-    """(R, V) unnormalised logarithms, (R,) uniform numbers in [0, 1] -> (R,) tokens."""
+    """(R, V) unnormalised log-probabilities, (R,) uniform numbers in [0, 1] -> (R,) tokens."""
     tokens: Tensor | None = None
     if top_k:
         log_weights, tokens = log_weights.topk(min(top_k, log_weights.shape[-1]))
@@ -54,7 +54,7 @@ def draw(log_weights: Tensor, chance: Tensor, *, top_k: int = 0, top_p: float = 
         log_weights, tokens = log_weights.sort(dim=-1, descending=True)
     weights = log_weights.softmax(-1)
     if top_p < 1.0:
-        before = weights.cumsum(-1) - weights  # the mass of the likelier ones
+        before = weights.cumsum(-1) - weights  # the mass of the likelier tokens
         weights = weights.masked_fill(before >= top_p, 0.0)
     mass = weights.cumsum(-1)
     total = mass[:, -1:]

@@ -46,9 +46,9 @@ class Translation:
 
 
 class TextTranslator(ABC):
-    """Something that decodes numbers, with its two tokenizers.
+    """A decoder of token ids, with its two tokenizers.
 
-    `aligner` names the attention of a hypothesis that aligns it with its source; None: there is none.
+    `aligner` names the attention that aligns a hypothesis with its source; None if there is none.
     """
 
     def __init__(self, source: Tokenizer, target: Tokenizer, *, aligner: str | None) -> None:
@@ -56,9 +56,9 @@ class TextTranslator(ABC):
 
     @abstractmethod
     def decode(self, encoded: list[list[int]], decoding: Decoding, attention: bool) -> list[list[Hypothesis]]:
-        """Sources as numbers, without eos -> the `nbest` hypotheses of each.
+        """Sources as token ids, without eos -> the `nbest` hypotheses of each.
 
-        They have their attention if it is asked for, and always where a word on either side is unknown.
+        They have attention if it is asked for, and always if a word on either side is unknown.
         """
 
     def translate(
@@ -71,9 +71,9 @@ class TextTranslator(ABC):
     ) -> list[list[Translation]]:
         """For each text its `nbest` translations, best first; a blank text has one empty translation.
 
-        Spaces around a text are left out, as they are of lines that are learnt from, and a line break inside
-        counts as a space. Without `attention` no weights come back, which is faster. `progress` is told
-        how many sentences each batch has finished.
+        Spaces around a text are stripped, as in training data, and a line break inside counts as a space.
+        Without `attention` no weights are returned, which is faster. `progress` gets the number of sentences
+        of each finished batch.
         """
         encoded = [self.source.encode(as_learnt(text)) for text in texts]
         results: list[list[Translation]] = [[nothing(text)] for text in texts]
@@ -120,13 +120,13 @@ def as_learnt(text: str) -> str:
     """One line without surrounding spaces, as lines of parallel text are read (`data/parallel.py`)."""
     try:
         text.encode()
-    except UnicodeEncodeError:  # of bytes in a command line that Python could not read
+    except UnicodeEncodeError:  # from bytes on the command line that Python could not decode
         raise DataError(f"translate: {text[:40]!r} is not UTF-8; expected UTF-8.") from None
     return one_line(text).strip()
 
 
 def one_line(text: str) -> str:
-    """A model of bytes can write a line break; a translation is one line, whoever reads it back."""
+    """Join the lines: a model of bytes can write a line break, but a translation is one line."""
     return " ".join(text.splitlines())
 
 
@@ -139,7 +139,7 @@ class Translator(TextTranslator):
         self.device = next((p.device for p in model.parameters()), torch.device("cpu"))
 
     def decode(self, encoded: list[list[int]], decoding: Decoding, attention: bool) -> list[list[Hypothesis]]:
-        # a sentence with unknown words will most likely need it, so it is not decoded twice
+        # a sentence with unknown words most likely needs it; this saves decoding it twice
         attention = self.aligner is not None and (attention or any(UNK in ids for ids in encoded))
         batch = pair_batch(encoded, [[] for _ in encoded]).to(self.device)
         maximum, nbest = decoding.maximum, decoding.nbest
@@ -163,14 +163,14 @@ class Translator(TextTranslator):
                 found = self._translation(
                     texts[number], track.hypothesis(decoding.rule), replace(decoding, dictionary=None)
                 )
-                pieces = tuple(self.target.pieces(targets[number]))  # unknown words by their names
+                pieces = tuple(self.target.pieces(targets[number]))  # unknown words as written
                 results[number] = replace(found, text=targets[number], pieces=pieces)
         return results
 
     def _aligned(
         self, encoded: list[list[int]], found: list[list[Hypothesis]], decoding: Decoding
     ) -> list[list[Hypothesis]]:
-        """The same, with attention where an unknown word was written: it says whence the word comes."""
+        """Add attention where an unknown word was written: it tells the source word to take."""
         if self.aligner is None or decoding.dictionary is None:
             return found
         places = [
@@ -191,5 +191,5 @@ class Translator(TextTranslator):
 
 
 def nothing(text: str, *, finished: bool = True) -> Translation:
-    """The translation of an empty line; not finished, that of a line that was not translated."""
+    """The empty translation: of an empty line or, not finished, of a line that was not translated."""
     return Translation(text, "", (), (), 0.0, 0.0, finished, torch.zeros(0, 0), (), "")

@@ -2,7 +2,7 @@
 
 The alignment says which source word an unknown target word stands for (Luong 2015, section 4.1, after Luong,
 Sutskever, Le, Vinyals, Zaremba 2015, https://arxiv.org/abs/1410.8206). The dictionary can be learnt from the
-same alignments: what the training pairs write where the model looks at a word, rare words by their names.
+same alignments: what the training pairs write where the model looks at a word, rare words as written.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from regard.tasks.translation import TranslationTask
 
 BUDGET = 4096  # padded tokens of a forced batch
 NAME = "dictionary.tsv"  # in a run folder
-SHARE = 0.2  # of what is written where a word is looked at: a translation is at least this much of it
+SHARE = 0.2  # least share of a translation among all that is written where a word is looked at
 
 
 def carry_unknown(
@@ -34,7 +34,7 @@ def carry_unknown(
 ) -> list[str]:
     """Each `<unk>` becomes the translation of the source piece that its row of (T, S) attends to most.
 
-    What the dictionary lacks, and everything without one, is copied. T and S may count eos on either side;
+    Words that the dictionary lacks, or all without one, are copied. T and S may count eos on either side;
     eos itself is never carried.
     """
     T, S = len(pieces_out), len(pieces_in)
@@ -75,8 +75,8 @@ def learn_dictionary(
 ) -> dict[str, str]:
     """Force the training pairs; a source word's translation is what is written most often where it is read.
 
-    A word seen once has its one translation; of others a translation must have been seen `minimum` times.
-    What is found on less than a fifth of the occasions is chance and left out.
+    A word seen once has its only translation; others need one that was seen `minimum` times. A translation
+    found in less than a fifth of the cases counts as chance and is left out.
     """
     if model.aligner is None:
         raise DataError("dictionary: the model has no attention; expected one that aligns.")
@@ -89,7 +89,7 @@ def learn_dictionary(
             source = task.source.pieces(examples[row].source)
             target = task.target.pieces(examples[row].target)
             words = credited(track.attention[model.aligner], len(target), credit)
-            # eos is a place to look at when nothing is translated
+            # attention on eos means that nothing is translated
             for word, s in zip(target, words.argmax(-1).tolist(), strict=True):
                 if s < len(source):
                     seen.setdefault(source[s], Counter())[word] += 1
@@ -100,14 +100,14 @@ def learn_dictionary(
 
 
 def _translation(written: Counter[str], minimum: int) -> str | None:
-    """The most frequent word, of equally frequent ones the first in the alphabet."""
+    """The most frequent word, ties in alphabetical order; None if it is too rare."""
     word, count = min(written.items(), key=lambda item: (-item[1], item[0]))
     total = written.total()
     return word if count >= min(minimum, total) and count >= SHARE * total else None
 
 
 def read_dictionary(path: Path | str) -> dict[str, str]:
-    """Two columns, source and target word, with a tab between; later lines win."""
+    """Two columns, source and target word, separated by a tab; later lines win."""
     found: dict[str, str] = {}
     for number, line in enumerate(read_lines(Path(path)), start=1):
         words = line.split("\t")
@@ -120,14 +120,14 @@ def read_dictionary(path: Path | str) -> dict[str, str]:
 
 
 def write_dictionary(path: Path | str, dictionary: Dictionary) -> None:
-    """What `read_dictionary` reads, whole or not at all; words with a tab or a line break are left out."""
+    """Write the dictionary, whole or not at all; words with a tab or a line break are left out."""
     lines = [f"{a}\t{b}\n" for a, b in dictionary.items() if len(a.split()) == len(b.split()) == 1]
     with storage.whole(Path(path)) as file:
         file.write("".join(lines).encode())
 
 
 def choose_dictionary(folder: Path, unknown: str) -> Dictionary | None:
-    """What `--unknown` stands for: words to look up, none for copying, None for leaving `<unk>`."""
+    """The dictionary for `--unknown`: words to look up, none for copying, None for leaving `<unk>`."""
     if unknown in ("copy", "keep"):
         return {} if unknown == "copy" else None
     path = folder / NAME if unknown == "dictionary" else Path(unknown)

@@ -1,1 +1,1 @@
-"""regard inside other libraries; each is imported by whoever uses it."""
+"""Integrations of regard into other libraries; import the one you use."""

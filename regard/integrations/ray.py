@@ -1,4 +1,4 @@
-"""Ray: a translator for `ray.data.Dataset.map_batches`, and as a deployment of Ray Serve.
+"""Translators for Ray: for `ray.data.Dataset.map_batches`, and as a deployment of Ray Serve.
 
     texts = ray.data.read_text("corpus")                      # a column `text`
     translated = texts.map_batches(
@@ -12,8 +12,8 @@
     serve.run(deployment("en-fr", num_replicas=2))
     curl -d '{"text": "The cat sleeps."}' http://localhost:8000/
 
-Ray starts the processes, gives each its GPU (`num_gpus=1`) and its threads, and does again what a killed one
-had begun. A run must lie where every machine sees it; a model of `regard models` or of the Hub need not.
+Ray starts the processes, assigns GPUs (`num_gpus=1`) and threads, and repeats the work of a killed process.
+A run must be on storage that every machine sees; a model of `regard models` or of the Hub need not be.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Translate:
         self._translate = LineTranslator(Options(find_run(run), beam=beam, unknown=unknown))
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch as Ray has it in its format "numpy"."""
+        """Translate a batch in Ray's format "numpy"."""
         texts = [_one_line(text) for text in batch[self.column]]
         answers = self._translate(texts)
         for answer in answers:
@@ -62,10 +62,10 @@ class Translate:
 def deployment(
     run: str | Path, *, beam: int | None = None, unknown: str = "copy", batch: int = 64, **options: Any
 ) -> Any:
-    """An application for `serve.run`; `options` are those of `serve.deployment`, as num_replicas.
+    """An application for `serve.run`; `options` are those of `serve.deployment`, such as num_replicas.
 
-    Texts that come at the same time are translated together, `batch` at most. Over HTTP it takes and gives
-    JSON: {"text": …} becomes {"translation": …}; a handle calls `translate`.
+    Concurrent texts are translated together, `batch` at most. Over HTTP, requests and answers are JSON:
+    {"text": …} becomes {"translation": …}; a handle calls `translate`.
     """
     needs("ray", "ray")
     from ray import serve
@@ -78,7 +78,7 @@ def deployment(
         @serve.batch(max_batch_size=batch)  # type: ignore[untyped-decorator]
         async def translate(self, texts: list[str]) -> list[str]:
             lines = [_one_line(text) for text in texts]
-            answers = await asyncio.to_thread(self._translate, lines)  # health checks go on meanwhile
+            answers = await asyncio.to_thread(self._translate, lines)  # keeps answering health checks
             return [answer.text for answer in answers]
 
         async def __call__(self, request: "Request") -> Any:

@@ -1,4 +1,4 @@
-"""Hugging Face's transformers on regard's mechanisms and kernels.
+"""Runs Hugging Face's transformers on regard's mechanisms and kernels.
 
     register()
     model = AutoModel.from_pretrained(name, attn_implementation="regard")
@@ -9,8 +9,8 @@
 
     traced = trace_text(model, tokenizer, "a sentence")         # tokens, and record(model)'s trace
 
-The name is entered twice: for the attention function and for the function that makes its mask. Without the
-second transformers makes no mask, and a decoder would see the future.
+The name is registered twice: for the attention function and for the function that makes its mask. Without
+the second, transformers makes no mask, and a decoder would see the future.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from regard.errors import ConfigError, check_part
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """An attention function of transformers; None is what the architecture has: scaled dot and softmax."""
+    """An attention function for transformers; None is the architecture's own: scaled dot and softmax."""
 
     name: str
     score: Score | None = None
@@ -46,7 +46,7 @@ class Mechanism:
 
     @property
     def is_plain(self) -> bool:
-        """Scaled dot product and softmax over everything that the mask shows."""
+        """True for scaled dot product and softmax over everything that the mask shows."""
         return self.score is None and self.normalizer is None and self.window is None
 
     def __call__(
@@ -72,7 +72,7 @@ class Mechanism:
         T, S = query.shape[-2], key.shape[-2]
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         mask, bias = _mask_of(attention_mask, causal and attention_mask is None and T > 1)
-        if mask.causal and S > T:  # a static cache that is filled: what comes later is empty
+        if mask.causal and S > T:  # a static cache being filled: later positions are empty
             key, value = key[..., :T, :], value[..., :T, :]
             position_bias = None if position_bias is None else position_bias[..., :T]
         if position_bias is not None:
@@ -116,15 +116,15 @@ class Mechanism:
 
 
 def _first_position(mask: Mask, T: int, S: int) -> int:
-    """Where the first of T causal queries stands among S keys; a static cache has some that come later."""
+    """The position of the first of T causal queries among S keys; a static cache has later, empty ones."""
     if mask.dense is None or T == S:
         return S - T
-    visible = mask.dense[..., -1, :].flatten(0, -2).any(0)  # to the last query, itself the last
+    visible = mask.dense[..., -1, :].flatten(0, -2).any(0)  # to the last query, whose own key is the last
     return int(visible.nonzero().max()) + 1 - T
 
 
 class _Biased(Score):
-    """A score and a number that is added to it, as T5's positions are."""
+    """A score plus a bias, such as T5's for positions."""
 
     def __init__(self, score: Score, bias: Tensor) -> None:
         super().__init__()
@@ -154,14 +154,14 @@ def _plain_with_bias(
 
 
 def _mask_of(mask: Tensor | None, causal: bool) -> tuple[Mask, Tensor | None]:
-    """What transformers gives: a boolean mask, true where visible, or numbers that are added."""
+    """A mask for transformers' boolean tensor, true where visible; a bias for numbers that are added."""
     if mask is None:
         return Mask(causal=causal), None
     return (Mask(dense=mask), None) if mask.dtype == torch.bool else (Mask(), mask)
 
 
 def _weights_wanted(named: dict[str, Any]) -> bool:
-    """The model was called with output_attentions, which not every architecture passes down."""
+    """True if the model was called with output_attentions, which not every architecture passes down."""
     from transformers.utils import output_capturing
 
     collector: Any = output_capturing._active_collector
@@ -176,10 +176,10 @@ def register(
     normalizer: Normalizer | None = None,
     window: Window | tuple[int, int] | None = None,
 ) -> None:
-    """Let models of transformers attend by regard: `attn_implementation=name`.
+    """Register regard's attention with transformers, as `attn_implementation=name`.
 
-    `score`, `normalizer` and `window` exchange the mechanism; `window` is a Window, or (left, right), the
-    positions around the query's own. They are shared by all layers, so they own no parameters.
+    `score`, `normalizer` and `window` replace the mechanism; `window` is a Window, or (left, right), the
+    positions around the query's own. All layers share them, so they must have no parameters.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
@@ -197,7 +197,7 @@ def register(
 
 
 class TracedText(NamedTuple):
-    """What a model did with a text."""
+    """A model's run on one text."""
 
     trace: Trace
     tokens: list[str]  # of the source, or of everything that a decoder has read and written
@@ -213,7 +213,7 @@ def trace_text(
 ) -> TracedText:
     """Run the model on one text and record its attention; `options` are those of `record`.
 
-    An encoder-decoder reads `target` as what it should have written; without it, it writes: `generate`.
+    An encoder-decoder is forced to write `target`; without one, it writes its own by `generate`.
     """
     encoded = tokenizer(text, return_tensors="pt").to(model.device)
     tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])

@@ -1,4 +1,4 @@
-"""What a model promises: a forward pass for training, and one step at a time for decoding."""
+"""The interface of a model: a forward pass for training, and one step at a time for decoding."""
 
 import json
 from collections.abc import Hashable, Iterable, Mapping
@@ -22,9 +22,9 @@ Share = Annotated[float, check_shares]  # 0 to 1
 
 
 class Settings:
-    """Base of a model's Config, which checks what its fields' types say: `hidden: Size`, `dropout: Share`.
+    """Base of a model's Config, which checks its fields by their types: `hidden: Size`, `dropout: Share`.
 
-    `key` is the model's in the catalogue, with which the errors begin.
+    `key` is the model's key in the catalogue; error messages begin with it.
     """
 
     _key: ClassVar[str]
@@ -44,36 +44,34 @@ class Settings:
 
 @dataclass(frozen=True)
 class Player:
-    """One of several parts of a model that learn in turn, each by a loss of its own, as adversaries do."""
+    """One of several parts of a model that learn in turn, each by its own loss, as adversaries do."""
 
-    name: str  # the submodule whose parameters learn in its turn; `forward` takes it as `player`
+    name: str  # the submodule that learns in its turn; `forward` takes this name as `player`
     rate: float = 1.0  # its learning rate, as a multiple of `train.lr`
-    turns: int = 1  # how often it learns in one update, each time from a new batch
+    turns: int = 1  # optimizer steps in one update, each on a new batch
 
 
 class Model(hub.Hubbed, nn.Module):
     """A complete system, built from one frozen dataclass.
 
-    Weights and config go to a folder, or to the Hub, by `save_pretrained` and `push_to_hub`, and come back by
-    the class's `from_pretrained`.
+    `save_pretrained` and `push_to_hub` write weights and config to a folder or to the Hub; `from_pretrained`
+    of the class loads them.
 
     `Config` is the dataclass; `aligner` is the path of the attention that aligns source and target, as
     `record(model)` names it, or None for a model without attention. `steps` are the methods that do one step
-    of a recurrence in pure tensors: what `train.compile` compiles, unless `compilable` says otherwise. Those
-    of a model that is `varied` meet another shape with every batch, and are compiled once for all shapes.
+    of a recurrence on tensors only, which `train.compile` compiles unless `compilable` says otherwise. In a
+    `varied` model their shapes change with every batch, so they are compiled once for all shapes.
 
     `uses_all_parameters` promises that every training step gives each parameter a gradient: several processes
-    then need not look for some without one. `sharded_layers` are the classes of the layers by which a model
-    can be divided among processes (FSDP2); without any it cannot.
+    then skip the search for unused ones. `sharded_layers` are the classes of the layers by which a model can
+    be sharded among processes (FSDP2); without any it cannot.
 
-    `players` are the parts that learn in turn, in this order; a model without any learns as a whole. Where
-    there are some, `forward` takes the keyword `player`, the name of the one whose loss is wanted.
+    `players` are the parts that learn in turn, in this order; without any, the model learns as a whole. With
+    players, `forward` takes the keyword `player`, the name of the one whose loss is wanted.
     """
 
     Config: ClassVar[type[Any]]
-    reads: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the kinds of examples it learns from: a task that fits `gives` one
+    reads: ClassVar[tuple[str, ...]] = ()  # kinds of examples; a task that fits `gives` one of them
     steps: ClassVar[tuple[str, ...]] = ()
     varied: ClassVar[bool] = False
     uses_all_parameters: bool = False
@@ -83,19 +81,19 @@ class Model(hub.Hubbed, nn.Module):
     config: Any
 
     def at_step(self, step: int, steps: int) -> Hashable:
-        """Called before update number `step`, from 1, of `steps`, for a model that changes while it learns.
+        """Called before update number `step` (from 1) of `steps`, for a model that changes during training.
 
-        What it changes must follow from these two numbers alone, so that a run can go on at any step. It
-        returns the phase it is in, if there are several: a step captured in one is not replayed in another.
+        The changes must depend only on these two numbers, so that a run can resume at any step. Returns the
+        current phase, if there are several: a step captured in one is not replayed in another.
         """
         return None
 
     def compilable(self) -> Iterable[tuple[nn.Module, str]]:
-        """What `train.compile` compiles: methods, by their owner and their name."""
+        """The methods that `train.compile` compiles, as pairs of owner and name."""
         return [(self, name) for name in self.steps]
 
     def after_step(self, step: int) -> None:
-        """Called after update number `step`, for what follows the weights: an average of them."""
+        """Called after update number `step`, for what depends on the weights, such as their average."""
 
     def _write(self, folder: Path, name: str, card: Mapping[str, Any]) -> None:
         from safetensors.torch import save_model
@@ -140,7 +138,7 @@ class Model(hub.Hubbed, nn.Module):
 
 
 def _row(kind: type[Model]) -> catalog.Row | None:
-    """The catalogue's row of a model; None for one of somebody's own."""
+    """The catalogue's row of a model; None for a model that is not in it."""
     path = f"{kind.__module__}:{kind.__name__}"
     return next((row for row in catalog.rows("model") if row.path == path), None)
 
@@ -158,7 +156,7 @@ def _filled(kind: type[Any], values: Mapping[str, Any]) -> Any:
 
 
 def _card(model: Model, row: catalog.Row | None, name: str, card: Mapping[str, Any]) -> str:
-    """What the Hub shows of weights that nobody measured."""
+    """The Hub's model card for weights without measured results."""
     kind = type(model)
     size = sum(parameter.numel() for parameter in model.parameters())
     tags = ["attention", "model_hub_mixin", "pytorch_model_hub_mixin", *([row.key] if row else [])]
@@ -184,13 +182,13 @@ model = {kind.__name__}.from_pretrained("{name}")
 class Translating(Model):
     """A model that turns one sequence into another, one step at a time: a Model that is a StepDecoder.
 
-    It is `capturable` if `start` and `step` never wait for the device, so that they can become CUDA graphs.
+    It is `capturable` if `start` and `step` never wait for the device, so that CUDA graphs can capture them.
     """
 
     capturable: ClassVar[bool] = True
 
     def start(self, batch: PairBatch) -> Any:
-        """Encode the source; the state before the first target token."""
+        """Encode the source; return the state before the first target token."""
         raise NotImplementedError(f"{type(self).__name__} defines no start(batch).")
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -202,15 +200,15 @@ class Translating(Model):
         raise NotImplementedError(f"{type(self).__name__} defines no select(state, rows).")
 
     def reorder(self, state: Any, rows: Tensor, copies: int) -> Any:
-        """As `select`, where every sentence stays: rows come in its order, `copies` for each.
+        """Like `select`, if every sentence stays: rows are in sentence order, `copies` for each.
 
-        What belongs to a sentence can stay where it is, and nothing waits for the device.
+        Per-sentence tensors can stay in place, and nothing waits for the device.
         """
         return self.select(state, rows)
 
 
 class StepDecoder(Protocol[State]):
-    """What greedy, beam and sampled decoding need of a model, and all they know of it: see `Translating`."""
+    """All that greedy, beam and sampled decoding need of a model: see `Translating`."""
 
     def start(self, batch: PairBatch) -> State: ...
 
@@ -220,5 +218,5 @@ class StepDecoder(Protocol[State]):
 
 
 def teacher_inputs(batch: PairBatch) -> Tensor:
-    """(B, T) what the decoder reads in training: the target one step late, behind bos."""
+    """(B, T) the decoder's inputs in training: bos, then the target shifted by one."""
     return F.pad(batch.target[:, :-1], (1, 0), value=BOS)

@@ -1,4 +1,4 @@
-"""What there is to see: the modules of a trace, their heads, and the words of their rows and columns."""
+"""What a view shows: the modules of a trace, their heads, and the words of their rows and columns."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ from regard.attention.result import AttentionResult
 from regard.attention.steps import joined
 from regard.errors import ConfigError, ShapeError
 
-NUMBERS = 2**24  # weights at a time
+NUMBERS = 2**24  # weights computed at a time
 _CROSS = re.compile(r"cross|enc_?dec|encoder_attn|multihead_attn", re.IGNORECASE)
 _SIGNS = str.maketrans({"\n": "↵", "\t": "⇥", "Ċ": "↵", "Ġ": " ", "▁": " "})
 
@@ -29,7 +29,7 @@ class Layer:
     S: int
     batch: int
     examples: int
-    source: AttentionResult | Tensor  # of a generation, all its steps as one alignment
+    source: AttentionResult | Tensor  # a Tensor: all steps of a generation as one alignment
 
     def rows(self, first: int, stop: int) -> Tensor:
         """(H, R, S) the weights of some queries."""
@@ -47,7 +47,7 @@ class Layer:
 
 
 def _by_head(weights: Tensor) -> Tensor:
-    """(..., T, S) -> (B, H, T, S); three axes are a batch, as without heads."""
+    """(..., T, S) -> (B, H, T, S); three axes are a batch without heads."""
     if weights.ndim == 2:
         return weights[None, None]
     if weights.ndim == 3:
@@ -89,21 +89,21 @@ def _layer(path: str, calls: Sequence[AttentionResult], batch: int, call: int | 
 
 
 def is_generation(calls: Sequence[AttentionResult]) -> bool:
-    """Several calls of one query each, after one of any number: a model that writes, step by step."""
+    """True for several calls, all but the first with one query: a model that generates step by step."""
     return len(calls) > 1 and all(later.T == 1 for _, later in pairwise(calls))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Modules whose paths differ in numbers alone: the layers of an encoder, of a decoder."""
+    """Modules whose paths differ only in numbers, such as the layers of an encoder."""
 
     name: str
     layers: tuple[Layer, ...]
-    names: tuple[str, ...]  # of the layers: their numbers
+    names: tuple[str, ...]  # the numbers of the layers
 
 
 def groups_of(layers: Sequence[Layer]) -> list[Group]:
-    """The layers by what their paths have in common."""
+    """Group the layers whose paths differ only in numbers."""
     alike: dict[str, list[Layer]] = defaultdict(list)
     for layer in layers:
         alike[re.sub(r"\d+", "*", layer.path)].append(layer)
@@ -125,7 +125,7 @@ class Texts:
     target: Sequence[str] | None
 
     def of(self, layer: Layer) -> tuple[list[str] | None, list[str] | None]:
-        """The words of a layer's rows and columns; None where nothing is known."""
+        """The words of a layer's rows and columns; None where they are unknown."""
         rows: Sequence[str] | None
         columns: Sequence[str] | None
         if self.target is None:
@@ -136,13 +136,13 @@ class Texts:
             rows = columns = self.target
         elif "encoder" in layer.path:
             rows = columns = self.tokens
-        else:  # by the number of words
+        else:  # decide by the number of words
             rows = self.target if _fits(self.target, layer.T) else self.tokens
             columns = self.tokens if _fits(self.tokens, layer.S) else self.target
         return _words(rows, layer.T), _words(columns, layer.S)
 
     def check(self, layers: Sequence[Layer]) -> None:
-        """Refuse words that fit no axis of any layer."""
+        """ShapeError for words that fit no axis of any layer."""
         sizes = sorted({size for layer in layers for size in (layer.T, layer.S)})
         for name, words in (("tokens", self.tokens), ("target_tokens", self.target)):
             if words is not None and not any(_fits(words, size) for size in sizes):
@@ -153,7 +153,7 @@ class Texts:
 
 
 def _fits(words: Sequence[str] | None, size: int) -> bool:
-    """One word for each position; the last that was written has not been read."""
+    """True for one word per position, or one more: the last generated word is never an input."""
     return words is not None and len(words) in (size, size + 1)
 
 
@@ -164,7 +164,7 @@ def _words(words: Sequence[str] | None, size: int) -> list[str] | None:
 
 
 def texts_of(tokens: Any, target: Any) -> Texts:
-    """The words that were given; a text as a whole is refused."""
+    """The given words; ConfigError for a plain string."""
     for name, words in (("tokens", tokens), ("target_tokens", target)):
         if isinstance(words, str):
             raise ConfigError(

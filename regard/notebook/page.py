@@ -1,4 +1,4 @@
-"""The page of a view: one HTML file that holds everything it shows and asks nothing of any host."""
+"""The page of a view: one self-contained HTML file that makes no requests."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,7 +11,7 @@ from regard.web.document import document
 
 
 def trace_data(groups: Sequence[Group], tiles: dict[str, list[Tile]], texts: Texts) -> dict[str, Any]:
-    """What `views/trace.js` draws."""
+    """The data that `views/trace.js` draws."""
     words: list[list[str]] = []
 
     def number(found: list[str] | None) -> int:

@@ -1,4 +1,4 @@
-"""Weights in few bytes: one byte a weight, deflated, and max-pooled where that is still too much."""
+"""Compressed weights: one byte per weight, deflated, and max-pooled if that is still too large."""
 
 import heapq
 import zlib
@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.notebook.layers import Layer
 from regard.web.matrix import as_bytes, quantize, wire
 
-MOST = 2**26  # weights of all heads that are compressed as they are; beyond that they are pooled first
+MOST = 2**26  # weights of all heads together; above that they are pooled before compression
 LEAST = 64  # weights of a tile that is not pooled further
 
 
@@ -26,11 +26,11 @@ class Tile:
     pool: int
 
     def halved(self) -> "Tile":
-        """The largest of each 2 × 2."""
+        """Max-pool by 2 × 2."""
         return Tile(pool(self.levels, 2), self.scale, 2 * self.pool)
 
     def encoded(self) -> dict[str, Any]:
-        """What the page has of it."""
+        """The tile as it is stored in the page."""
         return self._wire | {"pool": self.pool}
 
     @cached_property
@@ -44,7 +44,7 @@ class Tile:
 
     @cached_property
     def guess(self) -> int:
-        """About that size, from an eighth of the rows where there are many."""
+        """An estimate of `size`, from an eighth of the rows if there are many."""
         if len(self.levels) < 64:
             return self.size
         some = self.levels[torch.arange(len(self.levels)) % 64 < 8]
@@ -58,7 +58,7 @@ def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
         first *= 2
     tiles = [[Tile(*quantize(head), first) for head in _pooled(layer, first)] for layer in layers]
     flat = [tile for row in tiles for tile in row]
-    # compressing all of them would take long; a guess is about a quarter too large
+    # compressing all of them would be slow; a guess is about a quarter too large
     flat = _fitted(flat, limit * 5 // 4, lambda tile: tile.guess)
     flat = _fitted(flat, limit, lambda tile: tile.size)
     found = iter(flat)
@@ -66,7 +66,7 @@ def tiles_of(layers: Sequence[Layer], limit: int) -> list[list[Tile]]:
 
 
 def _fitted(tiles: list[Tile], limit: int, size: Callable[[Tile], int]) -> list[Tile]:
-    """The tiles, the largest of them pooled until the sum of their sizes is within the limit."""
+    """Pool the largest tiles until the sum of their sizes is within the limit."""
     total = sum(map(size, tiles))
     largest = [(-size(tile), i) for i, tile in enumerate(tiles) if tile.levels.numel() > LEAST]
     heapq.heapify(largest)
@@ -80,16 +80,16 @@ def _fitted(tiles: list[Tile], limit: int, size: Callable[[Tile], int]) -> list[
 
 
 def _pooled(layer: Layer, size: int) -> Tensor:
-    """(H, T / size, S / size) the weights of all heads; each is the largest of size × size."""
+    """(H, T / size, S / size) the weights of all heads, max-pooled by size × size."""
     step = -(-layer.block // size) * size
     blocks = [pool(layer.rows(first, min(first + step, layer.T)), size) for first in range(0, layer.T, step)]
     return torch.cat(blocks, 1)
 
 
 def pool(array: Tensor, size: int) -> Tensor:
-    """(..., T, S) -> the largest of each size × size cells; the last ones may stand for fewer."""
+    """Max-pool (..., T, S) by size × size; the last cells may cover fewer."""
     *lead, T, S = array.shape
-    # what fills the last ones up is no larger than any of them: their own last row and column
+    # pad with copies of the last row and column, which do not change a maximum
     rows = torch.arange(-(-T // size) * size).clamp(max=T - 1)
     columns = torch.arange(-(-S // size) * size).clamp(max=S - 1)
     full = array[..., rows, :][..., columns] if size > 1 else array

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 LIMIT = 2_000_000  # bytes of a page
 FIXED = 160_000  # of them for the script, its escapes in a frame, and a few words
-MOST = 2**28  # weights that are computed because somebody named a trace in a cell
-A_HEAD = 140  # and for what stands around the weights of one
+MOST = 2**28  # weights computed just to display a trace in a cell
+A_HEAD = 140  # bytes beside the weights of one head
 
 
 class View(Drawable):
-    """The attention of a model: by itself in a notebook, `.save(path)`, `.open()`, `.widget()`."""
+    """The attention of a model; notebooks display it, and there are `.save(path)`, `.open()`, `.widget()`."""
 
     title = "Attention"
 
@@ -43,7 +43,7 @@ class View(Drawable):
 
     @cached_property
     def tiles(self) -> dict[str, list[Tile]]:
-        """Module path -> its heads, in as many bytes as the page has for them."""
+        """Module path -> its heads, compressed to the bytes left in the page."""
         texts = (self.texts.tokens or (), self.texts.target or ())
         words = sum(len(word.encode()) + 20 for text in texts for word in text)
         room = self.limit - FIXED - A_HEAD * sum(layer.heads for layer in self.layers) - words
@@ -103,7 +103,7 @@ class View(Drawable):
         draw_grid(maps, names, title=self.groups[0].name if len(self.groups) == 1 else "", path=path)
 
     def open(self) -> Path:
-        """Open the page in the browser; its path."""
+        """Open the page in the browser; return its path."""
         path = self.save(Path(tempfile.mkdtemp(prefix="regard-")) / "attention.html")
         webbrowser.open(path.as_uri())
         return path
@@ -121,7 +121,7 @@ class View(Drawable):
 
 
 def render(shown: Any) -> str | None:
-    """The page of a trace or result in a frame; None where it would take long to compute."""
+    """The page of a trace or result in a frame; None if it would take long to compute."""
     found = view(shown)
     if sum(layer.heads * layer.T * layer.S for layer in found.layers) > MOST:
         return None
@@ -129,13 +129,13 @@ def render(shown: Any) -> str | None:
 
 
 def _small(tile: Tile) -> Any:
-    """At most 96 rows and columns of it, as shares of the largest weight."""
+    """The tile pooled to at most 96 rows and columns, as shares of the largest weight."""
     size = -(-max(tile.levels.shape) // 96)
     return pool(tile.levels, size) / 255
 
 
 def texts_line(words: Sequence[str], most: int = 30) -> str:
-    """The words as one line, the first of them if they are many."""
+    """The words as one line, of at most `most` words."""
     line = " ".join(words[:most]).replace(" ##", "").replace("▁", " ").replace("Ġ", " ")
     return " ".join(line.split()) + (" …" if len(words) > most else "")
 

@@ -11,7 +11,7 @@ from regard.web.matrix import as_bytes
 
 
 class TraceWidget(anywidget.AnyWidget):  # type: ignore[misc]
-    """Shows what the page shows; where a head is pooled there, the browser asks for its rows."""
+    """Shows what the page shows; if a head is pooled there, the browser asks for its rows."""
 
     _esm: ClassVar[str] = f"{bundle('widget')}\nexport default {{ render: views.widget.render }};\n"
     data = traitlets.Dict().tag(sync=True)

@@ -1,13 +1,13 @@
-"""How `regard show` draws an example, one file a kind of task.
+"""How `regard show` draws an example, one file per kind of task.
 
 A viewer is a function
 
     view(run, text, out, *, beam) -> the line that is printed
 
-that draws one example into `out`: the one that `text` gives, or one of the test set.
+that draws one example into `out`: the one given by `text`, or one of the test set.
 """
 
-VIEWERS = {  # by the name of a task's class, or of one that it inherits from
+VIEWERS = {  # by the name of a task's class, or of a base class
     "TranslationTask": "regard.views.alignment:view",
     "QuestionTask": "regard.views.hops:view",
     "LanguageTask": "regard.views.words:view",

@@ -1,4 +1,4 @@
-"""One problem of acting: what the policy did, what came of it, and what it attended to; or its regret."""
+"""One problem of an acting task: actions, rewards and what the policy attended to; or its regret."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from regard.views.shared import example_number, letter, require_picture
 from regard.viz.actions import draw_actions
 from regard.viz.curves import draw_training
 
-NOTHING = 0.0  # what an arm gives that does not pay
+NOTHING = 0.0  # the reward of an arm that does not pay
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Draw a test problem: `text` is its number, default 0; or, of bandits, the word "regret"."""
+    """Draw a test problem: `text` is its number, default 0; or "regret", for bandits."""
     task = run.task
     assert isinstance(task, ActingTask)
     require_picture(out, "actions")

@@ -15,11 +15,11 @@ from regard.train.run import Run
 from regard.views.shared import is_page, require_attention
 from regard.viz.letters import has_chinese
 
-LONGEST = 150  # pieces of a sentence: its picture is already as wide as a wall
+LONGEST = 150  # pieces of a sentence; a longer one makes too wide a picture
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Translate a sentence, or the first of the test set, and draw its alignment; the translation."""
+    """Translate a sentence, or the first of the test set, and draw its alignment; return the translation."""
     task, model = run.task, run.model
     assert isinstance(task, TranslationTask)
     assert isinstance(model, Translating)
@@ -38,7 +38,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def draw(translation: Translation, out: Path) -> None:
-    """The alignment of words as a picture, or as a page where the file ends in .html."""
+    """Draw the alignment of words as a picture, or as a page if the file ends in .html."""
     from regard.viz.heatmap import draw_alignment
     from regard.viz.report import AlignmentSection, write_report
 
@@ -63,9 +63,9 @@ def word_weights(translation: Translation) -> tuple[Tensor, list[str], list[str]
 
 
 def word_numbers(pieces: Sequence[str], text: str) -> list[int]:
-    """For each piece of a text the number of its word: subwords such as " ver", "te" share one.
+    """For each piece of a text the index of its word: subwords such as " ver", "te" share one.
 
-    Chinese characters, signs, and pieces without their spaces, which are whole words, have one each.
+    Chinese characters, punctuation, and pieces without their spaces, which are whole words, have one each.
     """
     with_spaces = "".join(pieces).casefold().split() == text.casefold().split()
     begins = (not (with_spaces and _continues(left, right)) for left, right in pairwise(pieces))
@@ -73,7 +73,7 @@ def word_numbers(pieces: Sequence[str], text: str) -> list[int]:
 
 
 def _continues(left: str, right: str) -> bool:
-    """A word goes on from one piece to the next."""
+    """True if a word continues from one piece to the next."""
     edge = left[-1:], right[:1]
     return all(each.isalnum() and not has_chinese(each) for each in edge)
 

@@ -40,10 +40,10 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 def looks(
     model: nn.Module, weights: Sequence[Tensor], pair: int, A: int, B: int
 ) -> tuple[Tensor | None, Tensor]:
-    """What the A words of a pair's premise looked at, and the B of its hypothesis: there (A, B), back (B, A).
+    """Weights of a pair's A premise words and of its B hypothesis words: there (A, B), back (B, A).
 
     `weights` are all that the model left. A pooled model has one row for each sentence, over its own words.
-    The premise of an LSTMN is read before the hypothesis, so there is only the look back, a word at a time.
+    An LSTMN reads the premise before the hypothesis, so it only looks back, one word at a time.
     """
     own = [each[pair] for each in weights]
     if isinstance(model, LSTMNPairs):
@@ -57,7 +57,7 @@ def looks(
 def draw(
     there: Tensor | None, back: Tensor, premise: list[str], hypothesis: list[str], label: str, out: Path
 ) -> None:
-    """The alignments that there are as a picture, or as a page where the file ends in .html."""
+    """Draw the alignments as a picture, or as a page if the file ends in .html."""
     from regard.viz.heatmap import Panel, draw_gallery
     from regard.viz.report import AlignmentSection, write_report
 
@@ -76,7 +76,7 @@ def draw(
 def draw_pooled(
     first: Tensor | None, second: Tensor, premise: list[str], hypothesis: list[str], label: str, out: Path
 ) -> None:
-    """What each sentence's vector is made of: (1, Ta) and (1, Tb) weights of its own words."""
+    """Draw what each sentence's vector is made of: (1, Ta) and (1, Tb) weights of its own words."""
     from regard.viz.heatmap import draw_alignment
     from regard.viz.report import AlignmentSection, write_report
 

@@ -26,7 +26,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def split_text(text: str) -> tuple[str, str]:
-    """The story and the question behind it."""
+    """The story and the question after it."""
     *told, question = split_story(text) or ("",)
     if not told:
         raise DataError(
@@ -36,7 +36,7 @@ def split_text(text: str) -> tuple[str, str]:
 
 
 def draw(found: Answer, supports: tuple[int, ...], out: Path) -> None:
-    """The weights as a picture, or as a page where the file ends in .html."""
+    """Draw the weights as a picture, or as a page if the file ends in .html."""
     from regard.viz.hops import draw_hops
 
     draw_figure(

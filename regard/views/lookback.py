@@ -20,10 +20,10 @@ START = "⟨s⟩"
 
 
 def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Read a sentence, or one of the test set, and draw its look-back; the sentence with its perplexity."""
+    """Read a sentence, or one of the test set, draw its look-back and return it with its perplexity."""
     task, model = run.task, run.model
     assert isinstance(task, SentenceTask)
-    words, batch = task.read(text) if text is not None else _of_the_test(task)
+    words, batch = task.read(text) if text is not None else _test_sentence(task)
     with evaluating(model), record_any(model) as trace:
         loss = task.loss(model, batch.to(next(model.parameters()).device))
     draw(of_words(lookback(trace[require_attention(run)]), len(words)), [START, *words], out)
@@ -32,7 +32,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
-    """Read pairs such as "3=7 5=1 3", or a sequence of the test set, and draw the look-back; the answer."""
+    """Read pairs such as "3=7 5=1 3", or a test sequence, draw the look-back and return the answer."""
     task, model = run.task, run.model
     assert isinstance(task, RecallTask)
     example = task.example("test", 2 * task.settings.test) if text is None else task.read(text)
@@ -46,7 +46,7 @@ def view_pairs(run: Run, text: str | None, out: Path, *, beam: int | None) -> st
     return f"{' '.join(names[:-1])}; {asked} = {answer} ({'right' if answer == value else f'it was {value}'})"
 
 
-def _of_the_test(task: SentenceTask) -> tuple[list[str], StreamBatch]:
+def _test_sentence(task: SentenceTask) -> tuple[list[str], StreamBatch]:
     """The first sentence of the test set that has six words or more."""
     sentences = task.sentences("test")
     for number in range(len(sentences)):
@@ -61,21 +61,21 @@ def of_words(weights: Tensor, count: int) -> Tensor:
     """(T, T + 1) over the slots -> (1 + n, 1 + n) over the mark before a sentence and its n words."""
     # slot 0 is empty and slot 1 the mark before the sentence: neither is a word
     joined = torch.cat([weights[:, :2].sum(1, keepdim=True), weights[:, 2:]], 1)
-    return joined[: count + 1, : count + 1]  # what stands behind the sentence fills the batch up
+    return joined[: count + 1, : count + 1]  # the rest is padding
 
 
 def lookback(results: Sequence[AttentionResult], row: int = 0) -> Tensor:
-    """The weights of T steps over a tape that grows -> (T, T + 1), column s being slot s."""
+    """The weights of T steps over a growing tape -> (T, T + 1), column s being slot s."""
     T = len(results)
     rows = torch.zeros(T, T + 1)
     for t, result in enumerate(results):
         weights = result.weights[row, 0].float().cpu()
-        rows[t, t + 1 - len(weights) : t + 1] = weights  # a span keeps the last slots alone
+        rows[t, t + 1 - len(weights) : t + 1] = weights  # a span keeps only the last slots
     return rows
 
 
 def draw(weights: Tensor, words: Sequence[str], out: Path) -> None:
-    """The look-back as a picture, or as a page where the file ends in .html."""
+    """Draw the look-back as a picture, or as a page if the file ends in .html."""
     from regard.viz.report import AlignmentSection, write_report
 
     if is_page(out):

@@ -1,4 +1,4 @@
-"""What several views share: numbers from the command line, pages around one figure."""
+"""Helpers of several views: numbers from the command line, pages around one figure."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +10,12 @@ from regard.train.run import Run
 
 
 def whole_number(text: str) -> int | None:
-    """A number from 0; None for anything else, and for more digits than any count has."""
+    """Parse a number from 0; None for anything else, and for more digits than any count has."""
     return int(text) if text.isdecimal() and len(text) <= 18 else None
 
 
 def example_number(text: str | None, count: int, what: str, others: str = "") -> int:
-    """The number of a test example that `regard show` is asked for; 0 where none is named."""
+    """The number of the test example to show; 0 by default."""
     number = whole_number(text or "0")
     if number is None or number >= count:
         raise ConfigError(
@@ -39,13 +39,13 @@ def require_attention(run: Run) -> str:
 
 
 def require_picture(out: Path, of: str) -> None:
-    """Refuse a page where there is only a picture."""
+    """ConfigError for a page, where only pictures are drawn."""
     if out.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(f"show: `--out` has the ending {out.suffix!r}; expected .png or .svg for {of}.")
 
 
 def is_page(out: Path) -> bool:
-    """Whether a page is wanted and not a picture."""
+    """True if a page is wanted, not a picture."""
     return out.suffix.lower() == ".html"
 
 

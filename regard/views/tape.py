@@ -36,7 +36,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def _lap(batch: BitBatch, model: NTM) -> str:
-    """What to say of a tape that is shorter than what is to be kept on it."""
+    """A note about a tape that is too short for the vectors to keep on it."""
     read, rows = int((~batch.counted[0]).sum()), model.config.rows
     if read <= rows:
         return ""
@@ -44,7 +44,7 @@ def _lap(batch: BitBatch, model: NTM) -> str:
 
 
 def draw(out: Path, *, title: str, inputs: torch.Tensor, outputs: torch.Tensor, tape: Tape) -> None:
-    """The tape as a picture, or as a page where the file ends in .html."""
+    """Draw the tape as a picture, or as a page if the file ends in .html."""
     from regard.viz.tape import draw_tape
 
     draw_figure(

@@ -45,7 +45,7 @@ def view(run: Run, text: str | None, out: Path, *, beam: int | None) -> str:
 
 
 def first_sentence(task: LanguageTask) -> list[str]:
-    """The first sentence of the test split that has some length."""
+    """The first sentence of the test split with eight words or more."""
     sentence: list[str] = []
     for word in read_words(task.settings, "test"):
         sentence.append(word)
@@ -57,7 +57,7 @@ def first_sentence(task: LanguageTask) -> list[str]:
 
 
 def draw(maps: list[tuple[str, Tensor]], words: list[str], out: Path) -> None:
-    """The maps as a picture, or as a page where the file ends in .html: rows are predicted words."""
+    """Draw the maps as a picture, or as a page if the file ends in .html: rows are predicted words."""
     from regard.viz.heatmap import draw_heads
 
     weights = torch.stack([weights for _, weights in maps])

@@ -1,1 +1,1 @@
-"""Attention functions of other libraries, seen while they run."""
+"""Records the attention functions of other libraries while they run."""

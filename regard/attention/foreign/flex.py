@@ -1,8 +1,8 @@
-"""FlexAttention's score_mod and block_mask, applied to scores that are looked at later.
+"""FlexAttention's score_mod and block_mask, applied to scores computed on demand.
 
     score_mod(score, b, h, t, s) -> score       mask_mod(b, h, t, s) -> visible, in blocks that are visible
 
-Both are functions of scalars; they are mapped over the axes as FlexAttention does it.
+Both are functions of scalars, vmapped over the axes as in FlexAttention.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class BlockMasked:
 
 
 def _indices(scores: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The numbers of the rows of the batch, heads, queries and sources."""
+    """The indices of batch rows, heads, queries and sources."""
     b, h, t, s = (torch.arange(size, device=scores.device) for size in scores.shape)
     h = h if rows.heads is None else rows.heads.to(scores.device)
     t = t if rows.queries is None else rows.queries.to(scores.device)
@@ -54,7 +54,7 @@ def _indices(scores: Tensor, rows: Rows) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 
 def _mapped(mod: Callable[..., Tensor], indices: tuple[Tensor, ...], *first: Tensor) -> Tensor:
-    """The function of scalars over all pairs: (B, H, T, S)."""
+    """Map a function of scalars over all pairs: (B, H, T, S)."""
     for axis in reversed(range(AXES)):
         over = tuple(0 if own == axis else None for own in range(AXES))
         mod = torch.vmap(mod, in_dims=(*([0] * len(first)), *over))

@@ -1,7 +1,7 @@
-"""The attention functions that can be seen: where each stands, and what its arguments mean.
+"""The attention functions that can be recorded: where each is found, and what its arguments mean.
 
-A reader has the function's own signature, and says what the call saw. It returns a sentence where the call
-cannot be recorded; a function it does not understand never goes wrong because of it.
+A reader has the signature of its function. It returns what the call was given or, if that cannot be
+recorded, a sentence that says why. A reader that fails never breaks the call.
 """
 
 from collections.abc import Callable
@@ -29,14 +29,14 @@ Reader = Callable[..., AnySeen | str]
 
 
 class Function(NamedTuple):
-    """An attribute of a module that is replaced while somebody records."""
+    """A module attribute that is patched during a recording."""
 
-    module: str  # looked up among the modules that are imported already; nothing is imported for it
+    module: str  # looked up in sys.modules; nothing is imported for it
     name: str
     kernel: str
     read: Reader
-    head_axis: int = -3  # of what it returns: (B, H, T, D), or -2 for (B, T, H, D)
-    packed: bool = False  # it returns (T, H, D), sequences one after another
+    head_axis: int = -3  # in its output: (B, H, T, D), or -2 for (B, T, H, D)
+    packed: bool = False  # its output is (T, H, D), sequences concatenated
 
 
 def read_sdpa(
@@ -49,7 +49,7 @@ def read_sdpa(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Seen | str:
-    """torch.nn.functional.scaled_dot_product_attention; causality is aligned at the upper left."""
+    """torch.nn.functional.scaled_dot_product_attention; its causal mask is aligned at the upper left."""
     if query.is_nested:
         return "it was called with nested tensors. Give it padded ones and a mask"
     mask, adjusts = _mask_of(attn_mask)
@@ -68,10 +68,10 @@ def later_sdpa(
     versions: list[int],
     out: Tensor,
 ) -> RecordedResult:
-    """The result of a call, made when somebody looks."""
+    """Build the result of a deferred call."""
     seen = read_sdpa(query, key, None, attn_mask, dropout_p, is_causal, scale)
     assert isinstance(seen, Seen)
-    seen.lowered = None if out.dtype == query.dtype else out.dtype  # autocast had lowered both
+    seen.lowered = None if out.dtype == query.dtype else out.dtype  # autocast lowered the inputs
     return RecordedResult(seen, out, "sdpa", versions=versions)
 
 
@@ -99,7 +99,7 @@ def read_flex(
 
 
 def read_native_heads(*given: Any) -> SeenPacked:
-    """The fast path of nn.MultiheadAttention, which is for self-attention alone."""
+    """The fast path of nn.MultiheadAttention, for self-attention only."""
     inputs, _, _, width, heads, weight, bias, _, _, mask, _, _, mask_type = given  # by position
     return _packed(inputs, width, heads, weight, bias, mask, mask_type)
 
@@ -139,7 +139,7 @@ def read_flash(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Seen:
-    """flash_attn_func: (B, T, H, D); causality and windows are aligned at the lower right."""
+    """flash_attn_func: (B, T, H, D); causal masks and windows are aligned at the lower right."""
     query, keys, values = (x.transpose(-2, -3) for x in (q, k, v))
     T, S = query.shape[-2], keys.shape[-2]
     offset = S - T
@@ -182,7 +182,7 @@ def read_flash_varlen(
     return_attn_probs: bool = False,
     block_table: Tensor | None = None,
 ) -> Seen | str:
-    """flash_attn_varlen_func: sequences one after another, (T, H, D); each sees itself alone."""
+    """flash_attn_varlen_func: concatenated sequences, (T, H, D); each attends only to itself."""
     if block_table is not None or alibi_slopes is not None:
         return "it was called with paged keys or ALiBi over packed sequences. Unpack the batch, or use sdpa"
     query, keys, values = (x.transpose(-2, -3)[None] for x in (q, k, v))
@@ -192,7 +192,7 @@ def read_flash_varlen(
 
 
 def read_flash_cache(*_: Any, **__: Any) -> str:
-    """flash_attn_with_kvcache changes its cache while it runs."""
+    """flash_attn_with_kvcache updates its cache in place."""
     return "flash_attn_with_kvcache keeps its keys in a cache that it changes. Run the model on sdpa"
 
 
@@ -245,7 +245,7 @@ class Alibi:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Hide what is of another sequence, and within each what is later or outside of the window."""
+    """Hide other sequences; within each sequence apply causality and the window."""
 
     starts_q: Tensor  # (N + 1,)
     starts_k: Tensor
@@ -257,7 +257,7 @@ class Packed:
         s = torch.arange(scores.shape[-1], device=scores.device)
         starts_q, starts_k = (x.to(scores.device).long() for x in (self.starts_q, self.starts_k))
         of_t, of_s = (torch.bucketize(x, y[1:], right=True) for x, y in ((t, starts_q), (s, starts_k)))
-        # both counted from the end of their sequence, where they are aligned
+        # positions relative to the end of their sequences, where these are aligned
         ahead = (s - starts_k[of_s + 1]) - (t - starts_q[of_t + 1])[:, None]
         left, right = self.window
         visible = of_t[:, None] == of_s
@@ -269,7 +269,7 @@ class Packed:
 
 @dataclass(frozen=True, eq=False)
 class Materialized:
-    """An attention bias of xformers, which knows how to become a tensor."""
+    """An attention bias of xformers, materialized on demand."""
 
     bias: Any
     shape: tuple[int, ...]  # (..., T, S) of the whole call
@@ -287,7 +287,7 @@ def _targets(scores: Tensor, rows: Rows) -> Tensor:
 
 
 def _mask_of(mask: Tensor | None) -> tuple[Mask, tuple[Adjust, ...]]:
-    """A mask of either kind: boolean, true where visible, or a number that is added."""
+    """A Mask for a boolean tensor, true where visible; a Bias for numbers that are added to the scores."""
     if mask is None:
         return EVERYTHING, ()
     if mask.dtype == torch.bool:
@@ -296,7 +296,7 @@ def _mask_of(mask: Tensor | None) -> tuple[Mask, tuple[Adjust, ...]]:
 
 
 def lowered_by(query: Tensor) -> torch.dtype | None:
-    """What autocast makes of the inputs inside a function, None where it does not."""
+    """The dtype to which autocast casts the inputs inside a function; None if it does not."""
     return torch.get_autocast_dtype(query.device.type) if is_lowered(query) else None
 
 

@@ -1,10 +1,10 @@
-"""What one call of somebody else's attention function saw, and the weights that follow from it.
+"""What another library's attention function was given, and the weights that follow from it.
 
     weights = softmax(adjust(scale · q kᵀ) + mask)          in float32 where the inputs are half precision
 
-Query and keys are held by reference, or by value where the function was given something else; nothing is
-computed before a look. The parts are those of the library: DotScore, Mask and Softmax, so a row that sees
-nothing has weights of zero, whatever the kernel made of it.
+Query and keys are held by reference (projection weights of a fast path are copied); nothing is computed
+until the result is read. Its weights come from regard's own DotScore, Mask and Softmax, so a fully masked
+row has weights of zero, whatever the kernel does with it.
 """
 
 from collections.abc import Callable
@@ -31,18 +31,18 @@ SOFTMAX = Softmax()
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows of the scores are asked for: positions of queries and numbers of heads; None is all."""
+    """The requested rows of the scores: positions of queries and indices of heads; None is all."""
 
     queries: Tensor | None = None  # (R,)
     heads: Tensor | None = None  # (R,)
 
     @property
     def is_all(self) -> bool:
-        """Every row is asked for."""
+        """True if all rows are requested."""
         return self.queries is None and self.heads is None
 
     def cut(self, x: Tensor) -> Tensor:
-        """These rows of what broadcasts to (..., H, T, S)."""
+        """Select these rows of a tensor that broadcasts to (..., H, T, S)."""
         if self.heads is not None and x.ndim > 2 and x.shape[-3] > 1:
             x = x.index_select(-3, self.heads)
         if self.queries is not None and x.ndim > 1 and x.shape[-2] > 1:
@@ -51,39 +51,39 @@ class Rows:
 
 
 EVERYTHING, ALL_ROWS = Mask(), Rows()
-Adjust = Callable[[Tensor, Rows], Tensor]  # scores (..., T, S) of these rows -> the scores that count
+Adjust = Callable[[Tensor, Rows], Tensor]  # scores (..., T, S) of these rows -> the adjusted scores
 
 
 @dataclass(eq=False, slots=True)
 class Seen:
-    """A product of query and keys; keys may have fewer heads, each for a group of the query's."""
+    """A product of query and keys; keys may have fewer heads, each shared by a group of the query's."""
 
     query: Tensor  # (..., H, T, D)
     keys: Tensor  # (..., H or fewer, S, D)
-    values: Tensor | None = None  # held where gradients are asked for
+    values: Tensor | None = None  # held only for gradients
     scale: float | None = None  # None: 1 / √D
     mask: Mask = field(default_factory=lambda: EVERYTHING)
     adjusts: tuple[Adjust, ...] = ()
     dropout: float = 0.0
-    lowered: torch.dtype | None = None  # what autocast made of float32, inside the function
-    rows: Rows = ALL_ROWS  # what of the call is kept, where that is not all
+    lowered: torch.dtype | None = None  # the dtype to which autocast cast float32, inside the function
+    rows: Rows = ALL_ROWS  # the kept part of the call
 
     @property
     def T(self) -> int:
-        """The number of queries that are kept."""
+        """The number of kept queries."""
         return self.query.shape[-2]
 
     @property
     def heads(self) -> int:
-        """The number of heads; 1 where there is no axis of heads."""
+        """The number of heads; 1 without a head axis."""
         return self.query.shape[-3] if self.query.ndim > 3 else 1
 
     def projected(self) -> Self:
-        """The call itself: query and keys are there."""
+        """The call itself, which has query and keys."""
         return self
 
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before a look."""
+        """The tensors that must not change before the weights are read."""
         parts = [self.query, self.keys]
         for part in (self.values, self.mask.dense, *self.adjusts):
             part = part.bias if isinstance(part, Bias) else part
@@ -92,7 +92,7 @@ class Seen:
         return parts
 
     def align(self, targets: Tensor | None) -> Alignment:
-        """Scores and weights of the kept queries, or of these among them (R,)."""
+        """Scores and weights of the kept queries, or of those at `targets` (R,) among them."""
         rows, query, plain = self.rows, self.query, self._plain()
         if targets is None and plain is not None:
             return look(plain)
@@ -108,19 +108,19 @@ class Seen:
         return Alignment(scores, SOFTMAX(scores))
 
     def top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        """The largest weights in tiles of both axes, where nothing but the mask stands beside the product."""
+        """The k largest weights, in tiles of both axes; None unless this is a masked product of all rows."""
         plain = self._plain()
         return None if plain is None else largest(plain, k)
 
     def _plain(self) -> Call | None:
-        """The same as a call of ours, where nothing but the mask stands beside the product."""
+        """The same as a call of regard's; None unless this is a masked product of all rows."""
         if self.adjusts or not self.rows.is_all or (self.mask.dense is not None and self.query.ndim > 4):
             return None
         query, keys = self.cast(self.query), self.cast(self.grouped(self.keys))
         return unprepared(query, keys, self.mask, DotScore(self.scale))
 
     def choose(self, keep: Keep) -> Self:
-        """The heads and queries that are kept, on the device where they are kept."""
+        """Cut to the heads and queries to keep, on the device to keep them on."""
         queries = keep.rows(self.T)
         H, G = self.heads, self.query.shape[-3] // self.keys.shape[-3] if self.query.ndim > 3 else 1
         device = keep.to or self.query.device
@@ -149,13 +149,13 @@ class Seen:
         )
 
     def grouped(self, x: Tensor) -> Tensor:
-        """(..., fewer, S, D) -> (..., H, S, D): each head of the keys for its group of the query's heads."""
+        """(..., fewer, S, D) -> (..., H, S, D): repeat each key head for its group of query heads."""
         if x.ndim < 4 or x.shape[-3] in (1, self.heads):
             return x
         return x.repeat_interleave(self.heads // x.shape[-3], -3)
 
     def cast(self, x: Tensor) -> Tensor:
-        """The tensor in the precision that autocast gave it."""
+        """Cast the tensor as autocast did inside the function."""
         return x.to(self.lowered) if self.lowered is not None and x.dtype == torch.float32 else x
 
     def _visible(self, rows: Rows, query: Tensor) -> Tensor | None:
@@ -169,7 +169,7 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Bias:
-    """A tensor that is added to the scores, as a mask of floating-point numbers is."""
+    """A tensor that is added to the scores, such as a float mask."""
 
     bias: Tensor  # broadcasts to (..., H, T, S)
 
@@ -179,14 +179,14 @@ class Bias:
 
 @dataclass(frozen=True, eq=False)
 class SeenScores:
-    """The scores themselves, of a function that builds them anyway."""
+    """The scores of a function that materializes them."""
 
     scores: Tensor  # (B, H, T, S), -inf where hidden
     dropout: float = 0.0
 
     @property
     def T(self) -> int:
-        """The number of queries that are kept."""
+        """The number of kept queries."""
         return self.scores.shape[-2]
 
     def projected(self) -> Self:
@@ -194,48 +194,48 @@ class SeenScores:
         return self
 
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before a look."""
+        """The tensors that must not change before the weights are read."""
         return [self.scores]
 
     def align(self, targets: Tensor | None) -> Alignment:
-        """Scores and weights of the kept queries, or of these among them (R,)."""
+        """Scores and weights of the kept queries, or of those at `targets` (R,) among them."""
         scores = self.scores if targets is None else self.scores[..., targets, :]
         return Alignment(scores, SOFTMAX(upcast(scores)))
 
     def top(self, k: int) -> tuple[Tensor, Tensor] | None:
-        """Whole rows are there already."""
+        """None: the whole rows are in memory already."""
         return None
 
     def choose(self, keep: Keep) -> Self:
-        """The heads and queries that are kept, on the device where they are kept."""
+        """Cut to the heads and queries to keep, on the device to keep them on."""
         cut = keep.cut(self.scores, keep.rows(self.T), heads=True)
         return replace(self, scores=keep.moved(cut))
 
 
 @dataclass(frozen=True, eq=False)
 class SeenPacked:
-    """What PyTorch's fast path was given: its input and the weights that project it, which are copied."""
+    """A call of PyTorch's fast path: its input, and copies of the weights that project it."""
 
     inputs: Tensor  # (B, T, D), or nested
-    weight: Tensor  # (2 D, D) those of query and key
+    weight: Tensor  # (2 D, D) of query and key
     bias: Tensor  # (2 D,)
     heads: int
-    hidden: Tensor | None = None  # true where hidden, as mask_type says
+    hidden: Tensor | None = None  # true where hidden; `mask_type` tells its shape
     mask_type: int | None = None  # 0: (T, S), 1: (B, S), 2: (B, H, T, S)
     norm: tuple[Tensor, Tensor, float] | None = None  # weight, bias, eps of the norm before attention
     dropout: float = 0.0
 
     @property
     def T(self) -> int:
-        """The number of queries; of the longest row, where rows are nested."""
+        """The number of queries; of the longest row if the input is nested."""
         return int(self._lengths().max()) if self.inputs.is_nested else self.inputs.shape[-2]
 
     def held(self) -> list[Tensor]:
-        """The tensors that must not change before a look."""
+        """The tensors that must not change before the weights are read."""
         return [self.inputs] if self.hidden is None else [self.inputs, self.hidden]
 
     def projected(self) -> Seen:
-        """Query and keys as the kernel made them."""
+        """Project query and keys as the kernel did."""
         x, mask = self.inputs, Mask()
         if x.is_nested:
             mask = Mask(lengths=self._lengths())
@@ -258,11 +258,11 @@ AnySeen = Seen | SeenScores | SeenPacked
 
 
 class RecordedResult(AttentionResult):
-    """What a recorded call of somebody else's function left: the same looks as at our own results."""
+    """The result of a recorded call of another library, with the interface of regard's own results."""
 
     __slots__ = ("_out", "_versions", "seen")
 
-    # what the base class is given as functions are methods here: a model makes one of these in every layer
+    # methods in place of the functions that the base class takes: every layer of a model makes one of these
     def __init__(
         self,
         seen: AnySeen,
@@ -273,12 +273,12 @@ class RecordedResult(AttentionResult):
         versions: list[int] | None = None,
     ) -> None:
         self.seen, self.context, self.kernel = seen, context, kernel
-        self._out = out  # what the function returned, whose gradient is kept; None unless it is asked for
+        self._out = out  # the function's output, whose gradient is retained; None without gradients
         self._versions = list(map(version_of, seen.held())) if versions is None else versions
         self._alignment = self._log_probability = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, or what is read from a file, counts the changes of its tensors anew."""
+        """Drop the versions: the tensors of a copied or unpickled result start their own counts."""
         return RecordedResult, (self._unchanged(), self.context, self.kernel)
 
     @property
@@ -296,7 +296,7 @@ class RecordedResult(AttentionResult):
         return self._unchanged().projected().top(k)
 
     def _unchanged(self) -> AnySeen:
-        """The call, or an error if one of its tensors has changed since."""
+        """The call; ConfigError if one of its tensors has changed since."""
         if list(map(version_of, self.seen.held())) != self._versions:
             raise ConfigError(
                 f"AttentionResult: `query`, `keys` or `mask` of {self.kernel!r} has changed in place since "
@@ -306,11 +306,11 @@ class RecordedResult(AttentionResult):
 
     @property
     def dropout(self) -> float:
-        """The share of weights that the call dropped; `weights` are those before it."""
+        """The dropout rate of the call; `weights` are those before dropout."""
         return self.seen.dropout
 
     def choose(self, keep: Keep) -> "RecordedResult":
-        """What is kept of the result."""
+        """The kept part of the result."""
         seen = self.seen.projected().choose(keep)
         by_head = isinstance(self.seen, Seen)
         context = keep.moved(keep.cut(self.context, keep.rows(self.seen.T), heads=by_head))

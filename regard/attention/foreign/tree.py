@@ -1,7 +1,7 @@
-"""The modules of a model by path, and what kinds of them there are: one walk for all who ask.
+"""The modules of a model by path, and their types, found in one walk.
 
-Every recording begins with this walk, and a model has hundreds of modules. What a walk found is therefore
-kept from one recording to the next, and the next compares whole lists with it. It keeps no module alive.
+Every recording begins with this walk, and a model has hundreds of modules. So the result is cached between
+recordings and validated by comparing whole lists. The cache keeps no module alive.
 """
 
 import weakref
@@ -13,34 +13,34 @@ from torch import nn
 
 from regard.attention.compose import Attention
 
-LEAVES: frozenset[type] = frozenset(  # nothing attends in them, so they need no visit: most modules are these
+LEAVES: frozenset[type] = frozenset(  # most modules are these; nothing attends in them, so they are skipped
     (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.Dropout, nn.Identity, nn.GELU, nn.ReLU, nn.Conv2d)
 )
-MODELS = 64  # whose facts are kept
-KNOWN = ("torch", "regard")  # packages whose attention is seen
+MODELS = 64  # entries of a cache
+KNOWN = ("torch", "regard")  # packages whose modules are never suspected
 GRAPHS = (torch.jit.ScriptModule, torch.fx.GraphModule)
-COMPILER = "OptimizedModule"  # the class that torch.compile(model) makes, which is imported when it does
+COMPILER = "OptimizedModule"  # the class of torch.compile(model), which is imported only then
 
 
 class Facts(NamedTuple):
-    """What follows from the names and kinds of all modules."""
+    """What follows from the paths and types of all modules."""
 
-    paths: dict[int, str]  # of modules by id: the model keeps them alive
+    paths: dict[int, str]  # of modules, by id: the model keeps them alive
     own: dict[int, str]  # those of regard's own attention
-    others: dict[int, str]  # and all the others
-    suspected: dict[int, str]  # those that attend by their name, and are neither ours nor PyTorch's
+    others: dict[int, str]  # those of all other modules
+    suspected: dict[int, str]  # those named attention, neither regard's nor PyTorch's
     kinds: frozenset[type[nn.Module]]
-    suspects: frozenset[type[nn.Module]]  # the kinds of `suspected`
-    graphs: bool  # some kinds may run without Python
-    attends: bool  # some kinds are neither PyTorch's nor ours, or attend
-    covered: dict[frozenset[str], frozenset[int]]  # paths of results -> those of `suspected` around one
+    suspects: frozenset[type[nn.Module]]  # the types of `suspected`
+    graphs: bool  # True if some types may run without Python
+    attends: bool  # True if some types attend, or are neither PyTorch's nor regard's
+    covered: dict[frozenset[str], frozenset[int]]  # paths of results -> ids of the `suspected` around them
 
 
 class Tree(NamedTuple):
-    """What a walk through a model finds."""
+    """The result of a walk through a model."""
 
     found: list[nn.Module]  # all but LEAVES
-    changed: list[nn.Module]  # those with a `forward` of their own, or that were compiled in place
+    changed: list[nn.Module]  # those with a `forward` of their own, or compiled in place
     facts: Facts
 
     @property
@@ -51,11 +51,11 @@ class Tree(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """What was found by walking, by which it is known whether another walk would find the same."""
+    """A cached walk, with what is needed to check that it is still valid."""
 
-    found: list[weakref.ref[nn.Module]]  # once each, in breadth; the model is the first
-    first: list[bool]  # of all children of those: which is found there first
-    again: list[tuple[int, int]]  # and which was found before: its number, and that of the module
+    found: list[weakref.ref[nn.Module]]  # once each, breadth first, from the model on
+    first: list[bool]  # for each child of these: True if it was found there first
+    again: list[tuple[int, int]]  # children found before: index among all children, index in `found`
     kinds: list[type]  # of the model and all children
     names: list[str]
     facts: Facts
@@ -78,8 +78,8 @@ def tree_of(model: nn.Module) -> Tree:
 
 
 def _found_again(known: Walk) -> list[nn.Module] | None:
-    """The modules, if their children are what they were: as many C loops as can be, which are fast."""
-    found: list[nn.Module] = [each() for each in known.found]  # type: ignore[misc]  # None: it is gone
+    """The modules, or None if their children have changed. Loops run in C where possible, which is fast."""
+    found: list[nn.Module] = [each() for each in known.found]  # type: ignore[misc]  # None: it was freed
     try:
         inside = [each._modules for each in found]
     except AttributeError:
@@ -99,7 +99,7 @@ def _walk(model: nn.Module) -> tuple[Walk, list[nn.Module]]:
     names, first = list[str](), list[bool]()
     kinds: list[type] = [type(model)]
     again: list[tuple[int, int]] = []
-    for module in found:  # which grows
+    for module in found:  # grows in the loop
         for name, child in module._modules.items():
             first.append(False)
             if child is None or type(child) in LEAVES:
@@ -137,6 +137,6 @@ def _is_suspect(kind: type[nn.Module]) -> bool:
 
 
 def _may_attend(kind: type[nn.Module]) -> bool:
-    """Neither PyTorch's own layer nor ours, or one that attends."""
+    """True for types that attend, and for those that are neither PyTorch's layers nor regard's."""
     known = kind.__module__.startswith(("torch.nn.modules.", "regard."))
     return not known or issubclass(kind, Attention | nn.MultiheadAttention)

@@ -1,4 +1,4 @@
-"""What runs and cannot be recorded: compiled graphs, and modules that call no function we can see."""
+"""What cannot be recorded: compiled graphs, and modules that call no known attention function."""
 
 import sys
 from collections.abc import Iterable
@@ -28,21 +28,21 @@ NO_FUNCTION = (
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """The module runs a graph of torch.compile, unless that is told to run eagerly."""
+    """True if the module runs a graph of torch.compile, unless that is told to run eagerly."""
     compiled = module._compiled_call_impl is not None or "_orig_mod" in module._modules
     return compiled and not _runs_eagerly()
 
 
 def _runs_eagerly() -> bool:
-    """torch.compiler.set_stance("force_eager") is in effect."""
+    """True if torch.compiler.set_stance("force_eager") is in effect."""
     eval_frame = sys.modules.get("torch._dynamo.eval_frame")
     return eval_frame is not None and eval_frame._stance.stance == "force_eager"
 
 
 def graphs(tree: Tree, keep: Keep) -> dict[str, str]:
-    """Path -> why, of the outermost parts that run without Python; of these layers, if any are named."""
+    """Path -> reason, for the outermost modules that run without Python and concern the recorded layers."""
     found: dict[str, str] = {}
-    if not tree.changed and not tree.facts.graphs:  # as most models are, at the start of every recording
+    if not tree.changed and not tree.facts.graphs:  # most models; runs at every recording's start
         return found
     for path, module in tree.modules.items():
         reason = _graph(module)
@@ -54,14 +54,14 @@ def graphs(tree: Tree, keep: Keep) -> dict[str, str]:
 
 
 def _graph(module: nn.Module) -> str | None:
-    """Why the module runs without Python, None where it does not."""
+    """The reason why the module runs without Python; None if it does not."""
     if is_compiled(module):
         return COMPILED
     return SCRIPTED if isinstance(module, torch.jit.ScriptModule) or _is_exported(module) else None
 
 
 def _is_exported(module: nn.Module) -> bool:
-    """A graph that calls attention by itself, past the names that are replaced."""
+    """True for an fx graph that calls attention directly, bypassing the patched names."""
     graph = module.__dict__.get("_graph")
     if not isinstance(graph, torch.fx.Graph):
         return False
@@ -69,7 +69,7 @@ def _is_exported(module: nn.Module) -> bool:
 
 
 def silent(recording: Recording, tree: Tree) -> dict[str, str]:
-    """Path -> why, of modules that ran and left nothing, nor did anything inside or around them."""
+    """Path -> reason, for modules that ran and left no result, nor did any inside or around them."""
     known = frozenset((*recording.left, *recording.trace.unseen))
     suspected, others = tree.facts.suspected, recording.called - _covered(known, tree.facts)
     ran = {suspected[key] for key in others if key in suspected}
@@ -82,7 +82,7 @@ def silent(recording: Recording, tree: Tree) -> dict[str, str]:
 
 
 def _covered(known: frozenset[str], facts: Facts) -> frozenset[int]:
-    """Modules that look like attention, in which something is known; found once for the same paths."""
+    """Ids of the suspected modules that contain a known path; cached by the set of paths."""
     found = facts.covered.get(known)
     if found is None:
         if len(facts.covered) >= MODELS:
@@ -94,7 +94,7 @@ def _covered(known: frozenset[str], facts: Facts) -> frozenset[int]:
 
 
 def _around(paths: Iterable[str]) -> set[str]:
-    """The paths and those of all modules around them: "a.b" is inside "a", and that inside the model, ""."""
+    """The paths and all their ancestors: "a.b" is inside "a", and "a" inside the model, ""."""
     found = set()
     for path in paths:
         while path not in found:

@@ -1,9 +1,8 @@
-"""Attention functions of other libraries are replaced while somebody records, and put back afterwards.
+"""Patches the attention functions of other libraries during a recording, and restores them afterwards.
 
-The replacement asks who records in this thread or task, and calls the function as it is where nobody does.
-Which module called is read from the frames of the call: no module has a hook, which would send each of its
-calls through PyTorch's slow path. What is being compiled, and what a backward pass computes again, is not
-recorded.
+A patched function looks for recordings in this thread or task; without any it just calls the original. The
+calling module is found on the call stack: hooks would send every call of a module through PyTorch's slow
+path. Compilation, and recomputation in a backward pass, are not recorded.
 """
 
 import inspect
@@ -36,45 +35,45 @@ TRANSFORMED = "it ran inside torch.func, whose tensors end with it. Run the mode
 
 SDPA = FUNCTIONS[0]
 
-# asked in every call, and therefore looked up once
+# bound once: called on every attention call
 is_compiling = torch.compiler.is_compiling
 transforms = torch._C._functorch.peek_interpreter_stack  # None outside of torch.func
-graph_task = torch._C._current_graph_task_id  # -1 but in a backward pass, which computes again what was seen
-function_modes = torch._C._len_torch_function_stack  # how many see every function, and may call others
+graph_task = torch._C._current_graph_task_id  # -1 except in a backward pass, which may recompute calls
+function_modes = torch._C._len_torch_function_stack  # count of function modes, which may call others
 
 
 class Place(NamedTuple):
-    """A name that is replaced, in a Python module, a class or an nn.Module."""
+    """An attribute that is patched, of a Python module, a class or an nn.Module."""
 
     home: Any
     name: str
     plain: Any
     watched: Any
-    inherited: bool  # the home has none of its own
+    inherited: bool  # the home itself does not define it
 
 
 _lock = threading.Lock()
-_open = 0  # blocks that watch, in all threads
-_places: dict[Key, Place] = {}  # replaced now
-_plans: dict[frozenset[type], tuple[object, dict[Key, Place]]] = {}  # kinds of modules -> imports, places
+_open = 0  # open blocks, in all threads
+_places: dict[Key, Place] = {}  # patched now
+_plans: dict[frozenset[type], tuple[object, dict[Key, Place]]] = {}  # module types -> imports, places
 _HOMES = sorted({function.module for function in FUNCTIONS})
-_COMPILER = "torch._dynamo.trace_rules"  # finds PyTorch's functions by their names, once
-_COMPILED = "torch._dynamo.eval_frame"  # runs what torch.compile has made
+_COMPILER = "torch._dynamo.trace_rules"  # maps names to PyTorch's functions, once
+_COMPILED = "torch._dynamo.eval_frame"  # runs compiled functions
 
 
 @contextmanager
 def watched_functions(tree: Tree) -> Iterator[None]:
-    """Every known attention function can be seen while the block runs."""
+    """Patch every known attention function while the block runs."""
     global _open
     with _lock:
         _open += 1
         compiler = sys.modules.get(_COMPILER)
         if compiler is not None and _open == 1:
-            compiler.get_torch_obj_rule_map()  # finds them as they are, before they are replaced
+            compiler.get_torch_obj_rule_map()  # maps the originals, before they are patched
         plan = _plan(tree.facts)
         if tree.changed:
             plan = plan | {place[:2]: place for place in _instances(tree)}
-        if _places:  # another block has replaced some
+        if _places:  # another block has patched some
             plan = {key: place for key, place in plan.items() if key not in _places}
         _places.update(plan)
         for home, name, _, watched, _ in plan.values():
@@ -86,13 +85,13 @@ def watched_functions(tree: Tree) -> Iterator[None]:
             _open -= 1
             if _open == 0:
                 _restore()
-            if compiler is None and _COMPILER in sys.modules:  # it came in the block, and found ours
+            if compiler is None and _COMPILER in sys.modules:  # imported in the block, it mapped ours
                 sys.modules[_COMPILER].get_torch_obj_rule_map.cache_clear()
 
 
 def _restore() -> None:
     for home, name, plain, watched, inherited in _places.values():
-        if getattr(home, name, None) is not watched:  # somebody else has replaced it since
+        if getattr(home, name, None) is not watched:  # another library has patched it since
             continue
         if inherited:
             delattr(home, name)
@@ -102,7 +101,7 @@ def _restore() -> None:
 
 
 def _plan(facts: Facts) -> dict[Key, Place]:
-    """The places for models of such modules; made again when something was imported or replaced since."""
+    """The places to patch for models with these types; planned again after new imports or patches."""
     imported = [len(sys.modules), *map(sys.modules.get, _HOMES)]
     known, plan = _plans.get(facts.kinds, (None, {}))
     if known != imported or _is_stale(plan):
@@ -114,7 +113,7 @@ def _plan(facts: Facts) -> dict[Key, Place]:
 
 
 def _is_stale(plan: dict[Key, Place]) -> bool:
-    """Somebody else has replaced something since it was planned."""
+    """True if another library has patched one of these since the plan was made."""
     for home, name, plain, watched, _ in plan.values():
         now = getattr(home, name, None)
         if now is not plain and now is not watched:
@@ -123,9 +122,9 @@ def _is_stale(plan: dict[Key, Place]) -> bool:
 
 
 def _planned(facts: Facts) -> Iterator[Place]:
-    """Functions by their home, and by names that other code had bound before.
+    """The known functions in their homes, and under the names by which other code has imported them.
 
-    Modules that look like attention are noted when they run, so that one that calls none of them is known.
+    Suspected modules are patched to report that they run, which finds those that call no known function.
     """
     known: dict[int, Function] = {}
     for function in FUNCTIONS:
@@ -147,14 +146,14 @@ def _planned(facts: Facts) -> Iterator[Place]:
 
 
 def _instances(tree: Tree) -> Iterator[Place]:
-    """Modules that look like attention, to which somebody has given a `forward` of their own."""
+    """Suspected modules with a `forward` set on the instance."""
     for module in tree.changed:
         if type(module) in tree.facts.suspects and "forward" in vars(module):
             yield _place(module, "forward", partial(_noted_instance, module))
 
 
 def _place(home: Any, name: str, watched: Callable[[Any], Any]) -> Place:
-    """The place as it is, or was before it was replaced."""
+    """The place with its original function, even if it is patched now."""
     if (home, name) in _places:
         return _places[home, name]
     plain = getattr(home, name)
@@ -162,7 +161,7 @@ def _place(home: Any, name: str, watched: Callable[[Any], Any]) -> Place:
 
 
 def _bound_before(known: dict[int, Function]) -> Iterator[tuple[ModuleType, str, Function]]:
-    """Names of these functions in all modules, except ours and PyTorch's."""
+    """Names of these functions in all modules, except regard's and PyTorch's."""
     for home, module in list(sys.modules.items()):
         if home.partition(".")[0] not in KNOWN and isinstance(module, ModuleType):
             for name, value in list(vars(module).items()):
@@ -172,7 +171,7 @@ def _bound_before(known: dict[int, Function]) -> Iterator[tuple[ModuleType, str,
 
 
 def _inner(value: Any) -> Any:
-    """The function that torch.compile was given, or what it is."""
+    """The function that torch.compile was given, or the value itself."""
     if not isinstance(value, FunctionType):
         return value
     return vars(value).get("_torchdynamo_orig_callable", value)
@@ -184,7 +183,7 @@ def _watcher(function: Function) -> Callable[[Plain], Plain]:
 
 @lru_cache(maxsize=256)
 def _watched(function: Function, plain: Plain) -> Plain:
-    """The function, seen by whoever follows the module that calls it."""
+    """Wrap a function: watchers of the calling module see its calls."""
 
     @wraps(plain)
     def watched(*given: Any, **named: Any) -> Any:
@@ -193,7 +192,7 @@ def _watched(function: Function, plain: Plain) -> Plain:
         out = unwatched(plain, *given, **named)
         try:
             seen = TRANSFORMED if is_transformed() else function.read(*given, **named)
-        except Exception as error:  # a later version may mean something else; the model goes on
+        except Exception as error:  # a later version may have other arguments; the model must go on
             seen = f"{function.name} was called in a way that is not known here ({error}). Report it, please"
         if isinstance(seen, Seen) and not any(map(_wants_gradients, followed)):
             seen.values = None
@@ -204,13 +203,13 @@ def _watched(function: Function, plain: Plain) -> Plain:
 
 @lru_cache(maxsize=256)
 def _watched_sdpa(plain: Plain) -> Plain:
-    """scaled_dot_product_attention, which small models call so often that they feel how long a look takes.
+    """Wrap scaled_dot_product_attention, with little overhead: small models call it very often.
 
-    Where one recording wants all of a call by the module that stands next to it, the call is put aside as it
-    is, and becomes a result later. Everything else takes the way of all functions.
+    If a single recording wants all of a call, and the caller is a method of a followed module, the arguments
+    are queued and become a result later. Everything else takes the general path.
     """
     general = _watched(SDPA, plain)
-    if not isinstance(plain, BuiltinFunctionType):  # it may call what is seen in turn
+    if not isinstance(plain, BuiltinFunctionType):  # it may call patched functions in turn
         return general
 
     @wraps(plain)
@@ -244,7 +243,7 @@ def _watched_sdpa(plain: Plain) -> Plain:
         out = plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
         try:
             versions = [query._version, key._version]
-        except RuntimeError:  # they were made in inference mode
+        except RuntimeError:  # inference tensors
             versions = [version_of(query), version_of(key)]
         if attn_mask is not None:
             versions.append(version_of(attn_mask))
@@ -257,7 +256,7 @@ def _watched_sdpa(plain: Plain) -> Plain:
 
 @lru_cache(maxsize=256)
 def _noted(plain: Plain) -> Plain:
-    """The `forward` of a class; who follows the module learns that it runs."""
+    """Wrap the `forward` of a class: watchers of the module learn that it runs."""
 
     @wraps(plain)
     def forward(self: nn.Module, *given: Any, **named: Any) -> Any:
@@ -270,7 +269,7 @@ def _noted(plain: Plain) -> Plain:
 
 
 def _noted_instance(module: nn.Module, plain: Plain) -> Plain:
-    """The `forward` that somebody has given to this module alone."""
+    """The same for a `forward` set on this instance."""
 
     @wraps(plain)
     def forward(*given: Any, **named: Any) -> Any:
@@ -287,7 +286,7 @@ def _wants_gradients(watcher: Watcher) -> bool:
 
 
 def _shown(function: Function, followed: dict[Watcher, str], seen: AnySeen | str, out: Any) -> Any:
-    """Show the call to everybody who follows it; what it returns, without the heads that they remove."""
+    """Show the call to its watchers; return its output without the heads that they remove."""
     first = out[0] if isinstance(out, tuple) else out
     for watcher, path in followed.items():
         removed = watcher.removed(path)
@@ -315,9 +314,9 @@ def _result(function: Function, seen: AnySeen, out: Tensor, gradients: bool) -> 
 
 @lru_cache(maxsize=4)
 def _watched_heads(plain: Plain) -> Plain:
-    """multi_head_attention_forward, seen where it builds the weights; else it calls a function that is seen.
+    """Wrap multi_head_attention_forward for calls that build the weights; others call a known function.
 
-    The function runs with a `softmax` that keeps what it is given, and with all else as it is.
+    The original code runs with another `softmax`, which keeps the scores.
     """
     signature = inspect.signature(plain)
 
@@ -360,7 +359,7 @@ def _watched_heads(plain: Plain) -> Plain:
 
 @lru_cache(maxsize=4)
 def _watched_fastpath(plain: Plain) -> Plain:
-    """PyTorch's fast paths are one call for all heads: they are left where heads are removed."""
+    """Disable PyTorch's fast paths, one call for all heads, while heads are removed."""
 
     @wraps(plain)
     def watched() -> bool:
@@ -372,7 +371,7 @@ def _watched_fastpath(plain: Plain) -> Plain:
 
 @lru_cache(maxsize=4)
 def _watched_replay(plain: Plain) -> Plain:
-    """CUDAGraph.replay: what it runs leaves nothing, so the module that calls it is named."""
+    """Wrap CUDAGraph.replay, which leaves no results: the calling module is reported as unseen."""
 
     @wraps(plain)
     def watched(graph: Any) -> Any:
@@ -386,12 +385,12 @@ def _watched_replay(plain: Plain) -> Plain:
 
 @lru_cache(maxsize=4)
 def _watched_compiled(plain: Plain) -> Plain:
-    """What every function of torch.compile asks as it starts: one that runs a module of ours is named."""
+    """Wrap what every compiled function calls first, to report those that run a followed module."""
 
     @wraps(plain)
     def watched(callback: Any) -> Any:
         found = plain(callback)
-        if found is not None:  # it is not told to run eagerly
+        if found is not None:  # not told to run eagerly
             compiled: Any = sys._getframe(1).f_locals.get("fn")
             compiled = inspect.unwrap(compiled)
             module = getattr(compiled, "__self__", compiled)  # of a method
@@ -405,7 +404,7 @@ def _watched_compiled(plain: Plain) -> Plain:
 
 
 def _followed() -> dict[Watcher, str]:
-    """Who follows the module that calls, and its path: the innermost module of theirs among the callers."""
+    """Watchers of the calling module -> its path, of the innermost module on the stack that each follows."""
     found: dict[Watcher, str] = {}
     watchers = WATCHERS.get()
     if not watchers or graph_task() != -1:
@@ -415,7 +414,7 @@ def _followed() -> dict[Watcher, str]:
         first = _first(frame)
         if isinstance(first, nn.Module):
             if isinstance(first, Attention):
-                return {}  # ours: it leaves its result itself
+                return {}  # regard's own leaves its result itself
             for watcher in watchers:
                 path = watcher.others.get(id(first))
                 if path is not None:

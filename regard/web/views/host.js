@@ -1,4 +1,4 @@
-// Whether the notebook around a view is light or dark: they do not all tell the browser.
+// Detects whether the notebook around a view is light or dark: not every notebook tells the browser.
 
 /** @param {Document} page @returns {"light" | "dark" | undefined} */
 export function themeOfHost(page) {
@@ -12,7 +12,7 @@ export function themeOfHost(page) {
   return undefined;
 }
 
-/** Let a page in a frame look like the notebook around it, and the frame be as high as the page. */
+/** In a frame, follow the theme of the notebook around it, and make the frame as high as the page. */
 export function followHost() {
   if (parent === window) return;
   document.documentElement.classList.add("framed");
@@ -33,7 +33,7 @@ export function followHost() {
     }
     if (host.body.className.includes("vscode-")) addEventListener("wheel", (event) => passOn(event, frame));
   } catch {
-    // a page of another origin: the browser's own setting decides
+    // the parent has another origin: the browser's own setting decides
   }
 }
 

@@ -1,4 +1,4 @@
-// The attention of a whole model: its heads as small pictures, one of them large.
+// The attention of a whole model: its heads as thumbnails, one of them large.
 
 import { alignment } from "./alignment.js";
 import { heads } from "./heads.js";
@@ -8,11 +8,11 @@ import { addStyle, fill, make, shown } from "./style.js";
 /** @typedef {import("./matrix.js").Matrix} Matrix */
 /** @typedef {import("./matrix.js").Wire} Wire */
 /** @typedef {{name: string, path: string, shape: [number, number], rows: number, columns: number, heads: (Wire & {pool: number})[]}} Layer */
-/** rows and columns: which of the texts; -1: none. pool: how many positions one cell stands for, on each axis. */
+/** rows and columns: index of their text, or -1. pool: how many positions one cell covers, on each axis. */
 /** @typedef {{name: string, layers: Layer[]}} Group */
 /** @typedef {{groups: Group[], texts: string[][]}} TraceData */
 /** @typedef {(layer: string, head: number, first: number, count: number) => Promise<Float32Array>} FetchRows */
-/** exact weights of `count` queries from `first` on, one row after another */
+/** exact weights of `count` queries from `first` on, row by row */
 
 const WORDS = {
   layer: "Layer", head: "head", attention: "Attention", looked: "looked at", query: "query", key: "key",
@@ -20,7 +20,7 @@ const WORDS = {
   fetch: "Select a row to fetch the weights of its first query.",
   pooledHeads: "{pooled} of {heads} heads are shown pooled. For exact weights give regard.view a larger `limit` or fewer layers, or use its .widget().",
 };
-const WHOLE = 2 ** 20; // cells: a head that is fetched as a whole
+const WHOLE = 2 ** 20; // cells: up to this size a head is fetched whole
 
 /**
  * @param {HTMLElement} element
