@@ -4,7 +4,6 @@ What it computes is in reference.py; which fused kernel may run instead is decid
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -142,7 +141,7 @@ class Attention(nn.Module):
         if self._must_ask_alone(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
         together = shared.together(query, source.copies)
-        result = self.forward(together, replace(source, copies=1), generator=generator)
+        result = self.forward(together, source.serving(1), generator=generator)
         return shared.apart(result, self._log_probability())
 
     def _must_ask_alone(self, query: Tensor, source: Source, history: History | None) -> bool:
@@ -171,7 +170,7 @@ class Attention(nn.Module):
         if source.copies > 1:
             alone = self._must_ask_alone(query, source, history)
             query = query if alone else shared.together(query, source.copies)
-            source = source.spread() if alone else replace(source, copies=1)
+            source = source.spread() if alone else source.serving(1)
         return explain(
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel
         )

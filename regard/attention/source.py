@@ -1,6 +1,7 @@
 """What is attended to: prepared keys, values and their mask, as one value that is passed and returned."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,14 +113,23 @@ class Source:
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
         mask = self.mask.at(offset)
-        if torch.compiler.is_compiling():
-            return replace(self, mask=mask, grown=False)
-        self.__dict__.setdefault("_made", {})  # what kernels make of keys and values serves every step
-        later = object.__new__(Source)  # what was checked once is not read again at every step
-        later.__dict__.update(self.__dict__, mask=mask, grown=False)
-        if mask.offset < 0 or self.mask.offset < 0:
+        later = self._with(mask=mask, grown=False)
+        if (mask.offset < 0 or self.mask.offset < 0) and not torch.compiler.is_compiling():
             later.__dict__.pop("_no_row_is_empty", None)
         return later
+
+    def serving(self, copies: int) -> "Source":
+        """The same source, of which each row serves so many rows of the query."""
+        return self if copies == self.copies else self._with(copies=copies)
+
+    def _with(self, **changes: Any) -> "Source":
+        """The same keys and values: what was checked or made of them once serves every step."""
+        if torch.compiler.is_compiling():
+            return replace(self, **changes)
+        self.__dict__.setdefault("_made", {})  # by kernels
+        other = object.__new__(Source)
+        other.__dict__.update(self.__dict__, **changes)
+        return other
 
     def asked_by(self, T: int) -> "Source":
         """The source as T queries see it; if it has grown, they are its last T positions."""
@@ -187,9 +197,8 @@ class Source:
             return self.select(rows)
         B = self.keys.shape[0]
         if len(owners) == B and bool((owners == torch.arange(B, device=owners.device)).all()):
-            return replace(self, copies=int(counts[0]))
-        kept = replace(self, copies=1).select(owners)
-        return replace(kept, copies=int(counts[0]))
+            return self.serving(int(counts[0]))
+        return self.serving(1).select(owners).serving(int(counts[0]))
 
     def spread(self) -> "Source":
         """The same source with a row of its own for each row of the query."""

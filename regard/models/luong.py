@@ -138,10 +138,14 @@ class Luong(Translating):
         return self.W_s(attentional).log_softmax(-1), state
 
     def select(self, state: LuongState, rows: Tensor) -> LuongState:
+        attention, source = self.attention, state.source
+        if attention is not None and source is not None:
+            alone = state.history is not None or attention.window is not None  # each row asks its own source
+            source = source.select(rows) if alone else source.share(rows)
         return state._replace(
             hidden=tuple((h[rows], c[rows]) for h, c in state.hidden),
             fed=None if state.fed is None else state.fed[rows],
-            source=None if state.source is None else state.source.select(rows),
+            source=source,
             history=None if state.history is None else state.history.select(rows),
         )
 

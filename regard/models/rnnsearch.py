@@ -159,7 +159,9 @@ class RNNsearch(Translating):
 
     def select(self, state: SearchState, rows: Tensor) -> SearchState:
         history = None if state.history is None else state.history.select(rows)
-        return SearchState(state.state[rows], state.source.select(rows), history, state.step)
+        alone = state.history is not None or self._core.window is not None  # each row asks its own source
+        source = state.source.select(rows) if alone else state.source.share(rows)
+        return SearchState(state.state[rows], source, history, state.step)
 
     def _advance(
         self, word: Tensor, projected: Tensor, state: Tensor, source: Source, history: History | None
