@@ -34,6 +34,7 @@ from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
+from regard.kernels.decoder.few_rows import product
 from regard.layers.readout import MaxoutReadout
 from regard.layers.recurrent import BidirectionalEncoder, GatedCell
 from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
@@ -169,7 +170,7 @@ class RNNsearch(Translating):
         """One step: search with s_{i-1}, then s_i from the word before and what was found."""
         query = state if self.config.query == "state" else torch.cat([state, word], -1)
         result = self.attention(query, source, history=history)
-        new = self.cell(projected + self.C(result.context), state)
+        new = self.cell(projected + product(self.C, result.context), state)
         return new, None if history is None else history.advance(result.weights), result
 
 

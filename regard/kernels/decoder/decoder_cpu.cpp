@@ -355,6 +355,11 @@ void decoder_step(const Step *step, long first, long last) {
     for (long r = first; r < last; r++) log_softmax(s.out + r * V, V, seen.scores);
 }
 
+// Rows first to last of out = x Wᵀ + b.
+void decoder_product(const Affine *W, const float *x, float *out, long first, long last) {
+    product(*W, x + first * W->in, out + first * W->out, last - first);
+}
+
 // The k best of each row of x (rows, n), the best first and of equals the first; `barred` count as -INFINITY.
 void decoder_best(const float *x, long n, const long *barred, long bars, long k, float *values, long *tokens, long first, long last) {
     for (long r = first; r < last; r++) {
@@ -387,14 +392,15 @@ void decoder_best(const float *x, long n, const long *barred, long bars, long k,
 // A number that changes with any of x[0..n): what was made of them is stale then. Counters of changes would be no help, since fused
 // optimizers do not move them.
 uint64_t decoder_digest(const uint32_t *x, long n) {
-    uint64_t digest[16];
-    for (int j = 0; j < 16; j++) digest[j] = 0x9E3779B97F4A7C15u + j;
+    const int parts = 64;  // side by side: each waits for its own product only
+    uint64_t digest[parts];
+    for (int j = 0; j < parts; j++) digest[j] = 0x9E3779B97F4A7C15u + j;
     long i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) digest[j] = (digest[j] ^ x[i + j]) * 0xD6E8FEB86659FD93u, digest[j] ^= digest[j] >> 32;
+    for (; i + parts <= n; i += parts)
+        for (int j = 0; j < parts; j++) digest[j] = (digest[j] ^ x[i + j]) * 0xD6E8FEB86659FD93u, digest[j] ^= digest[j] >> 32;
     uint64_t total = n;
     for (; i < n; i++) total = (total ^ x[i]) * 0xD6E8FEB86659FD93u, total ^= total >> 32;
-    for (int j = 0; j < 16; j++) total = (total ^ digest[j]) * 0xD6E8FEB86659FD93u, total ^= total >> 32;
+    for (int j = 0; j < parts; j++) total = (total ^ digest[j]) * 0xD6E8FEB86659FD93u, total ^= total >> 32;
     return total;
 }
 

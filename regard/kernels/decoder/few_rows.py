@@ -1,0 +1,107 @@
+"""Products of few rows with matrices that stay as they are while a search runs, on a CPU: decoder_cpu.cpp.
+
+    x Wᵀ + b
+
+A library reorders a matrix anew in each call, which takes longer than to multiply a few rows with it. Inside
+`steady_weights`, as every search is, `product` and `products` read it from panels instead, made at the first
+product and kept with the module for as long as a digest of its weights stays the same. A module with hooks,
+a `forward` of its own or another class than `nn.Linear` runs itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention import paths
+from regard.attention.parts import is_own
+from regard.kernels.decoder.decoder_cpu import NO_COMPILER, Affine, Panels, compiled, packed
+
+FEW = 1024  # more rows keep a library busy long enough
+Product = Callable[[Tensor], Tensor]
+
+# of each module whose matrices were multiplied with: its panels, or None where it has to run itself
+_known: ContextVar[dict[nn.Module, tuple[Panels, ...] | None] | None] = ContextVar("known", default=None)
+
+
+class Matrices(NamedTuple):
+    """Matrices that will be multiplied with few rows many times."""
+
+    owner: nn.Module  # of whose parameters they are made
+    make: Callable[[], Sequence[Affine]]
+
+
+class FewRows:
+    """The matrices in panels."""
+
+    name = "few-rows-cpu"
+
+    def refuses(self, call: Matrices) -> str | None:
+        for x in call.owner.parameters():
+            if not x.is_cpu or x.dtype != torch.float32:
+                return f"a matrix is {x.dtype} on {x.device.type}, these loops are for float32 on cpu"
+        return None if compiled() is not None else NO_COMPILER
+
+    def run(self, call: Matrices) -> tuple[Panels, ...]:
+        weights = call.owner.parameters()
+        return packed(call.owner, weights, lambda loops: tuple(Panels(each, loops) for each in call.make()))
+
+
+FEW_ROWS = FewRows()
+
+
+@contextmanager
+def steady_weights() -> Iterator[None]:
+    """Inside, no weight changes."""
+    before = _known.get()
+    _known.set({})
+    try:
+        yield
+    finally:
+        _known.set(before)
+
+
+def product(linear: nn.Linear, x: Tensor) -> Tensor:
+    """linear(x)."""
+    if reads_panels(x) and is_own(linear, nn.Linear) and x.shape[-1] == linear.in_features:
+        panels = _panels(linear, lambda: [(linear.weight, linear.bias)])
+        if panels is not None:
+            return panels[0](x)
+    found: Tensor = linear(x)
+    return found
+
+
+def products(owner: nn.Module, make: Callable[[], Sequence[Affine]]) -> tuple[Product, ...]:
+    """x Wᵀ + b for few rows with each of these matrices, made of the owner's parameters."""
+    panels = _panels(owner, make) if _is_steady() else None
+    return panels or tuple(partial(F.linear, weight=weight, bias=bias) for weight, bias in make())
+
+
+def reads_panels(x: Tensor) -> bool:
+    """Whether a product with these rows reads a matrix in panels, if its loops can."""
+    return _is_steady() and x.is_cpu and x.dtype == torch.float32 and 0 < x.numel() <= FEW * x.shape[-1]
+
+
+def _is_steady() -> bool:
+    """A search runs, and nobody asks for more than its numbers."""
+    return not (
+        torch.compiler.is_compiling()  # first: a graph cannot ask the rest
+        or _known.get() is None
+        or torch.is_grad_enabled()
+        or torch.is_autocast_enabled("cpu")
+    )
+
+
+def _panels(owner: nn.Module, make: Callable[[], Sequence[Affine]]) -> tuple[Panels, ...] | None:
+    known = _known.get()
+    assert known is not None
+    if owner not in known:
+        call = Matrices(owner, make)
+        path = paths.choose("few-rows", call)
+        known[owner] = None if path is None else path.run(call)
+    return known[owner]
