@@ -192,12 +192,14 @@ class Source:
         Rows that continue the same source row must follow one another, as many for each; else this selects.
         """
         check_rows("Source.share", rows)
-        owners, counts = torch.unique_consecutive(rows // self.copies, return_counts=True)
+        B, own = self.keys.shape[0], rows // self.copies
+        k = len(rows) // max(B, 1)
+        every = torch.arange(B, dtype=own.dtype, device=own.device)
+        if k and torch.equal(own, every.repeat_interleave(k)):
+            return self.serving(k)
+        owners, counts = torch.unique_consecutive(own, return_counts=True)
         if len(owners) == 0 or not bool((counts == counts[0]).all()):
             return self.select(rows)
-        B = self.keys.shape[0]
-        if len(owners) == B and bool((owners == torch.arange(B, device=owners.device)).all()):
-            return self.serving(int(counts[0]))
         return self.serving(1).select(owners).serving(int(counts[0]))
 
     def spread(self) -> "Source":

@@ -214,7 +214,8 @@ def evaluating(model: object) -> Iterator[None]:
         for module in modules:
             users, mode = _MODES.get(module, (0, module.training))
             _MODES[module] = users + 1, mode
-            module.training = False
+            if module.training:
+                module.training = False
     try:
         # not inference_mode: a model may keep a table that it builds now, and train with it later
         with torch.no_grad(), steady_weights():
@@ -225,5 +226,5 @@ def evaluating(model: object) -> Iterator[None]:
                 users, mode = _MODES.pop(module)
                 if users > 1:
                     _MODES[module] = users - 1, mode
-                else:
+                elif module.training != mode:
                     module.training = mode

@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 from regard.kernels.decoder.few_rows import product, reads_panels
 
+WIDE = 256  # states: with fewer, two more calls at each position cost more than they save
+
 
 class GatedCell(nn.Module):
     """One step of the gated recurrence, on inputs that were projected beforehand."""
@@ -65,7 +67,7 @@ class BidirectionalEncoder(nn.Module):
     def _run(self, projected: Tensor) -> Tensor:
         """(2, B, S, 3 n) -> (2, B, S, n)."""
         n = self.rightward.hidden
-        panels = reads_panels(projected[0, :, 0])
+        panels = n >= WIDE and reads_panels(projected[0, :, 0])
         U = _summed(self.rightward.U, self.leftward.U, panels)
         U_gates = _summed(self.rightward.U_gates, self.leftward.U_gates, panels)
         candidates, gates = torch.split(projected, [n, 2 * n], -1)

@@ -43,7 +43,7 @@ from regard.data.batches import PairBatch
 from regard.errors import ConfigError
 from regard.kernels.decoder.few_rows import product
 from regard.layers.lstm import Direction, Hidden, LSTMDecoder, LSTMEncoder, Matrices, hold_on_padding
-from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, continued, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +141,7 @@ class Luong(Translating):
     def select(self, state: LuongState, rows: Tensor) -> LuongState:
         attention, source = self.attention, state.source
         if attention is not None and source is not None:
-            alone = state.history is not None or attention.window is not None  # each row asks its own source
-            source = source.select(rows) if alone else source.share(rows)
+            source = continued(attention, source, state.history, rows)
         return state._replace(
             hidden=tuple((h[rows], c[rows]) for h, c in state.hidden),
             fed=None if state.fed is None else state.fed[rows],

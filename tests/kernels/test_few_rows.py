@@ -274,3 +274,66 @@ def test_a_beam_prepares_its_source_once(monkeypatch):
     model = translator("rnnsearch")
     beam_search(model, sentences([7]), width=4, maximum=9, minimum=8)
     assert calls == [1]
+
+
+def reads_of(monkeypatch, model):
+    """What is multiplied with `model.C` at a step from now on, where large matrices are to be mixed first."""
+    contexts, own = [], few_rows.product
+
+    def noted(linear, x):
+        if linear is model.C:
+            contexts.append(x)
+        return own(linear, x)
+
+    monkeypatch.setattr(few_rows, "LARGE", 1)
+    monkeypatch.setattr(few_rows, "product", noted)
+    return contexts
+
+
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("lengths", [[7], [3, 9, 5]])
+def test_what_a_matrix_makes_of_a_context_is_mixed_from_what_it_makes_of_the_annotations(
+    monkeypatch, width, lengths
+):
+    model, batch = translator("rnnsearch"), sentences(lengths)
+    run = partial(beam_search, model, batch, width=width, maximum=9)
+    expected = list(chain(*run()))
+    contexts = reads_of(monkeypatch, model)
+    found = list(chain(*run()))
+    assert not contexts
+    assert [each.tokens for each in found] == [each.tokens for each in expected]
+    assert [each.score for each in found] == pytest.approx([each.score for each in expected], abs=1e-4)
+
+
+def test_a_context_that_somebody_sees_or_changes_is_multiplied_itself(monkeypatch):
+    model, batch = translator("rnnsearch"), sentences([7])
+    contexts = reads_of(monkeypatch, model)
+    with record(model) as trace:
+        greedy(model, batch, maximum=5, minimum=4)
+    assert len(contexts) == len(trace["attention"]) == 5
+    contexts.clear()
+    model.attention.register_forward_hook(lambda module, given, found: found.with_context(0 * found.context))
+    greedy(model, batch, maximum=5, minimum=4)
+    assert [x.abs().max() for x in contexts] == [0] * 5
+
+
+def test_many_sentences_and_heads_multiply_their_contexts(monkeypatch):
+    for name, lengths in (("rnnsearch", [4] * 5), ("rnnsearch, heads", [4])):
+        model = translator(name)
+        contexts = reads_of(monkeypatch, model)
+        greedy(model, sentences(lengths), maximum=5, minimum=4)
+        assert len(contexts) == 5
+
+
+def test_what_was_mixed_with_other_weights_is_made_anew(monkeypatch):
+    model, batch = translator("rnnsearch"), sentences([7])
+    reads_of(monkeypatch, model)
+    tokens = torch.tensor([5])
+    with torch.no_grad():
+        before, found = model.start(batch), []
+        for factor in (1.0, -1.5):
+            model.C.weight.mul_(factor)
+            with steady_weights():
+                found.append(model.step(tokens, before)[1].state)
+        torch.testing.assert_close(found[1], model.step(tokens, before)[1].state, atol=1e-5, rtol=1e-4)
+    assert not torch.equal(*found)

@@ -22,7 +22,7 @@ from regard.attention.result import Alignment
 from regard.catalog import card
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
-from regard.kernels.decoder.few_rows import product
+from regard.kernels.decoder.few_rows import product, reads_panels
 from regard.kernels.ops import once
 from regard.kernels.shapes import flat, leading
 
@@ -85,8 +85,11 @@ class AdditiveStepCPU(Kernel):
 
 def _projected(score: nn.Module, query: Tensor, W: Tensor) -> Tensor:
     """W q; by the score's own matrix, which a search keeps in panels."""
-    own = score._modules.get("W")
-    return product(own, query) if isinstance(own, nn.Linear) and own.weight is W else F.linear(query, W)
+    if reads_panels(query):
+        own = score._modules.get("W")
+        if isinstance(own, nn.Linear) and own.weight is W:
+            return product(own, query)
+    return F.linear(query, W)
 
 
 def _is_trained(*tensors: Tensor | None) -> bool:

@@ -3,6 +3,7 @@
 // A product x Wᵀ + b reads W in panels of COLUMNS outputs, (K, COLUMNS) each: the order in which it is needed. The sum over K has the
 // same order for any number of rows, so a row's numbers do not depend on the rows beside it.
 
+#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -110,10 +111,10 @@ struct Affine {
     long in, out;
 };
 
-// out (R, W.out) = x (R, W.in) Wᵀ + b
-static void product(const Affine &W, const float *x, float *out, long R, bool relu = false) {
+// out (R, W.out) = x (R, W.in) Wᵀ + b; the columns of panels begin to end, or of all
+static void product(const Affine &W, const float *x, float *out, long R, bool relu = false, long begin = 0, long end = LONG_MAX) {
     long blocks = (R + ROWS - 1) / ROWS, ahead = COLUMNS / blocks;
-    for (long n = 0; n < W.out; n += COLUMNS) {
+    for (long p = begin, n = p * COLUMNS; p < end && n < W.out; p++, n += COLUMNS) {
         long columns = W.out - n < COLUMNS ? W.out - n : COLUMNS;
         for (long b = 0; b < blocks; b++) {
             long first = R * b / blocks, last = R * (b + 1) / blocks;
@@ -355,9 +356,9 @@ void decoder_step(const Step *step, long first, long last) {
     for (long r = first; r < last; r++) log_softmax(s.out + r * V, V, seen.scores);
 }
 
-// Rows first to last of out = x Wᵀ + b.
-void decoder_product(const Affine *W, const float *x, float *out, long first, long last) {
-    product(*W, x + first * W->in, out + first * W->out, last - first);
+// out (R, W.out) = x (R, W.in) Wᵀ + b, the columns of panels begin to end.
+void decoder_product(const Affine *W, const float *x, float *out, long R, long begin, long end) {
+    product(*W, x, out, R, false, begin, end);
 }
 
 // The k best of each row of x (rows, n), the best first and of equals the first; `barred` count as -INFINITY.

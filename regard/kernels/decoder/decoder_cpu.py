@@ -14,6 +14,7 @@ position where its keys and values were written.
 
 import ctypes
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from ctypes import addressof
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -104,19 +105,21 @@ class Panels:
         N, K = weight.shape
         columns = loops.decoder_columns()
         spare = -N % columns
-        self._loops = loops
         self.matrix = F.pad(weight, (0, 0, 0, spare)).reshape(-1, columns, K).mT.contiguous()
         self.bias = weight.new_zeros(N + spare) if bias is None else F.pad(bias, (0, spare))
         self.affine = _Affine(self.matrix.data_ptr(), self.bias.data_ptr(), K, N)
+        self.inputs, self.outputs, self._run, self._at = K, N, loops.decoder_product, addressof(self.affine)
 
     def __call__(self, x: Tensor) -> Tensor:
         """(..., K) -> (..., N), both in float32 on a CPU."""
-        x, affine = x.contiguous(), self.affine
-        assert x.shape[-1] == affine.inputs
-        rows, out = x.numel() // affine.inputs, x.new_empty(*x.shape[:-1], affine.outputs)
-        at = ctypes.byref(affine), x.data_ptr(), out.data_ptr()
-        worth = rows * affine.inputs * affine.outputs >= SHARED
-        in_threads(lambda first, last: self._loops.decoder_product(*at, first, last), rows, worth=worth)
+        K, N = self.inputs, self.outputs
+        assert x.shape[-1] == K
+        x, rows, out = x.contiguous(), x.numel() // K, x.new_empty(*x.shape[:-1], N)
+        run, at, panels = self._run, (self._at, x.data_ptr(), out.data_ptr(), rows), len(self.matrix)
+        if rows * K * N < SHARED:
+            run(*at, 0, panels)
+        else:
+            in_threads(lambda first, last: run(*at, first, last), panels, worth=True)
         return out
 
 
@@ -132,7 +135,7 @@ class PackedDecoder:
         wide = max(3 * width, *(layer.W_1[0].shape[0] for layer in weights.layers))
         last = _Norm() if weights.last is None else self._norm(weights.last)
         sizes = (self.number, dim, weights.heads, width // weights.heads, wide, weights.pre)
-        layers = ctypes.addressof(self._layers)
+        layers = addressof(self._layers)
         self._decoder = _Decoder(
             layers, *sizes, weights.last is not None, last, self._affine(weights.readout)
         )
@@ -147,7 +150,7 @@ class PackedDecoder:
         given = (_Source * self.number)(*(_source(source, alive) for source in sources))
         addresses = (_Pointer * (t + 1))(*(each.data_ptr() for each in positions))
         rows = (_Long * (t + 1))(*(each.shape[1] for each in positions))
-        at = map(ctypes.addressof, (self._decoder, given, addresses, rows))
+        at = map(addressof, (self._decoder, given, addresses, rows))
         tensors = (x.data_ptr() for x in (written.rows, words, out))
         step = _Step(*at, *tensors, t, R, sources[0].copies, sources[0].S)
         worth = R * self._products >= SHARED
@@ -284,7 +287,7 @@ def compiled() -> ctypes.CDLL | None:
         "decoder/decoder_cpu.cpp",
         "a Transformer decodes with PyTorch's operations, slower than compiled",
         decoder_step="p 2l",
-        decoder_product="3p 2l",
+        decoder_product="3p 3l",
         decoder_best="p l p 2l 2p 2l",
     )
     if loops is not None:

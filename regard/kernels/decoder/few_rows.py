@@ -19,10 +19,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention import paths
+from regard.attention.compose import Attention
+from regard.attention.keep import version_of
 from regard.attention.parts import is_own
+from regard.attention.result import AttentionResult
+from regard.attention.source import Source
+from regard.attention.trace import WATCHERS
 from regard.kernels.decoder.decoder_cpu import NO_COMPILER, Affine, Panels, compiled, packed
 
 FEW = 1024  # more rows keep a library busy long enough
+SENTENCES, LARGE = 4, 2**18  # of more sentences, or a small matrix, `product_with_context` saves nothing
 Product = Callable[[Tensor], Tensor]
 
 # of each module whose matrices were multiplied with: its panels, or None where it has to run itself
@@ -74,6 +80,34 @@ def product(linear: nn.Linear, x: Tensor) -> Tensor:
             return panels[0](x)
     found: Tensor = linear(x)
     return found
+
+
+def product_with_context(
+    linear: nn.Linear, attention: nn.Module, source: Source, result: AttentionResult
+) -> Tensor:
+    """linear(result.context), where this attention found the result in a source.
+
+        W c = W Σ_j α_j v_j = Σ_j α_j (W v_j)
+
+    W v_j belongs to the source: of few sentences it is made once, and a large W is not read at every step.
+    """
+    large = linear.in_features * linear.out_features >= LARGE
+    if large and _is_mixed(attention, source, result) and is_own(linear, nn.Linear) and linear.bias is None:
+        weights, values, made = result.weights, source.values, source.__dict__.setdefault("_made", {})
+        panels, version = _panels(linear, lambda: [(linear.weight, None)]), version_of(values)
+        if panels is not None:
+            if made.get(linear, ())[:2] != (panels, version):
+                made[linear] = (panels, version, panels[0](values))
+            mixed = weights.view(len(values), -1, weights.shape[-1]) @ made[linear][2]
+            return mixed.view(*weights.shape[:-1], -1)
+    return product(linear, result.context)
+
+
+def _is_mixed(attention: nn.Module, source: Source, result: AttentionResult) -> bool:
+    """The context is what weights that are there make of few sentences: nobody has changed it."""
+    values = source.values
+    few = values.ndim == 3 and len(values) <= SENTENCES and reads_panels(values)
+    return few and result.has_weights and is_own(attention, Attention) and not WATCHERS.get()
 
 
 def products(owner: nn.Module, make: Callable[[], Sequence[Affine]]) -> tuple[Product, ...]:
