@@ -285,7 +285,7 @@ def compiled() -> ctypes.CDLL | None:
     """The compiled loops; None without a compiler."""
     loops = library(
         "decoder/decoder_cpu.cpp",
-        "a Transformer decodes with PyTorch's operations, slower than compiled",
+        "translators decode with PyTorch's operations, slower than compiled",
         decoder_step="p 2l",
         decoder_product="3p 3l",
         decoder_best="p l p 2l 2p 2l",
