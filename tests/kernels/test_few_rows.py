@@ -154,6 +154,36 @@ def test_a_module_that_computes_something_else_runs_itself(make):
         assert torch.equal(product(linear, x), 2 * nn.functional.linear(x, linear.weight, linear.bias))
 
 
+class Tripled(torch.Tensor):
+    """A weight that multiplies in its own way, as quantized ones do."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is nn.functional.linear:
+            x, weight, bias = args
+            return nn.functional.linear(x, 3 * weight.as_subclass(torch.Tensor), bias)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["a class of its own", "no parameter", "another module"])
+def test_a_weight_that_is_no_plain_parameter_is_left_to_its_module(kind):
+    linear, x = nn.Linear(8, 5, bias=False), torch.randn(3, 8)
+    expected = linear(x)
+    if kind == "a class of its own":
+        linear.weight = nn.Parameter(linear.weight.detach().as_subclass(Tripled))
+        expected = 3 * expected
+    elif kind == "no parameter":  # as where parameters are flattened to be divided among processes
+        weight = linear.weight.detach()
+        del linear.weight
+        linear.weight = weight
+    else:
+        linear = nn.Sequential(linear)
+    with steady_weights():
+        torch.testing.assert_close(product(linear, x), expected)
+        assert not any((few_rows._known.get() or {}).values())
+
+
 @torch.no_grad()
 def test_a_hook_that_comes_between_two_steps_is_called():
     linear, x = nn.Linear(8, 5), torch.randn(3, 8)

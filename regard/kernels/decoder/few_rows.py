@@ -51,6 +51,8 @@ class FewRows:
         for x in call.owner.parameters():
             if not x.is_cpu or x.dtype != torch.float32:
                 return f"a matrix is {x.dtype} on {x.device.type}, these loops are for float32 on cpu"
+            if type(x) is not nn.Parameter:
+                return f"a matrix is a {type(x).__name__}, which multiplies itself"
         return None if compiled() is not None else NO_COMPILER
 
     def run(self, call: Matrices) -> tuple[Panels, ...]:
@@ -74,7 +76,7 @@ def steady_weights() -> Iterator[None]:
 
 def product(linear: nn.Linear, x: Tensor) -> Tensor:
     """linear(x)."""
-    if reads_panels(x) and is_own(linear, nn.Linear) and x.shape[-1] == linear.in_features:
+    if reads_panels(x) and _is_plain(linear) and x.shape[-1] == linear.in_features:
         panels = _panels(linear, lambda: [(linear.weight, linear.bias)])
         if panels is not None:
             return panels[0](x)
@@ -91,8 +93,8 @@ def product_with_context(
 
     W v_j belongs to the source: of few sentences it is made once, and a large W is not read at every step.
     """
-    large = linear.in_features * linear.out_features >= LARGE
-    if large and _is_mixed(attention, source, result) and is_own(linear, nn.Linear) and linear.bias is None:
+    large = _is_plain(linear) and linear.in_features * linear.out_features >= LARGE
+    if large and linear.bias is None and _is_mixed(attention, source, result):
         weights, values, made = result.weights, source.values, source.__dict__.setdefault("_made", {})
         panels, version = _panels(linear, lambda: [(linear.weight, None)]), version_of(values)
         if panels is not None:
@@ -108,6 +110,11 @@ def _is_mixed(attention: nn.Module, source: Source, result: AttentionResult) -> 
     values = source.values
     few = values.ndim == 3 and len(values) <= SENTENCES and reads_panels(values)
     return few and result.has_weights and is_own(attention, Attention) and not WATCHERS.get()
+
+
+def _is_plain(linear: nn.Module) -> bool:
+    """A layer that does nothing but multiply with its parameter."""
+    return is_own(linear, nn.Linear) and linear._parameters.get("weight") is not None
 
 
 def products(owner: nn.Module, make: Callable[[], Sequence[Affine]]) -> tuple[Product, ...]:
