@@ -4,7 +4,6 @@ reference.py defines what it computes; dispatch.py decides which fused kernel ru
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -141,7 +140,7 @@ class Attention(nn.Module):
         if self._needs_spread(query, source, history):
             return self.forward(query, source.spread(), history=history, generator=generator)
         together = shared.together(query, source.copies)
-        result = self.forward(together, replace(source, copies=1), generator=generator)
+        result = self.forward(together, source.serving(1), generator=generator)
         return shared.apart(result, self._log_probability())
 
     def _needs_spread(self, query: Tensor, source: Source, history: History | None) -> bool:
@@ -170,7 +169,7 @@ class Attention(nn.Module):
         if source.copies > 1:
             spread = self._needs_spread(query, source, history)
             query = query if spread else shared.together(query, source.copies)
-            source = source.spread() if spread else replace(source, copies=1)
+            source = source.spread() if spread else source.serving(1)
         return explain(
             self._call(query, source, history, self.dropout if self.training else 0.0), self.kernel
         )

@@ -1,6 +1,7 @@
 """What is attended to: prepared keys, values and their mask, as one immutable value."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -112,14 +113,23 @@ class Source:
     def at(self, offset: int) -> "Source":
         """The same source for queries that begin at position `offset` (one step at a time)."""
         mask = self.mask.at(offset)
-        if torch.compiler.is_compiling():
-            return replace(self, mask=mask, grown=False)
-        self.__dict__.setdefault("_made", {})  # what kernels derive from keys and values, shared by all steps
-        later = object.__new__(Source)  # skips the checks, which have passed
-        later.__dict__.update(self.__dict__, mask=mask, grown=False)
-        if mask.offset < 0 or self.mask.offset < 0:
+        later = self._with(mask=mask, grown=False)
+        if (mask.offset < 0 or self.mask.offset < 0) and not torch.compiler.is_compiling():
             later.__dict__.pop("_no_row_is_empty", None)
         return later
+
+    def serving(self, copies: int) -> "Source":
+        """The same source, each row shared by `copies` consecutive rows of the query."""
+        return self if copies == self.copies else self._with(copies=copies)
+
+    def _with(self, **changes: Any) -> "Source":
+        """A copy with other fields but the same keys and values, and everything cached about them."""
+        if torch.compiler.is_compiling():
+            return replace(self, **changes)
+        self.__dict__.setdefault("_made", {})  # what kernels derive from keys and values, shared by all steps
+        other = object.__new__(Source)  # skips the checks, which have passed
+        other.__dict__.update(self.__dict__, **changes)
+        return other
 
     def asked_by(self, T: int) -> "Source":
         """The source for T queries; if it has grown, they stand at its last T positions."""
@@ -182,14 +192,15 @@ class Source:
         This needs equally many consecutive rows for each source row; otherwise it is `select`.
         """
         check_rows("Source.share", rows)
-        owners, counts = torch.unique_consecutive(rows // self.copies, return_counts=True)
+        B, own = self.keys.shape[0], rows // self.copies
+        k = len(rows) // max(B, 1)
+        every = torch.arange(B, dtype=own.dtype, device=own.device)
+        if k and torch.equal(own, every.repeat_interleave(k)):
+            return self.serving(k)
+        owners, counts = torch.unique_consecutive(own, return_counts=True)
         if len(owners) == 0 or not bool((counts == counts[0]).all()):
             return self.select(rows)
-        B = self.keys.shape[0]
-        if len(owners) == B and bool((owners == torch.arange(B, device=owners.device)).all()):
-            return replace(self, copies=int(counts[0]))
-        kept = replace(self, copies=1).select(owners)
-        return replace(kept, copies=int(counts[0]))
+        return self.serving(1).select(owners).serving(int(counts[0]))
 
     def spread(self) -> "Source":
         """The same source with shared rows copied, one for each row of the query."""

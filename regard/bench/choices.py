@@ -19,6 +19,7 @@ from regard.attention.multihead import MultiHead, SelfCall
 from regard.attention.scores.cosine import CosineScore
 from regard.attention.source import Source
 from regard.kernels.decoder.decoder_cpu import TokenChoice
+from regard.kernels.decoder.few_rows import Matrices
 from regard.kernels.product.product_step import ProductStep
 from regard.kernels.training.residual import Closing
 
@@ -183,6 +184,7 @@ def _typical(device: str) -> dict[str, Any]:
         "cross-entropy": (x,),
         "decoder-step": steps,
         "best-tokens": TokenChoice(scores, 5, (0, 1)),
+        "few-rows": Matrices(heads, list),
         "product-step": ProductStep(query, keys, keys, None, 1, 1.0),
         "top-k": Products(keys, keys, 1.0, Mask(), 2),
         "weights": Products(x, x, 1.0, Mask()),

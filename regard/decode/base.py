@@ -17,6 +17,7 @@ from regard.data.tokens import BOS, EOS, PAD
 from regard.decode.cancel import check_cancelled
 from regard.errors import ConfigError, check_setting, check_whole
 from regard.kernels.decoder.decoder_cpu import TokenChoice
+from regard.kernels.decoder.few_rows import steady_weights
 from regard.models.base import State, StepDecoder
 
 
@@ -213,10 +214,11 @@ def evaluating(model: object) -> Iterator[None]:
         for module in modules:
             users, mode = _MODES.get(module, (0, module.training))
             _MODES[module] = users + 1, mode
-            module.training = False
+            if module.training:
+                module.training = False
     try:
         # not inference_mode: a model may keep a table that it builds now, and train with it later
-        with torch.no_grad():
+        with torch.no_grad(), steady_weights():
             yield
     finally:
         with _LOCK:
@@ -224,5 +226,5 @@ def evaluating(model: object) -> Iterator[None]:
                 users, mode = _MODES.pop(module)
                 if users > 1:
                     _MODES[module] = users - 1, mode
-                else:
+                elif module.training != mode:
                     module.training = mode

@@ -173,6 +173,9 @@ class Continuations(NamedTuple):
     tokens: Tensor  # (B, K)
     nodes: Tensor  # (B, K) their own numbers
 
+    def select(self, rows: Tensor) -> Self:
+        return type(self)(*(tensor[rows] for tensor in self))
+
 
 class Beam(NamedTuple):
     """A search between two steps: the live and the finished hypotheses of B sentences."""
@@ -245,21 +248,19 @@ def _search(call: Call) -> tuple[Trellis, Ends]:
         step = extend(model, beam, limits, length, options)
         beam, best = step.beam, step.best
         trellis.add(Moves(origin, best.rows.flatten(), beam.tokens, step.log_probabilities, step.weights))
-        leaving, staying = _split(step.over)
-        if len(leaving):
+        count = int(step.over.sum())  # waits for the device, once
+        if count:
+            order = step.over.long().argsort(descending=True, stable=True)
+            leaving, staying = order[:count], order[count:]
             finished, lengths = beam.finished.select(leaving), torch.full_like(leaving, length)
             alive = beam.total[leaving], best.nodes[leaving]
             ends.append(ends_of(finished, *alive, sentences[leaving], lengths))
-        if len(staying) == 0:
-            break
-        sentences, limits = sentences[staying], limits[staying]
-        origin = best.nodes[staying].flatten()
-        beam = Beam(
-            model.select(beam.state, best.rows[staying].flatten()),
-            best.tokens[staying].flatten(),
-            beam.total[staying],
-            beam.finished.select(staying),
-        )
+            if len(staying) == 0:
+                break
+            sentences, limits, best = sentences[staying], limits[staying], best.select(staying)
+            beam = Beam(beam.state, best.tokens.flatten(), beam.total[staying], beam.finished.select(staying))
+        origin = best.nodes.flatten()
+        beam = beam._replace(state=model.select(beam.state, best.rows.flatten()))
     return trellis, Ends.join(ends)
 
 
@@ -276,13 +277,6 @@ def _continuations(total: Tensor, values: Tensor, tokens: Tensor, width: int) ->
     rows = torch.arange(B, device=total.device)[:, None] * k + index // m
     nodes = torch.arange(best.numel(), device=total.device).reshape(best.shape)
     return Continuations(best, rows, tokens.gather(1, index), nodes), values.gather(1, index)
-
-
-def _split(over: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,) -> the rows that are over and those that are not, with one wait for the device."""
-    order = over.long().argsort(descending=True, stable=True)
-    count = int(over.sum())
-    return order[:count], order[count:]
 
 
 def ends_of(finished: Finished, total: Tensor, nodes: Tensor, sentences: Tensor, lengths: Tensor) -> Ends:

@@ -6,6 +6,7 @@ from regard.kernels.additive.additive_cuda import ADDITIVE_CUDA, ADDITIVE_STEP_C
 from regard.kernels.additive.additive_scores import ADDITIVE_LOOK, ADDITIVE_SCORES
 from regard.kernels.additive.additive_step_cpu import ADDITIVE_STEP_CPU
 from regard.kernels.decoder.decoder_cpu import BEST_TOKENS
+from regard.kernels.decoder.few_rows import FEW_ROWS
 from regard.kernels.local.local_attention import LOCAL
 from regard.kernels.lstmn.lstmn_tape import LSTMN
 from regard.kernels.ntm.ntm_sequence import NTM
@@ -35,3 +36,4 @@ paths.register("lstmn", LSTMN)
 paths.register("residual-norm", RESIDUAL_NORM)
 paths.register("cross-entropy", CROSS_ENTROPY)
 paths.register("best-tokens", BEST_TOKENS)
+paths.register("few-rows", FEW_ROWS)

@@ -201,8 +201,8 @@ class CompiledDecoder:
         return reason if reason or decoder_cpu.compiled() is not None else decoder_cpu.NO_COMPILER
 
     def run(self, call: Steps) -> Stepper:
-        parts = (call.decoder, call.readout)
-        packed = decoder_cpu.packed(call.decoder, parts, lambda: _weights(call))
+        weights = (x for part in (call.decoder, call.readout) for x in part.parameters())
+        packed = decoder_cpu.packed(call.decoder, weights, lambda loops: PackedDecoder(_weights(call), loops))
         return Stepper(packed, _Watched.of(call))
 
 

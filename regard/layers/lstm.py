@@ -19,14 +19,15 @@ Zaremba, Sutskever, Vinyals. Recurrent neural network regularization. 2014. http
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.numerics import upcast
 from regard.errors import ConfigError
+from regard.kernels.decoder.decoder_cpu import Affine
+from regard.kernels.decoder.few_rows import Product, products
 
 Hidden = tuple[tuple[Tensor, Tensor], ...]  # (h, c) of each layer, each (B, n)
-Matrices = tuple[tuple[Tensor, Tensor | None], ...]  # ([W U], b) of each layer
+Matrices = tuple[Product, ...]  # with the words, then with what each layer reads
 Direction = Literal["reversed", "forward", "bidirectional"]
 
 FLAGS = 8  # features that mark padding: one would do, but tensor cores need widths that are multiples of 8
@@ -113,19 +114,19 @@ class LSTMDecoder(nn.Module):
             states.append((h[0], c[0]))
         return x, tuple(states)
 
-    def project(self, inputs: Tensor) -> Tensor:
-        """(..., D) -> (..., 4 n): the inputs' part of the first layer's gates, for a whole sequence."""
-        W, _, b = _weights(self.layers[0])
-        return F.linear(inputs, W[:, : self.inputs], b)
-
     def matrices(self) -> Matrices:
-        """Each layer's [W U] concatenated, and its b, once per batch: then a step is one product per layer.
+        """Products with each layer's concatenated [W U], once per batch: a step is then one product per layer.
 
-        The first layer's W is its part for the fed features; `project` has the part for words, and b.
+        The first product is the words' part of the first layer's gates, for a whole sequence.
         """
-        every = [_weights(layer) for layer in self.layers]
-        first = [(every[0][0][:, self.inputs :], every[0][1], None)]
-        return tuple((_as_multiplied(torch.cat([W, U], 1)), b) for W, U, b in [*first, *every[1:]])
+
+        def make() -> list[Affine]:
+            [(W, U, b), *others] = map(_weights, self.layers)
+            each = [(W[:, self.inputs :], U, None), *others]
+            joined = [(_as_multiplied(torch.cat([W, U], 1)), b) for W, U, b in each]
+            return [(W[:, : self.inputs], b), *joined]
+
+        return products(self, make)
 
     def step(
         self,
@@ -136,9 +137,9 @@ class LSTMDecoder(nn.Module):
     ) -> tuple[Tensor, Hidden]:
         """(B, 4 n), (B, fed), the state before -> (B, n) of the top layer, the state after."""
         below, states = fed, []
-        for level, ((matrix, bias), (h, c)) in enumerate(zip(matrices, hidden, strict=True)):
+        for level, (matrix, (h, c)) in enumerate(zip(matrices[1:], hidden, strict=True)):
             read = h if below is None else torch.cat([below, h], -1)
-            gates = F.linear(read, matrix, bias) if level else projected + F.linear(read, matrix)
+            gates = matrix(read) if level else projected + matrix(read)
             h, c = cell(gates, c)
             states.append((h, c))
             below = self.dropout(h)

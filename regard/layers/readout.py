@@ -13,6 +13,8 @@ Goodfellow, Warde-Farley, Mirza, Courville, Bengio. Maxout networks. 2013. https
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.decoder.few_rows import product
+
 
 class MaxoutReadout(nn.Module):
     """Scores of the next word, for all positions of a sentence at once."""
@@ -26,5 +28,5 @@ class MaxoutReadout(nn.Module):
 
     def forward(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
         """(..., n), (..., m), (..., Dv) -> (..., V)."""
-        sums = self.U(state) + self.V(word) + self.C(context)
-        return self.W(torch.unflatten(sums, -1, (-1, 2)).amax(-1))
+        sums = product(self.U, state) + product(self.V, word) + product(self.C, context)
+        return product(self.W, torch.unflatten(sums, -1, (-1, 2)).amax(-1))

@@ -15,8 +15,14 @@ Bahdanau, Cho, Bengio. Neural machine translation by jointly learning to align a
 https://arxiv.org/abs/1409.0473
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
+
+from regard.kernels.decoder.few_rows import product, reads_panels
+
+WIDE = 256  # states: with fewer, two more calls at each position cost more than they save
 
 
 class GatedCell(nn.Module):
@@ -31,13 +37,13 @@ class GatedCell(nn.Module):
 
     def project(self, inputs: Tensor) -> Tensor:
         """(..., D) -> (..., 3 n): the inputs' part of candidate, update and reset."""
-        return self.W(inputs)
+        return product(self.W, inputs)
 
     def forward(self, projected: Tensor, h: Tensor) -> Tensor:
         """(..., 3 n), (..., n) -> (..., n)."""
         candidate, gates = torch.split(projected, [self.hidden, 2 * self.hidden], -1)
-        z, r = torch.sigmoid(gates + self.U_gates(h)).chunk(2, -1)
-        return torch.lerp(h, torch.tanh(candidate + self.U(r * h)), z)
+        z, r = torch.sigmoid(gates + product(self.U_gates, h)).chunk(2, -1)
+        return torch.lerp(h, torch.tanh(candidate + product(self.U, r * h)), z)
 
 
 class BidirectionalEncoder(nn.Module):
@@ -61,16 +67,25 @@ class BidirectionalEncoder(nn.Module):
     def _run(self, projected: Tensor) -> Tensor:
         """(2, B, S, 3 n) -> (2, B, S, n)."""
         n = self.rightward.hidden
-        U = torch.stack([self.rightward.U.weight, self.leftward.U.weight]).mT
-        U_gates = torch.stack([self.rightward.U_gates.weight, self.leftward.U_gates.weight]).mT
+        panels = n >= WIDE and reads_panels(projected[0, :, 0])
+        U = _summed(self.rightward.U, self.leftward.U, panels)
+        U_gates = _summed(self.rightward.U_gates, self.leftward.U_gates, panels)
         candidates, gates = torch.split(projected, [n, 2 * n], -1)
         h = projected.new_zeros(*projected.shape[:2], n)
         states = []
         for candidate, gate in zip(candidates.unbind(2), gates.unbind(2), strict=True):
-            z, r = torch.sigmoid(torch.baddbmm(gate, h, U_gates)).chunk(2, -1)
-            h = torch.lerp(h, torch.tanh(torch.baddbmm(candidate, r * h, U)), z)
+            z, r = torch.sigmoid(U_gates(gate, h)).chunk(2, -1)
+            h = torch.lerp(h, torch.tanh(U(candidate, r * h)), z)
             states.append(h)
         return torch.stack(states, 2)
+
+
+def _summed(rightward: nn.Linear, leftward: nn.Linear, panels: bool) -> Callable[[Tensor, Tensor], Tensor]:
+    """(2, B, m), (2, B, n) -> (2, B, m): the first and what each direction's matrix makes of the second."""
+    if panels:
+        return lambda sums, h: sums + torch.stack([product(rightward, h[0]), product(leftward, h[1])])
+    both = torch.stack([rightward.weight, leftward.weight]).mT
+    return lambda sums, h: torch.baddbmm(sums, h, both)
 
 
 def reversal(lengths: Tensor, S: int) -> Tensor:

@@ -11,7 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import catalog, hub
+from regard.attention.compose import Attention
 from regard.attention.config import AttentionConfig, check_attention
+from regard.attention.history import History
+from regard.attention.source import Source
 from regard.data.batches import PairBatch
 from regard.data.tokens import BOS
 from regard.errors import ConfigError, DataError, check_shares, check_sizes
@@ -205,6 +208,12 @@ class Translating(Model):
         Per-sentence tensors can stay in place, and nothing waits for the device.
         """
         return self.select(state, rows)
+
+
+def continued(attention: Attention, source: Source, history: History | None, rows: Tensor) -> Source:
+    """These rows of a source; on a CPU, hypotheses that may ask together share what is their sentence's."""
+    alone = history is not None or attention.window is not None or not rows.is_cpu
+    return source.select(rows) if alone else source.share(rows)
 
 
 class StepDecoder(Protocol[State]):

@@ -41,8 +41,9 @@ from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
+from regard.kernels.decoder.few_rows import product
 from regard.layers.lstm import Direction, Hidden, LSTMDecoder, LSTMEncoder, Matrices, hold_on_padding
-from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, continued, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ class LuongState(NamedTuple):
     fed: Tensor | None  # (B, n) h̃_{t-1}; None without input feeding
     source: Source | None  # None without attention
     history: History | None  # only for scores that look back
-    matrices: Matrices  # of the decoder, joined once a batch
+    matrices: Matrices  # of the decoder
     step: int
 
 
@@ -134,21 +135,24 @@ class Luong(Translating):
 
     def step(self, tokens: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:
         words = self.dropout(self.E(tokens))
-        attentional, state = self._advance(self.decoder.project(words), state)
-        return self.W_s(attentional).log_softmax(-1), state
+        attentional, state = self._advance(state.matrices[0](words), state)
+        return product(self.W_s, attentional).log_softmax(-1), state
 
     def select(self, state: LuongState, rows: Tensor) -> LuongState:
+        attention, source = self.attention, state.source
+        if attention is not None and source is not None:
+            source = continued(attention, source, state.history, rows)
         return state._replace(
             hidden=tuple((h[rows], c[rows]) for h, c in state.hidden),
             fed=None if state.fed is None else state.fed[rows],
-            source=None if state.source is None else state.source.select(rows),
+            source=source,
             history=None if state.history is None else state.history.select(rows),
         )
 
     def _fed(self, words: Tensor, state: LuongState) -> Tensor:
         """(B, T, m) -> (B, T, n): every step reads what the one before has found."""
         found = []
-        for projected in self.decoder.project(words).unbind(1):
+        for projected in state.matrices[0](words).unbind(1):
             attentional, state = self._advance(projected, state)
             found.append(attentional)
         return torch.stack(found, 1)
@@ -179,7 +183,7 @@ class Luong(Translating):
             return self.dropout(top), None
         history = state.history
         result = self.attention(top, state.source.at(state.step), history=history)
-        attentional = torch.tanh(self.W_c(torch.cat([result.context, top], -1)))
+        attentional = torch.tanh(product(self.W_c, torch.cat([result.context, top], -1)))
         return self.dropout(attentional), None if history is None else history.advance(result.weights)
 
 

@@ -34,9 +34,10 @@ from regard.attention.source import Source
 from regard.catalog import card
 from regard.data.batches import PairBatch
 from regard.errors import ConfigError
+from regard.kernels.decoder.few_rows import product_with_context
 from regard.layers.readout import MaxoutReadout
 from regard.layers.recurrent import BidirectionalEncoder, GatedCell
-from regard.models.base import Settings, Share, Size, Translating, teacher_inputs
+from regard.models.base import Settings, Share, Size, Translating, continued, teacher_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +160,8 @@ class RNNsearch(Translating):
 
     def select(self, state: SearchState, rows: Tensor) -> SearchState:
         history = None if state.history is None else state.history.select(rows)
-        return SearchState(state.state[rows], state.source.select(rows), history, state.step)
+        source = continued(self._core, state.source, state.history, rows)
+        return SearchState(state.state[rows], source, history, state.step)
 
     def _advance(
         self, word: Tensor, projected: Tensor, state: Tensor, source: Source, history: History | None
@@ -167,7 +169,7 @@ class RNNsearch(Translating):
         """One step: search with s_{i-1}, then s_i from the word before and what was found."""
         query = state if self.config.query == "state" else torch.cat([state, word], -1)
         result = self.attention(query, source, history=history)
-        new = self.cell(projected + self.C(result.context), state)
+        new = self.cell(projected + product_with_context(self.C, self.attention, source, result), state)
         return new, None if history is None else history.advance(result.weights), result
 
 

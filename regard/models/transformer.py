@@ -220,7 +220,7 @@ class Transformer(Translating):
         return self._written(state._replace(sources=share(state.sources, rows)), rows)
 
     def reorder(self, state: TransformerState, rows: Tensor, copies: int) -> TransformerState:
-        sources = tuple(replace(source, copies=copies) for source in state.sources)
+        sources = tuple(source.serving(copies) for source in state.sources)
         return self._written(state._replace(sources=sources), rows)
 
     def _written(self, state: TransformerState, rows: Tensor) -> TransformerState:
@@ -248,7 +248,7 @@ def share(sources: tuple[Source, ...], rows: Tensor) -> tuple[Source, ...]:
     """Select rows of each source; computed once, because the rows are the same in all layers."""
     first = sources[0].share(rows)
     if first.keys is sources[0].keys:
-        return tuple(replace(source, copies=first.copies) for source in sources)
+        return tuple(source.serving(first.copies) for source in sources)
     return (first, *(source.share(rows) for source in sources[1:]))
 
 

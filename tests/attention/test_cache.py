@@ -12,6 +12,7 @@ from regard.attention.history import History
 from regard.attention.mask import Mask
 from regard.attention.normalizers.hard import Hard
 from regard.attention.parts import Sizes
+from regard.attention.scores.additive import AdditiveScore
 from regard.attention.scores.base import HistoryScore
 from regard.attention.scores.dot import DotScore
 from regard.attention.source import Source
@@ -242,3 +243,18 @@ def test_threads_that_grow_one_cache_do_not_write_over_each_other():
                 assert (
                     cache.source.keys[0, -1].tolist() == cache.source.values[0, -1].tolist() == [number] * 3
                 )
+
+
+def test_what_was_made_of_a_shared_source_serves_every_step_of_a_beam():
+    attention = Attention(AdditiveScore(query=4, keys=4, hidden=8))
+    source = attention.prepare(torch.randn(2, 5, 4), mask=Mask(lengths=[5, 3]))
+    query = torch.randn(6, 1, 4)
+    made = []
+    for step in range(3):  # every step chooses the hypotheses that go on
+        source = source.share(
+            torch.tensor([0, 0, 0, 1, 1, 1]) if step == 0 else torch.tensor([1, 1, 2, 3, 5, 4])
+        )
+        with torch.no_grad():
+            attention(query, source.at(step))
+        made.append(source.__dict__["_made"].get("exponentials"))
+    assert made[0] is made[1] is made[2]

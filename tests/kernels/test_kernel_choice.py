@@ -327,7 +327,7 @@ def test_every_other_fused_path_is_explained_for_both_devices():
         *("cosine-query-cuda", "ntm", "lstmn", "residual-norm-cuda", "cross-entropy-cuda", "fast-decoder"),
         *("self-attention-cpu", "self-attention-cuda", "product-step-cuda", "product-top-cuda"),
         *("product-weights-cuda", "additive-look", "captured"),
-        *("decoder-cpu", "best-tokens-cpu"),
+        *("decoder-cpu", "best-tokens-cpu", "few-rows-cpu"),
     }
     assert found["self-attention-cpu"][0] == "runs"
     assert "CPU" in found["self-attention-cpu"][1]
@@ -338,7 +338,7 @@ def test_every_other_fused_path_is_explained_for_both_devices():
     assert found["fast-decoder"] == ["runs", "runs"]
     compiled = "runs" if decoder_cpu.compiled() else decoder_cpu.NO_COMPILER
     assert found["decoder-cpu"] == [compiled, "a source is not on a CPU"]
-    assert found["best-tokens-cpu"][0] == compiled
+    assert found["best-tokens-cpu"][0] == found["few-rows-cpu"][0] == compiled
     assert found["captured"] == ["the batch is not on an NVIDIA GPU", "runs"]
     assert found["product-step-cuda"][0] == "the query is on cpu, this kernel is for cuda"
 

@@ -99,7 +99,7 @@ def test_steps_of_the_decoder_equal_one_run_over_the_sequence(layers):
     hidden = tuple(tuple(torch.randn(2, 2, 4, dtype=torch.double)) for _ in range(layers))
     expected, last = decoder(inputs, hidden)
     matrices = decoder.matrices()
-    for t, projected in enumerate(decoder.project(inputs).unbind(1)):
+    for t, projected in enumerate(matrices[0](inputs).unbind(1)):
         top, hidden = decoder.step(projected, None, hidden, matrices)
         torch.testing.assert_close(top, expected[:, t])
     torch.testing.assert_close(hidden, last)
@@ -110,7 +110,8 @@ def test_what_is_fed_is_read_beside_the_word():
     decoder = LSTMDecoder(inputs=3, hidden=4, layers=1, fed=2).double()
     [layer] = decoder.layers
     x, fed, h, c = (torch.randn(1, n, dtype=torch.double) for n in (3, 2, 4, 4))
-    top, [(_, cell)] = decoder.step(decoder.project(x), fed, ((h, c),), decoder.matrices())
+    matrices = decoder.matrices()
+    top, [(_, cell)] = decoder.step(matrices[0](x), fed, ((h, c),), matrices)
     expected = lstm_step(layer, torch.cat([x, fed], -1)[0].tolist(), h[0].tolist(), c[0].tolist())
     torch.testing.assert_close((top[0].tolist(), cell[0].tolist()), expected)
 
@@ -120,8 +121,8 @@ def test_the_cell_stays_in_full_precision_under_autocast():
     decoder = LSTMDecoder(inputs=3, hidden=4, layers=2)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         hidden = tuple((torch.zeros(2, 4, dtype=torch.bfloat16),) * 2 for _ in range(2))
-        projected = decoder.project(torch.randn(2, 3))
-        top, hidden = decoder.step(projected, None, hidden, decoder.matrices())
+        matrices = decoder.matrices()
+        top, hidden = decoder.step(matrices[0](torch.randn(2, 3)), None, hidden, matrices)
     assert top.dtype == torch.bfloat16
     assert {c.dtype for _, c in hidden} == {torch.float32}
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.attention import reference
 from regard.attention.dispatch import Call, Fused, Kernel
@@ -22,6 +22,7 @@ from regard.attention.result import Alignment
 from regard.catalog import card
 from regard.kernels.additive.additive_cpu import LANES, LARGEST, SATURATED, compiled, exponentials, panels_of
 from regard.kernels.additive.additive_operands import additive
+from regard.kernels.decoder.few_rows import product, reads_panels
 from regard.kernels.ops import once
 from regard.kernels.shapes import flat, leading
 
@@ -74,12 +75,21 @@ class AdditiveStepCPU(Kernel):
         if ready.reach > SATURATED:  # the exponentials may leave float32
             return Fused(*reference.attend(call))
         if not _is_trained(query, keys, values, v, W):
-            a = flat(query if W is None else F.linear(query, W), ready.lead)
+            a = flat(query if W is None else _projected(call.score, query, W), ready.lead)
             return _unflattened(*_loops(call, ready, a, v), ready.lead)
         if len(ready.lead) != 1 or not query.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
             query, keys, values = (flat(x, ready.lead) for x in (query, keys, values))
         context, scores, weights = _Step.apply(call, ready, query, keys, v, W, values)  # type: ignore[no-untyped-call]
         return _unflattened(context, scores, weights, ready.lead)
+
+
+def _projected(score: nn.Module, query: Tensor, W: Tensor) -> Tensor:
+    """W q; by the score's own matrix, which a search keeps in panels."""
+    if reads_panels(query):
+        own = score._modules.get("W")
+        if isinstance(own, nn.Linear) and own.weight is W:
+            return product(own, query)
+    return F.linear(query, W)
 
 
 def _is_trained(*tensors: Tensor | None) -> bool:

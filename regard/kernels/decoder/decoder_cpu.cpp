@@ -3,6 +3,7 @@
 // A product x Wᵀ + b reads W in panels of COLUMNS outputs, (K, COLUMNS) each: in access order. The sum over K has the same order for
 // any number of rows, so a row's result does not depend on the other rows.
 
+#include <climits>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -110,10 +111,10 @@ struct Affine {
     long in, out;
 };
 
-// out (R, W.out) = x (R, W.in) Wᵀ + b
-static void product(const Affine &W, const float *x, float *out, long R, bool relu = false) {
+// out (R, W.out) = x (R, W.in) Wᵀ + b; the columns of panels begin to end, or of all
+static void product(const Affine &W, const float *x, float *out, long R, bool relu = false, long begin = 0, long end = LONG_MAX) {
     long blocks = (R + ROWS - 1) / ROWS, ahead = COLUMNS / blocks;
-    for (long n = 0; n < W.out; n += COLUMNS) {
+    for (long p = begin, n = p * COLUMNS; p < end && n < W.out; p++, n += COLUMNS) {
         long columns = W.out - n < COLUMNS ? W.out - n : COLUMNS;
         for (long b = 0; b < blocks; b++) {
             long first = R * b / blocks, last = R * (b + 1) / blocks;
@@ -355,6 +356,11 @@ void decoder_step(const Step *step, long first, long last) {
     for (long r = first; r < last; r++) log_softmax(s.out + r * V, V, seen.scores);
 }
 
+// out (R, W.out) = x (R, W.in) Wᵀ + b, columns of panels begin to end.
+void decoder_product(const Affine *W, const float *x, float *out, long R, long begin, long end) {
+    product(*W, x, out, R, false, begin, end);
+}
+
 // The k best of each row of x (rows, n), best first, ties by position; `barred` count as -INFINITY.
 void decoder_best(const float *x, long n, const long *barred, long bars, long k, float *values, long *tokens, long first, long last) {
     for (long r = first; r < last; r++) {
@@ -386,14 +392,15 @@ void decoder_best(const float *x, long n, const long *barred, long bars, long k,
 
 // A digest of x[0..n), to detect stale packed weights. Version counters would not do, since fused optimizers do not increment them.
 uint64_t decoder_digest(const uint32_t *x, long n) {
-    uint64_t digest[16];
-    for (int j = 0; j < 16; j++) digest[j] = 0x9E3779B97F4A7C15u + j;
+    const int parts = 64;  // side by side: each waits for its own product only
+    uint64_t digest[parts];
+    for (int j = 0; j < parts; j++) digest[j] = 0x9E3779B97F4A7C15u + j;
     long i = 0;
-    for (; i + 16 <= n; i += 16)
-        for (int j = 0; j < 16; j++) digest[j] = (digest[j] ^ x[i + j]) * 0xD6E8FEB86659FD93u, digest[j] ^= digest[j] >> 32;
+    for (; i + parts <= n; i += parts)
+        for (int j = 0; j < parts; j++) digest[j] = (digest[j] ^ x[i + j]) * 0xD6E8FEB86659FD93u, digest[j] ^= digest[j] >> 32;
     uint64_t total = n;
     for (; i < n; i++) total = (total ^ x[i]) * 0xD6E8FEB86659FD93u, total ^= total >> 32;
-    for (int j = 0; j < 16; j++) total = (total ^ digest[j]) * 0xD6E8FEB86659FD93u, total ^= total >> 32;
+    for (int j = 0; j < parts; j++) total = (total ^ digest[j]) * 0xD6E8FEB86659FD93u, total ^= total >> 32;
     return total;
 }
 

@@ -12,10 +12,11 @@ where the keys and values were written.
 """
 
 import ctypes
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from ctypes import addressof
 from functools import cache
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -31,6 +32,7 @@ from regard.kernels.shapes import side_by_side
 SHARED = 2**22  # fewer multiplications than this are not worth a second thread
 Affine = tuple[Tensor, Tensor | None]  # a matrix and its bias
 Norm = tuple[Tensor, Tensor, float]  # gain, bias, ε
+T = TypeVar("T")
 
 _Pointer, _Long, _Float = ctypes.c_void_p, ctypes.c_long, ctypes.c_float
 _lock = Lock()
@@ -94,6 +96,32 @@ class _Step(ctypes.Structure):
     ]
 
 
+class Panels:
+    """x Wᵀ + b, with W in the order in which few rows read it."""
+
+    def __init__(self, given: Affine, loops: ctypes.CDLL) -> None:
+        weight, bias = given
+        N, K = weight.shape
+        columns = loops.decoder_columns()
+        spare = -N % columns
+        self.matrix = F.pad(weight, (0, 0, 0, spare)).reshape(-1, columns, K).mT.contiguous()
+        self.bias = weight.new_zeros(N + spare) if bias is None else F.pad(bias, (0, spare))
+        self.affine = _Affine(self.matrix.data_ptr(), self.bias.data_ptr(), K, N)
+        self.inputs, self.outputs, self._run, self._at = K, N, loops.decoder_product, addressof(self.affine)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(..., K) -> (..., N), both in float32 on a CPU."""
+        K, N = self.inputs, self.outputs
+        assert x.shape[-1] == K
+        x, rows, out = x.contiguous(), x.numel() // K, x.new_empty(*x.shape[:-1], N)
+        run, at, panels = self._run, (self._at, x.data_ptr(), out.data_ptr(), rows), len(self.matrix)
+        if rows * K * N < SHARED:
+            run(*at, 0, panels)
+        else:
+            in_threads(lambda first, last: run(*at, first, last), panels, worth=True)
+        return out
+
+
 class PackedDecoder:
     """A decoder's weights in panels."""
 
@@ -106,7 +134,7 @@ class PackedDecoder:
         wide = max(3 * width, *(layer.W_1[0].shape[0] for layer in weights.layers))
         last = _Norm() if weights.last is None else self._norm(weights.last)
         sizes = (self.number, dim, weights.heads, width // weights.heads, wide, weights.pre)
-        layers = ctypes.addressof(self._layers)
+        layers = addressof(self._layers)
         self._decoder = _Decoder(
             layers, *sizes, weights.last is not None, last, self._affine(weights.readout)
         )
@@ -121,7 +149,7 @@ class PackedDecoder:
         given = (_Source * self.number)(*(_source(source, alive) for source in sources))
         addresses = (_Pointer * (t + 1))(*(each.data_ptr() for each in positions))
         rows = (_Long * (t + 1))(*(each.shape[1] for each in positions))
-        at = map(ctypes.addressof, (self._decoder, given, addresses, rows))
+        at = map(addressof, (self._decoder, given, addresses, rows))
         tensors = (x.data_ptr() for x in (written.rows, words, out))
         step = _Step(*at, *tensors, t, R, sources[0].copies, sources[0].S)
         worth = R * self._products >= SHARED
@@ -136,12 +164,9 @@ class PackedDecoder:
         return _Layer(*map(self._affine, layer[:6]), norms, layer.scale, layer.source_scale)
 
     def _affine(self, given: Affine) -> _Affine:
-        weight, bias = given
-        N, K = weight.shape
-        spare = -N % self._loops.decoder_columns()
-        panels = F.pad(weight, (0, 0, 0, spare)).reshape(-1, self._loops.decoder_columns(), K).mT.contiguous()
-        shift = weight.new_zeros(N + spare) if bias is None else F.pad(bias, (0, spare))
-        return _Affine(self._keep(panels), self._keep(shift), K, N)
+        panels = Panels(given, self._loops)
+        self._kept += panels.matrix, panels.bias
+        return panels.affine
 
     def _norm(self, given: Norm) -> _Norm:
         weight, bias, eps = given
@@ -192,25 +217,24 @@ class Written(NamedTuple):
         return self._replace(rows=self.rows.index_select(1, rows))
 
 
-_packed: WeakKeyDictionary[nn.Module, tuple[Hashable, PackedDecoder]] = WeakKeyDictionary()
+_packed: WeakKeyDictionary[nn.Module, tuple[Hashable, Any]] = WeakKeyDictionary()
 
 
-def packed(
-    owner: nn.Module, parts: Sequence[nn.Module], weights: Callable[[], DecoderWeights]
-) -> PackedDecoder:
-    """The owner's weights in panels; repacked if the parameters of its parts have changed."""
+def packed(owner: nn.Module, weights: Iterable[Tensor], pack: Callable[[ctypes.CDLL], T]) -> T:
+    """What `pack` makes of the owner's weights; packed again if they have changed."""
     loops = compiled()
     assert loops is not None
     # the list keeps copies alive: a weight that is stored transposed is copied before it is read
-    own = [x.detach().contiguous() for part in parts for x in part.parameters()]
+    own = [x.detach().contiguous() for x in weights]
     key = tuple(loops.decoder_digest(x.data_ptr(), x.numel()) for x in own)
     with _lock:
         known = _packed.get(owner)
     if known is None or known[0] != key:
-        known = (key, PackedDecoder(weights(), loops))
+        known = (key, pack(loops))
         with _lock:
             _packed[owner] = known
-    return known[1]
+    made: T = known[1]
+    return made
 
 
 class TokenChoice(NamedTuple):
@@ -260,8 +284,9 @@ def compiled() -> ctypes.CDLL | None:
     """The compiled loops; None without a compiler."""
     loops = library(
         "decoder/decoder_cpu.cpp",
-        "a Transformer decodes with PyTorch's operations, slower than compiled",
+        "translators decode with PyTorch's operations, slower than compiled",
         decoder_step="p 2l",
+        decoder_product="3p 3l",
         decoder_best="p l p 2l 2p 2l",
     )
     if loops is not None:
