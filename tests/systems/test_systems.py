@@ -271,7 +271,7 @@ def test_a_generator_draws_the_same_for_one_seed_and_in_the_classes_asked_for(tr
     assert found.save(tmp_path / "x.html").stat().st_size > 1000
     with pytest.raises(RegardError, match="`classes` has 'dog'"):
         system.sample(1, classes=["dog"])
-    assert system.sample(2).pictures.dtype == np.uint8
+    assert system.sample(2).pictures.dtype == torch.uint8
     regard.load(trained("sagan-shapes"), dtype=torch.bfloat16).sample(2)
 
 
