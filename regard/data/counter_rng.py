@@ -46,6 +46,11 @@ def uniform(stream: str, rows: Sequence[int] | Tensor, count: int) -> Tensor:
     return high_bits(random_words(stream, rows, count), 53).double().mul_(2.0**-53)
 
 
+def unsigned(words: Tensor) -> Tensor:
+    """Numbers in the order that the words have without a sign."""
+    return words ^ _signed(1 << 63)
+
+
 def unit(words: Tensor) -> Tensor:
     """Random words -> [0, 1) on a grid of 2⁻²⁴, where float32 is exact and so are sums of products."""
     return high_bits(words, 24).float().mul_(2.0**-24)
