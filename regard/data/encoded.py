@@ -23,7 +23,7 @@ from regard import storage
 from regard.data.batches import PairBatch
 from regard.data.tokens import EOS, PAD
 from regard.errors import DataError
-from regard.web.matrix import as_bytes
+from regard.web.matrix import as_bytes, from_bytes
 
 FORMAT = 1
 NAMES = ("source", "target")
@@ -184,8 +184,7 @@ def _kind(size: int) -> str:
 
 
 def _tensor(numbers: "array[int]") -> Tensor:
-    kind = torch.int64 if numbers.typecode == "q" else WIDTHS[8 * numbers.itemsize]
-    return torch.frombuffer(numbers, dtype=kind) if numbers else torch.empty(0, dtype=kind)
+    return from_bytes(numbers.tobytes(), WIDTHS.get(8 * numbers.itemsize, torch.int64))
 
 
 def _map(path: Path, kind: torch.dtype = torch.int64) -> Tensor:

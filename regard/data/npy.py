@@ -54,8 +54,8 @@ def npy_header(dtype: torch.dtype, shape: Sequence[int]) -> bytes:
 
 
 def _mapped(path: Path, dtype: torch.dtype, shape: Sequence[int], start: int, *, shared: bool) -> Tensor:
-    size = path.stat().st_size
-    return torch.from_file(str(path), shared, size, dtype=torch.uint8)[start:].view(dtype).view(tuple(shape))
+    data = torch.from_file(str(path), shared, path.stat().st_size, dtype=torch.uint8)
+    return data[start:].view(dtype).view(tuple(shape))
 
 
 def _read(content: bytes) -> Tensor | list[str]:

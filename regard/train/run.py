@@ -112,20 +112,15 @@ def build_model(config: RunConfig, task: Task) -> Model:
     """A model for this task, with the first weights that the seed gives."""
     model_class = catalog.find(config.model, "model").load()
     settings = dict(config.model_settings) | _sizes(model_class.Config, config.model_settings, task)
-    seed_all(config.train.seed)
+    random.seed(config.train.seed)
+    torch.manual_seed(config.train.seed)
+    if installed("numpy"):  # a model of somebody else's may draw from it
+        import numpy
+
+        numpy.random.seed(config.train.seed)
     with WithinMemory(settings):
         model: Model = model_class(model_class.Config(**settings))
     return model
-
-
-def seed_all(seed: int) -> None:
-    """Seed the generators of this process; a model of somebody else's may draw from numpy's."""
-    random.seed(seed)
-    torch.manual_seed(seed)
-    if installed("numpy"):
-        import numpy
-
-        numpy.random.seed(seed)
 
 
 def _sizes(kind: type[Any], settings: Mapping[str, Any], task: Task) -> dict[str, int]:
