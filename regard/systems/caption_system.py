@@ -105,5 +105,10 @@ def to_array(given: Any) -> Tensor:
         return open_image(Path(given))
     if hasattr(given, "convert"):
         return as_colours(given)
-    # torch takes no array of numpy that runs backwards
-    return torch.as_tensor(given.copy() if hasattr(given, "strides") else given).detach().cpu()
+    try:  # torch takes no array of numpy that runs backwards
+        return torch.as_tensor(given.copy() if hasattr(given, "strides") else given).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"a picture has {type(given).__name__}, which cannot be read as numbers; expected a file, a "
+            "Pillow image, an array or a tensor."
+        ) from error

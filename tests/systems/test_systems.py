@@ -470,6 +470,11 @@ def test_a_long_text_is_translated_by_sentences_and_one_without_an_end_is_refuse
         ),
         (
             "shapes-captions",
+            lambda s: s.caption(None),
+            "a picture has NoneType, which cannot be read as numbers; expected a file, a Pillow image, an",
+        ),
+        (
+            "shapes-captions",
             lambda s: s.caption(np.zeros((0, 48, 3), "u1")),
             "caption: `picture`: has 48 × 0 pix",
         ),
